@@ -1,0 +1,52 @@
+# One command each on a fresh machine; `make help` lists them. Everything is installed into .venv, nothing elsewhere,
+# except that `make test` asks apt for Debian's chromium where there is none.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export JUPYTER_PLATFORM_DIRS := 1
+
+.PHONY: help setup demo lab test check browser clean
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Create .venv and install accel-workbench into it, with the tools that the tests need
+
+$(READY): pyproject.toml
+	@test -x $(RUN)pip || $(PYTHON) -m venv $(VENV) || \
+	  { echo "No virtual environment could be made with $(PYTHON). On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "Installing into $(VENV) (torch is large: this takes minutes the first time) ..."
+	@$(RUN)python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+demo: $(READY) ## Run the quickstart notebook, print what it shows, write quickstart.html
+	@$(RUN)python notebooks/run_quickstart.py --html quickstart.html
+
+lab: $(READY) ## Open JupyterLab on the quickstart notebook, on this machine only
+	@$(RUN)jupyter lab --ServerApp.ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/quickstart.ipynb
+
+test: $(READY) browser ## Run the tests, in a real browser too where there is one
+	@$(RUN)python -m pytest --ignore=tests/browser --ignore=tests/widgets
+	@$(RUN)python -m pytest tests/browser tests/widgets  # apart: Playwright's event loop would run under all other tests
+
+browser:
+	@.ci/chromium
+
+check: $(READY) ## Check format, style, types, imports, notebooks and documents
+	@$(RUN)ruff format --check .
+	@$(RUN)ruff check .
+	@$(RUN)mypy
+	@$(RUN)lint-imports
+	@$(RUN)nbstripout --verify notebooks/*.ipynb
+	@$(RUN)python -m pytest tests/test_project.py
+
+clean: ## Remove .venv and everything that was made here
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist test-results quickstart.html
+	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

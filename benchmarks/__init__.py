@@ -1,0 +1,1 @@
+"""Measurements behind the project's claims; each is `python -m benchmarks.<name>`."""

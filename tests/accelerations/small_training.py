@@ -1,0 +1,113 @@
+"""A real, tiny training: a two-layer convolutional net with BatchNorm on twelve random images, three batches an epoch."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from accel.workload import Replica
+from accel.workload.workload import Role, Workload
+
+
+@dataclass
+class Training:
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    loader: DataLoader
+    criterion: nn.Module
+
+    @property
+    def namespace(self):
+        return dict(vars(self))
+
+    def replica(self) -> Replica:
+        return Replica(
+            models={"model": self.model},
+            optimizers={"optimizer": self.optimizer},
+            criteria={"criterion": self.criterion},
+            loaders={"loader": self.loader},
+        )
+
+    def workload(self, source="train(model, loader, criterion, optimizer)") -> Workload:
+        return workload_of(self.replica(), self.namespace, source)
+
+    def epochs(self, count: int = 1) -> list[float]:
+        """Losses of `count` epochs from a fixed seed."""
+        torch.manual_seed(7)
+        losses = []
+        for _ in range(count):
+            for images, targets in self.loader:
+                self.optimizer.zero_grad()
+                loss = self.criterion(self.model(images), targets)
+                loss.backward()
+                self.optimizer.step()
+                losses.append(loss.item())
+        return losses
+
+    def twin(self) -> Training:
+        """Another training, built as a user builds one, at the same point: same weights, same optimizer state."""
+        other = training(type(self.optimizer))
+        other.model.load_state_dict(self.model.state_dict())
+        other.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
+        return other
+
+
+def training(optimizer=torch.optim.Adam, steps_before: int = 0) -> Training:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(64, 5)
+    )
+    data = TensorDataset(torch.randn(12, 3, 8, 8), torch.arange(12) % 5)
+    options = {"momentum": 0.9} if optimizer is torch.optim.SGD else {}
+    made = Training(
+        model,
+        optimizer(model.parameters(), lr=0.01, **options),
+        DataLoader(data, batch_size=4, shuffle=True),
+        nn.CrossEntropyLoss(),
+    )
+    if steps_before:
+        made.epochs(steps_before)
+    return made
+
+
+def workload_of(replica: Replica, namespace, source="") -> Workload:
+    roles = tuple(
+        Role(kind, name, False, weakref.ref(thing)) for kind, named in vars(replica).items() if isinstance(named, dict)
+        for name, thing in named.items()
+    )  # fmt: skip
+    return Workload(
+        cell=source, source=source, filename="<cell>", namespace=namespace, reads=tuple(namespace), writes=(), roles=roles,
+        boundary="optimizer", accumulation=1, steps=3, step_ms=1.0, samples_per_step=4,
+    )  # fmt: skip
+
+
+def wiring(made: Training) -> dict[str, object]:
+    """Everything an acceleration may touch, except the numbers that training changes."""
+    tensors = {**dict(made.model.named_parameters()), **dict(made.model.named_buffers())}
+    return {
+        "strides": {name: tensor.stride() for name, tensor in tensors.items()},
+        "gradients": [p.grad.stride() for p in made.model.parameters() if p.grad is not None],
+        "state": [
+            (key, value.stride(), value.dtype)
+            for p in made.model.parameters() for key, value in made.optimizer.state.get(p, {}).items()
+        ],
+        "groups": [{k: v for k, v in group.items() if k != "params"} for group in made.optimizer.param_groups],
+        "defaults": dict(made.optimizer.defaults),
+        "of optimizer": sorted(vars(made.optimizer)),
+        "of loader": {k: v for k, v in vars(made.loader).items() if k != "_iterator"},
+        "iterator": made.loader._iterator,
+        "of model": sorted(vars(made.model)),
+        "class": type(made.model),
+        "threads": torch.get_num_threads(),
+    }  # fmt: skip
+
+
+def bits(made: Training) -> list[bytes]:
+    """The numbers themselves: parameters, buffers, optimizer state."""
+    state = [v for p in made.model.parameters() for v in made.optimizer.state.get(p, {}).values()]
+    return [t.detach().contiguous().numpy().tobytes() for t in (*made.model.state_dict().values(), *state)]

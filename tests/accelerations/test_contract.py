@@ -1,0 +1,298 @@
+"""What every entry of the catalogue promises, asked of each of them and of every two together."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from functools import reduce
+from pathlib import Path
+
+import pytest
+import torch
+from small_training import bits, training, wiring, workload_of
+from torch import nn
+
+import accel.accelerations
+from accel.accelerations import CARD_HEADINGS, CATALOGUE, Acceleration
+from accel.accelerations.cards import card
+from accel.accelerations.compile_model import CompileModel
+from accel.accelerations.intraop_threads import IntraopThreads
+from accel.accelerations.loader_workers import LoaderWorkers
+from accel.accelerations.plan import Plan
+from accel.accelerations.steady_allocator import use_default_thresholds
+from accel.machine import read_machine
+from accel.workload import Replica
+
+
+def go_together(first: Acceleration, second: Acceleration) -> bool:
+    """Whether one plan can hold both."""
+    return (
+        first.name != second.name
+        and second.name not in first.conflicts
+        and first.name not in second.conflicts
+    )
+
+
+# An entry is tested with the knobs it has by default, if it is not listed here.
+KNOBS: dict[type[Acceleration], list[Acceleration]] = {
+    IntraopThreads: [
+        IntraopThreads(n=2)
+    ],  # by default as many as there are: one, and no change, on some machines
+    LoaderWorkers: [LoaderWorkers(n=1), LoaderWorkers(n=1, persistent=True)],
+}
+ENTRIES = [entry for kind in CATALOGUE for entry in KNOBS.get(kind, [kind()])]
+SINGLE = [Plan((entry,)) for entry in ENTRIES]
+PAIRS = [Plan(pair) for pair in itertools.combinations(ENTRIES, 2) if go_together(*pair)]
+# All but the number of threads, and of two that exclude each other the first.
+ALL = reduce(
+    lambda plan, entry: (
+        Plan((*plan.entries, entry)) if all(go_together(known, entry) for known in plan.entries) else plan
+    ),
+    [entry for entry in ENTRIES if type(entry) is not IntraopThreads],
+    Plan(),
+)
+OF_PROCESS = ("steady_allocator", "intraop_threads")
+
+
+def of_plans(plans: list[Plan]) -> pytest.MarkDecorator:
+    """A test for each plan; those that compile are skipped where TorchInductor cannot build."""
+    return pytest.mark.parametrize(
+        "plan",
+        [
+            pytest.param(
+                plan, id=str(plan), marks=pytest.mark.compiles if CompileModel.name in plan.names else ()
+            )
+            for plan in plans
+        ],
+    )
+
+
+each_entry = pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+each_single = of_plans(SINGLE)
+each_plan = of_plans([*SINGLE, *PAIRS, ALL])
+
+
+@each_entry
+def test_satisfies_the_protocol_and_is_a_frozen_value(entry):
+    made = entry()
+    assert isinstance(made, Acceleration)
+    assert made == entry()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.any_knob = 1
+
+
+@each_entry
+def test_card_has_a_sentence_and_all_headings_in_order(entry):
+    sentence, sections = card(entry)
+    assert sentence.endswith(".")
+    assert tuple(sections) == CARD_HEADINGS
+    assert all(len(text) > 20 for text in sections.values())
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=repr)
+def test_repr_rebuilds_the_entry(entry):
+    assert eval(repr(entry), {type(entry).__name__: type(entry)}) == entry
+
+
+def test_every_file_of_an_entry_is_in_the_catalogue():
+    folder = Path(accel.accelerations.__file__).parent
+    entries = {
+        path.stem for path in folder.glob("*.py") if "needs_own_process: ClassVar[bool] =" in path.read_text()
+    }
+    assert entries == {entry.name for entry in CATALOGUE}
+
+
+def awkward_workloads():
+    class Own(torch.optim.SGD):
+        def step(self, closure=None):
+            return super().step(closure)
+
+    flat = nn.Linear(2, 2)
+    volume = nn.Conv3d(1, 1, 2).bfloat16()
+    compiled = torch.compile(nn.Linear(2, 2))
+    in_place = nn.Linear(2, 2)
+    in_place.compile()
+    stream = type("Stream", (torch.utils.data.IterableDataset,), {"__iter__": lambda self: iter(())})()
+    loaders = {
+        "stream": torch.utils.data.DataLoader(stream),
+        "busy": torch.utils.data.DataLoader([1], num_workers=1),
+    }
+    own, lbfgs = Own(flat.parameters(), lr=1), torch.optim.LBFGS(flat.parameters())
+    fused = torch.optim.Adam(flat.parameters(), fused=True)
+    unfusable = torch.optim.Adam(flat.parameters(), differentiable=True)
+    models = {"flat": flat, "volume": volume, "compiled": compiled, "in_place": in_place}
+    optimizers = {"own": own, "lbfgs": lbfgs, "fused": fused, "unfusable": unfusable}
+    full = Replica(
+        models=models, optimizers=optimizers, loaders=loaders, scalers={"scaler": torch.amp.GradScaler("cpu")}
+    )
+    return [full, Replica()]
+
+
+@pytest.mark.parametrize("entry", [*ENTRIES, IntraopThreads(n=4000)], ids=repr)
+def test_reasons_are_sentences_that_end_with_what_to_do(entry, monkeypatch):
+    for variable in ("MALLOC_TOP_PAD_", "TORCH_COMPILE_DISABLE"):
+        monkeypatch.setenv(variable, "1")
+    machine = dataclasses.replace(read_machine(), isa=(), c_compiler=None, python_header=None, usable_cores=1)
+    reasons = []
+    for replica in awkward_workloads():
+        named = {
+            name: thing
+            for kind in vars(replica).values()
+            if isinstance(kind, dict)
+            for name, thing in kind.items()
+        }
+        reasons += entry.why_not(workload_of(replica, named), machine)
+    assert reasons
+    for reason in reasons:
+        assert re.search(r"\. [A-Z].+\.$", reason), reason
+
+
+def test_a_usual_training_on_a_capable_machine_has_no_reason_against_anything():
+    machine = dataclasses.replace(
+        read_machine(),
+        isa=("avx512_bf16",),
+        c_compiler="g++",
+        python_header="Python.h",
+        usable_cores=8,
+        physical_cores=8,
+    )
+    workload = training(steps_before=1).workload()
+    assert {str(plan): plan.why_not(workload, machine) for plan in SINGLE} == {
+        str(plan): {} for plan in SINGLE
+    }
+
+
+@each_plan
+def test_undo_restores_every_bit_when_nothing_ran(plan):
+    made = training(steps_before=1)
+    before = bits(made), wiring(made)
+    with plan.apply(made.replica()):
+        pass
+    assert (bits(made), wiring(made)) == before
+
+
+@each_plan
+def test_undo_after_training_leaves_a_training_like_one_never_touched(plan):
+    made = training(steps_before=1)
+    before = wiring(made)
+    with plan.apply(made.replica()):
+        made.epochs(2)
+    assert wiring(made) == before
+    twin = made.twin()
+    assert made.epochs(2) == twin.epochs(2)
+
+
+@each_single
+def test_undo_works_after_an_interrupt_in_the_middle_of_a_step(plan):
+    made = training(steps_before=1)
+    before = wiring(made)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), plan.apply(made.replica()):  # noqa: PT012
+        made.criterion.register_forward_hook(interrupt)
+        made.epochs()
+    made.optimizer.zero_grad()
+    made.criterion._forward_hooks.clear()
+    after = wiring(made)
+    assert after | {"gradients": ()} == before | {"gradients": ()}
+    twin = made.twin()
+    assert made.epochs() == twin.epochs()
+
+
+@each_single
+def test_it_can_be_applied_again_after_undo(plan):
+    made = training(steps_before=1)
+    with plan.apply(made.replica()):
+        first = made.epochs(2)
+    made = training(steps_before=1)
+    for _ in range(2):
+        with plan.apply(made.replica()):
+            pass
+    with plan.apply(made.replica()):
+        assert made.epochs(2) == first
+
+
+@of_plans([plan for plan in SINGLE if plan.effect == "exact"])
+def test_exact_entries_leave_the_losses_equal(plan):
+    usual = training().epochs(3)
+    made = training()
+    with plan.apply(made.replica()):
+        assert made.epochs(3) == usual
+
+
+@of_plans([*SINGLE, ALL])
+def test_losses_stay_close(plan):
+    usual = training(steps_before=1).epochs(2)
+    made = training(steps_before=1)
+    with plan.apply(made.replica()):
+        assert made.epochs(2) == pytest.approx(usual, rel=0.05)
+
+
+@of_plans([*SINGLE, *[pair for pair in PAIRS if "compile_model" not in pair.names], ALL])
+def test_the_plain_code_gives_exactly_the_losses_of_the_live_plan(plan):
+    live, plain = training(steps_before=1), training(steps_before=1)
+    with plan.apply(live.replica()):
+        expected = live.epochs(2)
+    threads = torch.get_num_threads()
+    for entry in plan.entries:
+        code = entry.as_code(plain.workload())
+        assert "accel" not in code
+        exec(code, plain.namespace)
+    losses = plain.epochs(2)
+    torch.set_num_threads(threads)
+    assert losses == expected
+
+
+@each_single
+def test_takes_effect_and_says_so(plan):
+    made = training()
+    with plan.apply(made.replica()):
+        made.epochs()
+        ((name, proof),) = plan.proofs(made.replica())
+    assert proof.took_effect, proof.evidence
+    assert name == plan.names[0]
+
+
+def without_autocast(made):
+    made.model.forward = torch.autocast("cpu", enabled=False)(made.model.forward)
+
+
+# For each entry a way to make it fail without an error; a new entry needs its line here.
+SABOTAGE = {
+    "steady_allocator": lambda made: use_default_thresholds(),
+    "intraop_threads": lambda made: torch.set_num_threads(1),
+    "loader_workers": lambda made: vars(made.loader).update(num_workers=0, persistent_workers=False),
+    "compile_model": lambda made: torch.compiler.set_stance("force_eager"),
+    "channels_last": lambda made: made.model.to(memory_format=torch.contiguous_format),
+    "autocast": without_autocast,
+    "fused_optimizer": lambda made: made.optimizer.param_groups[0].update(fused=False),
+}
+
+
+@each_single
+def test_a_toggle_that_did_not_take_effect_is_found_out(plan):
+    made = training()
+    with plan.apply(made.replica()):
+        SABOTAGE[plan.names[0]](made)
+        made.epochs()
+        ((_, proof),) = plan.proofs(made.replica())
+    torch.compiler.set_stance("default")
+    assert not proof.took_effect, proof.evidence
+
+
+@each_single
+def test_nothing_took_effect_where_nothing_was_applied(plan):
+    made = training()
+    made.epochs()
+    ((_, proof),) = plan.proofs(made.replica())
+    assert not proof.took_effect, proof.evidence
+
+
+@of_plans([plan for plan in SINGLE if plan.names[0] in OF_PROCESS])
+def test_settings_of_the_process_are_left_alone_for_a_part_of_it(plan):
+    made = training()
+    with plan.apply(Replica(models={"model": made.model}, is_process_wide=False)):
+        assert not plan.proofs(made.replica())[0][1].took_effect

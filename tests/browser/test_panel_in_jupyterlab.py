@@ -1,0 +1,142 @@
+"""The panel in a real JupyterLab: from a click to a verdict, with the kernel free; Stop; errors; both themes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+MODEL = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+images, labels = torch.randn(960, 1, 28, 28), torch.randint(10, (960,))
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=32)
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 26 * 26, 10))
+optimizer = torch.optim.Adam(model.parameters())
+criterion = nn.CrossEntropyLoss()
+"""
+PROFILE = """%%accel profile
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+CELLS = (MODEL, "%load_ext accel", PROFILE, "%accel panel", "1 + 1", "import time; time.sleep(2)")
+PANEL, ARITHMETIC = 3, 4
+VERDICT_MS = 300_000
+
+
+def opened(notebook, server, name):
+    """The small notebook, run down to its panel."""
+    notebook.open(server.add_notebook(name, *CELLS))
+    for index in range(PANEL + 1):
+        notebook.run_cell(index)
+    expect(notebook.page.get_by_test_id("step-time")).to_contain_text("ms a step")
+    assert notebook.errors_in_cells() == []
+    return notebook.page
+
+
+def switch_on(page, name):
+    page.locator(f".accel-toggle-{name} input").check()
+
+
+def start_trial(page, name):
+    switch_on(page, name)
+    page.get_by_role("button", name="Try", exact=True).click()
+    expect(page.get_by_test_id("stop")).to_be_visible(timeout=30_000)
+
+
+def save_picture(page, name, tmp_path, *, width=1280):
+    folder = Path(os.environ.get("ACCEL_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    page.set_viewport_size({"width": width, "height": 2400})
+    page.locator(".accel-workbench").screenshot(path=folder / f"{name}.png")
+
+
+def test_a_toggle_becomes_a_ladder_row_with_a_verdict_while_the_kernel_stays_free(notebook, server, tmp_path):
+    page = opened(notebook, server, "verdict.ipynb")
+    start_trial(page, "fused_optimizer")
+    row = page.get_by_test_id("ladder-row")
+    expect(row).to_have_attribute("data-plan", "fused_optimizer")
+    expect(page.get_by_test_id("progress")).to_contain_text("pairs", timeout=VERDICT_MS)
+    notebook.run_cell(ARITHMETIC)
+    assert notebook.outputs(ARITHMETIC)[0]["data"]["text/plain"] == "2"
+    assert page.get_by_test_id("stop").is_visible()  # the answer came while the trial was running
+    save_picture(page, "measuring", tmp_path)
+    notebook.expect_trial_to_be_done()
+    assert row.get_attribute("data-verdict") in {"faster", "slower", "no difference", "undecided"}
+    assert "×" in page.get_by_test_id("sentence").inner_text()
+    assert "fused" in row.inner_text()
+    page.get_by_test_id("keep").click()
+    expect(page.get_by_test_id("is-live")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_test_id("is-live")).not_to_be_visible()
+    expect(page.get_by_text("Nothing is live")).to_be_visible()
+
+
+def test_stop_ends_a_trial_at_once_and_its_workers(notebook, server):
+    page = opened(notebook, server, "stop.ipynb")
+    start_trial(page, "channels_last")
+    expect(page.get_by_test_id("progress")).to_contain_text("pairs", timeout=VERDICT_MS)
+    measuring = server.workers()
+    assert measuring
+    page.get_by_test_id("stop").click()
+    expect(page.get_by_test_id("trial-state")).to_have_text("stopped", timeout=15_000)
+    expect(page.get_by_test_id("stop")).not_to_be_visible()
+    assert not [pid for pid in measuring if psutil.pid_exists(pid) and pid in server.workers()]
+    expect(page.get_by_role("button", name="Try", exact=True)).to_be_enabled()
+    notebook.shut_down()
+    assert server.workers() == set()
+
+
+def test_the_op_table_filters_and_a_phase_of_the_bar_filters_it_too(notebook, server):
+    page = opened(notebook, server, "ops.ipynb")
+    page.get_by_test_id("op-filter").fill("convolution_backward")
+    expect(page.get_by_test_id("op-row").first).to_contain_text("aten::convolution_backward")
+    page.get_by_test_id("op-filter").fill("")
+    page.get_by_test_id("phase-item").filter(has_text="Optimizer").first.click()
+    expect(page.get_by_test_id("op-phase")).to_have_value("optimizer")
+    rows = page.get_by_test_id("op-row")
+    assert all("Optimizer" in text for text in rows.all_inner_texts())
+
+
+def test_an_error_of_a_click_is_shown_in_the_panel(notebook, server):
+    page = notebook.open(server.add_notebook("error.ipynb", "%load_ext accel", "%accel panel")).page
+    notebook.run_all()
+    expect(page.get_by_test_id("phase-note")).to_contain_text("%%accel profile")
+    switch_on(page, "channels_last")
+    page.get_by_role("button", name="Try", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("no cell was profiled yet")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_panel_is_legible_and_fits_in_900_pixels(notebook, server, tmp_path, theme):
+    page = opened(notebook, server, f"{theme}.ipynb")
+    notebook.set_theme(f"JupyterLab {theme.capitalize()}")
+    panel = page.locator(".accel-workbench")
+    for width in (900, 1280):
+        save_picture(page, f"panel_{theme}_{width}", tmp_path, width=width)
+        assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth")
+
+
+def test_the_quickstart_runs_and_its_panel_tries_a_toggle(notebook):
+    page = notebook.open("quickstart.ipynb").page
+    notebook.run_all()
+    assert notebook.errors_in_cells() == []
+    expect(page.get_by_test_id("step-time")).to_contain_text("ms a step")
+    tried = page.get_by_test_id("trial").count()
+    assert tried >= 1  # what %accel try measured is on the panel's ladder too
+    start_trial(page, "channels_last")
+    expect(page.get_by_test_id("trial")).to_have_count(tried + 1)
+    newest = page.get_by_test_id("trial").first
+    expect(newest.get_by_test_id("ladder-row")).to_have_attribute("data-plan", "channels_last")
+    expect(newest.get_by_test_id("progress")).to_contain_text("pairs", timeout=VERDICT_MS)
+    page.get_by_test_id("stop").click()
+    expect(newest.get_by_test_id("trial-state")).to_have_text("stopped", timeout=15_000)

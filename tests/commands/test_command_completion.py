@@ -1,0 +1,77 @@
+"""What Tab offers, without IPython."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.accelerations import CATALOGUE
+from accel.accelerations.knobs import knobs_of
+from accel.accelerations.plan import Plan
+from accel.commands import COMMANDS, complete, fragment
+
+NAMES = sorted(entry.name for entry in CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("%accel ", [command.name for command in COMMANDS]),
+        ("%%accel ", ["profile"]),
+        ("%accel tr", ["try"]),
+        ("%accel nothing ", []),
+        ("%accel try ", NAMES),
+        ("%accel try chan", ["channels_last"]),
+        ("%accel try channels_last+", NAMES),
+        ("%accel try channels_last+auto", ["autocast"]),
+        ("%accel try channels_last auto", ["autocast"]),
+        ("%accel keep fus", ["fused_optimizer"]),
+        ("%accel undo com", ["compile_model"]),
+        ("%accel try --b", ["--background", "--budget-s"]),
+        ("%accel try --background --b", ["--budget-s"]),
+        ("%accel export --to ", ["cell"]),
+        ("%accel help mach", ["machine"]),
+        ("%accel try channels_last -o ", ["model", "result"]),
+        ("%accel try autocast(d", ["dtype="]),
+        ('%accel try channels_last+autocast(dtype="b', ['"bf16"']),
+        ("%accel try loader_workers(n=2, ", ["prefetch_factor=", "persistent="]),
+        ("%accel try loader_workers(persistent=", ["True", "False"]),
+        ("%accel try unknown(", []),
+        ("    %accel tr", ["try"]),
+    ],
+)
+def test_tab_offers(line: str, expected: list[str]) -> None:
+    assert complete(line, namespace={"model": 1, "result": 2, "_hidden": 3}) == expected
+
+
+def test_only_what_stands_before_the_cursor_counts() -> None:
+    assert complete("%accel tr channels_last", len("%accel tr")) == ["try"]
+
+
+@pytest.mark.parametrize(
+    ("line", "typed"),
+    [
+        ("%accel tr", "tr"),
+        ("%accel try a+ch", "ch"),
+        ('%accel try autocast(dtype="b', '"b'),
+        ("%accel try --ti", "--ti"),
+        ("%accel ", ""),
+    ],
+)
+def test_a_completion_replaces_the_piece_that_is_being_typed(line: str, typed: str) -> None:
+    assert fragment(line) == typed
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+def test_every_offered_knob_and_value_makes_a_plan(entry) -> None:
+    for knob in knobs_of(entry):
+        assert f"{knob.name}=" in complete(f"%accel try {entry.name}(")
+        for value in complete(f"%accel try {entry.name}({knob.name}="):
+            assert Plan.parse(f"{entry.name}({knob.name}={value})")
+
+
+@given(st.text(max_size=40))
+def test_any_line_is_completed_with_words_that_begin_with_the_fragment(rest: str) -> None:
+    line = f"%accel {rest}"
+    assert all(word.startswith(fragment(line)) for word in complete(line))

@@ -1,0 +1,40 @@
+"""What a machine may lack: a Chromium to drive, a compiler for TorchInductor. Tests that need it are skipped, with the reason."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+import pytest
+
+from accel.machine.reading import c_compiler, python_header
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    """Debian's Chromium, or whichever is on PATH; with ACCEL_REQUIRE_BROWSER=1, as in .ci/run, there must be one."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        missing = "no Chromium on PATH; `make test` installs it where apt may"
+        if os.environ.get("ACCEL_REQUIRE_BROWSER") == "1":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return {**browser_type_launch_args, "executable_path": found, "args": FLAGS}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what is marked `compiles` where TorchInductor cannot build."""
+    if item.get_closest_marker("compiles") is None:
+        return
+    missing = [
+        name for name, found in (("a C++ compiler", c_compiler()), ("Python.h", python_header())) if not found
+    ]
+    if missing:
+        pytest.skip(f"torch.compile needs {' and '.join(missing)} here: apt-get install g++ python3-dev")

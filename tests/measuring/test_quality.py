@@ -1,0 +1,41 @@
+"""Whether a loss still follows the baseline's, against the measured noise floor."""
+
+from __future__ import annotations
+
+from accel.measuring.quality import compare_losses
+
+BASE = [2.3, 2.1, 1.9, 1.7]
+
+
+def test_bit_equal_losses_are_the_same():
+    assert compare_losses(BASE, BASE).following == "same"
+
+
+def test_a_change_within_ten_floors_follows():
+    moved = [loss + 1e-4 for loss in BASE]
+    floor = [loss + 5e-5 for loss in BASE]
+    assert compare_losses(BASE, moved, floor).following == "follows"
+
+
+def test_the_same_change_drifts_when_the_floor_is_lower():
+    moved = [loss + 1e-2 for loss in BASE]
+    floor = [loss + 1e-6 for loss in BASE]
+    assert compare_losses(BASE, moved, floor).following == "drifts"
+
+
+def test_a_low_precision_format_may_move_the_loss_a_little():
+    moved = [loss + 1e-2 for loss in BASE]
+    assert compare_losses(BASE, moved, effect="close").following == "follows"
+
+
+def test_a_loss_that_is_no_number_any_more_drifts():
+    assert compare_losses(BASE, [2.3, None, None, None]).following == "drifts"
+
+
+def test_without_a_scalar_loss_quality_is_unknown():
+    assert compare_losses([None, None], [None, None]).following == "unknown"
+
+
+def test_only_common_steps_are_compared():
+    quality = compare_losses(BASE, BASE[:2])
+    assert (quality.following, quality.steps) == ("same", 2)

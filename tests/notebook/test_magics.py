@@ -1,0 +1,96 @@
+"""`%accel` in a shell: results, variables, help, and errors with the nearest right word."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.commands import COMMANDS
+from accel.errors import AccelError, UnknownName
+from accel.machine import Machine
+
+
+def test_accel_alone_shows_status_and_help(shell) -> None:
+    overview = shell.run("%accel").result
+    assert "Kept" in str(overview)
+    assert all(f"  {command.name} " in str(overview) for command in COMMANDS)
+    assert "<table" in overview._repr_mimebundle_()["text/html"]
+
+
+def test_a_result_is_the_value_of_the_cell_and_of_an_assignment(shell) -> None:
+    assert isinstance(shell.run("%accel machine").result, Machine)
+    shell.run("kept = %accel machine")
+    assert isinstance(shell.user_ns["kept"], Machine)
+
+
+@pytest.mark.parametrize("command", ["machine", "doctor", "status", "accelerations"])
+def test_out_puts_the_result_into_a_variable(shell, command: str) -> None:
+    result = shell.run(f"%accel {command} -o answer").result
+    assert result is not None
+    assert shell.user_ns["answer"] is result
+
+
+def test_a_semicolon_is_no_part_of_the_line(shell, capsys) -> None:
+    assert shell.run("%accel machine;").success
+
+
+@pytest.mark.parametrize(
+    ("line", "nearest"),
+    [("%accel machin", "machine"), ("%accel export --too x", "--to"), ("%%accel profil\nx", "profile")],
+)
+def test_a_wrong_word_gets_the_nearest_right_one_in_one_line(shell, line: str, nearest: str) -> None:
+    result = shell.run(line)
+    assert isinstance(result.error_in_exec, UnknownName)
+    assert f"Did you mean '{nearest}'?" in shell.tracebacks[0]
+    assert len(shell.tracebacks[0].splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", ["%accel try channels_last", "%accel keep channels_last", "%accel export"])
+def test_what_needs_a_profile_says_so(shell, line: str) -> None:
+    result = shell.run(line)
+    assert isinstance(result.error_in_exec, AccelError)
+    assert "%%accel profile" in shell.tracebacks[0]
+
+
+def test_profile_with_one_percent_sign_explains_itself(shell) -> None:
+    assert "with two %" in str(shell.run("%accel profile").error_in_exec)
+
+
+def test_a_cell_is_only_for_profile(shell) -> None:
+    result = shell.run("%%accel machine\nran = 1")
+    assert "only profile takes a cell" in str(result.error_in_exec)
+    assert "ran" not in shell.user_ns
+
+
+def test_the_question_mark_shows_help_generated_from_the_options(shell) -> None:
+    shown = shell.object_inspect("%accel")
+    assert shown["found"]
+    assert "--timeout-s SECONDS" in shown["docstring"]
+    assert shell.object_inspect("%%accel")["found"]
+
+
+def test_dash_h_explains_a_command(shell, capsys) -> None:
+    assert shell.run("%accel try -h").success
+    assert "--background" in capsys.readouterr().out
+
+
+def test_the_functions_work_on_the_notebooks_variables(shell) -> None:
+    shell.run("%%accel profile\ntrain();")
+    shell.run("import accel")
+    assert "optimizer" in shell.run("accel.status()").result.workload
+
+
+def test_keep_and_undo_change_the_notebooks_own_training(shell) -> None:
+    shell.run("%%accel profile\ntrain();")
+    assert "fused_optimizer" in str(shell.run("%accel keep fused_optimizer").result)
+    assert shell.user_ns["optimizer"].param_groups[0]["fused"]
+    assert shell.run("train()").success
+    shell.run("%accel undo")
+    assert not shell.user_ns["optimizer"].param_groups[0]["fused"]
+
+
+def test_export_gives_plain_pytorch(shell) -> None:
+    shell.run("%%accel profile\nlast = train()")
+    shell.run("%accel keep fused_optimizer")
+    export = shell.run("%accel export --to cell").result
+    assert "fused" in str(export)
+    assert "accel" not in str(export).replace("%%accel", "")

@@ -1,0 +1,88 @@
+"""`%accel try` with real workers: it waits and shows the ladder, or returns at once, and can be interrupted."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from accel.current import current_workbench
+from accel.measuring.ladder import Ladder
+from accel.workers.trial import Trial
+
+TRY = "%accel try fused_optimizer --budget-s 3"
+
+
+@pytest.fixture
+def profiled(shell) -> Iterator[object]:
+    """A shell with a workload; as in a kernel, displays are redrawn in place."""
+    assert shell.run("%%accel profile\ntrain();").success
+    shell.kernel = "displays are redrawn in place"
+    yield shell
+    del shell.kernel
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children(recursive=True) if child.status() != "zombie"]
+
+
+def test_it_waits_shows_the_ladder_filling_and_returns_it(profiled) -> None:
+    result = profiled.run(f"{TRY} -o ladder")
+    assert isinstance(result.result, Ladder)
+    assert profiled.user_ns["ladder"] is result.result
+    assert re.match(r"Trial: \w+, 0 s. Interrupt stops it.", profiled.shown[0])
+    assert re.match(r"Trial done after \d+ s.", profiled.shown[-1])
+    first, *later = profiled.display_pub.outputs
+    assert all(output["update"] for output in later)
+    assert len({output["transient"]["display_id"] for output in [first, *later]}) == 1
+
+
+def test_in_the_background_it_returns_the_trial_at_once(profiled) -> None:
+    trial = profiled.run(f"{TRY} --background").result
+    assert isinstance(trial, Trial)
+    assert profiled.run("1 + 1").result == 2
+    trial.stop()
+    assert trial.state == "stopped"
+
+
+def interrupt_once_it_runs() -> None:
+    """Send this process an interrupt, as the front end's button does, half a second after the next trial began."""
+    workbench, sent = current_workbench(), threading.Event()
+
+    def interrupt(what: str) -> None:
+        if what == "trial" and workbench.running_trial is not None and not sent.is_set():
+            sent.set()
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    workbench.subscribe(interrupt)
+
+
+def test_interrupt_stops_the_trial_and_leaves_no_worker(profiled) -> None:
+    interrupt_once_it_runs()
+    result = profiled.run("%accel try fused_optimizer")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert profiled.tracebacks == [f"KeyboardInterrupt: {result.error_in_exec}"]
+    assert current_workbench().trials[-1].state == "stopped"
+    current_workbench().pool.close()  # the spare workers that wait for the next trial
+    assert psutil.wait_procs(children(), timeout=10)[1] == []
+    assert profiled.run("train()").success
+
+
+def test_a_terminal_gets_one_line_and_no_redrawing(profiled, capsys) -> None:
+    del profiled.kernel
+    interrupt_once_it_runs()
+    profiled.run("%accel try fused_optimizer")
+    profiled.kernel = "as the fixture left it"
+    assert profiled.shown == []
+    assert capsys.readouterr().out.count("Interrupt stops it.") == 1
+
+
+def test_an_unknown_acceleration_gets_the_nearest_and_starts_no_trial(profiled) -> None:
+    result = profiled.run("%accel try chanels_last")
+    assert "Did you mean 'channels_last'?" in str(result.error_in_exec)
+    assert profiled.shown == []

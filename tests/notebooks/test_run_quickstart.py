@@ -1,0 +1,78 @@
+"""The quickstart runs from top to bottom without a browser, and its page reads offline."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+RUNNER = Path(__file__).resolve().parents[2] / "notebooks" / "run_quickstart.py"
+
+
+def run(folder, *arguments, timeout_s):
+    """Run the runner as `make demo` does; gives the finished process and the page."""
+    page = folder / "page.html"
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), *map(str, arguments), "--html", str(page)],
+        capture_output=True, text=True, timeout=timeout_s, env={**os.environ, "IPYTHONDIR": str(folder / "ipython")},
+    )  # fmt: skip
+    return done, page.read_text(encoding="utf-8")
+
+
+def scripts_from_elsewhere(page):
+    return re.findall(
+        r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*>|\bimport\b[^;]*https?://", page
+    )
+
+
+def notebook_of(folder, *cells):
+    path = folder / "small.ipynb"
+    nbformat.write(new_notebook(cells=list(cells)), path)
+    return path
+
+
+def test_headings_and_outputs_are_printed_and_the_page_needs_no_internet(tmp_path):
+    widget = "import ipywidgets\nipywidgets.IntSlider(description='a slider')"
+    notebook = notebook_of(
+        tmp_path, new_markdown_cell("## One heading\n\ntext"), new_code_cell("6 * 7"), new_code_cell("print('said')"),
+        new_code_cell("%pwd"), new_code_cell(widget),
+    )  # fmt: skip
+    done, page = run(tmp_path, notebook, timeout_s=100)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"One heading\n=+\n42\nsaid\n>>> %pwd\n.+\n\(a live panel: .+\)\n", done.stdout)
+    assert f"small.ipynb ran in {re.search(r'ran in (.+) s', done.stdout).group(1)} s" in done.stdout
+    assert scripts_from_elsewhere(page) == []
+    assert "vnd.jupyter.widget" not in page
+    assert "IntSlider" in page
+
+
+def test_a_cell_that_fails_ends_the_run_with_its_traceback(tmp_path):
+    notebook = notebook_of(
+        tmp_path, new_code_cell("raise ValueError('on purpose')"), new_code_cell("print('after')")
+    )
+    done, page = run(tmp_path, notebook, timeout_s=100)
+    assert done.returncode == 1
+    assert "ValueError: on purpose" in done.stderr
+    assert "after" not in done.stdout
+    assert "on purpose" in page
+
+
+@pytest.mark.compiles
+@pytest.mark.timeout(600)
+def test_the_quickstart_shows_profile_ladder_export_and_its_own_loop_before_and_after(tmp_path):
+    done, page = run(tmp_path, timeout_s=560)
+    assert done.returncode == 0, done.stderr
+    for phase in ("Waiting for data", "Forward", "Loss", "Backward", "Optimizer"):
+        assert re.search(rf"^ +{phase}: +[\d.]+ %", done.stdout, re.MULTILINE)
+    assert "aten::" in done.stdout
+    assert re.search(r"^[▲▼=?] compile_model +\S", done.stdout, re.MULTILINE)  # its row in the ladder
+    assert re.search(r"\d+\.\d+× \[\d+\.\d+, \d+\.\d+\]", done.stdout)
+    assert re.search(r"\d+\.\d\d s before, \d+\.\d\d s with the plan kept", done.stdout)
+    assert "memory_format=torch.channels_last" in done.stdout
+    assert scripts_from_elsewhere(page) == []

@@ -1,0 +1,27 @@
+"""The course's network, as its first lab profiles it."""
+
+from __future__ import annotations
+
+import torch
+
+from accel.labs.models import CNN
+from accel.profiling.kineto_columns import read_columns
+from accel.profiling.op_table import add_up, read_op_table
+
+
+def test_one_forward_lists_the_operations_the_course_shows(profiled):
+    torch.manual_seed(0)
+    model, images = CNN(), torch.randn(64, 1, 28, 28)
+    with torch.no_grad():
+        model(images)
+        table = read_op_table(read_columns(profiled(lambda: model(images)).events))
+    ops = add_up(table.rows, by=lambda row: (row.op, "", ""))
+    top = {row.op for row in ops[:10]}
+    assert {
+        "aten::mkldnn_convolution",
+        "aten::max_pool2d_with_indices",
+        "aten::addmm",
+        "aten::clamp_min",
+    } <= top
+    modules = {row.module for row in table.rows if row.op == "aten::mkldnn_convolution"}
+    assert modules == {"conv1", "conv2"}

@@ -1,0 +1,58 @@
+"""The program `accel`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import accel
+from accel.cli import main
+from accel.machine import read_machine
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    status = main(arguments)
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_machine_as_text_and_as_json(capsys) -> None:
+    assert read_machine().line in run(capsys, "machine")[1]
+    assert json.loads(run(capsys, "machine", "--json")[1])["cpu_model"] == read_machine().cpu_model
+
+
+@pytest.mark.parametrize("command", ["doctor", "accelerations", "help"])
+def test_what_prints_text_prints_json_too(capsys, command: str) -> None:
+    status, text, _ = run(capsys, command)
+    assert status == 0
+    assert text.strip()
+    assert json.loads(run(capsys, command, "--json")[1])
+
+
+def test_no_command_is_help(capsys) -> None:
+    assert run(capsys)[1] == run(capsys, "help")[1]
+
+
+@pytest.mark.parametrize("command", ["profile", "try", "keep", "undo", "status", "export", "panel"])
+def test_a_command_that_needs_a_notebook_says_so_and_what_to_do(capsys, command: str) -> None:
+    status, out, err = run(capsys, command, *(["channels_last"] if command == "try" else []))
+    assert (status, out) == (2, "")
+    assert "%load_ext accel" in err
+    assert f"accel.{'try_' if command == 'try' else command}()" in err
+
+
+def test_a_wrong_word_gets_the_nearest_right_one(capsys) -> None:
+    assert run(capsys, "machin") == (2, "", run(capsys, "machin")[2])
+    assert "Did you mean 'machine'?" in run(capsys, "machin")[2]
+
+
+def test_help_of_a_command(capsys) -> None:
+    assert run(capsys, "machine", "-h")[1].startswith("usage: accel machine [--json]")
+
+
+def test_the_program_is_a_module_as_well() -> None:
+    shown = subprocess.check_output([sys.executable, "-m", "accel.cli", "--version"], text=True)
+    assert shown.strip() == f"accel-workbench {accel.__version__}"

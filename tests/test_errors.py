@@ -1,0 +1,70 @@
+"""Errors say what was asked, why it cannot be, and what to do; a wrong word gets the nearest right one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.errors import AccelError, NotApplicable, NotShippable, UnknownName, WorkerError
+
+WORDS = st.text(alphabet="abcdefghij_", min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("because", "joined"), [("nothing was tried", "tried. Run"), ("really?", "really? Run")]
+)
+def test_the_three_parts_read_as_one_text(because: str, joined: str) -> None:
+    error = AccelError("%accel keep", because=because, do="Run %accel try.")
+    assert str(error).startswith("%accel keep: ")
+    assert joined in str(error)
+    assert (error.asked, error.because, error.do) == ("%accel keep", because, "Run %accel try.")
+
+
+def test_a_notebook_shows_one_line_without_our_frames() -> None:
+    lines = AccelError("a", because="b", do="C.")._render_traceback_()
+    assert lines == ["AccelError: a: b. C."]
+
+
+def test_the_nearest_name_is_suggested() -> None:
+    error = UnknownName("acceleration", "chanels_last", ["autocast", "channels_last"])
+    assert "Did you mean 'channels_last'?" in str(error)
+    assert "autocast, channels_last" in str(error)
+
+
+def test_nothing_is_suggested_for_a_word_unlike_all_others() -> None:
+    assert "Did you mean" not in str(UnknownName("acceleration", "zzz", ["autocast"]))
+
+
+def test_a_list_of_names_may_be_empty() -> None:
+    assert str(UnknownName("environment", "a", [])).endswith("There are none.")
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8, unique=True), st.data())
+def test_a_known_name_is_its_own_nearest(known: list[str], data: st.DataObject) -> None:
+    given_name = data.draw(st.sampled_from(known))
+    error = UnknownName("knob", given_name, iter(known))
+    assert f"Did you mean {given_name!r}?" in str(error)
+    assert error.known == sorted(known)
+
+
+def test_every_reason_is_in_the_text() -> None:
+    error = NotApplicable("compile_model", ["No compiler. Install g++.", "One core. Get more."])
+    assert "Install g++. One core." in str(error)
+    assert error.reasons == ["No compiler. Install g++.", "One core. Get more."]
+
+
+def test_a_worker_error_shows_the_workers_traceback_first() -> None:
+    error = WorkerError(
+        "try", because="a worker raised", do="Mend the cell.", traceback_text="Traceback\n  line 3\n"
+    )
+    assert error._render_traceback_() == [
+        "Traceback",
+        "  line 3",
+        "WorkerError: try: a worker raised. Mend the cell.",
+    ]
+
+
+@pytest.mark.parametrize("kind", [UnknownName, NotApplicable, NotShippable, WorkerError])
+def test_one_except_clause_catches_all(kind: type[Exception]) -> None:
+    assert issubclass(kind, AccelError)

@@ -1,0 +1,189 @@
+"""What the documents, notebooks and files promise is there, and stays within the rules of CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))
+]  # fmt: skip
+SOURCES = sorted([*(ROOT / "workbench").rglob("*.py"), *(ROOT / "widgets").rglob("*.py")])
+BENCHMARKS = [
+    path.stem
+    for path in sorted((ROOT / "benchmarks").glob("*.py"))
+    if '__name__ == "__main__"' in path.read_text()
+]
+MOST_LINES, MOST_LINES_OF_A_FUNCTION = 400, 60
+
+
+def tracked_text() -> dict[str, str]:
+    """Every text file that git knows or would take, by its path."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode:
+        pytest.skip(f"this is no git checkout, so there is no list of files: {listed.stderr.strip()}")
+    texts = {}
+    for name in filter(None, listed.stdout.split("\0")):
+        content = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
+        if b"\0" not in content:
+            texts[name] = content.decode("utf-8")
+    return texts
+
+
+def make_targets() -> set[str]:
+    """The commands that `make help` lists."""
+    return set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_each_make_command_of_a_document_exists_and_is_listed_by_make_help(document):
+    named = set(re.findall(r"(?:^|`)make ([a-z]+)", (ROOT / document).read_text(), re.MULTILINE))
+    assert {"demo", "lab", "test", "check"} <= named
+    assert named <= make_targets() | {"help"}
+
+
+def test_ci_runs_what_the_readme_says():
+    assert "make check test" in (ROOT / ".ci" / "run").read_text()
+    assert "`make check test`" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_each_link_and_picture_of_a_document_leads_to_a_file(document):
+    text = document.read_text()
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text) + re.findall(r'(?:src|srcset|href)="([^"#]+)', text)
+    inside = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [target for target in inside if not (document.parent / target).exists()] == []
+
+
+def test_each_decision_is_linked_and_numbered_without_a_gap():
+    decisions = sorted(path for path in (ROOT / "docs/decisions").glob("*.md") if path.name != "README.md")
+    linking = "\n".join(path.read_text() for path in DOCUMENTS if path not in decisions)
+    assert [path.name for path in decisions if path.name not in linking] == []
+    assert [int(path.name[:4]) for path in decisions] == list(range(1, len(decisions) + 1))
+
+
+def test_each_module_and_folder_of_the_architecture_exists():
+    layout = (ROOT / "docs/architecture.md").read_text().split("```")[1]
+    named = re.findall(r"^  ([\w/]+(?:\.py|/))\s", layout, re.MULTILINE)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / "workbench/accel" / name).exists()] == []
+
+
+def test_the_licence_is_apache_2():
+    assert "Apache License" in (ROOT / "LICENSE").read_text()[:200]
+    assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_each_packed_data_file_says_where_it_is_from():
+    data = ROOT / "workbench/accel/labs/data"
+    for path in data.iterdir():
+        notice = path if path.suffix == ".txt" else data / f"{path.stem}.LICENSE.txt"
+        assert "Source" in notice.read_text()
+        assert path.stat().st_size <= 60_000
+
+
+def test_the_changelog_opens_with_what_is_unreleased_in_one_sentence_each():
+    sections = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert re.match(r"Unreleased|\[?\d+\.\d+\.\d+", sections[0])
+    entries = re.findall(r"^- ((?:.+\n(?:  .+\n)*))", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert entries
+    assert [entry for entry in entries if not entry.rstrip().endswith(".")] == []
+
+
+def test_the_version_is_the_same_everywhere():
+    import accel
+
+    assert f'\nversion = "{accel.__version__}"\n' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").rglob("*.ipynb")), ids=lambda path: path.name)
+def test_a_notebook_is_stored_without_outputs(path):
+    code = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert code
+    assert [cell["id"] for cell in code if cell["outputs"] or cell["execution_count"]] == []
+
+
+def test_no_file_names_a_folder_of_one_machine_or_a_package_registry():
+    folders = r"(?<![\w.}])/(?:root|home|work|opt|Users)/[\w.-]+"
+    registries = r"[\w-]*\.?(?:pypi|pythonhosted|npmjs)\.(?:org|com)|(?:extra-)?index-url"
+    found = {
+        name: match.group()
+        for name, text in tracked_text().items()
+        if name != "tests/test_project.py" and (match := re.search(f"{folders}|{registries}", text))
+    }
+    assert found == {}
+
+
+def test_no_source_file_is_too_long_or_named_after_nothing():
+    vague = {"utils", "util", "helpers", "helper", "common", "misc"}
+    assert [path.name for path in SOURCES if len(path.read_text().splitlines()) > MOST_LINES] == []
+    assert [path.name for path in SOURCES if path.stem in vague] == []
+
+
+def test_no_function_is_longer_than_a_screen():
+    too_long = [
+        f"{path.name}: {node.name}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION
+    ]
+    assert too_long == []
+
+
+def test_nothing_swallows_every_exception():
+    silent = [
+        f"{path.name}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException"))
+        and all(isinstance(statement, ast.Pass) for statement in node.body)
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_can_be_run_quickly(name):
+    asked = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert asked.returncode == 0, asked.stderr
+    assert "--quick" in asked.stdout
+
+
+def test_the_benchmark_of_loading_gives_its_figures():
+    before = tracked_text().get("benchmarks/results/load_ext.json")
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks.load_ext", "--quick"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    assert ran.returncode == 0, ran.stderr
+    figures = json.loads(ran.stdout.splitlines()[-1])["figures"]
+    assert 0 < figures["load_ext_s_low"] <= figures["load_ext_s"] <= figures["load_ext_s_high"]
+    assert figures["heavy_modules"] == 0
+    assert tracked_text().get("benchmarks/results/load_ext.json") == before  # --quick writes nothing
+
+
+def test_every_make_command_says_what_it_does():
+    asked = ["make", "--no-print-directory", "help"]  # the tests may themselves run under make
+    shown = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {line.split()[1] for line in shown.splitlines()} == make_targets()

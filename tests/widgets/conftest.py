@@ -1,0 +1,74 @@
+"""A panel's view in a real browser with a stand-in for Jupyter's model: seconds, no server, no kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PANELS = Path(__file__).parents[2] / "widgets" / "accel_widgets"
+
+# What anywidget hands to a view: get, set, save_changes, send, on and off; the page keeps what was saved and sent.
+LOAD = """async ([esm, css, state]) => {
+  const listeners = {};
+  const model = window.model = { saved: [], sent: [], get: (key) => state[key],
+    set: (key, value) => { if (state[key] === value) return; state[key] = value;
+      [...(listeners["change:" + key] || []), ...(listeners["change"] || [])].forEach((listener) => listener()); },
+    save_changes: () => model.saved.push(structuredClone(state)), send: (message) => model.sent.push(message),
+    on: (event, listener) => (listeners[event] ??= []).push(listener),
+    off: (event, listener) => { listeners[event] = (listeners[event] || []).filter((other) => other !== listener); },
+    listening: () => Object.values(listeners).flat().length };
+  const style = document.createElement("style");
+  style.textContent = css;
+  document.head.append(style);
+  const view = (await import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" })))).default;
+  const el = document.createElement("div");
+  document.body.append(el);
+  window.cleanup = await view.render({ model, el });
+}"""
+
+
+class View:
+    """A panel in a page: change its traits as Python would, and see what it saved and sent."""
+
+    def __init__(self, page: Any, panel: type, state: dict[str, Any]) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.goto("about:blank")
+        defaults = {name: trait.default() for name, trait in panel.class_own_traits(sync=True).items()}
+        esm = Path(PANELS / f"{self._stem(panel)}.js").read_text(encoding="utf-8")
+        page.evaluate(LOAD, [esm, panel._css, {**defaults, **state}])
+
+    @staticmethod
+    def _stem(panel: type) -> str:
+        return panel.__module__.rpartition(".")[2]
+
+    def set(self, **traits: Any) -> None:
+        for name, value in traits.items():
+            self.page.evaluate("([name, value]) => model.set(name, value)", [name, value])
+
+    @property
+    def saved(self) -> list[dict[str, Any]]:
+        return self.page.evaluate("model.saved")
+
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        return self.page.evaluate("model.sent")
+
+    def texts(self, test_id: str) -> list[str]:
+        return self.page.get_by_test_id(test_id).all_text_contents()
+
+
+@pytest.fixture
+def show(page: Any) -> Any:
+    """`show(PanelClass, trait=value, …)` gives the View; a view that raises in the page fails the test."""
+    views: list[View] = []
+
+    def open_view(panel: type, **state: Any) -> View:
+        views.append(View(page, panel, state))
+        return views[-1]
+
+    yield open_view
+    assert [error for view in views for error in view.errors] == []

@@ -1,0 +1,177 @@
+"""The panel over a real workbench, without a browser: what it shows, what a click does, what it leaves behind."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from accel.workbench import Workbench
+from accel_widgets import WorkbenchPanel, panel_of
+
+CELL = """
+for _ in range(12):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def workbench():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+    namespace = {
+        "model": model, "optimizer": torch.optim.Adam(model.parameters()), "criterion": nn.CrossEntropyLoss(),
+        "x": torch.randn(8, 16), "y": torch.randint(4, (8,)),
+    }  # fmt: skip
+    bench = Workbench(namespace, spare_workers=0)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+def panel(workbench):
+    shown = WorkbenchPanel(workbench)
+    yield shown
+    shown.close()
+
+
+def drawn(panel):
+    """The panel after what was asked for has been drawn."""
+    panel._updates.draw_now()
+    return panel
+
+
+def test_before_a_profile_it_says_what_to_do_and_a_try_shows_why_not(panel):
+    assert "%%accel profile" in panel.phase_bar.note
+    panel.board.rows["compile_model"].switch.value = True
+    panel.board.try_button.click()
+    assert 'role="alert"' in panel.errors.value
+    assert "no cell was profiled yet" in panel.errors.value
+
+
+def test_a_profile_fills_phase_bar_and_op_table(workbench, panel):
+    profile = workbench.profile(CELL)
+    drawn(panel)
+    assert panel.phase_bar.headline.endswith("ms a step") or "µs" in panel.phase_bar.headline
+    assert {"forward", "backward", "optimizer"} <= {phase["name"] for phase in panel.phase_bar.phases}
+    assert len(panel.op_table.rows) == len(profile.rows)
+    assert any("addmm" in row["op"] for row in panel.op_table.rows)
+
+
+def test_a_toggle_that_cannot_work_here_is_off_and_says_why_in_text(workbench, panel):
+    panel.board.rows["loader_workers"].switch.value = True
+    workbench.profile(CELL)  # there is no loader in it
+    drawn(panel)
+    row = panel.board.rows["loader_workers"]
+    assert row.switch.disabled
+    assert not row.switch.value
+    assert "Not here:" in row.text.value
+
+
+def test_another_value_of_a_knob_may_work_where_this_one_does_not(workbench, panel):
+    workbench.profile(CELL)
+    row = drawn(panel).board.rows["intraop_threads"]
+    row.knobs[0].field.value = str(torch.get_num_threads())
+    assert row.switch.disabled
+    assert "threads already" in row.text.value or "thread already" in row.text.value
+    row.knobs[0].field.value = "1" if torch.get_num_threads() > 1 else "2"
+    assert row.switch.disabled == bool(row.as_turned.why_not(workbench.workload, workbench.machine))
+    assert "already" not in row.text.value
+
+
+def test_every_reason_of_the_engine_is_shown(workbench, panel):
+    workbench.profile(CELL)
+    drawn(panel)
+    from html import escape
+
+    for one in workbench.accelerations():
+        for reason in one.reasons:
+            assert escape(reason) in panel.board.rows[one.entry.name].text.value
+
+
+def test_knobs_and_several_toggles_make_one_plan(panel):
+    rows = panel.board.rows
+    rows["intraop_threads"].switch.value = True
+    rows["compile_model"].switch.value = True
+    knob = next(control for control in rows["intraop_threads"].knobs if control.knob.name == "n")
+    knob.field.value = "1"
+    assert str(panel.board.plan) == "intraop_threads(n=1)+compile_model"
+    assert panel.board.plans_of_each == (
+        "intraop_threads(n=1)", "compile_model", "intraop_threads(n=1)+compile_model",
+    )  # fmt: skip
+
+
+def test_a_knob_that_cannot_be_read_says_what_it_can_be_and_cannot_be_tried(panel):
+    row = panel.board.rows["intraop_threads"]
+    row.switch.value = True
+    row.knobs[0].field.value = "many"
+    assert panel.board.try_button.disabled
+    assert 'role="alert"' in panel.board._plan_line.value
+    assert "a whole number" in panel.board._plan_line.value
+
+
+def test_keep_and_undo_by_click_reach_the_workbench(workbench, panel):
+    workbench.profile(CELL)
+    panel.ladder._handle_custom_msg({"do": "keep", "plan": "fused_optimizer"}, [])
+    assert str(workbench.kept) == "fused_optimizer"
+    assert "fused_optimizer" in drawn(panel).live_line.text.value
+    panel.live_line.undo_button.click()
+    assert not workbench.kept
+    assert drawn(panel).live_line.undo_button.disabled
+
+
+def test_a_refused_keep_is_an_alert_and_not_lost(workbench, panel):
+    workbench.profile(CELL)
+    panel.ladder._handle_custom_msg({"do": "keep", "plan": "chanels_last"}, [])
+    assert "channels_last" in panel.errors.value
+
+
+def test_a_trial_fills_the_ladder_from_its_own_thread_and_stop_ends_it(workbench, panel):
+    workbench.profile(CELL)
+    changed = threading.Event()
+    panel.ladder.observe(lambda change: changed.set() if change["new"] else None, "trials")
+    panel.board.rows["fused_optimizer"].switch.value = True
+    panel.board.try_button.click()
+    assert panel.errors.value == ""
+    assert changed.wait(60)
+    assert panel.ladder.is_running
+    assert panel.board.try_button.disabled
+    panel.ladder._handle_custom_msg({"do": "stop"}, [])
+    assert workbench.trials[0].is_over
+    drawn(panel)
+    assert not panel.ladder.is_running
+    assert panel.ladder.trials[0]["state"] == "stopped"
+    assert panel.ladder.trials[0]["rows"][0]["plan"] == "fused_optimizer"
+
+
+def test_closed_it_listens_no_more(workbench):
+    before = len(workbench._listeners)
+    shown = WorkbenchPanel(workbench)
+    assert len(workbench._listeners) == before + 1
+    shown.close()
+    assert len(workbench._listeners) == before
+    workbench.profile(CELL)
+    assert shown.phase_bar.phases == []
+
+
+def test_shown_twice_it_is_the_same_panel_until_closed(workbench):
+    first = panel_of(workbench)
+    assert panel_of(workbench) is first
+    first.close()
+    second = panel_of(workbench)
+    assert second is not first
+    second.close()
+
+
+def test_saved_without_widgets_it_is_readable_html_and_text(workbench, panel):
+    workbench.profile(CELL)
+    bundle = panel._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert "Forward" in bundle["text/html"]
+    assert "<script" not in bundle["text/html"]
+    assert "Forward" in bundle["text/plain"]

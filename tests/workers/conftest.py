@@ -1,0 +1,64 @@
+"""A tiny training cell on a workbench of its own, and a check that no worker outlives its test."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+from accel.workbench import Workbench
+from accel.workers.relaunch import Effort
+
+SETUP = """
+import os
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+home = os.getpid()
+data = TensorDataset(torch.randn(160, 1, 8, 8), torch.randint(0, 4, (160,)))
+loader = DataLoader(data, batch_size=16, shuffle=True)
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+criterion = nn.CrossEntropyLoss()
+losses = []
+
+def train():
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+"""
+CELL = "train()"
+QUICK = Effort(warm_up=2, least_rounds=10, most_rounds=12, seconds=5)
+
+
+def worker_processes():
+    """Our worker processes that are alive."""
+    children = psutil.Process().children(recursive=True)
+    return [
+        p
+        for p in children
+        if p.status() != psutil.STATUS_ZOMBIE and "accel.workers.worker_main" in " ".join(p.cmdline())
+    ]
+
+
+@pytest.fixture
+def workbench(monkeypatch):
+    """A workbench over the tiny cell's namespace; trials are short."""
+    from accel.workbench import trial_start
+    from accel.workers.trial import TrialSetting
+
+    def quick_setting(**settings):
+        return TrialSetting(**settings, effort=QUICK, steady_relaunches=1, notebook_relaunches=1)
+
+    monkeypatch.setattr(trial_start, "TrialSetting", quick_setting)
+    namespace = {"__name__": "__main__"}
+    exec(compile(SETUP, "<setup>", "exec"), namespace)
+    bench = Workbench(namespace, spare_workers=0)
+    yield bench
+    bench.close()
+    assert worker_processes() == [], "a worker outlived its test"

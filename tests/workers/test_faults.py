@@ -1,0 +1,205 @@
+"""Whatever happens to a worker, the notebook gets a clear error, nothing is left behind, and the next trial works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+
+from accel.errors import AccelError, NotShippable, WorkerError
+from tests.workers.conftest import CELL, SETUP, worker_processes
+
+
+def cell_with(line):
+    """The tiny cell, with a line that runs only in a worker, at its third step."""
+    return f"for step in range(30):\n    if os.getpid() != home and step == 2:\n        {line}\n    train()\n"
+
+
+def tried(workbench, cell, **options):
+    workbench.profile(cell)
+    with pytest.raises(AccelError) as raised:
+        workbench.try_("fused_optimizer", **options)
+    assert worker_processes() == []
+    return raised.value
+
+
+def works_again(workbench):
+    workbench.profile(CELL)
+    return workbench.try_("fused_optimizer").rows[0].state == "done"
+
+
+def test_an_exception_comes_back_with_the_users_own_lines(workbench):
+    error = tried(workbench, cell_with("raise ZeroDivisionError('in the worker')"))
+    assert isinstance(error, WorkerError)
+    assert "raised ZeroDivisionError: in the worker" in str(error)
+    assert "raise ZeroDivisionError('in the worker')" in error.traceback_text
+    assert ", line 3, in <module>" in error.traceback_text
+    assert "accel/workers" not in error.traceback_text
+    assert works_again(workbench)
+
+
+def test_a_worker_killed_by_the_system_is_reported_with_its_signal(workbench):
+    error = tried(workbench, cell_with("os.kill(os.getpid(), 9)"))
+    assert "killed by SIGKILL" in str(error)
+    assert "memory" in str(error)
+    assert works_again(workbench)
+
+
+def test_a_segmentation_fault_costs_the_worker_only(workbench):
+    error = tried(workbench, cell_with("__import__('ctypes').string_at(0)"))
+    assert "SIGSEGV" in str(error)
+
+
+def test_a_stuck_worker_is_ended_and_shown_where_it_stands(workbench):
+    error = tried(workbench, cell_with("time.sleep(1000)"), timeout_s=2)
+    assert "gave no answer within 2 s" in str(error)
+    assert "line 3 in <module>" in error.traceback_text
+
+
+def test_a_worker_stuck_in_its_very_first_step_is_ended_as_soon(workbench):
+    error = tried(workbench, "if os.getpid() != home:\n    time.sleep(1000)\ntrain()", timeout_s=2)
+    assert "gave no answer within 2 s" in str(error)
+
+
+def test_a_plan_whose_worker_fails_leaves_the_others_their_results(workbench):
+    cell = """
+for x, y in loader:
+    if not model[0].weight.is_contiguous() and os.getpid() != home:
+        raise RuntimeError("view size is not compatible")
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+    two_channels = """
+model[0] = nn.Conv2d(2, 8, 3)
+optimizer = torch.optim.Adam(model.parameters())
+data.tensors = (data.tensors[0].expand(-1, 2, 8, 8).contiguous(), data.tensors[1])
+"""
+    exec(two_channels, workbench.namespace)
+    workbench.profile(cell)
+    ladder = workbench.try_("channels_last", "fused_optimizer")
+    assert ladder["channels_last"].state == "failed"
+    assert "view size is not compatible" in ladder["channels_last"].sentence
+    assert ladder["fused_optimizer"].state == "done"
+    assert ladder["fused_optimizer"].steady is not None
+
+
+def test_a_bare_except_in_the_loop_does_not_keep_the_trial_from_ending(workbench):
+    workbench.profile("for i in range(4):\n    try:\n        train()\n    except:\n        continue")
+    assert workbench.try_("channels_last").rows[0].state == "done"
+
+
+def test_every_fold_of_a_cross_validation_is_stepped(workbench):
+    cell = """
+for fold in range(3):
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 4))
+    opt = torch.optim.Adam(net.parameters())
+    for x, y in loader:
+        opt.zero_grad()
+        criterion(net(x), y).backward()
+        opt.step()
+    del net, opt
+"""
+    workbench.profile(cell)
+    row = workbench.try_("fused_optimizer").rows[0]
+    assert row.state == "done"
+
+
+def test_what_the_cell_writes_in_a_trial_does_not_reach_the_users_files(workbench, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv(
+        "TMPDIR", str(tmp_path / "temporary")
+    )  # what lies there is nobody's; the rest is the user's
+    workbench.namespace["folder"] = str(tmp_path)
+    cell = """
+torch.save(model.state_dict(), folder + "/best.pt")
+with open(folder + "/log.txt", "a") as log:
+    log.write("an epoch\\n")
+assert "an epoch" in open(folder + "/log.txt").read()
+train()
+"""
+    workbench.profile(cell)
+    best = (tmp_path / "best.pt").read_bytes()
+    assert workbench.try_("fused_optimizer").rows[0].state == "done"
+    assert (tmp_path / "log.txt").read_text() == "an epoch\n"
+    assert (tmp_path / "best.pt").read_bytes() == best
+
+
+def test_removing_a_file_of_the_users_in_a_trial_is_refused_by_name(workbench, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    mine = tmp_path / "mine.txt"
+    mine.write_text("precious")
+    workbench.namespace["mine"] = str(mine)
+    error = tried(workbench, "train()\nif os.getpid() != home:\n    os.remove(mine)")
+    assert "mine.txt" in str(error)
+    assert mine.read_text() == "precious"
+
+
+def test_out_of_memory_says_so(workbench):
+    error = tried(workbench, cell_with("torch.empty(1 << 50)"))
+    assert "ran out of memory" in str(error)
+    assert "torch.empty(1 << 50)" in error.traceback_text
+
+
+def test_exit_in_the_cell_is_an_error_not_an_end(workbench):
+    assert "SystemExit" in str(tried(workbench, cell_with("raise SystemExit(3)")))
+    assert "exited with status 5" in str(tried(workbench, cell_with("os._exit(5)")))
+
+
+def test_a_data_set_that_cannot_be_pickled_is_named(workbench):
+    exec(
+        "import threading\nclass Locked(TensorDataset):\n    pass\ndata = Locked(*data.tensors)",
+        workbench.namespace,
+    )
+    exec("data.lock = threading.Lock()\nloader = DataLoader(data, batch_size=16)", workbench.namespace)
+    error = tried(workbench, CELL)
+    assert isinstance(error, NotShippable)
+    assert "'loader'" in str(error) or "'data'" in str(error)
+    assert "thread.lock" in str(error)
+
+
+def test_a_cell_that_makes_no_step_in_the_worker_says_so(workbench):
+    error = tried(workbench, "if os.getpid() == home:\n    train()")
+    assert "without a single training step" in str(error)
+
+
+def test_much_output_does_not_block_the_worker(workbench):
+    workbench.profile("print('x' * 1_000_000 if os.getpid() != home else '')\ntrain()")
+    assert workbench.try_("fused_optimizer").rows[0].state == "done"
+
+
+def test_no_worker_outlives_a_kernel_that_was_killed(tmp_path):
+    script = tmp_path / "kernel.py"
+    body = f"""
+    from accel.workbench import Workbench
+    namespace = {{"__name__": "__main__"}}
+    exec({SETUP!r}, namespace)
+    bench = Workbench(namespace, spare_workers=0)
+    bench.profile("train()")
+    trial = bench.try_("fused_optimizer", wait=False)
+    changes = []
+    trial.on_change(lambda: changes.append(1))
+    while trial.state == "starting" or not changes:
+        pass
+    print("measuring", flush=True)
+    trial.wait()
+    """
+    script.write_text(textwrap.dedent(body))
+    kernel = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    while "measuring" not in kernel.stdout.readline():
+        assert kernel.poll() is None, "the script ended before it measured"
+    workers = psutil.Process(kernel.pid).children(recursive=True)
+    assert workers
+    os.kill(kernel.pid, signal.SIGKILL)
+    kernel.wait()
+    deadline = time.monotonic() + 10
+    while any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers):
+        assert time.monotonic() < deadline, "a worker outlived its kernel by ten seconds"
+        time.sleep(0.05)

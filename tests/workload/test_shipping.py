@@ -1,0 +1,174 @@
+"""A workload copied by value: one dump, shared memory, the cell's own namespace, and errors that name the variable."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import threading
+
+import pytest
+import torch
+
+from accel.errors import NotShippable
+from accel.workload.capture import CellCapture
+from accel.workload.memory_file import MemoryFile
+from accel.workload.shipping import generator_states, pack, restore_generators, unpack
+
+SETUP = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=16, shuffle=True)
+model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+history = []
+
+def train():
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        history.append(loss.item())
+    scheduler.step()
+"""
+
+
+def captured(cell, extra=""):
+    namespace = {"__name__": "__main__"}
+    exec(compile(SETUP + extra, "<setup>", "exec"), namespace)
+    capture = CellCapture(cell, cell, namespace)
+    with capture:
+        exec(compile(cell, capture.filename, "exec"), namespace)
+    return capture.finish()[0]
+
+
+def delivered(workload):
+    """Pack and unpack in this process, generators put back as they were."""
+    states = generator_states()
+    parcel = pack(workload)
+    try:
+        return unpack(parcel.blob, MemoryFile(os.dup(parcel.memory.descriptor)))
+    finally:
+        parcel.close()
+        restore_generators(states)
+
+
+def test_the_copy_trains_with_bit_equal_losses_and_leaves_the_original_alone():
+    workload = captured("train()")
+    before = [parameter.clone() for parameter in workload.namespace["model"].parameters()]
+    states, done = generator_states(), len(workload.namespace["history"])
+    copy = delivered(workload)
+    restore_generators(states)
+    exec(workload.source, copy)
+    assert all(map(torch.equal, before, workload.namespace["model"].parameters()))
+    restore_generators(states)
+    exec(workload.source, workload.namespace)
+    assert copy["history"] == workload.namespace["history"]
+    assert len(copy["history"]) == 2 * done
+
+
+def test_optimizer_scheduler_and_model_of_the_copy_share_their_parameters():
+    copy = delivered(captured("train()"))
+    owned = {id(p) for p in copy["model"].parameters()}
+    assert {id(p) for group in copy["optimizer"].param_groups for p in group["params"]} == owned
+    assert copy["scheduler"].optimizer is copy["optimizer"]
+    assert set(map(id, copy["optimizer"].state)) == owned
+
+
+def test_functions_of_earlier_cells_see_what_the_cell_writes():
+    copy = delivered(captured("scale = 3\nresult = use()\ntrain()", "\ndef use():\n    return scale * 2\n"))
+    exec("scale = 5\nresult = use()", copy)
+    assert copy["result"] == 10
+    assert copy["train"].__globals__ is copy
+
+
+def test_a_class_of_an_earlier_cell_travels_by_value():
+    extra = "\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\nnet = Net()\n"
+    workload = captured("net(torch.ones(1))\ntrain()", extra)
+    copy = delivered(workload)
+    assert type(copy["net"]).__name__ == "Net"
+
+
+def test_a_large_data_set_is_mapped_and_a_write_to_it_stays_private():
+    extra = "\nbig = torch.zeros(6 << 20)\nview = big[10:20]\n"
+    workload = captured("view.sum(); big.sum(); train()", extra)
+    parcel = pack(workload)
+    first, second = (unpack(parcel.blob, MemoryFile(os.dup(parcel.memory.descriptor))) for _ in range(2))
+    assert parcel.memory.size_bytes < 30 << 20, "the two tensors share one storage, which is stored once"
+    assert len(parcel.blob) < 1 << 20
+    first["big"].fill_(1)
+    assert first["view"].sum() == 10
+    assert second["big"].sum() == 0
+    assert workload.namespace["big"].sum() == 0
+    parcel.close()
+
+
+def test_large_numpy_arrays_travel_in_the_memory_file():
+    extra = "\nimport numpy\narray = numpy.arange(1 << 18)\n"
+    workload = captured("array.sum(); train()", extra)
+    parcel = pack(workload)
+    assert len(parcel.blob) < 1 << 20
+    parcel.close()
+    assert (delivered(workload)["array"] == workload.namespace["array"]).all()
+
+
+def test_gradients_travel_too():
+    workload = captured("train()", "\n")
+    copy = delivered(workload)
+    for own, theirs in zip(workload.namespace["model"].parameters(), copy["model"].parameters(), strict=True):
+        assert torch.equal(own.grad, theirs.grad)
+
+
+def test_generators_of_torch_python_and_numpy_go_on_as_at_home():
+    workload = captured("train()")
+    parcel = pack(workload)
+    expected = (torch.rand(1).item(), random.random())
+    unpack(parcel.blob, MemoryFile(os.dup(parcel.memory.descriptor)))
+    assert (torch.rand(1).item(), random.random()) == expected
+    parcel.close()
+
+
+def test_an_object_that_cannot_be_pickled_is_named_with_the_reason_and_what_to_do():
+    workload = captured("print(data.lock, end='')\ntrain()")
+    workload.namespace["data"].lock = threading.Lock()
+    with pytest.raises(
+        NotShippable, match=r"'data' \(TensorDataset\).*cannot pickle '_thread.lock'.*__getitem__"
+    ):
+        pack(workload)
+
+
+@pytest.fixture(autouse=True)
+def lock_attribute(monkeypatch):
+    from torch.utils.data import TensorDataset
+
+    monkeypatch.setattr(TensorDataset, "lock", "", raising=False)
+
+
+def test_a_live_iterator_of_an_earlier_cell_is_refused_with_its_name():
+    workload = captured("next(it)\ntrain()", "\nit = iter(loader)\n")
+    with pytest.raises(NotShippable, match="'it'"):
+        pack(workload)
+
+
+def test_a_cell_with_a_line_for_ipython_is_refused():
+    workload = captured("train()")
+    magic = dataclasses.replace(workload, reads=("get_ipython", *workload.reads))
+    with pytest.raises(NotShippable, match="Move that line to a cell of its own"):
+        pack(magic)
+
+
+def test_a_loader_with_live_worker_processes_travels_without_them():
+    extra = "\nloader = DataLoader(data, batch_size=16, num_workers=1, persistent_workers=True)\n"
+    workload = captured("train()", extra)
+    loader = workload.namespace["loader"]
+    copy = delivered(workload)
+    assert copy["loader"]._iterator is None
+    assert loader._iterator is not None
+    assert copy["loader"].num_workers == 1
+    loader._iterator._shutdown_workers()

@@ -1,0 +1,34 @@
+"""Panels of the workbench: one .py (traits, what a click calls), one .js (draws), one .css (looks) each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accel.workbench import Workbench
+    from accel_widgets.workbench_panel import WorkbenchPanel
+
+__all__ = ["WorkbenchPanel", "panel_of"]
+
+_panel: WorkbenchPanel | None = None
+
+
+def panel_of(workbench: Workbench) -> WorkbenchPanel:
+    """The panel of a workbench: always the same one, however often it is shown, until it is closed.
+
+    >>> panel_of(workbench)
+    """
+    from accel_widgets.workbench_panel import WorkbenchPanel
+
+    global _panel
+    if _panel is None or _panel.workbench is not workbench or _panel.comm is None:
+        _panel = WorkbenchPanel(workbench)
+    return _panel
+
+
+def __getattr__(name: str) -> Any:
+    if name == "WorkbenchPanel":
+        from accel_widgets.workbench_panel import WorkbenchPanel
+
+        return WorkbenchPanel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

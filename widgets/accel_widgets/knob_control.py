@@ -1,0 +1,75 @@
+"""A control for one knob of an acceleration: a list for fixed choices, a box for yes or no, a field for numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from accel.accelerations.knobs import as_literal
+from accel.errors import AccelError
+
+if TYPE_CHECKING:
+    from accel.accelerations.knobs import Knob
+
+CHOOSE_FOR_ME = "auto"
+
+
+class KnobControl:
+    """A knob and the widget that turns it; `value` is what the acceleration gets.
+
+    >>> KnobControl(knobs_of(by_name("autocast"))[0]).value
+    'bf16'
+    """
+
+    def __init__(self, knob: Knob, *, label: str) -> None:
+        self.knob = knob
+        self.field = _field(knob)
+        self.field.add_class(f"accel-knob-{knob.name}")
+        self.field.tooltip = f"{label}: {knob.allowed}"
+        self.caption = ipywidgets.Label(knob.name)
+        self.box = ipywidgets.HBox([self.caption, self.field])
+        self.box.add_class("accel-knob")
+
+    @property
+    def value(self) -> Any:
+        """The chosen value; raises AccelError when the knob cannot be that."""
+        given = self.field.value
+        if isinstance(self.field, ipywidgets.Text):
+            given = _read(given.strip(), self.knob)
+        if not self.knob.accepts(given):
+            raise AccelError(f"{self.knob.name}={given!r}", because=f"it is {self.knob.allowed}",
+                             do=f"Leave the field empty for {as_literal(self.knob.default)}.")  # fmt: skip
+        return given
+
+    def on_turn(self, callback: Callable[[], object]) -> None:
+        """Call back whenever the knob is turned."""
+        self.field.observe(lambda _change: callback(), names="value")
+
+
+def _field(knob: Knob) -> Any:
+    """The widget; a field that may be None is a text that may be empty."""
+    words = [(CHOOSE_FOR_ME, None)] if knob.may_be_none else []
+    if knob.choices:
+        return ipywidgets.Dropdown(
+            options=[*words, *((str(choice), choice) for choice in knob.choices)], value=knob.default
+        )
+    if knob.type is bool and knob.may_be_none:
+        return ipywidgets.Dropdown(options=[*words, ("yes", True), ("no", False)], value=knob.default)
+    if knob.type is bool:
+        return ipywidgets.Checkbox(value=knob.default, indent=False)
+    shown = "" if knob.default is None else str(knob.default)
+    return ipywidgets.Text(
+        shown, placeholder=CHOOSE_FOR_ME if knob.may_be_none else shown, continuous_update=False
+    )
+
+
+def _read(text: str, knob: Knob) -> Any:
+    """A typed text as the knob's type; empty is the default, and what cannot be read stays text, to be refused."""
+    if text in ("", CHOOSE_FOR_ME):
+        return knob.default
+    try:
+        return knob.type(text)
+    except ValueError:
+        return text

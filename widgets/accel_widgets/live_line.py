@@ -1,0 +1,33 @@
+"""The plan that is live in the notebook, with Undo beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+import ipywidgets
+
+
+class LiveLine(ipywidgets.HBox):
+    """Says which plan is live, or that none is; Undo takes it back.
+
+    >>> line = LiveLine(on_undo=workbench.undo)
+    >>> line.show("channels_last")
+    """
+
+    def __init__(self, *, on_undo: Callable[[], object]) -> None:
+        self.text = ipywidgets.HTML()
+        self.undo_button = ipywidgets.Button(
+            description="Undo", tooltip="Take back what is live, bit for bit"
+        )
+        self.undo_button.add_class("accel-button").add_class("accel-undo")
+        self.undo_button.on_click(lambda _button: on_undo())
+        super().__init__([self.text, self.undo_button])
+        self.add_class("accel").add_class("accel-live-line")
+        self.show("")
+
+    def show(self, kept: str) -> None:
+        """Show the plan that is live; "" for none."""
+        plan = f'<b class="accel-is-live">●</b> Live in this notebook: <code>{escape(kept)}</code>'
+        self.text.value = plan if kept else "Nothing is live: your notebook runs as you wrote it."
+        self.undo_button.disabled = not kept

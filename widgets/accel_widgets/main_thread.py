@@ -1,0 +1,35 @@
+"""Clicks that touch the user's objects run in the notebook's main thread, so that they never meet a cell halfway.
+
+A widget's callback runs in the main thread after the running cell, or in a thread of its own while the cell runs:
+that depends on the version of ipykernel.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def in_main_thread(action: Callable[[], object]) -> bool:
+    """Run `action` now if this is the main thread, else when the running cell is over; says whether it ran already.
+
+    >>> in_main_thread(lambda: workbench.keep("channels_last"))
+    True
+    """
+    kernel = _kernel()
+    if kernel is None or threading.current_thread() is threading.main_thread():
+        action()
+        return True
+    kernel.io_loop.add_callback(action)
+    return False
+
+
+def _kernel() -> Any:
+    """The kernel of this notebook; None in a script, a terminal or a test."""
+    if "IPython" not in sys.modules:
+        return None
+    from IPython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None)

@@ -1,0 +1,117 @@
+"""The toggle board: one switch an acceleration, grouped by layer; what is on together is one plan to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+import ipywidgets
+
+from accel.accelerations.plan import Plan
+from accel.errors import AccelError
+from accel_widgets.error_line import ErrorLine
+from accel_widgets.toggle_row import ToggleRow, WhyNot
+
+NOTHING_ON = "Switch on one or more accelerations to try them together."
+
+
+class ToggleBoard(ipywidgets.VBox):
+    """Switches, their knobs, and the buttons Try and Try each; `plan` is what is switched on.
+
+    >>> board = ToggleBoard(on_try=print, why_not=lambda entry: entry.why_not(workload, machine), errors=ErrorLine())
+    >>> board.show(workbench.accelerations())
+    >>> board.rows["channels_last"].switch.value = True
+    >>> str(board.plan)
+    'channels_last'
+    """
+
+    def __init__(self, *, on_try: Callable[..., object], why_not: WhyNot, errors: ErrorLine) -> None:
+        self.rows: dict[str, ToggleRow] = {}
+        self._why_not, self._is_busy = why_not, False
+        self._list = ipywidgets.VBox()
+        self._plan_line = ipywidgets.HTML()
+        self._plan_line.add_class("accel-plan-line")
+        self.try_button = _button(
+            "Try", "accel-try", "Measure what is switched on, together, against the baseline"
+        )
+        self.try_each_button = _button(
+            "Try each", "accel-try-each", "Measure each one alone, and all of them together"
+        )
+        self.try_button.add_class("accel-primary")
+        self.try_button.on_click(errors.guard(lambda _button: on_try(str(self.plan)), clears=False))
+        self.try_each_button.on_click(errors.guard(lambda _button: on_try(*self.plans_of_each), clears=False))
+        bar = ipywidgets.HBox([self.try_button, self.try_each_button, self._plan_line])
+        bar.add_class("accel-board-bar")
+        super().__init__([_heading("Accelerations"), self._list, bar])
+        self.add_class("accel").add_class("accel-board")
+
+    @property
+    def plan(self) -> Plan:
+        """What is switched on, as one plan; raises AccelError when parts exclude each other."""
+        chosen = (row.chosen for row in self.rows.values())
+        return Plan(tuple(entry for entry in chosen if entry is not None))
+
+    @property
+    def plans_of_each(self) -> tuple[str, ...]:
+        """Each one alone, then, if there are several, all together."""
+        plan = self.plan
+        alone = [str(Plan((entry,))) for entry in plan.entries]
+        return (*alone, str(plan)) if len(alone) > 1 else tuple(alone)
+
+    def show(self, accelerations: Sequence[Any]) -> None:
+        """Show what applies here (`Workbench.accelerations()`); switches that are on stay on."""
+        for one in accelerations:
+            if one.entry.name not in self.rows:
+                self.rows[one.entry.name] = ToggleRow(
+                    one.entry, on_change=self.refresh, why_not=self._why_not
+                )
+            self.rows[one.entry.name].show(is_kept=one.is_kept)
+        if len(self.rows) != len(self._list.children):
+            self._list.children = _by_layer(list(self.rows.values()))
+        self.refresh()
+
+    def set_busy(self, is_busy: bool) -> None:
+        """While a trial runs nothing else can be tried."""
+        self._is_busy = is_busy
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Say which plan Try would measure, or why there is none."""
+        try:
+            plan = self.plan
+        except AccelError as error:
+            self._say(f'<span role="alert">✗ {escape(str(error))}</span>', can_try=False, can_try_each=False)
+            return
+        if self._is_busy:
+            self._say("A trial is running; press Stop below to end it.", can_try=False, can_try_each=False)
+        elif not plan:
+            self._say(NOTHING_ON, can_try=False, can_try_each=False)
+        else:
+            text = f"Plan: <code>{escape(str(plan))}</code>"
+            self._say(text, can_try=True, can_try_each=len(plan.entries) > 1)
+
+    def _say(self, html: str, *, can_try: bool, can_try_each: bool) -> None:
+        self._plan_line.value = html
+        self.try_button.disabled = not can_try
+        self.try_each_button.disabled = not can_try_each
+
+
+def _by_layer(rows: Sequence[ToggleRow]) -> list[ToggleRow]:
+    """The rows of a layer together, the first one naming it; layers as the catalogue first names them."""
+    layers = list(dict.fromkeys(row.entry.layer for row in rows))
+    ordered = sorted(rows, key=lambda row: layers.index(row.entry.layer))
+    for before, row in zip([None, *ordered], ordered, strict=False):
+        is_first = before is None or before.entry.layer != row.entry.layer
+        row.layer.value = escape(row.entry.layer) if is_first else ""
+    return ordered
+
+
+def _heading(text: str) -> ipywidgets.HTML:
+    return ipywidgets.HTML(f'<h3 class="accel-heading">{escape(text)}</h3>')
+
+
+def _button(text: str, name: str, tooltip: str) -> ipywidgets.Button:
+    button = ipywidgets.Button(description=text, tooltip=tooltip)
+    button.add_class("accel-button").add_class(name)
+    return button

@@ -1,0 +1,85 @@
+"""One acceleration of the toggle board: its switch, its knobs, what it does to training, or why it cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import ipywidgets
+
+from accel.accelerations.knobs import knobs_of
+from accel.errors import AccelError
+from accel_widgets.knob_control import KnobControl
+
+if TYPE_CHECKING:
+    from accel.accelerations.acceleration import Acceleration
+
+WhyNot = Callable[["Acceleration"], Sequence[str]]
+EFFECT_WORDS = {"exact": "exact", "close": "numerically close", "changes training": "changes the training"}
+
+
+class ToggleRow(ipywidgets.HBox):
+    """A row of the board; `chosen` is the acceleration with its knobs as they are turned, or None while it is off.
+
+    >>> row = ToggleRow(by_name("autocast"), on_change=print, why_not=workbench.why_not)
+    >>> row.switch.value = True
+    >>> row.chosen
+    Autocast(dtype='bf16')
+    """
+
+    def __init__(
+        self, entry: type[Acceleration], *, on_change: Callable[[], object], why_not: WhyNot
+    ) -> None:
+        self.entry, self._on_change, self._why_not, self._is_kept = entry, on_change, why_not, False
+        self.switch = ipywidgets.Checkbox(description=entry.name, indent=False)
+        self.switch.add_class("accel-switch").add_class(f"accel-toggle-{entry.name}")
+        self.knobs = [KnobControl(knob, label=entry.name) for knob in knobs_of(entry)]
+        self.layer = ipywidgets.HTML()
+        self.layer.add_class("accel-layer")
+        self.text = ipywidgets.HTML()
+        self.text.add_class("accel-toggle-text")
+        knobs = ipywidgets.HBox([knob.box for knob in self.knobs])
+        knobs.add_class("accel-knobs")
+        super().__init__([self.layer, self.switch, knobs, self.text])
+        self.add_class("accel-toggle-row")
+        self.switch.observe(lambda _change: on_change(), names="value")
+        for knob in self.knobs:
+            knob.on_turn(self._turned)
+        self.show(is_kept=False)
+
+    @property
+    def as_turned(self) -> Acceleration:
+        """The acceleration with its knobs as they are turned; raises AccelError when one is out of range."""
+        return self.entry(**{control.knob.name: control.value for control in self.knobs})
+
+    @property
+    def chosen(self) -> Acceleration | None:
+        """The acceleration if it is switched on."""
+        return self.as_turned if self.switch.value else None
+
+    def show(self, *, is_kept: bool) -> None:
+        """Say what it does, or why it cannot work here as its knobs are turned; then it is off and cannot be switched."""
+        self._is_kept = is_kept
+        try:
+            reasons = self._why_not(self.as_turned)
+        except AccelError:
+            reasons = ()  # a knob is out of range: the board says so where the plan stands
+        if reasons:
+            self.switch.value = False
+        self.switch.disabled = bool(reasons)
+        live = '<b class="accel-is-live">● live in this notebook</b> ' if is_kept else ""
+        effect = f"<span class='accel-effect'>{escape(EFFECT_WORDS[self.entry.effect])}</span>"
+        what = f"{escape(card_summary(self.entry))} {effect}"
+        why = "".join(f"<div class='accel-why-not'>Not here: {escape(reason)}</div>" for reason in reasons)
+        self.text.value = f"<div>{live}{what}</div>{why}"
+
+    def _turned(self) -> None:
+        """Another value may work where this one does not, and the other way round."""
+        self.show(is_kept=self._is_kept)
+        self._on_change()
+
+
+def card_summary(entry: type[Acceleration]) -> str:
+    """The first sentence of the method card."""
+    return (entry.__doc__ or "").strip().partition("\n")[0]

@@ -1,0 +1,142 @@
+"""The workbench as a panel: where a step goes, its operations, the toggle board, the trial ladder, all live."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from accel_widgets.calm_updates import CalmUpdates
+from accel_widgets.error_line import ErrorLine
+from accel_widgets.ladder_panel import LadderPanel
+from accel_widgets.live_line import LiveLine
+from accel_widgets.main_thread import in_main_thread
+from accel_widgets.op_table_panel import OpTablePanel
+from accel_widgets.phase_bar_panel import PhaseBarPanel
+from accel_widgets.profile_view import op_rows, phase_bar
+from accel_widgets.static_panel import static_panel
+from accel_widgets.theme import themed
+from accel_widgets.toggle_board import ToggleBoard
+from accel_widgets.trial_view import trials_shown
+
+if TYPE_CHECKING:
+    from accel.accelerations.acceleration import Acceleration
+    from accel.workbench import Workbench
+
+WAITING = "This will be done when the running cell is over."
+EVERYTHING = ("profile", "kept", "trial")
+
+
+class WorkbenchPanel(ipywidgets.VBox):
+    """The live panel of a workbench; the engine does the work, the panel shows it and passes clicks on.
+
+    >>> panel = WorkbenchPanel(workbench)        # %accel panel shows it
+    >>> panel.board.rows["channels_last"].switch.value = True
+    >>> panel.board.try_button.click()
+    >>> panel.close()                            # it listens no more
+    """
+
+    def __init__(self, workbench: Workbench) -> None:
+        self.workbench = workbench
+        self._stale, self._lock = set(EVERYTHING), threading.Lock()
+        self._reported: set[int] = set()
+        self.errors = ErrorLine()
+        self.phase_bar, self.op_table = PhaseBarPanel(), OpTablePanel()
+        self.board = ToggleBoard(on_try=self._when_idle(self._try), why_not=self._why_not, errors=self.errors)
+        self.live_line = LiveLine(on_undo=self._when_idle(workbench.undo))
+        self.ladder = LadderPanel(
+            on_stop=self.errors.guard(self._stop), on_keep=self._when_idle(workbench.keep)
+        )
+        self._phase_link = ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase"))
+        super().__init__(self._parts())
+        self.add_class("accel").add_class("accel-workbench")
+        self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False))
+        self._unsubscribe = workbench.subscribe(self._changed)
+        self._updates.draw_now()
+
+    def close(self) -> None:
+        """Take the panel off the page and stop listening."""
+        self._unsubscribe()
+        self._updates.close()
+        self._phase_link.close()
+        for child in self.children:
+            child.close()
+        super().close()
+
+    def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
+        return {**super()._repr_mimebundle_(**named), **static_panel(self.workbench)}
+
+    def _parts(self) -> list[ipywidgets.Widget]:
+        style = ipywidgets.HTML(f"<style>{themed('workbench_panel.css')}</style>", layout={"display": "none"})
+        machine = ipywidgets.HTML(f"<span>{escape(self.workbench.machine.line)}</span>")
+        machine.add_class("accel-machine-line")
+        return [
+            style, self.phase_bar, self.op_table, self.board, self.errors, self.live_line, self.ladder, machine,
+        ]  # fmt: skip
+
+    # --- what a click calls -----------------------------------------------------------------------------------------
+
+    def _try(self, *plans: str) -> None:
+        self.workbench.try_(*plans, wait=False)
+
+    def _why_not(self, entry: Acceleration) -> Sequence[str]:
+        """The engine's reasons for an entry as its knobs are turned; what is kept did work."""
+        workload = self.workbench.workload
+        if workload is None or entry.name in self.workbench.kept.names:
+            return ()
+        return entry.why_not(workload, self.workbench.machine)
+
+    def _stop(self) -> None:
+        """From whichever thread the click arrives in: a running cell must not hold it up."""
+        if (trial := self.workbench.running_trial) is not None:
+            trial.stop()
+
+    def _when_idle(self, action: Callable[..., object]) -> Callable[..., None]:
+        """The action between two cells of the notebook, its errors shown here."""
+
+        def clicked(*given: str) -> None:
+            if not in_main_thread(lambda: self.errors.guard(action)(*given)):
+                self.errors.tell(WAITING)
+
+        return clicked
+
+    # --- what the engine tells --------------------------------------------------------------------------------------
+
+    def _changed(self, what: str) -> None:
+        """Called by the engine, from any thread."""
+        with self._lock:
+            self._stale.add(what)
+        self._updates.request()
+
+    def _draw(self) -> None:
+        """Draw what became stale since the last drawing."""
+        with self._lock:
+            stale, self._stale = self._stale, set()
+        if "profile" in stale:
+            self._draw_profile()
+        if stale & {"profile", "kept"}:
+            self.board.show(self.workbench.accelerations())
+        self._draw_trials()
+
+    def _draw_profile(self) -> None:
+        profile = self.workbench.profile_result
+        with self.phase_bar.hold_sync(), self.op_table.hold_sync():
+            for name, value in {**phase_bar(profile), "phase": ""}.items():
+                setattr(self.phase_bar, name, value)
+            self.op_table.phase, self.op_table.rows = "", op_rows(profile)
+
+    def _draw_trials(self) -> None:
+        kept = str(self.workbench.kept) if self.workbench.kept else ""
+        is_running = self.workbench.running_trial is not None
+        with self.ladder.hold_sync():
+            self.ladder.trials = trials_shown(self.workbench.trials, kept=kept)
+            self.ladder.is_running = is_running
+        self.live_line.show(kept)
+        self.board.set_busy(is_running)
+        for number, trial in enumerate(self.workbench.trials):
+            if trial.error is not None and trial.is_over and number not in self._reported:
+                self._reported.add(number)
+                self.errors.show(trial.error)

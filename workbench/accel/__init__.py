@@ -1,0 +1,169 @@
+"""Take a slow PyTorch training cell to a fast one, with evidence: profile, try, keep, export.
+
+In a notebook: `%load_ext accel`, then `%%accel profile` over the training cell and `%accel help`. Every command is also
+a function here, for scripts and tests:
+
+    accel.profile(cell)            where the time of each training step goes
+    accel.try_("channels_last")    measure plans against the baseline, on copies
+    accel.keep() · accel.undo()    make a plan live, take it back
+    accel.export()                 the same as plain PyTorch
+    accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
+
+They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs; other
+namespaces have a `Workbench` of their own.
+
+Below it, from what a user calls down to what measures: `notebook` (magics, completion), `commands` (every command and
+its options, once), `workbench` (one notebook's state), then exporting, workers, accelerations, profiling, measuring,
+workload, machine. docs/architecture.md tells how they meet. Importing `accel` loads none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel.accelerations.plan import Plan
+    from accel.commands.acceleration_list import AccelerationList
+    from accel.commands.help import Help
+    from accel.exporting.export import Export
+    from accel.machine.installation import Installation
+    from accel.measuring.ladder import Ladder
+    from accel.profiling.profile import Profile
+    from accel.workbench import Workbench as Workbench
+    from accel.workbench.status import Applicabilities, Status
+    from accel.workers.trial import Trial
+
+__version__ = "0.1.0"
+__all__ = [
+    "Workbench", "accelerations", "doctor", "export", "help", "keep", "machine", "panel", "profile", "status", "try_",
+    "undo",
+]  # fmt: skip
+
+
+def profile(cell: str | Callable[[], object], *, steps: int = 5) -> Profile:
+    """Run training code, say where the time of each step goes, and remember it as the workload.
+
+    >>> accel.profile("train(model, loader, criterion, optimizer)")
+
+    `steps` are looked into with torch.profiler; all are timed. In a notebook, put `%%accel profile` over the cell.
+    """
+    return _workbench().profile(cell, steps=steps)
+
+
+def try_(
+    *plans: str | Plan, wait: bool = True, budget_s: float | None = None, timeout_s: float = 60.0
+) -> Trial | Ladder:
+    """Measure plans against the baseline on copies of the workload; nothing of yours changes.
+
+    >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
+
+    Returns the ladder, or with `wait=False` the running trial. `budget_s` bounds the trial (None: 240 s), `timeout_s` one step.
+    """
+    from accel.bounds import check_seconds
+
+    check_seconds(f"try_(budget_s={budget_s})", budget_s)
+    check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
+    return _workbench().try_(*plans, wait=wait, budget_s=budget_s, timeout_s=timeout_s)
+
+
+def keep(plan: str | Plan | None = None) -> Status:
+    """Make a plan live: the fastest plan of the last trial whose loss follows, or the one named.
+
+    >>> accel.keep("channels_last")
+    """
+    return _workbench().keep(plan)
+
+
+def undo(name: str | None = None) -> Status:
+    """Take back what is kept, all or one acceleration, bit for bit.
+
+    >>> accel.undo("channels_last")
+    """
+    return _workbench().undo(name)
+
+
+def status() -> Status:
+    """What the workload is and which accelerations are live.
+
+    >>> print(accel.status())
+    """
+    return _workbench().status()
+
+
+def export(to: str = "cell") -> Export:
+    """What is kept, written as plain PyTorch that does not need accel.
+
+    >>> print(accel.export())
+    """
+    return _workbench().export(to)
+
+
+def _list_accelerations() -> AccelerationList | Applicabilities:
+    """What calling `accel.accelerations` gives."""
+    from accel.commands.running import accelerations_of
+
+    return accelerations_of(_workbench())
+
+
+def panel() -> Any:
+    """The workbench as a widget: phases, operations, toggles and trials, all live.
+
+    >>> accel.panel()
+    """
+    import accel_widgets
+
+    return accel_widgets.panel_of(_workbench())
+
+
+def doctor() -> Installation:
+    """What is installed, what is missing, and what each missing part would enable.
+
+    >>> print(accel.doctor())
+    """
+    from accel.machine.installation import doctor as look
+
+    return look()
+
+
+def help(command: str | None = None) -> Help:
+    """What the commands do, or how one is used.
+
+    >>> print(accel.help("try"))
+    """
+    from accel.commands.help import Help
+
+    return Help(command)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext accel`: the magics `%accel` and `%%accel`, and their completion."""
+    from accel.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext accel`: what is kept is taken back, and nothing of accel stays in the shell."""
+    from accel.notebook.extension import unload
+
+    unload(shell)
+
+
+def _workbench() -> Workbench:
+    from accel.current import current_workbench
+
+    return current_workbench()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Workbench":
+        from accel.workbench import Workbench
+
+        return Workbench
+    if name in ("machine", "accelerations"):  # callable packages: accel.machine() and accel.machine.Machine
+        import importlib
+
+        return importlib.import_module(f"accel.{name}")
+    raise AttributeError(f"module 'accel' has no attribute {name!r}")

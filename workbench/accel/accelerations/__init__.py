@@ -1,0 +1,79 @@
+"""The catalogue: one file = one frozen dataclass, whose fields are its knobs and whose docstring is its card.
+
+accel.accelerations()           what there is; once a cell was profiled, what can work on it and what cannot
+accel.accelerations.CATALOGUE   the entries themselves
+
+    acceleration.py    the Protocol that every entry satisfies, and Proof
+    plan.py            Plan: several entries together; parses and prints `autocast(dtype="bf16")+channels_last`
+    knobs.py           the knobs of an entry, for controls, completion and checking
+    model_call.py      wraps a model's call in place: autocast, channels_last and compile_model are made of it
+    tensor_layout.py   memory layout of weights, gradients and optimizer state, changed together
+    autograd_nodes.py  what really ran, read from the results
+    user_names.py      what the user calls the objects that code is written for
+    cards.py           writes docs/accelerations.md from the cards
+
+To add one, take the four steps in CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
+from accel.accelerations.autocast import Autocast
+from accel.accelerations.channels_last import ChannelsLast
+from accel.accelerations.compile_model import CompileModel
+from accel.accelerations.fused_optimizer import FusedOptimizer
+from accel.accelerations.intraop_threads import IntraopThreads
+from accel.accelerations.loader_workers import LoaderWorkers
+from accel.accelerations.steady_allocator import SteadyAllocator
+from accel.errors import UnknownName
+
+# In the order they are applied: the process first, then from the inside of the model's call outwards (autocast is
+# entered round the compiled call), then the optimizer, which needs the weights in their final layout.
+CATALOGUE: tuple[type[Acceleration], ...] = (
+    SteadyAllocator,
+    IntraopThreads,
+    LoaderWorkers,
+    CompileModel,
+    ChannelsLast,
+    Autocast,
+    FusedOptimizer,
+)
+
+
+def by_name(name: str) -> type[Acceleration]:
+    """The entry class of that name.
+
+    >>> by_name("autocast")
+    <class 'accel.accelerations.autocast.Autocast'>
+
+    Raises UnknownName, with the nearest right one.
+    """
+    for entry in CATALOGUE:
+        if entry.name == name:
+            return entry
+    raise UnknownName("acceleration", name, [entry.name for entry in CATALOGUE])
+
+
+def __getattr__(name: str) -> object:
+    if name == "Plan":  # plan.py imports this package: a plain import here would go in a circle
+        from accel.accelerations.plan import Plan
+
+        return Plan
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _CallableModule(ModuleType):
+    """`accel.accelerations` is this package and, beside `accel.machine()` and the others, the command of that name."""
+
+    def __call__(self) -> object:
+        import accel
+
+        return accel._list_accelerations()  # the door may import what lies above this package
+
+
+sys.modules[__name__].__class__ = _CallableModule
+
+__all__ = ["CARD_HEADINGS", "CATALOGUE", "Acceleration", "Plan", "Proof", "by_name"]

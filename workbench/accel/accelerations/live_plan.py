@@ -1,0 +1,123 @@
+"""Accelerations that are kept in the notebook: applied to the user's own objects until undone.
+
+Each object gets the plan in a context of its own, and the process (threads, allocator) in another; undo leaves all of
+them, last on first off. Dropping one entry is: unwind everything, then apply what is left. Objects that are built anew get
+the plan when they are first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+
+from accel.accelerations.plan import Plan
+from accel.errors import AccelError
+from accel.workload.discovery import Discovery
+from accel.workload.replica import Replica
+from accel.workload.workload import Workload, look_up
+
+
+class LivePlan:
+    """What is kept, for one workload.
+
+    >>> live = LivePlan(workload); live.keep(Plan.parse("channels_last")); live.undo()
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.plan = Plan(())
+        self._process = ExitStack()
+        self._objects: dict[tuple[str, str], ExitStack] = {}
+
+    def keep(self, plan: Plan) -> None:
+        """Add a plan's entries to what is live; an entry of the same name takes the new knobs. All or nothing."""
+        whole = self.plan
+        for entry in plan.entries:
+            whole = whole.with_(entry)
+        self._replace_by(whole)
+
+    def undo(self, name: str | None = None) -> None:
+        """Take one entry back, or (by default) everything, bit for bit."""
+        if name is not None and name not in self.plan.names:
+            kept = str(self.plan) if self.plan else "nothing"
+            raise AccelError(
+                f"%accel undo {name}", because=f"it is not kept; kept is {kept}", do="See %accel status."
+            )
+        self._replace_by(Plan(()) if name is None else self.plan.without(name))
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """The notebook as if nothing were kept, for as long as the context lasts."""
+        kept = self.plan
+        self._replace_by(Plan(()))
+        try:
+            yield
+        finally:
+            self._replace_by(kept)
+
+    def presented(self) -> list[Replica]:
+        """Everything the plan is applied to now: the process, then each object."""
+        objects = [_single(kind, name, thing) for kind, name, thing in _things(self.workload.objects())]
+        return [Replica(), *(part for part in objects)]
+
+    def _replace_by(self, plan: Plan) -> None:
+        before = self.plan
+        self._unwind()
+        try:
+            self._apply(plan)
+        except BaseException:
+            self._unwind()
+            self._apply(before)
+            raise
+
+    def _unwind(self) -> None:
+        for stack in reversed(self._objects.values()):
+            stack.close()
+        self._objects.clear()
+        self._process.close()
+        self.plan = Plan(())
+
+    def _apply(self, plan: Plan) -> None:
+        self.plan = plan
+        if not plan:
+            return
+        self._process.enter_context(plan.apply(Replica()))
+        things = list(_things(self.workload.objects()))
+        for kind, name, thing in things:
+            self._apply_to(kind, name, thing)
+        self._process.enter_context(Discovery(self._found, known=[thing for _, _, thing in things]))
+
+    def _apply_to(self, kind: str, name: str, thing: object) -> None:
+        if (old := self._objects.pop((kind, name), None)) is not None:
+            old.close()  # the cell built this object anew: let go of the one before
+        stack = self._objects[kind, name] = ExitStack()
+        stack.enter_context(self.plan.apply(_single(kind, name, thing)))
+
+    def _found(self, found: Replica) -> None:
+        """An object is used for the first time: is it one of the workload's, built anew?
+
+        Under its own name it takes the place of the one before. Inside a function, or before the name is bound, it is known
+        by its class: the same cell, run again, builds the same kinds of objects.
+        """
+        for kind, _, thing in _things(found):
+            roles = [role for role in self.workload.roles if role.kind == kind]
+            named = [role.name for role in roles if look_up(self.workload.namespace, role.name) is thing]
+            unnamed = [
+                role
+                for role in roles
+                if role.is_built_by_cell or look_up(self.workload.namespace, role.name) is None
+            ]
+            if named or type(thing).__qualname__ in {role.class_name for role in unnamed}:
+                self._apply_to(kind, named[0] if named else f"{type(thing).__name__} {id(thing):x}", thing)
+
+
+def _things(replica: Replica) -> Iterator[tuple[str, str, object]]:
+    for field in fields(Replica):
+        if field.name != "is_process_wide":
+            for name, thing in getattr(replica, field.name).items():
+                yield field.name, name, thing
+
+
+def _single(kind: str, name: str, thing: object) -> Replica:
+    return Replica(**{kind: {name: thing}}, is_process_wide=False)  # type: ignore[arg-type]

@@ -1,0 +1,219 @@
+"""Load batches in worker processes, ahead of the training step."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.accelerations.model_call import distinct
+from accel.accelerations.user_names import names_of
+from accel.errors import AccelError
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+    from accel.machine import Machine
+    from accel.workload import Replica, Workload
+
+
+@dataclass(frozen=True)
+class LoaderWorkers:
+    """Let n processes prepare the next batches while the model trains on this one.
+
+    What it does
+        Sets `num_workers`, `prefetch_factor` and `persistent_workers` of each DataLoader, in place, from its next
+        epoch on. The order of the samples stays the same: with a data set that always gives the same sample for an
+        index, the losses are equal bit for bit.
+    When it helps
+        Where a profile shows time spent waiting for data that is decoded or augmented in Python.
+    When it hurts
+        Data that lies ready in memory: sending a batch between processes costs more than making it. Each epoch
+        starts its workers anew unless `persistent=True`; short epochs then consist of starting them. Workers take
+        cores from training, and copies of what the data set holds in Python objects. Random augmentation draws
+        other numbers in a worker than in the training process: other losses, equally good ones. An epoch that is
+        running when this is switched on or off goes on as it began.
+    In plain PyTorch
+        loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=2, prefetch_factor=2)
+    References
+        https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
+        https://github.com/pytorch/pytorch/issues/13246 (memory of workers grows with Python objects)
+    """
+
+    n: int = 2
+    prefetch_factor: int = 2
+    persistent: bool = False
+
+    name: ClassVar[str] = "loader_workers"
+    layer: ClassVar[Layer] = "data"
+    effect: ClassVar[Effect] = "exact"
+    needs_own_process: ClassVar[bool] = False
+    conflicts: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for knob in ("n", "prefetch_factor"):
+            if getattr(self, knob) < 1:
+                raise AccelError(
+                    f"loader_workers({knob}={getattr(self, knob)})",
+                    because=f"{knob} is at least 1",
+                    do=f"Write {knob}=1 or more.",
+                )
+
+    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+        """No DataLoader, no core to spare, or data that cannot be loaded by several processes."""
+        replica = workload.objects()
+        if not replica.loaders and not names_of(workload, "loaders"):
+            return [
+                "No DataLoader was seen in the cell. "
+                "Put the data into a torch.utils.data.DataLoader, or leave this off."
+            ]
+        reasons = []
+        if machine.usable_cores < 2:
+            reasons.append(
+                "There is one usable core, and training needs it. Leave this off, or give the kernel more cores."
+            )
+        return reasons + [
+            reason
+            for name, loader in distinct(replica.loaders)
+            for reason in _why_not_loader(name, loader, self.n)
+        ]
+
+    @contextmanager
+    def apply(self, replica: Replica) -> Iterator[None]:
+        """Set the attributes of each loader."""
+        with ExitStack() as stack:
+            for _, loader in distinct(replica.loaders):
+                stack.enter_context(self._with_workers(loader))
+            yield
+
+    def took_effect(self, replica: Replica) -> Proof:
+        """How many worker processes the loaders' iterators started."""
+        starters = [vars(loader).get("_get_iterator") for _, loader in distinct(replica.loaders)]
+        started = [starter.processes for starter in starters if isinstance(starter, _WorkerStarter)]
+        took_effect = (
+            bool(started) and len(started) == len(starters) and any(count == self.n for count in started)
+        )
+        return Proof(took_effect, f"an epoch's batches came from {max(started, default=0)} worker processes")
+
+    def as_code(self, workload: Workload) -> str:
+        """Set the attributes of the loaders that are there; every function that holds one sees the change."""
+        settings = f"num_workers={self.n}, prefetch_factor={self.prefetch_factor}"
+        parts = list(_SAME_ORDER_CODE) if self.persistent else []
+        for name in names_of(workload, "loaders"):
+            parts.append("# vars(): a DataLoader refuses some of these as attributes once it is built.")
+            persistent = f"persistent_workers={self.persistent}, _iterator=None"
+            parts.append(f"vars({name}).update({settings}, {persistent})")
+            if self.persistent:
+                parts.append(f"{name}._get_iterator = functools.partial(iterator_drawing_each_epoch, {name})")
+        return "\n".join(parts) + "\n"
+
+    @contextmanager
+    def _with_workers(self, loader: DataLoader[Any]) -> Iterator[None]:
+        state = vars(loader)  # not setattr: DataLoader forbids persistent_workers once it is built
+        starter = _WorkerStarter(loader)
+        ours = {"num_workers": self.n, "prefetch_factor": self.prefetch_factor, "persistent_workers": self.persistent,
+                "_iterator": None, "_get_iterator": starter}  # fmt: skip
+        before = {name: state[name] for name in ours if name in state}
+        state.update(ours)
+        try:
+            yield
+        finally:
+            for name in ours.keys() - before.keys():
+                state.pop(name, None)
+            state.update(before)
+            starter.stop_persistent()
+
+
+# A fresh iterator draws one number (the workers' seed) from the generator that the shuffle draws from as well;
+# persistent workers do not at their second epoch, and from there on the samples would come in another order.
+_SAME_ORDER_CODE = [
+    "import functools",
+    "import torch",
+    "",
+    "def iterator_drawing_each_epoch(loader):",
+    "    iterator = type(loader)._get_iterator(loader)",
+    "    restart = iterator._reset",
+    "    def reset(loader, first_iter=False):  # draws what a fresh iterator would draw: the shuffle stays the same",
+    "        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)",
+    "        restart(loader, first_iter)",
+    "    iterator._reset = reset",
+    "    return iterator",
+    "",
+]
+
+
+class _WorkerStarter:
+    """Makes a loader's iterators, counts their processes, and keeps the order of the samples as it was."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self._loader = weakref.ref(loader)
+        self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.processes = 0
+
+    def __call__(self) -> Any:
+        import torch
+
+        loader = self._loader()
+        assert loader is not None, "a loader calls this itself"
+        iterator: Any = type(loader)._get_iterator(loader)
+        self._iterators.add(iterator)
+        self.processes = max(
+            self.processes, sum(worker.is_alive() for worker in getattr(iterator, "_workers", ()))
+        )
+        restart = iterator._reset
+
+        def reset(loader: DataLoader[Any], first_iter: bool = False) -> None:
+            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+            restart(loader, first_iter)
+
+        iterator._reset = reset
+        return iterator
+
+    def stop_persistent(self) -> None:
+        """End worker processes that would wait for another epoch; an epoch that somebody is reading goes on."""
+        for iterator in list(self._iterators):
+            if getattr(iterator, "_persistent_workers", False):
+                iterator._shutdown_workers()
+
+    def __reduce__(self) -> Any:
+        return _WorkerStarter, (self._loader(),)  # a copied loader starts its workers itself
+
+
+def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[str]:
+    from torch.utils.data import IterableDataset
+
+    if isinstance(vars(loader).get("_get_iterator"), _WorkerStarter):
+        return []  # ours, kept: the reasons below were looked at then
+    reasons = []
+    if isinstance(loader.dataset, IterableDataset):
+        reasons.append(f"{name} reads an IterableDataset, of which every worker would give all samples. "
+                       "Use a data set with indices, or share it out with get_worker_info().")  # fmt: skip
+    if loader.num_workers == n:
+        reasons.append(f"{name} has {n} worker processes already. Choose another n, or leave this off.")
+    elif loader.persistent_workers and loader.num_workers:
+        reasons.append(
+            f"{name} keeps worker processes of its own (persistent_workers=True). "
+            "Change num_workers where you build it."
+        )
+    if any(getattr(tensor, "is_cuda", False) for tensor in getattr(loader.dataset, "tensors", ())):
+        reasons.append(
+            f"The data of {name} lies on the GPU, where worker processes cannot read it. Leave this off."
+        )
+    return reasons + _why_not_picklable(name, loader)
+
+
+def _why_not_picklable(name: str, loader: DataLoader[Any]) -> list[str]:
+    """Only where workers are not forked: a fresh interpreter must be able to import what it is sent."""
+    import multiprocessing
+
+    context = loader.multiprocessing_context or multiprocessing
+    if context.get_start_method() == "fork":
+        return []
+    for what, thing in (("data set", type(loader.dataset)), ("collate_fn", loader.collate_fn)):
+        if getattr(thing, "__module__", "") == "__main__":
+            return [f"The {what} of {name} is defined in the notebook, and worker processes are not forked here. "
+                    "Move it into a file of its own and import it."]  # fmt: skip
+    return []

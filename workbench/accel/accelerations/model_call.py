@@ -1,0 +1,77 @@
+"""Change what happens around a model's call, in place, and put it back.
+
+`nn.Module.__call__` uses `model._compiled_call_impl` when there is one (that is how `model.compile()` works). Setting
+it keeps the model's identity, class and state_dict keys, and `nn.Module.__getstate__` drops it, so that copies and
+pickles are of the plain model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import torch
+
+Call = Callable[..., Any]
+Wrapper = TypeVar("Wrapper")
+Thing = TypeVar("Thing")
+
+_SLOT = "_compiled_call_impl"
+
+
+@contextmanager
+def wrapped_call(model: torch.nn.Module, wrap: Callable[[Call], Call]) -> Iterator[None]:
+    """While entered, `model(x)` calls `wrap(what it called before)(x)`.
+
+    >>> with wrapped_call(model, lambda inner: lambda x: inner(x).float()):
+    ...     model(x).dtype
+    torch.float32
+
+    A wrapper that keeps what it wraps in an attribute `inner` can be found again by `find_wrapper`.
+    """
+    state = vars(model)  # not setattr: OptimizedModule would hand it on to the module inside
+    was_set, before = _SLOT in state, state.get(_SLOT)
+    ours = wrap(plain_call(model) if before is None else before)
+    state[_SLOT] = ours
+    try:
+        yield
+    finally:
+        # A model.compile() of the user's own, made meanwhile, replaced ours: then it is theirs to keep.
+        if state.get(_SLOT) is ours:
+            if was_set:
+                state[_SLOT] = before
+            else:
+                del state[_SLOT]
+
+
+def plain_call(model: torch.nn.Module) -> Call:
+    """The model's call with its hooks and without any wrapper."""
+    call: Call = model._call_impl
+    return call
+
+
+def find_wrapper(model: torch.nn.Module, kind: type[Wrapper]) -> Wrapper | None:
+    """The outermost wrapper of this kind that is in force on the model's call; None when there is none."""
+    call = vars(model).get(_SLOT)
+    while call is not None and not isinstance(call, kind):
+        call = getattr(call, "inner", None)
+    return call
+
+
+def is_compiled_by_user(model: torch.nn.Module) -> bool:
+    """Whether the model was compiled by `model.compile()` or `torch.compile(model)`; our own wrappers do not count."""
+    call: Any = vars(model).get(_SLOT)
+    while hasattr(call, "inner"):
+        call = call.inner
+    in_place = call is not None and getattr(call, "__func__", None) is not type(model)._call_impl
+    return in_place or "_orig_mod" in vars(model).get("_modules", {})
+
+
+def distinct(named: dict[str, Thing]) -> list[tuple[str, Thing]]:
+    """(name, object) pairs without the second names of one object."""
+    seen: dict[int, tuple[str, Thing]] = {}
+    for name, thing in named.items():
+        seen.setdefault(id(thing), (name, thing))
+    return list(seen.values())

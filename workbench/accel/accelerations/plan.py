@@ -1,0 +1,188 @@
+"""Plan: several accelerations together, parsed from and printed as `autocast(dtype="bf16")+channels_last`."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel.accelerations import CATALOGUE, by_name
+from accel.accelerations.acceleration import Acceleration, Effect, Proof
+from accel.accelerations.knobs import as_literal, check_knobs, knobs_of
+from accel.errors import AccelError
+
+if TYPE_CHECKING:
+    from accel.machine import Machine
+    from accel.workload import Replica, Workload
+
+BASELINE = "baseline"
+_LONGEST_TEXT = 2000
+_EXAMPLE = 'Write for example autocast(dtype="bf16")+channels_last.'
+_ORDER = {entry.name: position for position, entry in enumerate(CATALOGUE)}
+_EFFECTS: tuple[Effect, ...] = ("exact", "close", "changes training")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Accelerations to apply together; kept in catalogue order, however they were written.
+
+    >>> plan = Plan.parse('autocast(dtype="bf16") + channels_last')
+    >>> str(plan)
+    'channels_last+autocast'
+    >>> with plan.apply(replica):
+    ...     train_step()
+
+    The empty plan is the baseline. Raises AccelError for an entry given twice or two that exclude each other.
+    """
+
+    entries: tuple[Acceleration, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [entry.name for entry in self.entries]
+        for entry in self.entries:
+            if names.count(entry.name) > 1:
+                raise AccelError(f"plan with {entry.name} twice", because="each acceleration can be there only once",
+                                 do=f"Write {entry.name} once, with the knobs you want.")  # fmt: skip
+            for other in entry.conflicts:
+                if other in names:
+                    raise AccelError(
+                        f"{entry.name}+{other}", because="they exclude each other", do=f"Leave out {other}."
+                    )
+        object.__setattr__(self, "entries", tuple(sorted(self.entries, key=lambda entry: _ORDER[entry.name])))
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """Read a plan as a user writes it; nothing in the text is evaluated, only literal values are read.
+
+        Raises UnknownName or AccelError, naming the nearest right word and what a knob can be.
+        """
+        if text.strip() in ("", BASELINE):
+            return cls()
+        return cls(tuple(_entry(node, text) for node in _terms(_expression(text))))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the entries, in the order they are applied."""
+        return tuple(entry.name for entry in self.entries)
+
+    @property
+    def effect(self) -> Effect:
+        """What the plan does to training: the worst of its entries; "exact" for the baseline."""
+        return max((entry.effect for entry in self.entries), key=_EFFECTS.index, default="exact")
+
+    @property
+    def needs_own_process(self) -> bool:
+        """Whether a part of it belongs to a whole process, so that only processes can be compared."""
+        return any(entry.needs_own_process for entry in self.entries)
+
+    def without(self, name: str) -> Plan:
+        """The plan without the entry of that name; the same plan when it is not in it. Raises UnknownName."""
+        by_name(name)
+        return Plan(tuple(entry for entry in self.entries if entry.name != name))
+
+    def with_(self, entry: Acceleration) -> Plan:
+        """The plan with this entry, in place of one of the same name."""
+        return Plan((*self.without(entry.name).entries, entry))
+
+    def why_not(self, workload: Workload, machine: Machine) -> dict[str, list[str]]:
+        """Reasons by entry name why it cannot work here; entries without a reason are left out: empty means it can."""
+        reasons = {entry.name: entry.why_not(workload, machine) for entry in self.entries}
+        return {name: why for name, why in reasons.items() if why}
+
+    @contextmanager
+    def apply(self, replica: Replica) -> Iterator[None]:
+        """Apply every entry to the replica's objects in place; leaving the context undoes them, last on, first off."""
+        with ExitStack() as stack:
+            for entry in self.entries:
+                stack.enter_context(entry.apply(replica))
+            yield
+
+    def proofs(self, replica: Replica) -> list[tuple[str, Proof]]:
+        """Read back, still under `apply` and after a few steps, whether each entry took effect."""
+        return [(entry.name, entry.took_effect(replica)) for entry in self.entries]
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def __str__(self) -> str:
+        return "+".join(map(entry_text, self.entries)) or BASELINE
+
+
+def entry_text(entry: Acceleration) -> str:
+    """An entry as it is written in a plan: its name, and the knobs that are not at their default.
+
+    >>> entry_text(LoaderWorkers(n=4))
+    'loader_workers(n=4)'
+    """
+    turned = [
+        (knob.name, getattr(entry, knob.name))
+        for knob in knobs_of(type(entry))
+        if getattr(entry, knob.name) != knob.default
+    ]
+    return (
+        f"{entry.name}({', '.join(f'{name}={as_literal(value)}' for name, value in turned)})"
+        if turned
+        else entry.name
+    )
+
+
+def full_entry_text(entry: Acceleration) -> str:
+    """The same with every knob written out."""
+    written = ", ".join(f"{f.name}={as_literal(getattr(entry, f.name))}" for f in dataclasses.fields(entry))  # type: ignore[arg-type]
+    return f"{entry.name}({written})" if written else entry.name
+
+
+def _expression(text: str) -> ast.expr:
+    if len(text) > _LONGEST_TEXT:
+        raise AccelError("plan", because=f"it is {len(text)} characters long", do=_EXAMPLE)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # an odd escape in the text is our error to report, not a SyntaxWarning
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise AccelError(f"plan {text!r}", because="it cannot be read", do=_EXAMPLE) from None
+
+
+def _terms(node: ast.expr) -> list[ast.expr]:
+    """The parts joined by +, from left to right; with a list of its own instead of recursion, however long it is."""
+    waiting, terms = [node], []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
+            waiting += [part.right, part.left]
+        else:
+            terms.append(part)
+    return terms
+
+
+def _entry(node: ast.expr, text: str) -> Acceleration:
+    if isinstance(node, ast.Name):
+        return by_name(node.id)()
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        raise AccelError(
+            f"plan {text!r}", because="a plan is names of accelerations joined by +", do=_EXAMPLE
+        )
+    entry = by_name(node.func.id)
+    if node.args or any(keyword.arg is None for keyword in node.keywords):
+        known = ", ".join(f"{knob.name}=…" for knob in knobs_of(entry))
+        do = f"Write {entry.name}({known})." if known else f"Write {entry.name}; it has no knobs."
+        raise AccelError(f"plan {text!r}", because="knobs are given by name", do=do)
+    knobs = {
+        str(keyword.arg): _literal(keyword.value, str(keyword.arg), entry.name) for keyword in node.keywords
+    }
+    check_knobs(entry, knobs)
+    return entry(**knobs)
+
+
+def _literal(node: ast.expr, knob: str, name: str) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        because = "a knob's value is a plain number, a text in quotes, True, False or None"
+        raise AccelError(f"{name}({knob}=…)", because=because, do=_EXAMPLE) from None

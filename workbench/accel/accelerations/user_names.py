@@ -1,0 +1,24 @@
+"""What the user calls the objects that code is written for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accel.workload import Workload
+
+
+def names_of(workload: Workload, kind: str) -> list[str]:
+    """The user's expressions for the objects of one kind ("models", "optimizers" …), in order of first use.
+
+    >>> names_of(workload, "models")
+    ['generator', 'discriminator']
+    """
+    return list(dict.fromkeys(role.name for role in workload.roles if role.kind == kind))
+
+
+def class_name(expression: str, ending: str) -> str:
+    """A class name made of a user's expression: `trainer.model` becomes `TrainerModel` + ending."""
+    words = re.findall(r"[A-Za-z0-9]+", expression)
+    return "".join(word[:1].upper() + word[1:] for word in words) + ending

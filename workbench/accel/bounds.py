@@ -1,0 +1,25 @@
+"""Numbers that a command takes must make sense, whichever door they come in by: magic, program, function or panel."""
+
+from __future__ import annotations
+
+import math
+
+from accel.errors import AccelError
+
+
+def check_steps(asked: str, steps: int) -> None:
+    """Refuse to look into no step at all.
+
+    >>> check_steps("--steps 5", 5)
+    """
+    if steps < 1:
+        raise AccelError(asked, because="at least one step is needed", do="Use for example 5 steps.")
+
+
+def check_seconds(asked: str, seconds: float | None) -> None:
+    """Refuse a time that is not above zero and finite; None, the default, is always right.
+
+    >>> check_seconds("--timeout-s 60", 60.0)
+    """
+    if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+        raise AccelError(asked, because="a time is a number of seconds above 0", do="Use for example 60.")

@@ -1,0 +1,64 @@
+"""The program `accel`: the commands that need no notebook, with the same options and `--json`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from accel.commands import command_named, help_text, parse
+from accel.commands.help import Help
+from accel.commands.running import run_without_notebook
+from accel.errors import AccelError
+
+PROGRAM = "accel"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, or 2 when the command cannot be run.
+
+    >>> main(["machine", "--json"])
+    0
+    """
+    try:
+        print(answer(sys.argv[1:] if arguments is None else arguments))
+    except AccelError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def answer(arguments: Sequence[str]) -> str:
+    """What a command prints.
+
+    >>> print(answer(["doctor"]))
+    """
+    if list(arguments) in (["--version"], ["-V"]):
+        from accel import __version__
+
+        return f"accel-workbench {__version__}"
+    options = parse(arguments, program=PROGRAM)
+    if options.help:
+        return help_text(options.command, program=PROGRAM)
+    if options.command in ("", "help"):
+        topic = getattr(options, "topic", None)
+        result: Any = Help(topic, PROGRAM)
+    elif command_named(options.command).needs_notebook:
+        raise _needs_notebook(options.command)
+    else:
+        result = run_without_notebook(options)
+    return json.dumps(result.to_dict(), indent=2) if getattr(options, "json", False) else str(result)
+
+
+def _needs_notebook(name: str) -> AccelError:
+    command, function = command_named(name), "try_" if name == "try" else name
+    return AccelError(
+        f"{PROGRAM} {name}",
+        because="it works on the training that runs in a notebook",
+        do=f"There, run %load_ext accel, then {command.example}; in a script, call accel.{function}().",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""The accelerations as a table, for when no workload is known that they could be checked against."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel import html_parts
+
+if TYPE_CHECKING:
+    import pandas
+
+    from accel.accelerations import Acceleration
+
+HOW_TO_CHECK = (
+    "Which of them can work on your training: %%accel profile over the cell, then %accel accelerations."
+)
+
+
+@dataclass(frozen=True)
+class ListedAcceleration:
+    """One acceleration: its name, the layer it changes, its effect on the result, and the first line of its card."""
+
+    name: str
+    layer: str
+    effect: str
+    summary: str
+
+    @classmethod
+    def of(cls, entry: type[Acceleration]) -> ListedAcceleration:
+        """The row of a catalogue entry."""
+        return cls(entry.name, entry.layer, entry.effect, (entry.__doc__ or "").strip().splitlines()[0])
+
+
+@dataclass(frozen=True)
+class AccelerationList:
+    """Every acceleration of the catalogue, in the order they are applied.
+
+    >>> print(AccelerationList.of_catalogue())
+    """
+
+    rows: tuple[ListedAcceleration, ...]
+
+    @classmethod
+    def of_catalogue(cls) -> AccelerationList:
+        """What there is."""
+        from accel.accelerations import CATALOGUE
+
+        return cls(tuple(map(ListedAcceleration.of, CATALOGUE)))
+
+    def __str__(self) -> str:
+        width = max((len(row.name) for row in self.rows), default=0)
+        lines = (f"{row.name:<{width}}  {row.summary} ({row.layer}; {row.effect})" for row in self.rows)
+        return "\n".join([*lines, HOW_TO_CHECK])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows as plain values."""
+        return {"accelerations": [asdict(row) for row in self.rows]}
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row an acceleration."""
+        import pandas
+
+        return pandas.DataFrame(self.to_dict()["accelerations"])
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        rows = [(row.name, row.summary, row.layer, row.effect) for row in self.rows]
+        table = html_parts.table(["acceleration", "what it does", "layer", "effect on training"], rows)
+        return {"text/plain": str(self), "text/html": html_parts.block(table, html_parts.note(HOW_TO_CHECK))}

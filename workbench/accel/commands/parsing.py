@@ -1,0 +1,155 @@
+"""Turn a line such as `try channels_last -o result` into Python keywords, or say what is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from accel.bounds import check_seconds, check_steps
+from accel.commands.table import COMMANDS, HELP, JSON, Command, command_named
+from accel.errors import AccelError, UnknownName
+
+OPENING, CLOSING, QUOTES = "([{", ")]}", "\"'"
+
+
+def parse(line: str | Sequence[str], *, program: str = "%accel") -> argparse.Namespace:
+    """The command of a line, and its options by their Python keyword names.
+
+    >>> parse("try channels_last --timeout-s 30")
+    Namespace(command='try', plans=['channels_last'], wait=True, budget_s=None, timeout_s=30.0, out=None, help=False)
+
+    An empty line is the command "". An unknown command or option raises UnknownName with the nearest right word.
+    """
+    words = split_words(line) if isinstance(line, str) else list(line)
+    if not words:
+        return argparse.Namespace(command="", out=None, help=False)
+    if words[0] in HELP.flags:
+        return argparse.Namespace(command="help", topic=None, out=None, help=False, json=False)
+    command = command_named(words[0])
+    parser = parser_of(command, program=program)
+    options, strange = parser.parse_known_intermixed_args(words[1:])
+    if strange:
+        _reject(strange[0], command, program)
+    options.command = command.name
+    if not options.help:
+        _check(options, program)
+    return options
+
+
+def parser_of(command: Command, *, program: str = "%accel") -> argparse.ArgumentParser:
+    """The argparse parser of one command; it raises AccelError and never exits."""
+    prefix = f"%{program}" if command.takes_cell and program == "%accel" else program
+    parser = _Parser(
+        prog=f"{prefix} {command.name}",
+        description=f"{command.help[0].upper()}{command.help[1:]}.",
+        epilog=f"example:  {command.example}",
+        add_help=False,
+        allow_abbrev=False,
+    )
+    extra = (JSON,) if program == "accel" else ()
+    for argument in (*command.arguments, *extra, HELP):
+        if not (program == "accel" and "--out" in argument.flags):
+            parser.add_argument(*argument.flags, help=argument.help, **dict(argument.settings))
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise UnknownName(f"value of {action.option_strings[-1]}", str(value), map(str, action.choices))
+
+    def error(self, message: str) -> NoReturn:
+        words = message[:1].lower() + message[1:]
+        raise AccelError(self.prog, because=words, do=f"{self.prog} -h explains it.")
+
+
+def split_words(line: str) -> list[str]:
+    """Split at spaces outside of quotes and brackets: a plan with knobs is one word, and so are plans around a +.
+
+    >>> split_words('try autocast(dtype="bf16", x=1) + channels_last')
+    ['try', 'autocast(dtype="bf16", x=1)+channels_last']
+    """
+    words, word, depth, quote = [], "", 0, ""
+    for letter in line:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in QUOTES:
+            quote = letter
+        elif letter in OPENING:
+            depth += 1
+        elif letter in CLOSING:
+            depth = max(0, depth - 1)
+        elif letter.isspace() and not depth:
+            words.append(word)
+            word = ""
+            continue
+        word += letter
+    return _join_sums([_unquoted(part) for part in (*words, word) if part])
+
+
+def _unquoted(word: str) -> str:
+    """'channels_last' in quotes of its own loses them; quotes inside a plan stay."""
+    is_quoted = len(word) >= 2 and word[0] in QUOTES and word[-1] == word[0] and word[0] not in word[1:-1]
+    return word[1:-1] if is_quoted else word
+
+
+def _join_sums(words: list[str]) -> list[str]:
+    joined: list[str] = []
+    for word in words:
+        if joined and (word.startswith("+") or joined[-1].endswith("+")):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    return joined
+
+
+def _reject(word: str, command: Command, program: str) -> NoReturn:
+    if word.startswith("-"):
+        raise UnknownName("option", word.split("=")[0], command.option_words)
+    raise AccelError(
+        f"{program} {command.name} {word}",
+        because=f"{word!r} is one word too many",
+        do=f"{program} {command.name} -h explains it.",
+    )
+
+
+def _check(options: argparse.Namespace, program: str) -> None:
+    """What argparse cannot check."""
+    name = getattr(options, "out", None)
+    if name is not None and not name.isidentifier():
+        raise AccelError(
+            f"-o {name}", because="it is not a name for a variable", do="Use for example -o result."
+        )
+    if options.command == "profile":
+        check_steps(f"--steps {options.steps}", options.steps)
+    if options.command == "try":
+        check_seconds(f"--budget-s {options.budget_s}", options.budget_s)
+        check_seconds(f"--timeout-s {options.timeout_s}", options.timeout_s)
+    if options.command == "try" and not options.plans:
+        raise AccelError(
+            f"{program} try",
+            because="no plan is named",
+            do=f"Name one, as in {program} try channels_last; {program} accelerations lists them.",
+        )
+
+
+def help_text(command: str | None = None, *, program: str = "%accel") -> str:
+    """What all commands do, one a line; or one command with its options and an example.
+
+    >>> print(help_text("try"))
+    usage: %accel try [--background] ...
+    """
+    if command is not None:
+        return parser_of(command_named(command), program=program).format_help().rstrip()
+    width = max(len(known.name) for known in COMMANDS)
+    lines = [f"  {known.name:<{width}}  {known.help}" for known in COMMANDS]
+    return "\n".join(
+        [
+            "accel takes a slow training cell to a fast one: profile, try, keep, export.",
+            "",
+            *lines,
+            "",
+            f"{program} help COMMAND explains one; each is also a function, as in accel.machine() or accel.try_(...).",
+        ]
+    )

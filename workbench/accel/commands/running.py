@@ -1,0 +1,58 @@
+"""Call the function that a parsed command names. What needs a notebook's screen (the cell, the panel) is not here."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from accel.commands.acceleration_list import AccelerationList
+from accel.commands.help import Help
+from accel.machine import read_machine
+from accel.machine.installation import doctor
+
+if TYPE_CHECKING:
+    from accel.workbench import Workbench
+    from accel.workbench.status import Applicabilities
+
+
+def run_without_notebook(options: argparse.Namespace) -> object:
+    """The result of a command that needs no workload: help, machine, doctor, accelerations.
+
+    >>> run_without_notebook(parse("machine")).usable_cores
+    2
+    """
+    if options.command == "machine":
+        return read_machine(again=True)
+    if options.command == "doctor":
+        return doctor()
+    if options.command == "accelerations":
+        return AccelerationList.of_catalogue()
+    return Help(options.topic)
+
+
+def run(options: argparse.Namespace, workbench: Workbench) -> object:
+    """The result of a command on this workbench; a trial is returned at once, finished only if its `wait` says so."""
+    if options.command == "try":
+        return workbench.try_(
+            *options.plans, wait=options.wait, budget_s=options.budget_s, timeout_s=options.timeout_s
+        )
+    if options.command == "keep":
+        return workbench.keep(options.plan)
+    if options.command == "undo":
+        return workbench.undo(options.name)
+    if options.command == "status":
+        return workbench.status()
+    if options.command == "export":
+        return workbench.export(to=options.to)
+    if options.command == "accelerations":
+        return accelerations_of(workbench)
+    return run_without_notebook(options)
+
+
+def accelerations_of(workbench: Workbench) -> AccelerationList | Applicabilities:
+    """With a workload the table says what works on it; without one it cannot."""
+    if workbench.workload is None:
+        return AccelerationList.of_catalogue()
+    from accel.workbench.status import Applicabilities
+
+    return Applicabilities(tuple(workbench.accelerations()), str(workbench.workload))

@@ -1,0 +1,204 @@
+"""Every command and its options, once. Magics, completion, the command line and help read this table.
+
+An option is a keyword of the Python function of the same name: `--timeout-s 30` is `timeout_s=30`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One positional argument or option of a command, in argparse's terms.
+
+    `completes` says what a word there may be: "plan", "acceleration", "command", "variable", or nothing known.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    settings: tuple[tuple[str, Any], ...] = ()
+    completes: str = ""
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it starts with a dash."""
+        return self.flags[0].startswith("-")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words allowed, when they are a fixed few."""
+        return tuple(dict(self.settings).get("choices", ()))
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a word follows the option."""
+        return self.is_option and "action" not in dict(self.settings)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: `accel NAME`, `%accel NAME` and `accel.NAME()`."""
+
+    name: str
+    help: str
+    example: str
+    arguments: tuple[Argument, ...] = ()
+    takes_cell: bool = False
+    needs_notebook: bool = True
+
+    @property
+    def options(self) -> tuple[Argument, ...]:
+        """The arguments that start with a dash."""
+        return tuple(argument for argument in self.arguments if argument.is_option)
+
+    @property
+    def option_words(self) -> tuple[str, ...]:
+        """Every spelling of every option, -h included."""
+        return tuple(flag for option in (*self.options, HELP) for flag in option.flags)
+
+
+HELP = Argument(("-h", "--help"), "say what this command does, and do nothing", (("action", "store_true"),))
+JSON = Argument(("--json",), "print JSON instead of text", (("action", "store_true"),))
+OUT = Argument(
+    ("-o", "--out"),
+    "put the result into this variable",
+    (("metavar", "NAME"), ("default", None)),
+    completes="variable",
+)
+
+
+def _seconds(flag: str, default: float | None, meaning: str) -> Argument:
+    return Argument((flag,), meaning, (("metavar", "SECONDS"), ("type", float), ("default", default)))
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "profile",
+        "run this cell, say where the time of each training step goes, and remember the cell as the workload",
+        "%%accel profile --steps 5",
+        (
+            Argument(
+                ("--steps",),
+                "how many steps to look into with torch.profiler; all steps are timed (default: 5)",
+                (("metavar", "N"), ("type", int), ("default", 5)),
+            ),
+            OUT,
+        ),
+        takes_cell=True,
+    ),
+    Command(
+        "try",
+        "measure one or more plans against the baseline, on copies: nothing of yours changes",
+        '%accel try channels_last autocast(dtype="bf16")+fused_optimizer',
+        (
+            Argument(
+                ("plans",),
+                "accelerations joined by +, several plans apart by spaces",
+                (("metavar", "PLAN"), ("nargs", "*")),
+                completes="plan",
+            ),
+            Argument(
+                ("--background",),
+                "return at once; the trial goes on and the kernel stays free",
+                (("action", "store_false"), ("dest", "wait")),
+            ),
+            _seconds(
+                "--budget-s", None, "end the trial after so many seconds, decided or not (default: 240)"
+            ),
+            _seconds("--timeout-s", 60.0, "a worker silent for so long is stuck (default: 60)"),
+            OUT,
+        ),
+    ),
+    Command(
+        "keep",
+        "make a plan live in this notebook: the fastest plan of the last trial whose loss follows, or the one named",
+        "%accel keep channels_last",
+        (
+            Argument(("plan",), "the plan to keep", (("metavar", "PLAN"), ("nargs", "?")), completes="plan"),
+            OUT,
+        ),
+    ),
+    Command(
+        "undo",
+        "take back what was kept, all or one acceleration, bit for bit",
+        "%accel undo channels_last",
+        (
+            Argument(
+                ("name",),
+                "the acceleration to take back (default: all)",
+                (("metavar", "NAME"), ("nargs", "?")),
+                completes="acceleration",
+            ),
+            OUT,
+        ),
+    ),
+    Command("status", "say what the workload is and which accelerations are live", "%accel status", (OUT,)),
+    Command(
+        "export",
+        "write what is kept as plain PyTorch, without any dependency on accel",
+        "%accel export --to cell",
+        (
+            Argument(
+                ("--to",),
+                "the form to write: cell is your own cell with the accelerations written in",
+                (("choices", ("cell",)), ("default", "cell")),
+            ),
+            OUT,
+        ),
+    ),
+    Command(
+        "accelerations",
+        "list the accelerations: what each does, and why it cannot work here if it cannot",
+        "%accel accelerations",
+        (OUT,),
+        needs_notebook=False,
+    ),
+    Command(
+        "machine",
+        "show the hardware and software that measurements are made on",
+        "%accel machine",
+        (OUT,),
+        needs_notebook=False,
+    ),
+    Command(
+        "panel",
+        "open the workbench: phases, operations, switches and trials, all live",
+        "%accel panel",
+        (OUT,),
+    ),
+    Command(
+        "doctor",
+        "say what is installed, what is missing, and what each missing part would enable",
+        "%accel doctor",
+        (OUT,),
+        needs_notebook=False,
+    ),
+    Command(
+        "help",
+        "explain all commands, or one",
+        "%accel help try",
+        (
+            Argument(
+                ("topic",),
+                "the command to explain",
+                (("metavar", "COMMAND"), ("nargs", "?")),
+                completes="command",
+            ),
+        ),
+        needs_notebook=False,
+    ),
+)
+
+COMMAND_NAMES = tuple(command.name for command in COMMANDS)
+
+
+def command_named(name: str) -> Command:
+    """The command of that name; UnknownName with the nearest right word when there is none."""
+    from accel.errors import UnknownName
+
+    for command in COMMANDS:
+        if command.name == name:
+            return command
+    raise UnknownName("command", name, COMMAND_NAMES)

@@ -1,0 +1,73 @@
+"""Errors a user can act on: what was asked, why it cannot be, what to do.
+
+AccelError
+├── UnknownName        a word that is not in the list; the nearest right one is suggested
+├── NotApplicable      an acceleration that cannot work here, with every reason
+├── NotShippable       a workload that cannot be copied into a worker
+└── WorkerError        a worker raised, was killed, or hung; carries its traceback
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AccelError(Exception):
+    """What you asked for, why it cannot be, and what to do.
+
+    >>> raise AccelError("%accel keep", because="nothing has been tried yet", do="Run %accel try first.")
+    """
+
+    def __init__(self, asked: str, *, because: str, do: str) -> None:
+        super().__init__(
+            f"{asked}: {because}. {do}" if because[-1:] not in ".!?" else f"{asked}: {because} {do}"
+        )
+        self.asked, self.because, self.do = asked, because, do
+
+    def _render_traceback_(self) -> list[str]:
+        """Keep a notebook's output to the three parts; our own frames help nobody."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class UnknownName(AccelError):
+    """A word that is not in the list of right ones; names the nearest.
+
+    >>> raise UnknownName("acceleration", "chanels_last", ["channels_last", "autocast"])
+    """
+
+    def __init__(self, kind: str, given: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+        suggestion = f"Did you mean {near[0]!r}? " if near else ""
+        super().__init__(
+            f"{kind} {given!r}", because=f"there is no {kind} of that name",
+            do=f"{suggestion}Known: {', '.join(known)}." if known else "There are none.",
+        )  # fmt: skip
+        self.given, self.known = given, known
+
+
+class NotApplicable(AccelError):
+    """An acceleration cannot work on this workload or machine; `reasons` says why, each ending in what to do."""
+
+    def __init__(self, name: str, reasons: list[str]) -> None:
+        super().__init__(name, because="not applicable here", do=" ".join(reasons))
+        self.reasons = reasons
+
+
+class NotShippable(AccelError):
+    """The workload cannot be copied into a worker process."""
+
+
+class WorkerError(AccelError):
+    """A worker raised, was killed or hung. `traceback_text` holds the worker's own traceback, with the user's lines."""
+
+    def __init__(self, asked: str, *, because: str, do: str, traceback_text: str = "") -> None:
+        super().__init__(asked, because=because, do=do)
+        self.traceback_text = traceback_text
+
+    def __str__(self) -> str:
+        return f"{self.traceback_text.rstrip()}\n{super().__str__()}".lstrip("\n")
+
+    def _render_traceback_(self) -> list[str]:
+        return [*self.traceback_text.rstrip().splitlines(), f"{type(self).__name__}: {super().__str__()}"]

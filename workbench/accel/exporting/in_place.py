@@ -1,0 +1,145 @@
+"""The short forms of the accelerations: an argument of a constructor, a `with` round a call, one line after a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from accel.accelerations.autocast import Autocast
+from accel.accelerations.channels_last import ChannelsLast
+from accel.accelerations.fused_optimizer import FusedOptimizer
+from accel.accelerations.loader_workers import LoaderWorkers
+from accel.accelerations.tensor_layout import same_layout_code
+from accel.exporting.call_arguments import takes_keywords_safely, with_keywords
+from accel.exporting.cell_tree import CellTree, resolve
+from accel.exporting.edits import Edits
+from accel.exporting.model_calls import (
+    DirectCall,
+    direct_calls,
+    four_dimensional_arguments,
+    pass_channels_last,
+    put_under_autocast,
+    returns_one_float32_tensor,
+)
+from accel.workload.workload import look_up
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from accel.accelerations.acceleration import Acceleration
+    from accel.accelerations.plan import Plan
+    from accel.workload.workload import Role, Workload
+
+
+class InPlace:
+    """Tries the short form of an entry for one object; every answer is one of three.
+
+    None: there is no short form here, write the general one. "": done, in the cell's own lines. Any other text: the
+    lines to add where the general form would have gone.
+    """
+
+    def __init__(self, tree: CellTree, edits: Edits, workload: Workload, plan: Plan) -> None:
+        self._tree, self._edits, self._workload, self._plan = tree, edits, workload, plan
+        self._calls: dict[str, list[DirectCall] | None] = {}
+        self.says_torch = False
+
+    def existing(self, entry: Acceleration, role: Role) -> str | None:
+        """For an object from before the cell."""
+        return self._model(entry, role) if role.kind == "models" else None
+
+    def built(self, entry: Acceleration, role: Role, places: Sequence[cst.CSTNode]) -> str | None:
+        """For an object that the assignments `places` of the cell build."""
+        if role.kind == "models":
+            return self._model(entry, role)
+        calls = [self._construction(place, entry) for place in places]
+        if None in calls:
+            return None
+        for call in calls:
+            assert call is not None
+            self._edits.change_call(call, lambda edited: with_keywords(edited, _keywords(entry, edited)))
+        return ""
+
+    def _model(self, entry: Acceleration, role: Role) -> str | None:
+        calls = self._short_calls(role)
+        if calls is None or not isinstance(entry, (ChannelsLast, Autocast)):
+            return None
+        self.says_torch = True
+        for call in calls:
+            if isinstance(entry, Autocast):
+                put_under_autocast(self._edits, call, device=self._device_type(), dtype="torch.bfloat16")
+            else:
+                positions = four_dimensional_arguments(self._tree, call, self._workload.namespace)
+                pass_channels_last(self._edits, call, positions or [])
+        return "" if isinstance(entry, Autocast) else self._weights_channels_last(role)
+
+    def _weights_channels_last(self, role: Role) -> str:
+        """The model's weights, and the state of an optimizer that was fused before, which has to lie like them."""
+        lines = [f"{role.name}.to(memory_format=torch.channels_last)"]
+        if not role.is_built_by_cell and FusedOptimizer.name not in self._plan.names:
+            for name, optimizer in self._workload.objects().optimizers.items():
+                if any(group.get("fused") for group in optimizer.param_groups):
+                    lines += same_layout_code(name)
+        return "\n".join(lines)
+
+    def _short_calls(self, role: Role) -> list[DirectCall] | None:
+        """The model's calls, if all that the plan does round them can be written there."""
+        if role.name not in self._calls:
+            self._calls[role.name] = self._find_short_calls(role)
+        return self._calls[role.name]
+
+    def _find_short_calls(self, role: Role) -> list[DirectCall] | None:
+        namespace = self._workload.namespace
+        calls = direct_calls(self._tree, role.name, look_up(namespace, role.name), namespace)
+        if calls is None:
+            return None
+        if Autocast.name in self._plan.names and not returns_one_float32_tensor(self._tree, calls, namespace):
+            return None
+        arguments = [four_dimensional_arguments(self._tree, call, namespace) for call in calls]
+        return None if ChannelsLast.name in self._plan.names and None in arguments else calls
+
+    def _device_type(self) -> str:
+        return self._workload.objects().device_type
+
+    def _construction(self, place: cst.CSTNode, entry: Acceleration) -> cst.Call | None:
+        """The constructor's call in `optimizer = torch.optim.Adam(…)`, when keywords can be added to it safely."""
+        import libcst as cst
+
+        if not isinstance(place, (cst.Assign, cst.AnnAssign)) or not isinstance(place.value, cst.Call):
+            return None
+        targets = (
+            [target.target for target in place.targets] if isinstance(place, cst.Assign) else [place.target]
+        )
+        if len(targets) != 1 or not isinstance(targets[0], cst.Name):
+            return None
+        call = place.value
+        rule = _constructor_rules(entry).get(resolve(call.func, self._workload.namespace))
+        return (
+            call
+            if rule is not None and takes_keywords_safely(call, positional=rule[0], unless=rule[1])
+            else None
+        )
+
+
+def _constructor_rules(entry: Acceleration) -> dict[Any, tuple[int, tuple[str, ...]]]:
+    """Classes whose constructor takes the entry's keywords: how many arguments precede, which rule them out."""
+    from torch.optim import SGD, Adam, AdamW
+    from torch.utils.data import DataLoader
+
+    if isinstance(entry, FusedOptimizer):
+        rule = (6, ("fused", "foreach", "capturable", "differentiable"))
+        return {
+            Adam: rule,
+            AdamW: rule,
+            SGD: rule,
+        }  # not Adagrad: it has state at once, which wants laying out
+    # Workers that stay need more than an argument, for the samples to keep their order.
+    return {DataLoader: (5, ())} if isinstance(entry, LoaderWorkers) and not entry.persistent else {}
+
+
+def _keywords(entry: Acceleration, call: cst.Call) -> dict[str, object]:
+    """The arguments that an entry is, in the constructor of its object."""
+    if not isinstance(entry, LoaderWorkers):
+        return {"fused": True}
+    given = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+    ending = {"persistent_workers": False} if "persistent_workers" in given else {}
+    return {"num_workers": entry.n, "prefetch_factor": entry.prefetch_factor, **ending}

@@ -1,0 +1,33 @@
+"""The machine a measurement was made on.
+
+accel.machine()                 this machine: prints, shows as a table, `.to_dict()`
+accel.machine.read_machine()    the same, with a choice of what to load
+accel.machine.Machine           the value: `.line`, `.has_bf16`, `.usable_cores`, `.gpus` …
+
+cpu.py                cores, caches, NUMA nodes, instruction sets, from /sys and /proc below any root
+gpus.py               NVML, else torch.cuda
+linked_libraries.py   which OpenMP runtime and which allocator are really in use
+reading.py            read_machine()
+installation.py       doctor(): what is installed, what is missing, what that would enable
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from accel.machine.gpus import Gpu
+from accel.machine.machine import Machine
+from accel.machine.reading import read_machine
+
+__all__ = ["Gpu", "Machine", "read_machine"]
+
+
+class _CallableModule(ModuleType):
+    """`accel.machine` is this package and, beside `accel.profile()` and the others, also the command of that name."""
+
+    def __call__(self) -> Machine:
+        return read_machine(again=True)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,115 @@
+"""Machine: the hardware and software a measurement was made on, in one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from accel import html_parts
+from accel.machine.cpu import Cache
+from accel.machine.gpus import Gpu
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Cores, caches, memory, instruction sets, GPUs and versions, as they were when `read_machine` looked.
+
+    >>> print(accel.machine().line)
+    AMD EPYC 9V74, 2 of 2 cores, torch 2.15.0+cu132, Linux
+
+    `physical_cores`, `sockets` and `caches` are 0 or empty where the system does not tell.
+    """
+
+    cpu_model: str
+    logical_cores: int
+    physical_cores: int
+    usable_cores: int
+    sockets: int
+    numa_nodes: tuple[tuple[int, ...], ...]
+    caches: tuple[Cache, ...]
+    isa: tuple[str, ...]
+    memory_bytes: int
+    available_bytes: int
+    gpus: tuple[Gpu, ...]
+    os: str
+    os_release: str
+    python: str
+    torch: str | None
+    torchvision: str | None
+    torch_threads: int | None
+    c_compiler: str | None
+    python_header: str | None
+    openmp_runtime: str | None
+    allocator: str | None
+    load_average: float | None
+
+    @property
+    def has_bf16(self) -> bool:
+        """Whether the CPU or a GPU multiplies bfloat16 in hardware; emulated, it is slower than fp32."""
+        return self.has_cpu_bf16 or any(gpu.has_bf16 for gpu in self.gpus)
+
+    @property
+    def has_cpu_bf16(self) -> bool:
+        """Whether the CPU itself has bfloat16 instructions."""
+        return bool({"avx512_bf16", "amx_bf16", "bf16"} & set(self.isa))
+
+    @property
+    def has_c_compiler(self) -> bool:
+        """Whether there is a compiler for torch.compile's CPU kernels."""
+        return self.c_compiler is not None
+
+    @property
+    def has_python_header(self) -> bool:
+        """Whether Python.h is there, which the code that TorchInductor writes for the CPU includes."""
+        return self.python_header is not None
+
+    @property
+    def line(self) -> str:
+        """The machine in one line, to stand under a measurement."""
+        cores = f"{self.usable_cores} of {self.logical_cores} cores"
+        gpus = [f"{len(self.gpus)} × {self.gpus[0].name}"] if self.gpus else []
+        software = [f"torch {self.torch}"] if self.torch else ["no torch"]
+        return ", ".join([self.cpu_model, cores, *gpus, *software, self.os])
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """(what, value) pairs in reading order; what the text and the HTML show."""
+        return [
+            ("Processor", self.cpu_model),
+            ("Cores", _cores(self)),
+            ("Caches", ", ".join(map(str, self.caches)) or "not told by the system"),
+            ("Instruction sets", " ".join(self.isa) or "not told by the system"),
+            ("Memory", f"{self.available_bytes / 2**30:.1f} of {self.memory_bytes / 2**30:.1f} GiB available"),
+            ("GPUs", "; ".join(map(str, self.gpus)) or "none"),
+            ("System", f"{self.os} {self.os_release}, Python {self.python}"),
+            ("torch", f"{self.torch or 'missing'}, torchvision {self.torchvision or 'missing'}"),
+            ("Torch threads", "torch is not loaded" if self.torch_threads is None else str(self.torch_threads)),
+            ("C compiler", self.c_compiler or "none on PATH: torch.compile cannot build CPU kernels"),
+            ("Python.h", self.python_header or "missing: torch.compile cannot build CPU kernels"),
+            ("OpenMP runtime", self.openmp_runtime or "none loaded"),
+            ("Memory allocator", self.allocator or "not told by the system"),
+            ("Load average", "not told by the system" if self.load_average is None else f"{self.load_average:.2f}"),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        width = max(len(what) for what, _ in self.facts)
+        return "\n".join([self.line, *(f"  {what:<{width}}  {value}" for what, value in self.facts)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as plain numbers, strings, lists and dictionaries."""
+        return asdict(self) | {"line": self.line, "has_bf16": self.has_bf16}
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        table = html_parts.table(["", "This machine"], self.facts)
+        return {"text/plain": str(self), "text/html": html_parts.block(table, html_parts.note(self.line))}
+
+
+def _cores(machine: Machine) -> str:
+    parts = [f"{machine.usable_cores} usable of {machine.logical_cores}"]
+    if machine.physical_cores:
+        parts.append(f"{machine.physical_cores} physical")
+    if machine.sockets:
+        parts.append(f"{machine.sockets} socket{'s' if machine.sockets > 1 else ''}")
+    if len(machine.numa_nodes) > 1:
+        parts.append(f"{len(machine.numa_nodes)} NUMA nodes")
+    return ", ".join(parts)

@@ -1,0 +1,205 @@
+"""Run a `%%accel profile` cell through IPython's own machinery, with a profile session open exactly while it runs.
+
+    text → mark_profiled_cell → marker line + the user's lines, numbers kept
+    tree → visit              → the session is made and puts its probe into the tree; nothing is patched yet
+    run  → begin              → the marker line runs first and opens the session
+    end  → on_post_run_cell   → closes it, whatever happened, and shows the profile after the cell's own output
+
+The user's statements are IPython's to compile, run, display and report, so all that behaves as without accel. A nested
+`shell.run_cell` would show a failing cell's traceback twice and give it another cell's numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from accel.commands import parse
+from accel.current import existing_workbench
+from accel.errors import AccelError
+from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from accel.workbench import Workbench
+    from accel.workbench.profile_session import ProfileSession
+
+
+@dataclass
+class _Prepared:
+    """A profiled cell that was parsed: a session that may begin, or what is wrong with the request."""
+
+    marker: Marker
+    options: argparse.Namespace | None = None
+    session: ProfileSession | None = None
+    error: AccelError | None = None
+
+
+@dataclass
+class _Running:
+    options: argparse.Namespace
+    session: ProfileSession
+    depth: int
+
+
+class CellRunner:
+    """Between one shell and its workbench; `visit`, `on_…` are called by IPython, `begin` by the magic."""
+
+    def __init__(self, shell: InteractiveShell, workbench: Callable[[], Workbench]) -> None:
+        self._shell, self._workbench = shell, workbench
+        self._depth = 0  # cells can nest: %%capture runs its body as a cell of its own
+        self._prepared: _Prepared | None = None
+        self._running: _Running | None = None
+
+    def visit(self, tree: ast.Module) -> ast.AST:
+        """IPython's hook for syntax trees; it must not raise, or IPython would take it off for good."""
+        marker = marker_of(tree)
+        if marker is not None:
+            self._prepared = _Prepared(marker)
+            if self._running is None:
+                show_as_typed(marker)
+                return self._prepare(tree, self._prepared)
+        elif self._running is not None:  # the body of %time or %%capture inside the cell
+            return self._watched(tree, self._running.session)
+        return tree
+
+    def _prepare(self, tree: ast.Module, prepared: _Prepared) -> ast.Module:
+        marker = prepared.marker
+        try:
+            if not marker.has_code:
+                raise AccelError(
+                    "%%accel profile",
+                    because="there is nothing to profile: the cell is empty",
+                    do="Put it on the first line of your training cell.",
+                )
+            prepared.options = parse(self._shell.var_expand(marker.command))
+            source = plain_python(marker.body, self._shell.transform_cell)
+            session = self._workbench().begin_profile(
+                "\n" + marker.body, source, steps=prepared.options.steps
+            )
+            transformed = session.transform(tree)
+        except AccelError as error:
+            prepared.error = error
+            return tree
+        except (
+            Exception
+        ) as error:  # whatever it is: raised from `visit` it would end all later profiles; `begin` shows it
+            prepared.error = _cannot_be_read(prepared.marker, error)
+            return tree
+        prepared.session = session
+        return transformed
+
+    def _watched(self, tree: ast.Module, session: ProfileSession) -> ast.Module:
+        try:
+            return session.transform(tree)
+        except (
+            Exception
+        ) as error:  # for the same reason; the nested cell runs all the same, only its loops are not seen
+            warnings.warn(f"the loops of a nested cell are not in the profile: {error!r}", stacklevel=2)
+            return tree
+
+    def begin(self, line: str, cell: str) -> None:
+        """The marker line runs: open the session; or say what is wrong, so that the rest of the cell does not run."""
+        if self._running is not None:
+            raise AccelError(
+                "%%accel profile",
+                because="this cell is being profiled already",
+                do="Keep one of the two lines.",
+            )
+        prepared, self._prepared = self._prepared, None
+        if prepared is None or prepared.marker.body != cell:
+            self._run_whole(line, cell)
+        elif prepared.error is not None:
+            raise prepared.error
+        elif prepared.session is not None and prepared.options is not None:
+            prepared.session.__enter__()
+            self._running = _Running(prepared.options, prepared.session, self._depth)
+
+    def _run_whole(self, line: str, cell: str) -> None:
+        """Code called `run_cell_magic("accel", "profile", …)` itself, as a notebook saved as a script does."""
+        self._shell.run_cell(f"%%accel {line}\n{cell}").raise_error()
+
+    def on_pre_run_cell(self, info: Any) -> None:
+        """A cell, or one nested in a cell, begins."""
+        self._depth += 1
+        workbench = existing_workbench()
+        if workbench is not None:
+            workbench.cells_run += 1
+
+    def on_post_execute(self) -> None:
+        """A cell ended; silent cells tell nothing else, so theirs is closed here."""
+        if self._running is not None and self._running.depth == 0:
+            self._close(None)
+
+    def on_post_run_cell(self, result: Any) -> None:
+        """A cell ended, well or not: if it is the profiled one, close the session and show the profile."""
+        if result is not None and result.info is not None and not result.info.raw_cell.strip():
+            return  # IPython announces the end of an empty cell, but not its beginning
+        depth, self._depth = self._depth, max(0, self._depth - 1)
+        if self._running is not None and depth <= self._running.depth:
+            self._show(self._running, result)
+
+    def _show(self, running: _Running, result: Any) -> None:
+        from IPython.display import display
+
+        error = getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None)
+        self._close(error)
+        try:
+            profile = running.session.finish()
+        except AccelError as reason:
+            if error is None and result is not None:
+                self._fail(result, reason)
+            return  # after the user's own error, that there is no profile either is no news
+        if error is not None and not profile.steps:
+            return
+        if running.options.out:
+            self._shell.user_ns[running.options.out] = profile
+        display(profile)
+
+    def _fail(self, result: Any, reason: AccelError) -> None:
+        """The cell ran well and cannot be profiled: let it count as failed, so that Run All stops here."""
+        try:
+            raise reason
+        except AccelError:
+            self._shell.showtraceback()
+        result.error_in_exec = reason
+
+    def _close(self, error: BaseException | None) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.session.__exit__(
+                type(error) if error else None, error, error.__traceback__ if error else None
+            )
+
+    def close(self) -> None:
+        """Forget what is prepared and close what runs; the extension is being unloaded."""
+        self._prepared = None
+        self._close(None)
+
+
+def _cannot_be_read(marker: Marker, error: Exception) -> AccelError:
+    """A body that is not Python, such as one below %%bash; IPython has no quarrel with it."""
+    magic = marker.body.split(maxsplit=1)[0]
+    because = f"the cell cannot be read as Python ({error})"
+    if magic.startswith("%%"):
+        because = f"the cell below is one of {magic}, and only Python can be profiled"
+    refusal = AccelError(
+        "%%accel profile", because=because,
+        do="Take the line %%accel profile off, or put it over the Python cell that trains.",
+    )  # fmt: skip
+    refusal.__cause__ = error
+    return refusal
+
+
+def reject_line_profile() -> NoReturn:
+    """`%accel profile` with one %: there is no cell to profile."""
+    raise AccelError(
+        "%accel profile",
+        because="it looks at a whole cell",
+        do="Write %%accel profile, with two %, as the first line of the training cell.",
+    )

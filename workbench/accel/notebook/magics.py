@@ -1,0 +1,73 @@
+"""`%accel` and `%%accel`: parse the line, call the engine, return its result."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+
+from accel.commands import COMMANDS, help_text, parse
+from accel.commands.running import run, run_without_notebook
+from accel.errors import AccelError
+from accel.notebook.cell_runner import CellRunner, reject_line_profile
+from accel.notebook.overview import Overview
+from accel.notebook.waiting import wait_with_progress
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from accel.workbench import Workbench
+
+
+@magics_class
+class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
+    def __init__(
+        self, shell: InteractiveShell, workbench: Callable[[], Workbench], runner: CellRunner
+    ) -> None:
+        super().__init__(shell)
+        self._workbench, self._runner = workbench, runner
+
+    @line_cell_magic  # type: ignore[untyped-decorator]
+    def accel(self, line: str, cell: str | None = None) -> object:
+        if cell is not None and line.split()[:1] == ["profile"] and not {"-h", "--help"} & set(line.split()):
+            self._runner.begin(line, cell)
+            return None
+        options = parse(line.rstrip().removesuffix(";"))
+        if options.help:
+            print(help_text(options.command))
+            return None
+        if cell is not None:
+            _reject_cell(options.command)
+        result = self._result(options)
+        if options.out:
+            self.shell.user_ns[options.out] = result
+        return result
+
+    def _result(self, options: argparse.Namespace) -> object:
+        if options.command == "profile":
+            reject_line_profile()
+        if options.command == "panel":
+            import accel_widgets
+
+            return accel_widgets.panel_of(self._workbench())
+        if options.command == "":
+            return Overview.of(self._workbench())
+        if options.command == "try":
+            return wait_with_progress(self.shell, self._workbench(), options)
+        needs_workbench = next(known for known in COMMANDS if known.name == options.command).needs_notebook
+        if needs_workbench or options.command == "accelerations":
+            return run(options, self._workbench())
+        return run_without_notebook(options)
+
+
+AccelMagics.accel.__doc__ = "\n\n\n".join([help_text(), *(help_text(command.name) for command in COMMANDS)])
+
+
+def _reject_cell(command: str) -> None:
+    raise AccelError(
+        f"%%accel {command}".rstrip(),
+        because="only profile takes a cell",
+        do=f"Write %accel {command}, with one %, on a line of its own.",
+    )

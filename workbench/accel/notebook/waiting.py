@@ -1,0 +1,104 @@
+"""Wait for a trial with its ladder filling on the page; Interrupt stops the trial and its workers."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel import html_parts
+from accel.commands.running import run
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from accel.measuring.ladder import Ladder
+    from accel.workbench import Workbench
+    from accel.workers.trial import Trial
+
+SECONDS_BETWEEN_UPDATES = 0.25
+
+
+class TrialInterrupted(KeyboardInterrupt):
+    """The user stopped a trial; a cell that is interrupted fails, but not with our frames."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+def wait_with_progress(shell: InteractiveShell, workbench: Workbench, options: argparse.Namespace) -> object:
+    """Start the trial of a parsed `try`; with `wait` return its ladder when it is over, else the Trial at once."""
+    wants_to_wait, options.wait = options.wait, False
+    trial: Any = run(options, workbench)
+    return _watch(trial, _page(shell)) if wants_to_wait else trial
+
+
+def _watch(trial: Trial, show: Callable[[Progress], None]) -> Ladder:
+    """Show the ladder while it fills; return it, or raise what made the trial fail."""
+    started, changed = time.monotonic(), threading.Event()
+    unsubscribe = trial.on_change(changed.set)
+    try:
+        show(Progress.of(trial, started))
+        while not trial.is_over:
+            time.sleep(SECONDS_BETWEEN_UPDATES)
+            if changed.is_set():
+                changed.clear()
+                show(Progress.of(trial, started))
+    except KeyboardInterrupt:
+        trial.stop()
+        show(Progress.of(trial, started))
+        raise TrialInterrupted("the trial was stopped; what was measured until then stands above.") from None
+    finally:
+        unsubscribe()
+    show(Progress(trial.state, time.monotonic() - started))  # the ladder itself is the value of the cell
+    return trial.wait()
+
+
+def _page(shell: InteractiveShell) -> Callable[[Progress], None]:
+    """What shows progress: one display that is redrawn in a notebook, one line at the start in a terminal."""
+    from IPython.display import display
+
+    is_notebook = hasattr(shell, "kernel")
+    screen: list[Any] = []
+
+    def show(progress: Progress) -> None:
+        if screen and is_notebook:
+            screen[0].update(progress)
+        elif not screen:
+            screen.append(display(progress, display_id=True) if is_notebook else print(progress.line))
+
+    return show
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A trial at one moment: its state, how long it has been running, and the ladder as far as it is known."""
+
+    state: str
+    seconds: float
+    ladder: Ladder | None = None
+
+    @classmethod
+    def of(cls, trial: Trial, started: float) -> Progress:
+        """As it is now."""
+        return cls(trial.state, time.monotonic() - started, trial.ladder)
+
+    @property
+    def line(self) -> str:
+        """State and duration in words."""
+        ended = {"done": "Trial done", "stopped": "Trial stopped", "failed": "Trial failed"}.get(self.state)
+        return (
+            f"{ended} after {self.seconds:.0f} s."
+            if ended
+            else f"Trial: {self.state}, {self.seconds:.0f} s. Interrupt stops it."
+        )
+
+    def __str__(self) -> str:
+        return f"{self.line}\n{self.ladder}" if self.ladder else self.line
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        shown = html_parts.Markup(self.ladder._repr_mimebundle_()["text/html"]) if self.ladder else ""
+        return {"text/plain": str(self), "text/html": html_parts.block(html_parts.note(self.line), shown)}

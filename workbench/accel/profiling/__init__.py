@@ -1,0 +1,37 @@
+"""A few steps of a cell under torch.profiler, read from the raw events into a Profile.
+
+profiled_window.py    ProfiledWindow: opens the profiler with the cell, closes it some steps later
+quiet_stderr.py       what the profiler prints to descriptor 2 stays out of the notebook
+kineto_columns.py     raw events as numpy columns, with parents and self time
+attribution.py        phase and module of every event; backward by the module of its forward
+kept_steps.py         the steps a trace is read for: warm-up cut off
+op_table.py           rows of (phase, module, op) per step
+step_timing.py        step time, spread and phase shares, from the marks
+profile.py            Profile and build_profile
+profile_notes.py      what a reader must know before believing one
+profile_text.py       Profile for a terminal, and the words for phases
+profile_html.py       Profile as static HTML
+profile_figure.py     Profile as a sunburst
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accel.profiling.op_table import OpRow as OpRow
+    from accel.profiling.profile import Profile as Profile
+    from accel.profiling.profile import build_profile as build_profile
+    from accel.profiling.profiled_window import ProfiledWindow as ProfiledWindow
+
+_HOMES = {
+    "OpRow": "op_table", "Profile": "profile", "build_profile": "profile", "ProfiledWindow": "profiled_window",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"accel.profiling.{_HOMES[name]}"), name)

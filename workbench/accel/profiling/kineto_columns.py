@@ -1,0 +1,132 @@
+"""Raw kineto events as numpy columns, with parents and self time: 13 to 28 times cheaper than `prof.events()`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+ON_CPU = frozenset({"cpu_op", "user_annotation"})  # kinds that need no questions about devices
+NO_WORK = frozenset({"python_function", "gpu_user_annotation"})  # frames, and a range's shadow on the GPU
+# The profiler's own bookkeeping, which torch's key_averages leaves out too: its time belongs to whoever called it.
+BOOKKEEPING = frozenset({
+    "[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class KinetoColumns:
+    """One entry per event; times in ns on the trace's own clock.
+
+    >>> columns = read_columns(window.events)
+    >>> columns.names[columns.name[0]], columns.self_ns[0]
+    ('aten::conv2d', 2310)
+
+    `parent` is the enclosing event on the same thread, or -1. `launcher` is, for work on a device, the operation on the
+    CPU that started it (by linked correlation id), or -1; such events have no self time of their own.
+    """
+
+    names: tuple[str, ...]
+    name: Ints
+    start_ns: Ints
+    duration_ns: Ints
+    thread: Ints
+    sequence: Ints
+    forward_thread: Ints
+    is_annotation: Flags
+    is_nested: Flags
+    parent: Ints
+    launcher: Ints
+    order: Ints
+    """Parents before their children, thread by thread."""
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @property
+    def self_ns(self) -> Ints:
+        """Each event's time less that of its direct children."""
+        return self_time(self.duration_ns, self.parent, self.is_nested)
+
+
+def read_columns(events: Iterable[Any]) -> KinetoColumns:
+    """Read `profiler.kineto_results.events()`; what is no work of its own (NO_WORK, BOOKKEEPING) is left out."""
+    import numpy as np
+
+    rows = [
+        (e, name, kind)
+        for e in events
+        if (kind := e.activity_type()) not in NO_WORK and (name := e.name()) not in BOOKKEEPING
+    ]
+    number: dict[str, int] = {}
+    kept, kinds = [e for e, _, _ in rows], [kind for _, _, kind in rows]
+    name = np.array([number.setdefault(name, len(number)) for _, name, _ in rows], dtype=np.int64)
+    start = np.array([e.start_ns() for e in kept], dtype=np.int64)
+    duration = np.array([e.duration_ns() for e in kept], dtype=np.int64)
+    thread = np.array([e.start_thread_id() for e in kept], dtype=np.int64)
+    is_device = np.array(
+        [kind not in ON_CPU and int(e.device_type()) != 0 for e, _, kind in rows], dtype=np.bool_
+    )
+    is_nested = ~is_device & ~np.array([e.is_async() for e in kept], dtype=np.bool_)
+    launcher = np.full(len(kept), -1) if ON_CPU.issuperset(kinds) else _launchers(kept, is_device)
+    # Calls into the device's runtime are events of the CPU, but only their link says whose thread they ran on.
+    linked = (launcher >= 0) & ~is_device
+    thread[linked] = thread[launcher[linked]]
+    order = np.lexsort((-duration, start, thread))
+    return KinetoColumns(
+        names=tuple(number), name=name, start_ns=start, duration_ns=duration, thread=thread,
+        sequence=np.array([e.sequence_nr() for e in kept], dtype=np.int64),
+        forward_thread=np.array([e.fwd_thread_id() for e in kept], dtype=np.int64),
+        is_annotation=np.array([kind == "user_annotation" for kind in kinds], dtype=np.bool_),
+        is_nested=is_nested, launcher=launcher, order=order,
+        parent=_parents(order[is_nested[order]], start, duration, thread),
+    )  # fmt: skip
+
+
+def self_time(duration_ns: Ints, parent: Ints, counts: Flags) -> Ints:
+    """Durations less those of direct children; zero where `counts` is False."""
+    import numpy as np
+
+    child = counts & (parent >= 0)
+    inside = np.bincount(parent[child], weights=duration_ns[child], minlength=len(duration_ns))
+    return np.where(counts, duration_ns - inside.astype(np.int64), 0)
+
+
+def _launchers(events: list[Any], is_device: Flags) -> Ints:
+    """For each event, the row of the CPU operation it is linked to; runtime calls are linked as kernels are."""
+    import numpy as np
+
+    row_of = {
+        e.correlation_id(): i
+        for i, e in enumerate(events)
+        if not is_device[i] and e.linked_correlation_id() <= 0
+    }
+    links = (e.linked_correlation_id() for e in events)
+    return np.array([row_of.get(link, -1) if link > 0 else -1 for link in links], dtype=np.int64)
+
+
+def _parents(order: Ints, start_ns: Ints, duration_ns: Ints, thread: Ints) -> Ints:
+    """The innermost event still running when each one starts; plain lists, for numpy scalars are slow in a loop."""
+    import numpy as np
+
+    starts, ends, threads = start_ns.tolist(), (start_ns + duration_ns).tolist(), thread.tolist()
+    parent = [-1] * len(starts)
+    running: list[int] = []
+    current = None
+    for i in order.tolist():
+        if threads[i] != current:
+            running, current = [], threads[i]
+        while running and ends[running[-1]] <= starts[i]:
+            running.pop()
+        if running:
+            parent[i] = running[-1]
+        running.append(i)
+    return np.array(parent, dtype=np.int64)

@@ -1,0 +1,181 @@
+"""Rows of (phase, module, operation) with self time per step, from the events of a few profiled steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from accel.profiling.attribution import COMPILED, MODULE, PHASE, STEP, Attribution, attribute
+from accel.profiling.kept_steps import KeptSteps, is_named, kept_steps
+from accel.profiling.kineto_columns import KinetoColumns, self_time
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from accel.profiling.kineto_columns import Flags, Ints
+
+PYTHON = "Python code"
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One operation in one phase and module; "" in a field that rows were added up over.
+
+    `self_ms`, `calls` and `device_ms` are per step; `share` is of all self time. `device_ms` is the time of the kernels
+    the operation launched on a GPU: it overlaps the CPU's and is not part of the share.
+    """
+
+    op: str
+    phase: str
+    module: str
+    self_ms: float
+    share: float
+    calls: float
+    device_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class OpTable:
+    """All rows, most expensive first, and the steps they are an average of."""
+
+    rows: tuple[OpRow, ...] = ()
+    steps: int = 0
+    dropped_steps: int = 0
+    has_steps: bool = False
+
+
+def read_op_table(columns: KinetoColumns, *, warmup: int = 2) -> OpTable:
+    """Attribute, cut off the warm-up steps, and add up self time.
+
+    On the cell's own thread the rows add up to the wall time of the steps that were kept: what no operation covers
+    is the row "Python code" of its phase, module or gap. Work on other threads is added; the waiting of the cell's
+    own thread for it is taken off again.
+    """
+    if not len(columns):
+        return OpTable()
+    found = attribute(columns)
+    kept = kept_steps(columns, found.own_thread, warmup)
+    is_span = _spans(columns, found)
+    parent = _past_spans(columns.parent, is_span)
+    duration = _clip(columns, kept)
+    counts = columns.is_nested & ~is_span
+    self_ns = self_time(duration, parent, counts)
+    begins_inside = counts & (columns.start_ns >= kept.from_ns) & (columns.start_ns < kept.until_ns)
+    sums = _add_up(columns, found, begins_inside, self_ns, duration)
+    uncovered = counts & found.is_outside & (parent < 0) & (columns.thread == found.own_thread)
+    _add_gaps(sums, found, duration * uncovered, kept)
+    _take_off_waiting(sums, found, self_ns * (columns.thread != found.own_thread))
+    return OpTable(_rows(sums, kept.steps), kept.steps, kept.dropped, kept.has_steps)
+
+
+def add_up(rows: Iterable[OpRow], *, by: Callable[[OpRow], tuple[str, str, str]]) -> tuple[OpRow, ...]:
+    """Add rows with the same (op, phase, module) under `by`, most expensive first.
+
+    >>> add_up(profile.rows, by=lambda row: (row.op, "", ""))
+    """
+    sums: dict[tuple[str, str, str], OpRow] = {}
+    for row in rows:
+        op, phase, module = key = by(row)
+        old = sums.get(key)
+        sums[key] = replace(row, op=op, phase=phase, module=module) if old is None else replace(
+            old, self_ms=old.self_ms + row.self_ms, share=old.share + row.share, calls=old.calls + row.calls,
+            device_ms=old.device_ms + row.device_ms,
+        )  # fmt: skip
+    return tuple(sorted(sums.values(), key=lambda row: -row.self_ms))
+
+
+def _spans(columns: KinetoColumns, found: Attribution) -> Flags:
+    """Events that are only brackets: step instants, and annotations (the user's, Optimizer.step) around phases."""
+    return is_named(columns, STEP) | (columns.is_annotation & found.is_outside)
+
+
+def _past_spans(parent: Ints, is_span: Flags) -> Ints:
+    """Parents with the brackets taken out."""
+    parent = parent.copy()
+    while (through := (parent >= 0) & is_span[parent]).any():
+        parent[through] = parent[parent[through]]
+    return parent
+
+
+def _clip(columns: KinetoColumns, kept: KeptSteps) -> Ints:
+    """Durations, only as far as they lie in the steps that were kept."""
+    import numpy as np
+
+    ends = np.minimum(columns.start_ns + columns.duration_ns, kept.until_ns)
+    clipped: Ints = np.maximum(ends - np.maximum(columns.start_ns, kept.from_ns), 0)
+    return clipped
+
+
+Sums = dict[tuple[str, str, str], "list[float]"]  # (phase, module, op) → [self ns, calls, device ns]
+
+
+def _add_up(
+    columns: KinetoColumns, found: Attribution, begins_inside: Flags, self_ns: Ints, duration: Ints
+) -> Sums:
+    """Group the events; device work counts for the operation that launched it."""
+    import numpy as np
+
+    shown = [_shown(name) for name in columns.names]
+    ops, op = np.unique(np.array(shown, dtype=object), return_inverse=True)
+    phases, phase = _codes(found.phase)
+    modules, module = _codes(found.module)
+    key = (phase * len(modules) + module) * len(ops) + op[columns.name]
+    keys, place = np.unique(key, return_inverse=True)
+    launched = columns.launcher >= 0
+    on_device = launched & ~columns.is_nested
+    device = np.bincount(place[columns.launcher[on_device]], weights=duration[on_device], minlength=len(keys))
+    time = np.bincount(place, weights=self_ns, minlength=len(keys))
+    calls = np.bincount(place[begins_inside], minlength=len(keys))
+    sums: Sums = {}
+    for i, k in enumerate(keys.tolist()):
+        if time[i] or calls[i] or device[i]:
+            rest, o = divmod(k, len(ops))
+            p, m = divmod(rest, len(modules))
+            sums[phases[p], modules[m], ops[o]] = [float(time[i]), float(calls[i]), float(device[i])]
+    return sums
+
+
+def _codes(names: NDArray[np.object_]) -> tuple[list[str], Ints]:
+    """Distinct names, and for each event the number of its name."""
+    import numpy as np
+
+    number: dict[str, int] = {}
+    codes = np.array([number.setdefault(name, len(number)) for name in names.tolist()], dtype=np.int64)
+    return list(number), codes
+
+
+def _shown(name: str) -> str:
+    """A range's own time is Python; a compiled graph is known by its kind, for its name is a hash."""
+    if name.startswith((PHASE, MODULE)):
+        return PYTHON
+    return COMPILED if COMPILED in name else name
+
+
+def _add_gaps(sums: Sums, found: Attribution, covered: Ints, kept: KeptSteps) -> None:
+    """Time between two phases that no operation covers is Python code of that gap."""
+    import numpy as np
+
+    starts = np.clip(found.timeline.starts, kept.from_ns, kept.until_ns)
+    lengths = np.diff(starts, append=kept.until_ns)
+    for name in {str(n) for n in found.timeline.names if "→" in n}:
+        length = lengths[found.timeline.names == name].sum() - covered[found.phase == name].sum()
+        if length > 0:
+            sums.setdefault((name, "", PYTHON), [0.0, 0.0, 0.0])[0] += float(length)
+
+
+def _take_off_waiting(sums: Sums, found: Attribution, elsewhere: Ints) -> None:
+    """While another thread worked for a phase (backward on a GPU), the own thread's range only waited."""
+    for phase in set(found.phase[elsewhere > 0].tolist()):
+        if waiting := sums.get((phase, "", PYTHON)):
+            waiting[0] = max(0.0, waiting[0] - float(elsewhere[found.phase == phase].sum()))
+
+
+def _rows(sums: Sums, steps: int) -> tuple[OpRow, ...]:
+    total = sum(time for time, _, _ in sums.values()) or 1.0
+    rows = (
+        OpRow(op, phase, module, time / steps / 1e6, time / total, calls / steps, device / steps / 1e6)
+        for (phase, module, op), (time, calls, device) in sums.items()
+    )
+    return tuple(sorted(rows, key=lambda row: -row.self_ms))

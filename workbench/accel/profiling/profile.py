@@ -1,0 +1,146 @@
+"""Profile: where the time of a training step goes, by phase, module and operation, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel.profiling.kineto_columns import read_columns
+from accel.profiling.op_table import OpRow, OpTable, add_up, read_op_table
+from accel.profiling.profile_notes import notes_for
+from accel.profiling.step_timing import PhaseShare, StepTiming, read_timing
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects
+
+    from accel.machine import Machine
+    from accel.profiling.profiled_window import ProfiledWindow
+    from accel.workload.capture import Recording
+    from accel.workload.workload import Workload
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where a step's time goes. Timing is from the marks; shares of operations are from the profiled steps.
+
+    >>> profile = accel.profile(cell)
+    >>> print(profile)                      # for a terminal; the value of a notebook's cell shows tables
+    >>> profile.ops[0]                      # the most expensive operation, over all phases and modules
+    >>> profile.to_dataframe()              # one row per (phase, module, operation)
+    >>> profile.figure()                    # a sunburst: phase, module, operation
+
+    `rows` are the finest; `ops`, `by_phase` and `by_module` are sums of them. Times of operations are per step (per run
+    of the cell where it takes no step), averaged over `profiled_steps`; those of phases come from the steps that were
+    counted in `timing`.
+    """
+
+    timing: StepTiming
+    rows: tuple[OpRow, ...]
+    profiled_steps: int
+    samples_per_s: float | None
+    accumulation: int
+    notes: tuple[str, ...]
+    machine_line: str
+    versions: tuple[tuple[str, str], ...]
+
+    @property
+    def step_ms(self) -> float:
+        """Median wall time of a step; NaN when no step was seen."""
+        return self.timing.step_ms
+
+    @property
+    def spread_ms(self) -> tuple[float, float]:
+        """First and third quartile of the step times."""
+        return self.timing.spread_ms
+
+    @property
+    def steps(self) -> int:
+        """Steps that `step_ms` is the median of."""
+        return self.timing.steps
+
+    @property
+    def phases(self) -> tuple[PhaseShare, ...]:
+        """Phases and named gaps, most expensive first; their shares add up to 1."""
+        return self.timing.phases
+
+    @property
+    def ops(self) -> tuple[OpRow, ...]:
+        """Operations, added up over phases and modules."""
+        return add_up(self.rows, by=lambda row: (row.op, "", ""))
+
+    @property
+    def by_phase(self) -> tuple[OpRow, ...]:
+        """(operation, phase), added up over modules."""
+        return add_up(self.rows, by=lambda row: (row.op, row.phase, ""))
+
+    @property
+    def by_module(self) -> tuple[OpRow, ...]:
+        """(phase, module), added up over operations; module "" is what belongs to none."""
+        return add_up(self.rows, by=lambda row: ("", row.phase, row.module))
+
+    def __str__(self) -> str:
+        from accel.profiling.profile_text import profile_text
+
+        return profile_text(self)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        from accel.profiling.profile_html import profile_html
+
+        return {"text/plain": str(self), "text/html": profile_html(self)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that JSON can hold; what is not known is None."""
+        told = asdict(self) | {"versions": dict(self.versions)}
+        told["timing"]["step_ms"] = _known(self.step_ms)
+        told["timing"]["spread_ms"] = [_known(value) for value in self.spread_ms]
+        return told
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per (phase, module, operation), most expensive first."""
+        import pandas
+
+        return pandas.DataFrame([asdict(row) for row in self.rows], columns=list(OpRow.__dataclass_fields__))
+
+    def figure(self) -> plotly.graph_objects.Figure:
+        """A sunburst of the profiled steps: phase, module, operation."""
+        from accel.profiling.profile_figure import sunburst
+
+        return sunburst(self)
+
+
+def build_profile(
+    recording: Recording,
+    window: ProfiledWindow,
+    workload: Workload,
+    machine: Machine,
+    *,
+    ended_early: str = "",
+) -> Profile:
+    """Put together what a run of the cell left: its marks, the profiled steps, and what they ran on.
+
+    `ended_early` says why the cell did not come to its end ("The cell was interrupted"); the profile is then of the
+    steps until there, and says so. Without it an exception that went through the window is told. Parsing the profiler's
+    events happens here, after the run.
+    """
+    if window.raised and not ended_early:
+        was_interrupted = window.raised == "KeyboardInterrupt"
+        ended_early = "The cell was interrupted" if was_interrupted else f"The cell raised {window.raised}"
+    table = read_op_table(read_columns(window.events), warmup=window.warmup) if window.events else OpTable()
+    timing = read_timing(recording, window.window_ns)
+    per_step, step_s = workload.samples_per_step, timing.step_ms / 1e3
+    return Profile(
+        timing=timing,
+        rows=table.rows,
+        profiled_steps=table.steps if table.has_steps else 0,
+        samples_per_s=per_step / step_s if per_step and step_s > 0 else None,
+        accumulation=workload.accumulation,
+        notes=notes_for(timing, table, window, machine, ended_early=ended_early),
+        machine_line=machine.line,
+        versions=(("python", machine.python), ("torch", machine.torch or "")),
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,96 @@
+"""What a reader must know before believing a profile, in plain words."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accel.machine import Machine
+    from accel.profiling.op_table import OpTable
+    from accel.profiling.profiled_window import ProfiledWindow
+    from accel.profiling.step_timing import StepTiming
+
+WIDE_SPREAD = 0.25
+
+
+def notes_for(
+    timing: StepTiming, table: OpTable, window: ProfiledWindow, machine: Machine, *, ended_early: str = ""
+) -> tuple[str, ...]:
+    """All caveats that hold, the gravest first."""
+    notes = [
+        f"{ended_early}: this is a partial profile, of what ran until then." if ended_early else "",
+        _sentence(window.reason),
+        _about_steps(timing),
+        _about_operations(table),
+        _about_noise(timing, machine),
+        _about_gpu(window, machine),
+    ]
+    return tuple(note for note in notes if note)
+
+
+def _sentence(reason: str) -> str:
+    return reason[:1].upper() + reason[1:].rstrip(".") + "." if reason else ""
+
+
+def _about_steps(timing: StepTiming) -> str:
+    if not timing.steps:
+        return "No training step was seen (no optimizer, no backward, no model called): shares are of the whole cell."
+    seen = "" if timing.unit == "step" else "No training step was seen, only forward: times are per batch. "
+    if timing.is_under_profiler:
+        every = "steps" if timing.unit == "step" else "batches"
+        cost = f"All {every} that could be timed ran under torch.profiler, so their time includes its cost"
+        return f"{seen}{cost}; run more of them for a clean time."
+    if timing.includes_warmup:
+        return f"{seen}The only {timing.unit} is also the first one, which is often slower than later ones."
+    left_out = [
+        count_of(timing.warmup_steps, "warm-up " + timing.unit),
+        count_of(timing.profiled_steps, timing.unit + " under torch.profiler"),
+    ]
+    told = " and ".join(part for part in left_out if part)
+    slow = count_of(timing.outlier_steps, "unusually slow " + timing.unit)
+    return seen + " ".join(
+        [f"Left out of the times: {told}."] * bool(told) + [f"Left out of the shares: {slow}."] * bool(slow)
+    )
+
+
+def count_of(count: int, what: str) -> str:
+    """A count with its noun in the right number; "" for none.
+
+    >>> count_of(2, "step under torch.profiler")
+    '2 steps under torch.profiler'
+    """
+    if count < 2:
+        return f"1 {what}" if count else ""
+    return f"{count} " + re.sub(
+        r"(step|batch)\b", lambda noun: {"step": "steps", "batch": "batches"}[noun[1]], what
+    )
+
+
+def _about_operations(table: OpTable) -> str:
+    if not table.rows:
+        return ""
+    if not table.has_steps:
+        return "Times of operations are for the whole run of the cell."
+    dropped = (
+        f" after {table.dropped_steps} for warm-up" if table.dropped_steps else ", none dropped as warm-up"
+    )
+    steps = count_of(table.steps, "step")
+    return f"Times of operations are averages over {steps} under torch.profiler{dropped}; trust their shares."
+
+
+def _about_noise(timing: StepTiming, machine: Machine) -> str:
+    low, high = timing.spread_ms
+    load = machine.load_average
+    if load is not None and load > 1.5 * machine.usable_cores:
+        busy = f"load {load:.1f} on {machine.usable_cores} cores"
+        return f"The machine is busy with other work ({busy}): times are uncertain."
+    if timing.steps > 3 and high - low > WIDE_SPREAD * timing.step_ms:
+        return "Step times vary widely: the steps differ, or the machine is busy with other work."
+    return ""
+
+
+def _about_gpu(window: ProfiledWindow, machine: Machine) -> str:
+    """When the profiler cannot reach the GPU it records the CPU alone, and says so only in its log."""
+    failed = [line for line in window.profiler_said if "CUPTI" in line or "failed" in line]
+    return f"The profiler could not read the GPU: {failed[0]}." if machine.gpus and failed else ""

@@ -1,0 +1,24 @@
+"""One notebook's state: the workload, its profile, the trials, what is kept.
+
+workbench.py        Workbench: profile · try_ · keep · undo · status · export
+profile_session.py  one profiled run of a cell, whoever runs it
+trial_start.py      pack the workload, guard the notebook's state, start a trial
+status.py           Status and Applicability, as the user reads them
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accel.workbench.workbench import Workbench as Workbench
+
+__all__ = ["Workbench"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Workbench":
+        from accel.workbench.workbench import Workbench
+
+        return Workbench
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

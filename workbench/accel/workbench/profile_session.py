@@ -1,0 +1,71 @@
+"""One profiled run of a cell: what has to happen before, around and after it, whoever runs it."""
+
+from __future__ import annotations
+
+import ast
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from accel.profiling.profiled_window import ProfiledWindow
+from accel.workload.capture import CellCapture
+
+if TYPE_CHECKING:
+    from accel.profiling.profile import Profile
+    from accel.workbench.workbench import Workbench
+
+
+class ProfileSession:
+    """Context manager round the run of a cell.
+
+    >>> session = workbench.begin_profile(cell, source)
+    >>> tree = session.transform(ast.parse(source))
+    >>> with session:
+    ...     exec(compile(tree, session.filename, "exec"), namespace)
+    >>> profile = session.finish()
+    """
+
+    def __init__(self, workbench: Workbench, cell: str, source: str, *, filename: str, steps: int) -> None:
+        self._workbench = workbench
+        self._capture = CellCapture(
+            cell, source, workbench.namespace, **({"filename": filename} if filename else {})
+        )
+        self._window = ProfiledWindow(self._capture.marks, steps=steps)
+        self._stack = ExitStack()
+        self._raised = False
+
+    @property
+    def filename(self) -> str:
+        """The name under which tracebacks know the cell."""
+        return self._capture.filename
+
+    def transform(self, tree: ast.Module) -> ast.Module:
+        """Add the probe that marks what `for` loops iterate over; line numbers stay."""
+        return self._capture.transform(tree)
+
+    def __enter__(self) -> ProfileSession:
+        with ExitStack() as entering:
+            entering.enter_context(self._capture)
+            entering.enter_context(self._window)
+            self._stack = entering.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._raised = error is not None
+        self._stack.__exit__(kind, error, where)
+
+    def finish(self) -> Profile:
+        """Everything is restored; build the profile (partial if the cell raised) and remember the workload.
+
+        A cell that raised before its first step is not remembered: the workload from before stays.
+        """
+        from accel.profiling.profile import build_profile
+
+        self._stack.close()
+        workload, recording = self._capture.finish()
+        profile = build_profile(recording, self._window, workload, self._workbench.machine)
+        if workload.has_training_step or not self._raised:
+            self._workbench.remember(workload, profile)
+        return profile

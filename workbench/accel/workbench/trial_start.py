@@ -1,0 +1,94 @@
+"""Start a trial: the workload packed as if nothing were kept, and the notebook's state under guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from accel.accelerations.model_call import is_compiled_by_user
+from accel.accelerations.plan import Plan
+from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
+from accel.workers.relaunch import load_message
+from accel.workers.trial import Trial, TrialSetting
+from accel.workload.shipping import pack
+from accel.workload.state_guard import StateGuard
+from accel.workload.workload import Workload, look_up
+
+if TYPE_CHECKING:
+    from accel.workbench.workbench import Workbench
+
+TRIED_KINDS = ("models", "optimizers", "loaders")
+
+
+def start_trial(
+    workbench: Workbench, workload: Workload, plans: list[Plan], *,
+    refused: dict[str, str], budget_s: float | None, timeout_s: float,
+) -> Trial:  # fmt: skip
+    """Pack, guard and go; returns the running trial."""
+    allocator = notebook_allocator()
+    is_glibc = allocator_name() == "glibc"
+    with workbench.live.suspended():
+        before = StateGuard.of(workload)
+        parcel = pack(workload)
+        while_packing = before.changes(workload)
+    setting = TrialSetting(
+        machine_line=workbench.machine.line,
+        notes=_notes(workload),
+        notebook_allocator=allocator,
+        notebook_is_steady=allocator == "steady" or bool(set_from_outside()) or not is_glibc,
+        can_be_steady=is_glibc,
+        timeout_s=timeout_s,
+        budget_s=240.0 if budget_s is None else budget_s,
+    )
+    try:
+        load = load_message(parcel, _names_by_kind(workload), finds_objects=_builds_objects(workload))
+        check = _check(workbench, workload, while_packing)
+        return Trial(plans, parcel, load, workbench.pool, setting, check=check, refused=refused)
+    except BaseException:
+        parcel.close()
+        raise
+
+
+def _notes(workload: Workload) -> tuple[str, ...]:
+    """What a reader must know of the copies: pickling a model drops its own `model.compile()`."""
+    compiled = [name for name, model in workload.objects().models.items() if is_compiled_by_user(model)]
+    return tuple(
+        f"{name} is compiled by {name}.compile(); the copies in this trial are not." for name in compiled
+    )
+
+
+def _names_by_kind(workload: Workload) -> dict[str, list[str]]:
+    """Names that a worker finds in its copy of the namespace before the cell runs."""
+    names: dict[str, list[str]] = {}
+    for role in workload.roles:
+        is_shipped = (
+            role.name.split(".")[0] in workload.reads and look_up(workload.namespace, role.name) is not None
+        )
+        if is_shipped:
+            names.setdefault(role.kind, []).append(role.name)
+    return names
+
+
+def _builds_objects(workload: Workload) -> bool:
+    shipped = _names_by_kind(workload)
+    return any(
+        role.kind in TRIED_KINDS and role.name not in shipped.get(role.kind, []) for role in workload.roles
+    )
+
+
+def _check(workbench: Workbench, workload: Workload, while_packing: list[str]) -> Callable[[], str]:
+    """What the trial did to the notebook, to be asked when it is over. Cells that the user ran meanwhile are theirs."""
+    guard, cells_run = StateGuard.of(workload), workbench.cells_run
+
+    def unchanged_line() -> str:
+        if workbench.cells_run != cells_run and not while_packing:
+            return "You ran cells meanwhile, so that nothing of yours was changed could only be checked until the trial began."
+        try:
+            changes = [*while_packing, *guard.changes(workload)]
+        except RuntimeError as error:  # the notebook's own code runs at this moment
+            return f"Whether anything of yours changed could not be checked: {error}."
+        if changes:
+            return "YOUR NOTEBOOK CHANGED during the trial: " + "; ".join(changes[:5])
+        return "Your model, optimizer, random numbers, variables and environment were checked: unchanged."
+
+    return unchanged_line

@@ -1,0 +1,303 @@
+"""The workbench of one notebook: profile, try, keep, undo, status, export. Magics, panel and functions all call this."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from accel.accelerations import CATALOGUE, Acceleration
+from accel.accelerations.live_plan import LivePlan
+from accel.accelerations.plan import Plan
+from accel.bounds import check_seconds
+from accel.errors import AccelError, NotApplicable
+from accel.machine import Machine, read_machine
+from accel.workbench.status import Applicability, Status
+from accel.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from accel.exporting.export import Export
+    from accel.measuring.ladder import Ladder
+    from accel.profiling.profile import Profile
+    from accel.workbench.profile_session import ProfileSession
+    from accel.workers.trial import Trial
+    from accel.workload.workload import Workload
+
+
+class Workbench:
+    """Everything accel knows about one namespace: the workload, its profile, the trials, what is kept.
+
+    >>> workbench = Workbench(globals())
+    >>> workbench.profile("train(model, loader, criterion, optimizer)")
+    >>> workbench.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
+    >>> workbench.keep(); workbench.export()
+    """
+
+    def __init__(self, namespace: dict[str, Any], *, spare_workers: int = 2) -> None:
+        self.namespace = namespace
+        self.workload: Workload | None = None
+        self.profile_result: Profile | None = None
+        self.trials: list[Trial] = []
+        self.pool = WorkerPool(spare_workers)
+        self.cells_run = (
+            0  # counted by the notebook: a cell run during a trial may change the user's own objects
+        )
+        self._first_trial = 0  # of the present workload
+        self._live: LivePlan | None = None
+        self._listeners: list[Callable[[str], None]] = []
+
+    @cached_property
+    def machine(self) -> Machine:
+        """This machine, read once."""
+        return read_machine()
+
+    # --- profile ----------------------------------------------------------------------------------------------------
+
+    def begin_profile(self, cell: str, source: str, *, filename: str = "", steps: int = 5) -> ProfileSession:
+        """Prepare to profile a cell that somebody else runs (IPython): a context manager with `transform` and `finish`."""
+        from accel.workbench.profile_session import ProfileSession
+
+        return ProfileSession(self, cell, source, filename=filename, steps=steps)
+
+    def profile(self, cell: str | Callable[[], object], *, steps: int = 5) -> Profile:
+        """Run source code, or a function of the namespace, and profile its training steps.
+
+        >>> workbench.profile("for x, y in loader: ...").step_ms
+
+        Whatever the cell raises is raised here, after the partial profile was kept as `profile_result`.
+        """
+        source = cell if isinstance(cell, str) else _call_of(cell, self.namespace)
+        session = self.begin_profile(source, source, steps=steps)
+        tree = session.transform(ast.parse(source, session.filename))
+        code = compile(tree, session.filename, "exec")
+        try:
+            with session:
+                exec(code, self.namespace)
+        finally:
+            profile = session.finish()
+        return profile
+
+    def remember(self, workload: Workload, profile: Profile) -> None:
+        """A profile is over: its cell is the workload from now on, unless it does not train and an earlier one did.
+
+        What is kept stays live when the new cell trains the same model: profiling again to see the gain must not take the
+        gain back. Otherwise it is undone.
+        """
+        self.profile_result = profile
+        if workload.has_training_step or self.workload is None or not self.workload.has_training_step:
+            kept = self.kept if self._trains_the_same(workload) else Plan(())
+            self._drop_live()
+            self.workload, self._first_trial = workload, len(self.trials)
+            hindered = kept.why_not(workload, self.machine) if kept else {}
+            if still := tuple(entry for entry in kept.entries if entry.name not in hindered):
+                self.live.keep(Plan(still))
+        if workload.has_training_step:
+            self.pool.refill()
+        self._tell("profile")
+
+    def _trains_the_same(self, workload: Workload) -> bool:
+        before = self.workload.objects().models.values() if self.workload is not None else ()
+        return bool(
+            {id(model) for model in before} & {id(model) for model in workload.objects().models.values()}
+        )
+
+    # --- try --------------------------------------------------------------------------------------------------------
+
+    def try_(
+        self, *plans: str | Plan, wait: bool = True, budget_s: float | None = None, timeout_s: float = 60.0
+    ) -> Trial | Ladder:
+        """Measure plans against the baseline on copies of the workload, interleaved; nothing of the user's changes.
+
+        >>> ladder = workbench.try_("channels_last", "compile_model")
+        >>> trial = workbench.try_("channels_last", wait=False)
+
+        `budget_s` bounds the whole trial (None: 240 s), `timeout_s` a single step. A plan that cannot work here keeps a
+        row with its reasons; when none can, NotApplicable is raised. Raises NotShippable when the workload cannot be
+        copied, WorkerError with the worker's traceback when it fails.
+        """
+        from accel.workbench.trial_start import start_trial
+
+        check_seconds(f"try_(budget_s={budget_s})", budget_s)
+        check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
+        workload = self._workload_to_train("try")
+        if self.running_trial is not None:
+            raise AccelError(
+                "%accel try", because="a trial is running already", do="Wait for it, or stop it first."
+            )
+        parsed, refused = self._sorted_out(plans, workload)
+        trial = start_trial(self, workload, parsed, refused=refused, budget_s=budget_s, timeout_s=timeout_s)
+        self.trials.append(trial)
+        trial.on_change(lambda: self._tell("trial"))
+        self._tell("trial")
+        return trial.wait() if wait else trial
+
+    @property
+    def running_trial(self) -> Trial | None:
+        """The trial that is under way, if any."""
+        return self.trials[-1] if self.trials and not self.trials[-1].is_over else None
+
+    def _sorted_out(
+        self, plans: tuple[str | Plan, ...], workload: Workload
+    ) -> tuple[list[Plan], dict[str, str]]:
+        """Plans that can be measured, and why the others cannot; raises when none can."""
+        parsed: list[Plan] = []
+        refused: dict[str, str] = {}
+        first: NotApplicable | None = None
+        for plan in dict.fromkeys(plans):
+            try:
+                checked = self._differing(self._checked(plan, workload))
+                if checked not in parsed:
+                    parsed.append(checked)
+            except NotApplicable as error:
+                refused[str(plan)], first = " ".join(error.reasons), first or error
+        if not plans:
+            raise AccelError(
+                "%accel try", because="it names no plan", do="Name one or more: %accel try channels_last"
+            )
+        if not parsed and first is not None:
+            raise first
+        return parsed, refused
+
+    def _differing(self, plan: Plan) -> Plan:
+        """The plan, if it differs from the baseline: what is live in the whole process is in the baseline too."""
+        if all(entry.needs_own_process and entry.name in self.kept.names for entry in plan.entries):
+            reason = "It is live in this process, and so in the baseline. Undo it first to compare."
+            raise NotApplicable(str(plan), [reason])
+        return plan
+
+    def _checked(self, plan: str | Plan, workload: Workload) -> Plan:
+        plan = Plan.parse(plan) if isinstance(plan, str) else plan
+        if not plan:
+            raise AccelError(
+                "The empty plan", because="it is the baseline itself", do="Name an acceleration."
+            )
+        for name, reasons in plan.why_not(workload, self.machine).items():
+            if (
+                name not in self.kept.names
+            ):  # what is live already can work, whatever it now finds in its place
+                raise NotApplicable(name, reasons)
+        return plan
+
+    # --- keep, undo, status, export ---------------------------------------------------------------------------------
+
+    @property
+    def live(self) -> LivePlan:
+        """What is kept for the present workload."""
+        if self._live is None:
+            self._live = LivePlan(self._workload_to_train("keep"))
+        return self._live
+
+    def keep(self, plan: str | Plan | None = None) -> Status:
+        """Make a plan live in the notebook: by default the best of the last trial.
+
+        >>> workbench.keep("channels_last")
+        """
+        workload = self._workload_to_train("keep")
+        if self.running_trial is not None:
+            raise AccelError("%accel keep", because="a trial is running", do="Wait for it, or stop it first.")
+        self.live.keep(self._checked(self._best_tried() if plan is None else plan, workload))
+        self._tell("kept")
+        return self.status()
+
+    def _best_tried(self) -> str:
+        trials = self.trials[self._first_trial :]
+        if not trials:
+            raise AccelError(
+                "%accel keep",
+                because="nothing was tried for this cell yet",
+                do="Run %accel try first, or name a plan.",
+            )
+        best = trials[-1].ladder.best
+        if best is None:
+            raise AccelError(
+                "%accel keep", because="no plan of the last trial was faster with a loss that follows",
+                do="Name the plan to keep all the same: %accel keep channels_last",
+            )  # fmt: skip
+        return best.plan
+
+    def undo(self, name: str | None = None) -> Status:
+        """Take back one kept acceleration, or everything, bit for bit."""
+        if self._live is not None:
+            self._live.undo(name)
+        elif name is not None:
+            raise AccelError(f"%accel undo {name}", because="nothing is kept", do="See %accel status.")
+        self._tell("kept")
+        return self.status()
+
+    def status(self) -> Status:
+        """What the workload is, what is kept and whether it took effect, what was tried."""
+        return Status.of(self)
+
+    @property
+    def kept(self) -> Plan:
+        """The plan that is live; empty when nothing is kept."""
+        return self._live.plan if self._live is not None else Plan(())
+
+    def export(self, to: str = "cell") -> Export:
+        """The workload's cell with the kept plan written in as plain PyTorch."""
+        from accel.exporting import export_cell
+
+        if to != "cell":
+            raise AccelError(
+                f"%accel export --to {to}", because="only --to cell is known", do="Use --to cell."
+            )
+        return export_cell(self._workload_to_train("export"), self.kept)
+
+    def accelerations(self) -> list[Applicability]:
+        """Every entry of the catalogue with the reasons why it cannot work here (none: it can) and whether it is kept."""
+        kept = self.kept.names
+        return [Applicability(entry, self._reasons(entry), entry.name in kept) for entry in CATALOGUE]
+
+    def _reasons(self, entry: type[Acceleration]) -> tuple[str, ...]:
+        if self.workload is None or entry.name in self.kept.names:
+            return ()
+        return tuple(entry().why_not(self.workload, self.machine))
+
+    # --- listeners, end ---------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call `listener("profile" | "trial" | "kept")` on changes, from any thread; returns how to unsubscribe."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def _tell(self, what: str) -> None:
+        for listener in list(self._listeners):
+            listener(what)
+
+    def close(self) -> None:
+        """Undo what is kept, stop what runs, end the workers."""
+        if (trial := self.running_trial) is not None:
+            trial.stop()
+        self._drop_live()
+        self.pool.close()
+
+    def _drop_live(self) -> None:
+        if self._live is not None:
+            self._live.undo()
+            self._live = None
+
+    def _workload_to_train(self, command: str) -> Workload:
+        if self.workload is None:
+            raise AccelError(
+                f"%accel {command}",
+                because="no cell was profiled yet",
+                do="Put %%accel profile over your training cell and run it.",
+            )
+        if self.workload.boundary == "none":
+            raise AccelError(
+                f"%accel {command}",
+                because="the profiled cell has no training step: neither an optimizer step nor a backward pass was seen",
+                do="Profile the cell that trains.",
+            )
+        return self.workload
+
+
+def _call_of(function: Callable[[], object], namespace: dict[str, Any]) -> str:
+    for name, value in namespace.items():
+        if value is function and name.isidentifier():
+            return f"{name}()"
+    raise AccelError(
+        f"profile({getattr(function, '__name__', function)!r})", because="the function is not a variable of this namespace",
+        do='Pass source code instead: profile("train(model, loader)").',
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Worker processes that hold copies of a workload and step them by tokens."""

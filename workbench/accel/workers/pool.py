@@ -1,0 +1,50 @@
+"""Keep a few workers warm: started and imported before they are needed, so that a trial begins at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from accel.workers.worker import Worker
+
+
+class WorkerPool:
+    """Spare workers for measuring. Each serves one relaunch and is ended; spares are refilled between trials only.
+
+    >>> pool = WorkerPool(spares=2); pool.refill(); workers = pool.take(3); pool.close()
+    """
+
+    def __init__(self, spares: int = 2) -> None:
+        self._spares = spares
+        self._warm: list[Worker] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def refill(self) -> None:
+        """Start workers up to the number of spares; returns at once, they import in the background."""
+        with self._lock:
+            self._warm = [worker for worker in self._warm if worker.is_alive]
+            while len(self._warm) < self._spares and not self._closed:
+                self._warm.append(Worker(in_background=True))
+
+    def take(self, count: int) -> list[Worker]:
+        """Workers that are running but may still be importing, spares first; the caller waits for them and ends them."""
+        with self._lock:
+            usable = [
+                worker for worker in self._warm if worker.is_alive and worker.environment == dict(os.environ)
+            ]
+            stale = [
+                worker for worker in self._warm if worker not in usable
+            ]  # %env was used since it started
+            taken, self._warm = usable[:count], usable[count:]
+        for worker in stale:
+            worker.close()
+        return taken + [Worker() for _ in range(count - len(taken))]
+
+    def close(self) -> None:
+        """End the spares."""
+        with self._lock:
+            self._closed = True
+            warm, self._warm = self._warm, []
+        for worker in warm:
+            worker.close()

@@ -1,0 +1,228 @@
+"""One relaunch: fresh workers, one for each variant, stepped by tokens in random order, one at a time.
+
+Only one worker computes at any moment, so all variants see the same machine; drift of the machine hits every variant
+alike and the order within a round is drawn anew. A candidate whose worker fails leaves the others to go on.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from accel.errors import AccelError
+from accel.measuring.interval import median_variance, paired_log_ratios
+from accel.workers.messages import EffectRead, Finish, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
+from accel.workers.pool import WorkerPool
+from accel.workers.worker import Worker
+from accel.workload.shipping import Parcel
+
+LEAST_ROUNDS = 10  # fewer pairs are never bootstrapped
+COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What one worker runs: the baseline (an empty plan) or a candidate."""
+
+    label: str
+    plan: str
+    allocator: str  # "steady" or "as the notebook"
+
+
+@dataclass
+class Samples:
+    """What one variant's worker reported in one relaunch."""
+
+    step_ns: list[float] = field(default_factory=list)  # one number a round
+    losses: list[float | None] = field(default_factory=list)  # of every step, warm-up included
+    first_step_s: float = 0.0
+    minor_faults: int = 0
+    preempted: int = 0
+    steps: int = 0
+    proofs: tuple[tuple[str, bool, str], ...] = ()
+    error: AccelError | None = None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much one relaunch measures: rounds, and the seconds after which it stops at the next round."""
+
+    warm_up: int = 5
+    least_rounds: int = 16
+    most_rounds: int = 60
+    seconds: float = 6.0
+    precise_enough: float = 0.006  # standard error of the median log-ratio; processes differ by more
+
+
+class Relaunch:
+    """Fresh workers that hold one replica each; the first variant is the baseline.
+
+    >>> with Relaunch(pool, parcel, variants, load=load, timeout_s=60) as relaunch:
+    ...     samples = relaunch.measure(Effort(), stop=threading.Event(), deadline=time.monotonic() + 60)
+
+    What goes wrong with the baseline is raised; what goes wrong with a candidate is the `error` of its samples.
+    """
+
+    def __init__(
+        self, pool: WorkerPool, parcel: Parcel, variants: list[Variant], *, load: Load, timeout_s: float
+    ) -> None:
+        self._pool, self._parcel, self._variants, self._load = pool, parcel, variants, load
+        self._timeout_s = timeout_s
+        self._workers: dict[str, Worker] = {}
+        self._lock = threading.Lock()
+        self._randomness = random.Random()  # never the notebook's own generator
+        self._ended = False
+        self.samples = {variant.label: Samples() for variant in variants}
+
+    @property
+    def _running(self) -> list[Variant]:
+        return [variant for variant in self._variants if self.samples[variant.label].error is None]
+
+    def __enter__(self) -> Relaunch:
+        workers = self._pool.take(len(self._variants))
+        with self._lock:
+            self._workers = {v.label: w for v, w in zip(self._variants, workers, strict=True)}
+            if self._ended:  # stopped while they started
+                self._close_all()
+        try:
+            for worker in workers:
+                worker.wait_until_ready()
+            for variant in self._variants:
+                with self._isolated(variant.label):
+                    self._give(variant, self._load)
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End all workers at once; may be called from any thread, also while a step is awaited."""
+        with self._lock:
+            self._ended = True
+            self._close_all()
+
+    def _close_all(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+
+    @contextmanager
+    def _isolated(self, label: str) -> Iterator[None]:
+        """A candidate that fails is out of this relaunch; the baseline takes everything with it."""
+        try:
+            yield
+        except AccelError as error:
+            if label == self._variants[0].label or self._ended:
+                raise
+            self.samples[label].error = error
+            self._workers[label].close()
+
+    def _give(self, variant: Variant, load: Load) -> None:
+        worker = self._workers[variant.label]
+        worker.label = f"{variant.label!r}"
+        message = msgspec.structs.replace(load, plan=variant.plan, allocator=variant.allocator)
+        worker.send(message, self._parcel.blob, self._parcel.memory.descriptor)
+        worker.receive(Loaded, timeout_s=self._timeout_s)
+
+    def measure(
+        self,
+        effort: Effort,
+        *,
+        stop: threading.Event,
+        deadline: float,
+        on_round: Callable[[int], None] = lambda _: None,
+    ) -> dict[str, Samples]:
+        """Warm up, then rounds in random order until precise enough or out of time; returns samples by label."""
+        for variant in self._variants:
+            with self._isolated(variant.label):
+                self._warm_up(variant, effort, stop)
+        until = min(time.monotonic() + effort.seconds, deadline)
+        for round_number in range(1, effort.most_rounds + 1):
+            self._one_round(stop)
+            if stop.is_set() or len(self._running) == 1:
+                return self.samples
+            on_round(round_number)
+            is_enough = round_number >= effort.least_rounds and self._is_precise(effort)
+            if is_enough or (time.monotonic() > until and round_number >= LEAST_ROUNDS):
+                break
+        for variant in self._running:
+            with self._isolated(variant.label):
+                self.samples[variant.label].proofs = self._read_effect(variant.label)
+        return self.samples
+
+    def _warm_up(self, variant: Variant, effort: Effort, stop: threading.Event) -> None:
+        samples = self.samples[variant.label]
+        compiles = "compile_model" in variant.plan or "compile" in self._load.source
+        started = time.monotonic()
+        self._step(variant.label, COMPILING_TIMEOUT_S if compiles else self._timeout_s)
+        samples.first_step_s = time.monotonic() - started
+        for _ in range(max(effort.warm_up - 1, 1)):
+            if not stop.is_set():
+                self._step(variant.label, self._timeout_s)
+        samples.minor_faults = samples.preempted = samples.steps = 0
+        samples.step_ns.clear()
+
+    def _one_round(self, stop: threading.Event) -> None:
+        order = self._running
+        self._randomness.shuffle(order)
+        for variant in order:
+            if not stop.is_set():
+                with self._isolated(variant.label):
+                    self._step(variant.label, self._timeout_s)
+
+    def _step(self, label: str, timeout_s: float) -> None:
+        worker, samples = self._workers[label], self.samples[label]
+        worker.send(Steps(1))
+        done = worker.receive(StepsDone, timeout_s=timeout_s)
+        samples.step_ns += done.wall_ns
+        samples.losses += done.losses
+        samples.minor_faults += done.minor_faults
+        samples.preempted += done.preempted
+        samples.steps += 1
+
+    def _is_precise(self, effort: Effort) -> bool:
+        base, *candidates = (self.samples[variant.label].step_ns for variant in self._running)
+        errors = [median_variance(paired_log_ratios(base, own)) ** 0.5 for own in candidates]
+        return all(error < effort.precise_enough for error in errors)
+
+    def _read_effect(self, label: str) -> tuple[tuple[str, bool, str], ...]:
+        self._workers[label].send(ReadEffect())
+        return tuple(self._workers[label].receive(EffectRead, timeout_s=self._timeout_s).proofs)
+
+    def noise_floor(self, steps: int, *, stop: threading.Event) -> list[float | None]:
+        """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses."""
+        variant = self._variants[0]
+        worker = self._workers[variant.label]
+        worker.send(Finish())
+        worker.receive(Finished, timeout_s=self._timeout_s)
+        self._give(variant, msgspec.structs.replace(self._load, perturb=True))
+        losses: list[float | None] = []
+        while len(losses) < steps and not stop.is_set():
+            worker.send(Steps(1))
+            losses += worker.receive(StepsDone, timeout_s=self._timeout_s).losses
+        return losses
+
+
+def load_message(parcel: Parcel, roles: dict[str, list[str]], *, finds_objects: bool) -> Load:
+    """The Load message that all variants of a trial share."""
+    return Load(
+        plan="",
+        allocator="as the notebook",
+        source=parcel.source,
+        filename=parcel.filename,
+        boundary=parcel.boundary,
+        folder=os.getcwd(),
+        import_path=list(sys.path),
+        roles=roles,
+        finds_objects=finds_objects,
+    )

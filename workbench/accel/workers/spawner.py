@@ -1,0 +1,101 @@
+"""Start worker processes from one thread that lives for ever.
+
+Linux ties the parent-death signal to the *thread* that forked: a worker started from a trial's thread would die with that
+thread. So every worker is started by this one daemon thread, which ends only with the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from typing import IO
+
+_Start = tuple["Future[tuple[subprocess.Popen[bytes], socket.socket]]", str, dict[str, str], bool]
+_requests: queue.SimpleQueue[_Start] = queue.SimpleQueue()
+_lock = threading.Lock()
+_thread: threading.Thread | None = None
+
+
+def spawn(
+    python: str = sys.executable, environment: dict[str, str] | None = None, *, in_background: bool = False
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start one worker; returns its process and our end of its socket pair.
+
+    >>> process, end = spawn()
+
+    `environment` is added to this process's own. Standard output and error are one pipe, which the caller must drain.
+    A worker started `in_background` does its imports only while nobody else wants the cores.
+    """
+    global _thread
+    with _lock:
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(target=_serve, name="accel-spawner", daemon=True)
+            _thread.start()
+    started: Future[tuple[subprocess.Popen[bytes], socket.socket]] = Future()
+    _requests.put((started, python, environment or {}, in_background))
+    return started.result()
+
+
+def _serve() -> None:
+    while True:
+        future, python, extra, in_background = _requests.get()
+        try:
+            future.set_result(_popen(python, extra, in_background))
+        except BaseException as error:
+            future.set_exception(error)
+
+
+def _popen(
+    python: str, extra: dict[str, str], in_background: bool
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [
+                python,
+                "-u",
+                "-m",
+                "accel.workers.worker_main",
+                str(theirs.fileno()),
+                str(os.getpid()),
+                str(int(in_background)),
+            ],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **extra},
+            start_new_session=True,  # the notebook's Ctrl-C goes to the kernel's group; we stop workers on purpose
+        )
+    return process, ours
+
+
+class Output(threading.Thread):
+    """Drain a worker's output so that it never blocks, and keep its end for error messages."""
+
+    _KEPT_BYTES = 64 << 10
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(name="accel-worker-output", daemon=True)
+        self._stream, self._kept, self.bytes_read = stream, b"", 0
+        self.start()
+
+    def run(self) -> None:
+        with self._stream:
+            while data := os.read(self._stream.fileno(), 65536):
+                self.bytes_read += len(data)
+                self._kept = (self._kept + data)[-self._KEPT_BYTES :]
+
+    @property
+    def text(self) -> str:
+        return self._kept.decode(errors="replace")
+
+    def since(self, bytes_read: int) -> str:
+        """What came after so many bytes, as far as it is kept."""
+        new = self.bytes_read - bytes_read
+        return self._kept[-new:].decode(errors="replace") if new > 0 else ""

@@ -1,0 +1,141 @@
+"""A stage of a trial: relaunch by relaunch until each candidate is decided.
+
+A trial has up to two. The *steady* stage runs every process under a steady allocator: tight, it says which plan is better.
+The *notebook* stage runs every process as the user's notebook runs: wide, but it is the figure the user will see at home.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from accel.errors import AccelError
+from accel.measuring.comparison import Interval, Verdict
+from accel.measuring.interval import ProcessNoise, interval, paired_log_ratios
+from accel.measuring.verdict import confidence_to_stop, decide
+from accel.workers.relaunch import Effort, Relaunch, Samples, Variant
+
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """What a stage runs: the baseline's allocator, candidates as (label, plan text), how noisy its processes are."""
+
+    name: str
+    allocator: str
+    candidates: tuple[tuple[str, str], ...]
+    noise: ProcessNoise
+    most_relaunches: int
+    effort: Effort
+    is_headline: bool
+    wide_is_fine: float = (
+        0.0  # a headline is good enough once it excludes 1 and its relative half-width is below this
+    )
+
+
+@dataclass
+class Standing:
+    """What is known of one candidate so far."""
+
+    log_ratios: list[list[float]] = field(default_factory=list)
+    samples: list[Samples] = field(default_factory=list)
+    base_samples: list[Samples] = field(default_factory=list)
+    shown: Interval | None = None
+    verdict: Verdict | None = None
+    error: AccelError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more relaunches would tell more."""
+        return self.verdict is None and self.error is None
+
+
+class Stage:
+    """Runs relaunches and keeps each candidate's standing; `on_change` is called after every relaunch and some rounds."""
+
+    def __init__(
+        self,
+        plan: StagePlan,
+        open_relaunch: Callable[[list[Variant]], Relaunch],
+        *,
+        stop: threading.Event,
+        on_change: Callable[[], None],
+        deadline: float,
+        measures_floor: bool,
+    ) -> None:
+        self.plan = plan
+        self.standings = {label: Standing() for label, _ in plan.candidates}
+        self.floor: list[float | None] = []
+        self.rounds_now = 0
+        self._open_relaunch, self._on_change = open_relaunch, on_change
+        self._stop, self._deadline, self._measures_floor = stop, deadline, measures_floor
+        self._candidates = dict(plan.candidates)
+
+    def run(self) -> None:
+        """Relaunch until everything is decided, the relaunches are used up, time is up, or someone says stop."""
+        for number in range(1, self.plan.most_relaunches + 1):
+            open_labels = [label for label, standing in self.standings.items() if standing.is_open]
+            if not open_labels or self._stop.is_set():
+                return
+            began = time.monotonic()
+            samples = self._one(open_labels, measures_floor=number == 1 and self._measures_floor)
+            if self._stop.is_set():
+                return
+            now = time.monotonic()
+            has_no_time = now + 0.8 * (now - began) > self._deadline  # another one would end too late
+            for label in open_labels:
+                self._add(label, samples, is_last=has_no_time or number == self.plan.most_relaunches)
+            self._on_change()
+
+    def _one(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
+        variants = [Variant(BASELINE, "", self.plan.allocator)]
+        variants += [Variant(label, self._candidates[label], self.plan.allocator) for label in labels]
+        with self._open_relaunch(variants) as relaunch:
+            samples = relaunch.measure(
+                self.plan.effort, stop=self._stop, deadline=self._deadline, on_round=self._round
+            )
+            losses = [each.losses for each in samples.values() if each.error is None]
+            if measures_floor and not self._stop.is_set() and _some_differ(losses):
+                self.floor = relaunch.noise_floor(min(len(each) for each in losses), stop=self._stop)
+        return samples
+
+    def _round(self, number: int) -> None:
+        self.rounds_now = number
+        if number % 10 == 0:
+            self._on_change()
+
+    def _add(self, label: str, samples: dict[str, Samples], *, is_last: bool) -> None:
+        standing, base, own = self.standings[label], samples[BASELINE], samples[label]
+        standing.error = own.error
+        if standing.error is not None:
+            return
+        standing.log_ratios.append(paired_log_ratios(base.step_ns, own.step_ns))
+        standing.base_samples.append(base)
+        standing.samples.append(own)
+        standing.shown = interval(standing.log_ratios, self.plan.noise)
+        standing.verdict = self._decide(standing, is_last=is_last)
+
+    def _decide(self, standing: Standing, *, is_last: bool) -> Verdict | None:
+        shown = standing.shown
+        assert shown is not None
+        strict = interval(
+            standing.log_ratios, self.plan.noise, confidence=confidence_to_stop(shown.relaunches)
+        )
+        verdict = decide(shown, strict, is_last=is_last)
+        is_too_wide = self.plan.is_headline and (shown.high / shown.low) ** 0.5 - 1 > self.plan.wide_is_fine
+        return None if is_too_wide and not is_last else verdict
+
+
+def _some_differ(losses: list[list[float | None]]) -> bool:
+    shortest = min(len(each) for each in losses)
+    return any(each[:shortest] != losses[0][:shortest] for each in losses[1:])
+
+
+def median_ms(samples: list[Samples]) -> float:
+    """Median step time over relaunches, in milliseconds."""
+    from statistics import median
+
+    return median(median(each.step_ns) for each in samples) / 1e6

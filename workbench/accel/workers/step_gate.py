@@ -1,0 +1,148 @@
+"""In a worker: hold the unmodified cell at each step boundary until the kernel hands out the next token.
+
+A step ends at the post-hook of the first optimizer that steps (or, for hand-written updates, at the end of a backward
+pass). The gate times the step, remembers its loss, and waits; leaving the cell is an exception that `except Exception` in
+the user's code cannot swallow. While a variant waits its loader workers are frozen: they would fill its queue for free, on
+the cores of the variant that is being timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import signal
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from accel.workers.messages import Channel, EffectRead, Finish, ReadEffect, Steps, StepsDone
+
+
+class CellIsOver(BaseException):
+    """Raised inside the cell when the kernel wants no more steps."""
+
+
+class StepGate:
+    """Context manager round the cell's run; steps only when told to.
+
+    >>> with StepGate(channel, boundary="optimizer", read_effect=lambda: []) as gate:
+    ...     gate.wait()
+    ...     exec(code, namespace)
+    """
+
+    def __init__(
+        self, channel: Channel, *, boundary: str, read_effect: Callable[[], list[tuple[str, bool, str]]]
+    ) -> None:
+        self._channel, self._boundary, self._read_effect = channel, boundary, read_effect
+        self._restore: list[Callable[[], None]] = []
+        self._first_optimizer: Callable[[], Any] = lambda: None
+        self._losses_of_step: list[Any] = []
+        self._granted = 0
+        self._wall_ns: list[int] = []
+        self._losses: list[Any] = []
+        self.steps_done = 0
+        self.is_over = False
+
+    def __enter__(self) -> StepGate:
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        autograd: Any = torch.autograd
+        original = autograd._engine_run_backward
+
+        def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(outputs, *args, **kwargs)
+            if len(outputs) and outputs[0].numel() == 1:
+                self._losses_of_step.append(outputs[0].detach())
+            if self._boundary == "backward":
+                self._step_is_over()
+            return result
+
+        autograd._engine_run_backward = run_backward
+        self._restore.append(lambda: setattr(autograd, "_engine_run_backward", original))
+        if self._boundary == "optimizer":
+            self._restore.append(register_optimizer_step_post_hook(self._optimizer_stepped).remove)
+        self._cuda: Any = torch.cuda
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        while self._restore:
+            self._restore.pop()()
+
+    def cell_begins(self) -> None:
+        """The cell starts (again): an optimizer that it builds anew is the first one then."""
+        self._first_optimizer = lambda: None
+
+    def wait(self) -> None:
+        """Wait for a token; answers questions about the effect meanwhile; raises CellIsOver when told to finish."""
+        frozen = [child.pid for child in multiprocessing.active_children() if child.pid]
+        _signal(frozen, signal.SIGSTOP)
+        try:
+            self._granted = self._next_token()
+        finally:
+            _signal(frozen, signal.SIGCONT)
+        self._usage = resource.getrusage(resource.RUSAGE_SELF)
+        self._wall0 = time.perf_counter_ns()
+
+    def _next_token(self) -> int:
+        while True:
+            message, _, _ = self._channel.receive()
+            if isinstance(message, Steps):
+                return message.count
+            if isinstance(message, ReadEffect):
+                self._channel.send(EffectRead(self._read_effect()))
+            elif isinstance(message, Finish):
+                self.is_over = True
+                raise CellIsOver
+
+    def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if (
+            self._first_optimizer() is None
+        ):  # none yet, or its life is over: the next fold of a cross-validation
+            self._first_optimizer = weakref.ref(optimizer)
+        if optimizer is self._first_optimizer():
+            self._step_is_over()
+
+    def _step_is_over(self) -> None:
+        if self.is_over:  # a bare `except` in the cell swallowed it
+            raise CellIsOver
+        if self._cuda.is_initialized():
+            self._cuda.synchronize()
+        self._wall_ns.append(time.perf_counter_ns() - self._wall0)
+        self._losses.append(self._losses_of_step)
+        self._losses_of_step = []
+        self.steps_done += 1
+        self._granted -= 1
+        if self._granted <= 0:
+            self._report()
+            self.wait()
+        else:
+            self._wall0 = time.perf_counter_ns()
+
+    def _report(self) -> None:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        self._channel.send(
+            StepsDone(
+                wall_ns=self._wall_ns,
+                losses=[_mean(losses) for losses in self._losses],
+                minor_faults=usage.ru_minflt - self._usage.ru_minflt,
+                preempted=usage.ru_nivcsw - self._usage.ru_nivcsw,
+            )
+        )
+        self._wall_ns, self._losses = [], []
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _mean(losses: list[Any]) -> float | None:
+    """Mean over the micro-batches of a step; None where no scalar loss was seen or it is not a number JSON can carry."""
+    values = [float(loss) for loss in losses]
+    mean = sum(values) / len(values) if values else float("nan")
+    return mean if mean == mean and abs(mean) != float("inf") else None

@@ -1,0 +1,353 @@
+"""A trial: candidates against the baseline in worker processes, in the background, with a ladder that fills live."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from accel import html_parts as html
+from accel.accelerations.plan import Plan
+from accel.errors import AccelError
+from accel.measuring.comparison import Comparison, Quality, Verdict
+from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_NOISE
+from accel.measuring.ladder import Ladder, speed
+from accel.measuring.quality import compare_losses
+from accel.workers.messages import Load
+from accel.workers.pool import WorkerPool
+from accel.workers.relaunch import Effort, Relaunch, Variant
+from accel.workers.stage import Stage, StagePlan, Standing, median_ms
+from accel.workload.shipping import Parcel
+
+TrialState = Literal["starting", "measuring", "confirming", "done", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class TrialSetting:
+    """Where a trial runs: what the notebook's allocator is, and how long things may take."""
+
+    machine_line: str
+    notes: tuple[str, ...]
+    notebook_allocator: str  # what its processes are told to use: "steady", "set back" or "as the notebook"
+    notebook_is_steady: bool  # its allocator is steady already (kept live, by environment, or not glibc)
+    can_be_steady: bool
+    timeout_s: float = 60.0
+    budget_s: float = 240.0
+    steady_relaunches: int = 4
+    notebook_relaunches: int = 5
+    effort: Effort = field(default_factory=Effort)
+
+
+class Trial:
+    """Runs in the background from the moment it is made; wait for it, await it, watch it, or stop it.
+
+    >>> trial = accel.try_("channels_last", wait=False)
+    >>> trial.ladder            # what is known so far
+    >>> trial.stop()            # or: trial.wait(), or: await trial
+    """
+
+    def __init__(
+        self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, *,
+        check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.plans, self._parcel, self._load, self._pool, self._setting = plans, parcel, load, pool, setting
+        self._check, self._refused = check, refused or {}
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = threading.RLock()
+        self._stop, self._over = threading.Event(), threading.Event()
+        self._relaunch: Relaunch | None = None
+        self._stages: dict[str, Stage] = {}
+        self._unchanged = ""
+        self.state: TrialState = "starting"
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="accel-trial", daemon=True)
+        self._thread.start()
+
+    # --- for those who wait and watch -------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float | None = None) -> Ladder:
+        """Block until it is over and return the ladder; raises what made it fail. Ctrl-C stops the trial."""
+        try:
+            finished = self._over.wait(timeout_s)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        if not finished:
+            raise TimeoutError(f"the trial is still {self.state} after {timeout_s} s")
+        if self.error is not None:
+            raise self.error
+        return self.ladder
+
+    def __await__(self) -> Generator[Any, None, Ladder]:
+        return asyncio.get_running_loop().run_in_executor(None, self.wait).__await__()
+
+    def stop(self) -> None:
+        """End the trial and its workers at once; what was measured so far stays on the ladder."""
+        self._stop.set()
+        with self._lock:
+            relaunch = self._relaunch
+        if relaunch is not None:
+            relaunch.end()
+        self._over.wait(10)
+
+    def __str__(self) -> str:
+        return f"Trial: {self.state}. `await trial` or `trial.wait()` for the result, `trial.stop()` to end it.\n{self.ladder}"
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        shown = html.Markup(self.ladder._repr_mimebundle_()["text/html"])
+        return {"text/plain": str(self), "text/html": html.block(html.note(str(self).splitlines()[0]), shown)}
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back (from any thread) when the state or the ladder changed; returns how to unsubscribe."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback) if callback in self._listeners else None
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    # --- the run ----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        state: TrialState = "done"
+        try:
+            self._measure()
+            self._raise_if_all_failed()
+        except BaseException as error:
+            self.error = None if self._stop.is_set() else error
+            state = "failed"
+        finally:
+            try:
+                self._parcel.close()
+                self._relaunch = None
+                self._unchanged = self._check()
+            finally:  # whatever else went wrong: nobody may wait for ever
+                self.state = "stopped" if self._stop.is_set() else state
+                self._over.set()
+                self._changed()
+
+    def _raise_if_all_failed(self) -> None:
+        """A plan that fails has its error in its row; when every plan did, the trial did."""
+        errors = [self._error_of(plan) for plan in self.plans]
+        if all(errors) and not self._stop.is_set():
+            raise next(error for error in errors if error)
+
+    def _error_of(self, plan: Plan) -> AccelError | None:
+        standings = (self._standing("steady", _in_steady_worker(plan)), self._standing("notebook", str(plan)))
+        return next((standing.error for standing in standings if standing and standing.error), None)
+
+    def _measure(self) -> None:
+        deadline = time.monotonic() + self._setting.budget_s
+        if (steady := self._steady_stage()) is not None:
+            self._run_stage(steady, "measuring", deadline)
+        notebook = self._notebook_stage()
+        self._run_stage(notebook, "confirming" if self._stages else "measuring", deadline)
+
+    def _run_stage(self, plan: StagePlan, state: TrialState, deadline: float) -> None:
+        if not plan.candidates or self._stop.is_set():
+            return
+        self.state = state
+        stage = self._stages[plan.name] = Stage(
+            plan,
+            self._open,
+            stop=self._stop,
+            on_change=self._changed,
+            deadline=deadline,
+            measures_floor=not self._stages,
+        )
+        self._changed()
+        stage.run()
+
+    def _steady_stage(self) -> StagePlan | None:
+        setting = self._setting
+        if setting.notebook_is_steady or not setting.can_be_steady:
+            return None
+        texts = list(dict.fromkeys(_in_steady_worker(plan) for plan in self.plans))
+        candidates = tuple((text, text) for text in texts if text)
+        return StagePlan(
+            "steady",
+            "steady",
+            candidates,
+            STEADY_NOISE,
+            setting.steady_relaunches,
+            setting.effort,
+            is_headline=False,
+        )
+
+    def _notebook_stage(self) -> StagePlan:
+        setting = self._setting
+        is_only_stage = "steady" not in self._stages and all(
+            not plan.needs_own_process for plan in self.plans
+        )
+        steady = self._stages.get("steady")
+        candidates = tuple(
+            (str(plan), str(plan))
+            for plan in self.plans
+            if self._error_of(plan) is None  # what failed once is not run again
+            and (
+                plan.needs_own_process
+                or steady is None
+                or steady.standings[str(plan)].verdict != "no difference"
+            )
+        )
+        allocator = setting.notebook_allocator
+        if is_only_stage and setting.notebook_is_steady:
+            return StagePlan(
+                "notebook",
+                allocator,
+                candidates,
+                STEADY_NOISE,
+                setting.steady_relaunches,
+                setting.effort,
+                is_headline=False,
+            )
+        few = replace(
+            setting.effort, least_rounds=12, most_rounds=30, seconds=min(setting.effort.seconds, 6.0)
+        )
+        return StagePlan(
+            "notebook", allocator, candidates, DEFAULT_MALLOC_NOISE, setting.notebook_relaunches, few,
+            is_headline=True, wide_is_fine=0.15,
+        )  # fmt: skip
+
+    def _open(self, variants: list[Variant]) -> Relaunch:
+        relaunch = Relaunch(
+            self._pool, self._parcel, variants, load=self._load, timeout_s=self._setting.timeout_s
+        )
+        with self._lock:
+            self._relaunch = relaunch
+        if self._stop.is_set():
+            relaunch.end()
+        return relaunch
+
+    def _changed(self) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener()
+            except Exception as error:  # a view that cannot draw must not cost the measurement
+                warnings.warn(f"a listener of this trial raised {error!r}", stacklevel=2)
+
+    # --- what is known ----------------------------------------------------------------------------------------------
+
+    @property
+    def ladder(self) -> Ladder:
+        """A snapshot of what is known now, best plan first."""
+        rows = [self._row(plan) for plan in self.plans]
+        rows.sort(key=lambda row: -speed(row) if speed(row) == speed(row) else 0)
+        timed = [row for row in rows if row.baseline_ms == row.baseline_ms]
+        base = [row.baseline_ms for row in timed if row.headline] or [row.baseline_ms for row in timed]
+        rows += [_refused_row(plan, why) for plan, why in self._refused.items()]
+        return Ladder(
+            rows=tuple(rows),
+            baseline_ms=sorted(base)[len(base) // 2] if base else float("nan"),
+            machine_line=self._setting.machine_line,
+            allocator_line=self._allocator_line(),
+            notes=self._setting.notes,
+            unchanged_line=self._unchanged,
+        )
+
+    def _row(self, plan: Plan) -> Comparison:
+        label, failed = str(plan), self._error_of(plan)
+        steady, notebook = (
+            self._standing("steady", _in_steady_worker(plan)),
+            self._standing("notebook", label),
+        )
+        known = notebook if notebook and notebook.shown else steady
+        first = steady if steady and steady.samples else notebook
+        return Comparison(
+            plan=label,
+            verdict=_verdict(steady, notebook),
+            headline=notebook.shown if notebook else None,
+            steady=steady.shown if steady and not plan.needs_own_process else None,
+            quality=self._quality(plan, first),
+            effect=plan.effect,
+            proofs=_proofs(notebook) or _proofs(steady),
+            baseline_ms=median_ms(known.base_samples) if known and known.samples else float("nan"),
+            candidate_ms=median_ms(known.samples) if known and known.samples else float("nan"),
+            first_step_s=max((s.first_step_s for s in first.samples), default=float("nan"))
+            if first
+            else float("nan"),
+            notes=_notes(plan, steady, notebook),
+            state="failed" if failed else self._row_state(),
+            error=f"{failed.because}. {failed.do}" if failed else "",
+            details={"rounds_now": max((stage.rounds_now for stage in self._stages.values()), default=0)},
+        )
+
+    def _standing(self, stage: str, label: str) -> Standing | None:
+        return self._stages[stage].standings.get(label) if stage in self._stages else None
+
+    def _row_state(self) -> Literal["waiting", "measuring", "confirming", "done", "stopped", "failed"]:
+        return "waiting" if self.state == "starting" else self.state
+
+    def _quality(self, plan: Plan, standing: Standing | None) -> Quality:
+        if standing is None or not standing.samples:
+            return Quality("unknown")
+        floor = next((stage.floor for stage in self._stages.values() if stage.floor), [])
+        return compare_losses(
+            standing.base_samples[0].losses, standing.samples[0].losses, floor, effect=plan.effect
+        )
+
+    def _allocator_line(self) -> str:
+        if self._setting.notebook_is_steady:
+            return "Allocator: steady in this notebook already, so in every process of this trial too."
+        if not self._setting.can_be_steady:
+            return "Allocator: the system's own in every process (no steady setting is known for it)."
+        return (
+            "Allocator: the headline holds for this notebook as it runs (glibc's default malloc), over relaunches; "
+            "plans are told apart under a steady allocator, which is tighter."
+        )
+
+
+def _refused_row(plan: str, why: str) -> Comparison:
+    """A plan that cannot work here keeps its place on the ladder, with the reasons."""
+    return Comparison(
+        plan, "undecided", None, None, Quality("unknown"), "exact", state="not applicable", error=why
+    )
+
+
+def _in_steady_worker(plan: Plan) -> str:
+    """The plan without what a steady worker has anyway; empty when nothing else is in it."""
+    for name in [entry.name for entry in plan.entries if entry.needs_own_process]:
+        plan = plan.without(name)
+    return str(plan) if plan.entries else ""
+
+
+def _verdict(steady: Standing | None, notebook: Standing | None) -> Verdict:
+    """Of the interval that the reader sees: as the notebook runs where that was measured, else under a steady allocator."""
+    deciding = notebook if notebook is not None and notebook.shown is not None else steady
+    return (deciding.verdict if deciding else None) or "undecided"
+
+
+def _proofs(standing: Standing | None) -> tuple[tuple[str, bool, str], ...]:
+    return standing.samples[-1].proofs if standing and standing.samples else ()
+
+
+def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tuple[str, ...]:
+    notes = []
+    if (
+        steady
+        and notebook
+        and notebook.verdict
+        and steady.verdict != notebook.verdict
+        and not plan.needs_own_process
+    ):
+        notes.append(
+            f"under a steady allocator: {steady.verdict}, {steady.shown}. As this notebook runs, processes of the same program "
+            "differ by several per cent; keep steady_allocator as well to have the tight figure."
+        )
+    if any(entry.layer == "data" for entry in plan.entries):
+        notes.append("a median step: starting the loader's workers, once an epoch, is not in it")
+    if notebook and notebook.samples:
+        base, own = notebook.base_samples[-1], notebook.samples[-1]
+        if base.steps and own.steps and base.minor_faults / base.steps > 500:
+            faults = [each.minor_faults // each.steps for each in (base, own)]
+            notes.append(f"page faults per step: {faults[0]:,} baseline, {faults[1]:,} with the plan")
+    first = steady if steady and steady.samples else notebook
+    if first and first.samples and first.samples[0].first_step_s > 5 and "compile" in str(plan):
+        notes.append(f"the first step took {first.samples[0].first_step_s:.0f} s (compilation)")
+    return tuple(notes)

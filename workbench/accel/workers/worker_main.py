@@ -1,0 +1,213 @@
+"""A worker: a fresh interpreter that imports torch, takes a workload, and steps it by tokens.
+
+    python -m accel.workers.worker_main <descriptor of its end of a socket pair> <pid of the kernel> <1: import in the background>
+
+Ends with its kernel (parent-death signal, and end-of-file on the socket), ignores Ctrl-C (the kernel decides), and prints
+where it stands on SIGUSR1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import importlib
+import linecache
+import os
+import platform
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import traceback
+import types
+from typing import Any
+
+from accel.errors import AccelError
+from accel.workers.messages import Channel, Closed, Failed, Finished, Hello, Load, Loaded, ToWorker
+from accel.workers.private_files import PrivateFiles
+from accel.workers.step_gate import CellIsOver, StepGate
+
+
+def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
+    _die_with(kernel_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=False)
+    channel = Channel(socket.socket(fileno=descriptor), ToWorker)
+    os.set_inheritable(descriptor, False)  # the user's own child processes must not keep the socket open
+    _import_torch(in_background)
+    import torch
+
+    channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
+    with contextlib.suppress(Closed), tempfile.TemporaryDirectory(prefix="accel-worker-") as folder:
+        PrivateFiles(folder).install()
+        while True:
+            message, blob, memory = channel.receive()
+            if isinstance(message, Load) and memory is not None:
+                _run(channel, message, blob, memory)
+
+
+def _die_with(kernel_pid: int) -> None:
+    """End with the kernel; loader workers, which may be frozen then, end with us; and memory runs out here first."""
+    if sys.platform == "linux":
+        die_with_parent = ctypes.CDLL(None).prctl
+        die_with_parent(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        os.register_at_fork(after_in_child=lambda: die_with_parent(1, signal.SIGKILL))
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+            score.write("1000")  # when memory runs out, the system ends a worker and not the notebook
+        if os.getppid() != kernel_pid:  # it died before we asked
+            os._exit(1)
+
+
+def _import_torch(in_background: bool) -> None:
+    """Import torch, and what the first optimizer would import inside the first step.
+
+    A spare does so in a thread that runs only while nobody else wants the cores: the user's own cell may be running and
+    timed. A thread, because nobody but root may leave SCHED_IDLE again; what it starts itself is back to normal.
+    """
+    if not (in_background and hasattr(os, "SCHED_IDLE")):
+        importlib.import_module("torch._dynamo")
+        return
+
+    def import_idly() -> None:
+        os.sched_setscheduler(0, os.SCHED_IDLE | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        importlib.import_module("torch._dynamo")
+
+    thread = threading.Thread(target=import_idly)
+    thread.start()
+    thread.join()
+
+
+def _run(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
+    try:
+        _step_through(channel, load, blob, descriptor)
+    except CellIsOver:
+        channel.send(Finished())
+    except Closed:
+        raise
+    except BaseException as error:
+        channel.send(_failure(error, load.filename))
+
+
+def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
+    from accel.accelerations.plan import Plan
+    from accel.workload.memory_file import MemoryFile
+    from accel.workload.replica import Replica
+    from accel.workload.shipping import unpack
+    from accel.workload.workload import look_up
+
+    os.chdir(load.folder)
+    sys.path[:] = load.import_path
+    _set_allocator(load.allocator)
+    memory = MemoryFile(descriptor)
+    namespace = unpack(blob, memory)
+    memory.close()
+    sys.modules["__main__"] = _Notebook(namespace)
+    linecache.cache[load.filename] = (len(load.source), None, load.source.splitlines(True), load.filename)
+    code = compile(load.source, load.filename, "exec")
+    roles: dict[str, Any] = {
+        kind: {name: look_up(namespace, name) for name in names} for kind, names in load.roles.items()
+    }
+    replica = Replica(**roles)
+    if load.perturb:
+        _perturb(replica)
+    plan = Plan.parse(load.plan)
+    with contextlib.ExitStack() as applied:
+        applied.enter_context(plan.apply(replica))
+        presented = [replica]
+        if load.finds_objects:
+            applied.enter_context(_discovery(load, plan, presented, applied))
+        channel.send(Loaded())
+        with StepGate(channel, boundary=load.boundary, read_effect=lambda: _proofs(plan, presented)) as gate:
+            gate.wait()
+            while True:
+                before = gate.steps_done
+                gate.cell_begins()
+                exec(code, namespace)
+                if gate.is_over:
+                    raise CellIsOver  # a bare `except` in the cell swallowed it
+                if gate.steps_done == before:
+                    raise AccelError(
+                        "A trial steps the cell again and again",
+                        because="the cell ran to its end without a single training step",
+                        do="Profile a cell that trains (with an optimizer step or a backward pass) and try again.",
+                    )
+
+
+class _Notebook(types.ModuleType):
+    """`__main__` as the cell's own code expects it: pickling by reference finds the notebook's classes there."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        super().__init__("__main__")
+        self.__dict__["_namespace"] = namespace
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_namespace"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def _set_allocator(allocator: str) -> None:
+    from accel.accelerations.steady_allocator import use_default_thresholds, use_steady_thresholds
+
+    if allocator == "steady":
+        use_steady_thresholds()
+    elif allocator == "set back":
+        use_default_thresholds()
+
+
+def _discovery(load: Load, plan: Any, presented: list[Any], applied: contextlib.ExitStack) -> Any:
+    from accel.workload.discovery import Discovery
+
+    def on_found(found: Any) -> None:
+        if load.perturb:
+            _perturb(found)
+        applied.enter_context(plan.apply(found))
+        presented.append(found)
+
+    replica = presented[0]
+    return Discovery(
+        on_found, known=[*replica.models.values(), *replica.optimizers.values(), *replica.loaders.values()]
+    )
+
+
+def _proofs(plan: Any, presented: list[Any]) -> list[tuple[str, bool, str]]:
+    """Read each entry back on everything it was given: it took effect if it did so somewhere and nowhere failed to."""
+    from accel.workload.replica import merged
+
+    return [(name, proof.took_effect, proof.evidence) for name, proof in plan.proofs(merged(presented))]
+
+
+def _perturb(replica: Any) -> None:
+    """Move every parameter by about one unit in its last place: what another order of summation would do."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for model in replica.models.values():
+            for parameter in model.parameters():
+                if parameter.is_floating_point():
+                    signs = torch.randint(0, 2, parameter.shape, generator=generator).to(parameter) * 2 - 1
+                    parameter.mul_(1 + signs * torch.finfo(parameter.dtype).eps)
+
+
+def _failure(error: BaseException, filename: str) -> Failed:
+    if isinstance(error, AccelError):
+        return Failed(type(error).__name__, str(error), "", error.asked, error.because, error.do)
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next(
+        (i for i, frame in enumerate(frames) if frame.filename == filename), 0
+    )  # ours come before the cell's
+    lines = [
+        "Traceback (most recent call last):\n",
+        *traceback.format_list(frames[first:]),
+        *traceback.format_exception_only(error),
+    ]
+    return Failed(type(error).__name__, str(error), "".join(lines))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "1")

@@ -1,0 +1,80 @@
+"""Attributes replaced for a while, and given back as the same objects."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+_MISSING = object()
+
+
+class Patch(NamedTuple):
+    """One replaced attribute; `own` is what its owner itself held, if anything."""
+
+    owner: Any
+    name: str
+    replacement: Any
+    own: Any
+
+
+class AttributePatches:
+    """Replacements that `take_back` undoes, last first.
+
+    While dynamo traces, the originals are in place: it would guard on a replacement, and compile a second time when
+    that is gone.
+
+    >>> patches.add(torch.Tensor, "to", watched_to)
+    >>> patches.take_back()
+    """
+
+    def __init__(self) -> None:
+        self._patches: list[Patch] = []
+        self._compiler: Any = (
+            None  # dynamo's callback handler, once dynamo is there and we registered with it
+        )
+
+    def add(self, owner: Any, name: str, replacement: Any) -> None:
+        patch = Patch(owner, name, replacement, vars(owner).get(name, _MISSING))
+        self._patches.append(patch)
+        setattr(owner, name, replacement)
+
+    def take_back(self) -> None:
+        """Put the originals back for good. What the cell itself put over a replacement stays."""
+        if self._compiler is not None:
+            for callbacks in (self._compiler.start_callbacks, self._compiler.end_callbacks):
+                callbacks[:] = [
+                    callback for callback in callbacks if callback not in (self._stand_back, self._return)
+                ]
+        self._put_originals()
+        self._patches.clear()
+
+    @property
+    def can_see_compiler(self) -> bool:
+        """Whether the originals will be put back while dynamo traces; False while dynamo has not been imported."""
+        return self._compiler is not None
+
+    def see_compiler(self) -> None:
+        """Ask dynamo, if it has been imported by now, to tell when it begins and ends compiling."""
+        callback = sys.modules.get("torch._dynamo.callback")
+        handler = getattr(callback, "callback_handler", None)
+        if handler is not None and self._compiler is None:
+            self._compiler = handler
+            handler.register_start_callback(self._stand_back)
+            handler.register_end_callback(self._return)
+
+    def _stand_back(self, *_: Any) -> None:
+        self._put_originals()
+
+    def _return(self, *_: Any) -> None:
+        for patch in self._patches:
+            if vars(patch.owner).get(patch.name, _MISSING) is patch.own:
+                setattr(patch.owner, patch.name, patch.replacement)
+
+    def _put_originals(self) -> None:
+        for patch in reversed(self._patches):
+            if vars(patch.owner).get(patch.name) is not patch.replacement:
+                continue
+            if patch.own is _MISSING:
+                delattr(patch.owner, patch.name)
+            else:
+                setattr(patch.owner, patch.name, patch.own)

@@ -1,0 +1,120 @@
+"""Watch one training cell while it runs, and remember it as the workload."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import linecache
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from accel.errors import AccelError
+from accel.workload.cell_names import names_read, names_written
+from accel.workload.loop_probe import ProbeLoops
+from accel.workload.phase_marks import Mark, PhaseMarks
+from accel.workload.roles import names_by_id, roles_of
+from accel.workload.step_boundaries import Steps, find_steps
+from accel.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was seen of one run: all marks, when it began and ended (`time.perf_counter_ns`), and its steps."""
+
+    marks: tuple[Mark, ...] = field(repr=False)
+    started_ns: int
+    ended_ns: int
+    steps: Steps
+
+    @property
+    def duration_ms(self) -> float:
+        """Time of the whole cell in ms."""
+        return (self.ended_ns - self.started_ns) / 1e6
+
+
+class CellCapture:
+    """Captures one run of a cell; the runner is the caller's: IPython's, or `exec`.
+
+    >>> capture = CellCapture(cell, source, namespace)
+    >>> tree = capture.transform(ast.parse(source))
+    >>> with capture:
+    ...     exec(compile(tree, capture.filename, "exec"), namespace)
+    >>> workload, recording = capture.finish()
+
+    `finish` works after the cell raised or was interrupted: the recording then holds what had run.
+    """
+
+    def __init__(
+        self, cell: str, source: str, namespace: dict[str, Any], *, filename: str | None = None
+    ) -> None:
+        self.cell, self.source, self.namespace = cell, source, namespace
+        self.filename = filename or f"<accel cell {hashlib.sha256(source.encode()).hexdigest()[:10]}>"
+        self.marks = PhaseMarks()
+        self._reads: tuple[str, ...] = ()
+        self._before: dict[int, str] = {}  # ids only: a reference would keep alive what the cell deletes
+        self._times: tuple[int, int] | None = None
+        self._exit = ExitStack()
+
+    def transform(self, tree: ast.Module) -> ast.Module:
+        """Add the probe to the cell's own `for` loops; line numbers stay."""
+        return ast.fix_missing_locations(ProbeLoops().visit(tree))  # type: ignore[no-any-return]
+
+    def __enter__(self) -> Self:
+        if self._times is not None:
+            raise AccelError(
+                "profile", because="this capture has run already", do="Make a new CellCapture for each run."
+            )
+        linecache.cache.setdefault(
+            self.filename, (len(self.source), None, self.source.splitlines(keepends=True), self.filename)
+        )
+        self._reads = names_read(self.source, self.namespace)
+        self._before = names_by_id(self.namespace)
+        self._exit.enter_context(self.marks)
+        self._times = (perf_counter_ns(), 0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._times is not None
+        self._times = (self._times[0], perf_counter_ns())
+        self._exit.close()
+
+    def finish(self) -> tuple[Workload, Recording]:
+        """The workload and the recording; call once, after the `with`. Lets go of the objects seen."""
+        if self._times is None or not self._times[1]:
+            raise AccelError(
+                "profile", because="the cell has not run", do="Run it inside `with capture:` first."
+            )
+        marks, first = self.marks, self.marks.first_optimizer
+        steps = find_steps(
+            marks.marks,
+            boundary_notes=marks.boundary_notes,
+            first_optimizer=None if first is None else id(first),
+        )
+        writes = names_written(self.source)
+        workload = Workload(
+            cell=self.cell, source=self.source, filename=self.filename, namespace=self.namespace,
+            reads=self._reads, writes=writes,
+            roles=roles_of(marks, before=self._before, after=self.namespace, writes=writes),
+            boundary=steps.boundary, accumulation=steps.accumulation,
+            steps=marks.boundaries, step_ms=steps.median_ms,
+            samples_per_step=_samples_per_step(marks, steps),
+        )  # fmt: skip
+        recording = Recording(tuple(marks.marks), *self._times, steps)
+        marks.let_go()
+        return workload, recording
+
+
+def _samples_per_step(marks: PhaseMarks, steps: Steps) -> int | None:
+    """Samples of a step: the batch of the loader it is fetched from, else the first dimension the model was given."""
+    loaders = [loader for kind, loader in marks.seen if kind == "loaders" and loader.batch_size]
+    batch = next((loader.batch_size for loader in loaders if id(loader) == steps.loop_key), None)
+    batch = batch or (loaders[0].batch_size if loaders else marks.first_batch)
+    return None if batch is None else batch * steps.accumulation

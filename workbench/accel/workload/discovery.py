@@ -1,0 +1,102 @@
+"""Notice a model, optimizer or loader when it is used for the first time: objects that the cell builds itself.
+
+An acceleration that is kept, or tried in a worker, must reach objects that do not exist yet when the cell starts. Each is
+presented as a `Replica` of its own just before its first use: a model before its first call, an optimizer before its first
+step, a loader before its first iterator. Patches exist only while the context is entered.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from accel.workload.replica import Replica
+
+
+class Discovery:
+    """Call `on_found(replica)` before the first use of every object that is not among `known`.
+
+    >>> with Discovery(on_found=lambda replica: stack.enter_context(plan.apply(replica)), known=[]):
+    ...     exec(cell)
+    """
+
+    def __init__(self, on_found: Callable[[Replica], None], known: Iterable[object]) -> None:
+        self._on_found = on_found
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet(known)
+        self._restore: list[Callable[[], None]] = []
+        self._thread = 0
+        self._depth = 0
+
+    def __enter__(self) -> Discovery:
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+        from torch.utils.data import DataLoader
+
+        self._thread = threading.get_ident()
+        self._patch(torch.nn.Module, "__call__", self._model_call)
+        self._patch(DataLoader, "__iter__", self._loader_iter)
+        handle = register_optimizer_step_pre_hook(self._optimizer_step)
+        self._restore.append(handle.remove)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        while self._restore:
+            self._restore.pop()()
+
+    def _patch(self, owner: type, name: str, make: Callable[[Any], Any]) -> None:
+        original = owner.__dict__[name]
+        replacement = make(original)
+        setattr(owner, name, replacement)
+
+        def restore() -> None:
+            # Somebody may have patched on top meanwhile (a profile that is still open): then leave theirs alone; ours
+            # only passes calls on once it is inactive.
+            if owner.__dict__.get(name) is replacement:
+                setattr(owner, name, original)
+
+        self._restore.append(restore)
+
+    def _model_call(self, original: Any) -> Any:
+        import torch
+
+        is_compiling = torch.compiler.is_compiling
+
+        @functools.wraps(original)
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or self._depth or threading.get_ident() != self._thread:
+                return original(module, *args, **kwargs)
+            if (
+                self._restore
+                and module not in self._known
+                and any(p.requires_grad for p in module.parameters())
+            ):
+                self._found(module, Replica(models={type(module).__name__: module}, is_process_wide=False))
+            self._depth += 1  # its submodules are not models of their own
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        return __call__
+
+    def _loader_iter(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def __iter__(loader: Any) -> Any:
+            if self._restore and loader not in self._known and threading.get_ident() == self._thread:
+                self._found(loader, Replica(loaders={type(loader).__name__: loader}, is_process_wide=False))
+            return original(loader)
+
+        return __iter__
+
+    def _optimizer_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if optimizer not in self._known:
+            self._found(
+                optimizer, Replica(optimizers={type(optimizer).__name__: optimizer}, is_process_wide=False)
+            )
+
+    def _found(self, thing: object, replica: Replica) -> None:
+        self._known.add(thing)
+        self._on_found(replica)

@@ -1,0 +1,125 @@
+"""Which module calls are a model's forward, which are a loss, and which nested module is running."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accel.workload.phase_marks import PhaseMarks
+
+    Names = dict[int, str]  # id(module) -> qualified name below the outermost module called
+
+MODEL, LOSS, PLAIN = "model", "loss", "plain"  # plain: no parameters, such as a transform of a data set
+
+
+def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`nn.Module.__call__`: the outermost call is a phase; nested ones get a range when the profile asks."""
+    from torch.compiler import is_compiling
+
+    kinds: dict[int, str] = {}
+    names: dict[int, Names] = {}
+    current: list[Names] = [{}]
+    opened = marks.open
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or get_ident() != marks.thread:
+            return original(self, *args, **kwargs)
+        key = id(self)
+        if "forward" in opened or "loss" in opened:
+            if marks.ranges != "modules" or key not in current[0]:
+                return original(self, *args, **kwargs)
+            with _module_range(current[0][key]):
+                return original(self, *args, **kwargs)
+        kind = kinds.get(key)
+        if kind is None:
+            kind = kinds[key] = _first_sight(marks, self, args, kwargs)
+        if kind is PLAIN:
+            return _plain_call(marks, kinds, original, self, args, kwargs)
+        marks.begin("loss" if kind is LOSS else "forward", key)
+        try:
+            if marks.ranges != "modules":
+                return original(self, *args, **kwargs)
+            current[0] = names.get(key) or names.setdefault(key, _qualified_names(self))
+            with _module_range(current[0][key]):
+                return original(self, *args, **kwargs)
+        finally:
+            marks.end("loss" if kind is LOSS else "forward")
+
+    return call
+
+
+def _first_sight(marks: PhaseMarks, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Sort a module when it is first called, and note its role."""
+    from torch import nn
+
+    if isinstance(module, nn.modules.loss._Loss):
+        marks.note("criteria", module)
+        return LOSS
+    if next(iter(module.parameters()), None) is None:
+        return PLAIN
+    if "backward" in marks.open:
+        return MODEL  # a checkpointed block, computed again: part of a model noted before
+    marks.note("models", module)
+    if marks.first_batch is None:
+        marks.first_batch = _first_dimension([*args, *kwargs.values()])
+    return MODEL
+
+
+def _plain_call(
+    marks: PhaseMarks,
+    kinds: dict[int, str],
+    original: Callable[..., Any],
+    module: Any,
+    args: Any,
+    kwargs: Any,
+) -> Any:
+    """A module without parameters: forward, unless it turns out to be a loss, or to be the data set's own transform."""
+    if "data" in marks.open:
+        return original(module, *args, **kwargs)
+    marks.begin("forward", id(module))
+    begun = len(marks.marks) - 1
+    result = None
+    try:
+        result = original(module, *args, **kwargs)
+        return result
+    finally:
+        marks.end("forward")
+        if _is_loss(result, args):
+            kinds[id(module)] = LOSS
+            marks.note("criteria", module)
+            for position in (begun, len(marks.marks) - 1):
+                marks.marks[position] = marks.marks[position]._replace(phase="loss")
+
+
+def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
+    """A scalar with a gradient made from a model's output: a metric has no gradient, an activation is no scalar."""
+    import torch
+
+    return (
+        isinstance(result, torch.Tensor) and result.dim() == 0 and result.requires_grad
+        and any(isinstance(arg, torch.Tensor) and arg.grad_fn is not None for arg in args)
+    )  # fmt: skip
+
+
+def _first_dimension(values: list[Any]) -> int | None:
+    import torch
+
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.dim() > 0:
+            return int(value.shape[0])
+    return None
+
+
+def _module_range(name: str) -> Any:
+    from torch._C._profiler import _RecordFunctionFast
+
+    return _RecordFunctionFast(f"accel.module::{name}")
+
+
+def _qualified_names(root: Any) -> Names:
+    """Names below the outermost module; the outermost itself, which has none, goes by its class: "(SmallCNN)"."""
+    return {id(module): name or f"({type(module).__name__})" for name, module in root.named_modules()}

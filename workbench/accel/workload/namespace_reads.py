@@ -1,0 +1,102 @@
+"""Which code runs behind an object of the notebook, and which globals that code reads."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+_GLOBAL_READS = {"LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
+_MOST_OBJECTS, _MOST_ELEMENTS = 10_000, 1_000  # of one name, of one container: a million numbers hold no code
+_LEAVES = (str, bytes, int, float, complex, bool, type(None), CodeType, ModuleType)
+
+
+@functools.lru_cache(maxsize=4096)
+def globals_read(code: CodeType, *, nested: bool = True) -> tuple[str, ...]:
+    """Names a code object looks up in its module, in order; with `nested`, also the functions inside it."""
+    names = {
+        instruction.argval: None
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in _GLOBAL_READS
+    }  # fmt: skip
+    for inner in nested_codes(code) if nested else ():
+        names.update(dict.fromkeys(globals_read(inner)))
+    return tuple(names)
+
+
+def nested_codes(code: CodeType) -> list[CodeType]:
+    """Code objects that lie directly inside another one."""
+    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def codes_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[CodeType]:
+    """Code of functions of this notebook (their globals are the namespace) that a value leads to.
+
+    Followed: closures, methods, bases, wrapped functions, partials, attributes, and what containers hold.
+    """
+    waiting, known, looked = [value], {id(value)}, [value]
+    while waiting and len(known) < _MOST_OBJECTS:
+        current = waiting.pop()
+        if isinstance(current, FunctionType) and current.__globals__ is namespace:
+            yield current.__code__
+        for part in _parts(current):
+            if id(part) not in known and part is not namespace and not isinstance(part, _LEAVES):
+                known.add(id(part))
+                looked.append(part)  # keeps temporary objects alive, so that no id is used twice
+                waiting.append(part)
+
+
+def _parts(value: object) -> Iterator[object]:
+    """What a value leads to in one step, without running any of the user's code."""
+    if isinstance(value, FunctionType):
+        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))
+        yield from vars(value).values()
+        yield from value.__defaults__ or ()
+        yield from (value.__kwdefaults__ or {}).values()
+    elif isinstance(value, MethodType):
+        yield from (value.__self__, value.__func__)
+    elif isinstance(value, functools.partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield value.__func__
+    elif isinstance(value, property):
+        yield from (value.fget, value.fset, value.fdel)
+    elif isinstance(value, type):
+        if not _is_library_class(value):
+            yield from value.__mro__
+            yield from vars(value).values()
+    elif isinstance(value, dict):
+        yield from list(islice(value.values(), _MOST_ELEMENTS))
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from list(islice(value, _MOST_ELEMENTS))
+    else:
+        yield type(value)
+        yield from _attributes(value)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 -- an unfilled cell raises
+    except ValueError:
+        return False
+    return True
+
+
+def _is_library_class(value: type) -> bool:
+    """Classes of installed modules hold none of the notebook's code; looking through all of torch's would take long."""
+    module = sys.modules.get(value.__module__)
+    return (
+        module is not None and module.__name__ != "__main__" and getattr(module, "__file__", None) is not None
+    )
+
+
+def _attributes(value: object) -> list[object]:
+    try:
+        attributes = object.__getattribute__(value, "__dict__")  # past any `__getattribute__` of the user's
+    except AttributeError:
+        return []
+    return list(attributes.values()) if isinstance(attributes, dict) else []

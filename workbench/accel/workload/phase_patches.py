@@ -1,0 +1,226 @@
+"""The patches that report a cell's phases to `PhaseMarks`; each is taken back, to the same object, when the cell ends.
+
+Every wrapper asks `torch.compiler.is_compiling()` first: dynamo folds it to True and traces the original as if we were
+not there. Without it dynamo traces into the marks, recompiles until its limit and drops to eager.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from threading import get_ident
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from accel.workload.workload import Kind
+
+if TYPE_CHECKING:
+    from accel.workload.phase_marks import PhaseMarks
+
+Function = Callable[..., Any]
+
+
+def install_patches(marks: PhaseMarks, undo: ExitStack) -> None:
+    """Patch everything that begins a phase; `undo` takes it all back."""
+    import torch
+    from torch import nn, optim
+    from torch.amp import GradScaler
+    from torch.optim import lr_scheduler
+    from torch.utils.data import DataLoader
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    from accel.workload.module_calls import watch_module_calls
+
+    def patch(owner: Any, name: str, wrap: Callable[[PhaseMarks, Function], Function]) -> None:
+        marks.patches.add(owner, name, wrap(marks, getattr(owner, name)))
+
+    undo.callback(marks.patches.take_back)
+
+    patch(nn.Module, "__call__", watch_module_calls)
+    patch(torch.autograd, "_engine_run_backward", _backward)
+    loader_of: dict[int, int] = {}
+    patch(DataLoader, "__iter__", functools.partial(_loader_iter, loader_of))
+    patch(_BaseDataLoaderIter, "__next__", functools.partial(_loader_next, loader_of))
+    patch(optim.Optimizer, "zero_grad", functools.partial(_in_phase, "zero_grad", None))
+    patch(nn.Module, "zero_grad", functools.partial(_in_phase, "zero_grad", None))
+    for name in ("scale", "unscale_", "step", "update"):
+        patch(GradScaler, name, functools.partial(_in_phase, "scaler", "scalers"))
+    for name in ("to", "cuda"):
+        patch(torch.Tensor, name, _copy)
+    for scheduler in _with_own_step(lr_scheduler.LRScheduler):
+        patch(scheduler, "step", _scheduler_step)
+    for built in (nn.Module, optim.Optimizer, DataLoader, GradScaler, lr_scheduler.LRScheduler):
+        patch(built, "__init__", _built)
+    _hook_optimizers(marks, undo)
+
+
+def _in_phase(phase: str, kind: Kind | None, marks: PhaseMarks, original: Function) -> Function:
+    """A method whose whole time is one phase."""
+    from torch.compiler import is_compiling
+
+    @functools.wraps(original)
+    def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or get_ident() != marks.thread or phase in marks.open:
+            return original(self, *args, **kwargs)
+        if kind is not None:
+            marks.note(kind, self)
+        marks.begin(phase, id(self))
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            marks.end(phase)
+
+    return marked
+
+
+def _backward(marks: PhaseMarks, original: Function) -> Function:
+    """`torch.autograd._engine_run_backward`: where Tensor.backward, autograd.grad and torch.func end up."""
+    from torch.compiler import is_compiling
+
+    @functools.wraps(original)
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or get_ident() != marks.thread or "backward" in marks.open:
+            return original(*args, **kwargs)
+        marks.begin("backward", 0)
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            marks.end("backward")
+        marks.backward_ended()
+        return result
+
+    return run_backward
+
+
+def _loader_iter(loader_of: dict[int, int], marks: PhaseMarks, original: Function) -> Function:
+    """Making a loader's iterator: starts its worker processes, so it is time spent waiting for data."""
+
+    @functools.wraps(original)
+    def make_iterator(self: Any) -> Any:
+        if get_ident() != marks.thread:
+            return original(self)
+        marks.note("loaders", self)
+        nested = "data" in marks.open
+        if not nested:
+            marks.begin("data", -id(self))  # a key of its own: this is not the fetch of a batch
+        try:
+            iterator = original(self)
+        finally:
+            if not nested:
+                marks.end("data")
+        loader_of[id(iterator)] = id(self)
+        return iterator
+
+    return make_iterator
+
+
+def _loader_next(loader_of: dict[int, int], marks: PhaseMarks, original: Function) -> Function:
+    """The main process waits here for the next batch, or makes it."""
+
+    @functools.wraps(original)
+    def next_batch(self: Any) -> Any:
+        if get_ident() != marks.thread:
+            return original(self)
+        if "data" in marks.open:
+            marks.events += (
+                1  # a loop probe is marking this fetch already; tell it that its loop is worth marking
+            )
+            return original(self)
+        marks.begin("data", loader_of.get(id(self), id(self)))
+        try:
+            return original(self)
+        finally:
+            marks.end("data")
+
+    return next_batch
+
+
+def _copy(marks: PhaseMarks, original: Function) -> Function:
+    """`Tensor.to` and `.cuda`, when the user's code calls them: torch does so itself, as in `clip_grad_norm_`."""
+    from torch.compiler import is_compiling
+
+    @functools.wraps(original)
+    def copy_tensor(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or marks.open or get_ident() != marks.thread or _is_torch(sys._getframe(1)):
+            return original(self, *args, **kwargs)
+        marks.begin("copy", 0)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            marks.end("copy")
+
+    return copy_tensor
+
+
+def _is_torch(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] == "torch"
+
+
+def _scheduler_step(marks: PhaseMarks, original: Function) -> Function:
+    @functools.wraps(original)
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if get_ident() == marks.thread:
+            marks.note("schedulers", self)
+        return original(self, *args, **kwargs)
+
+    return step
+
+
+def _built(marks: PhaseMarks, original: Function) -> Function:
+    """Constructors: what is made while the cell runs does not exist before it, and cannot be copied into a worker."""
+    from torch.compiler import is_compiling
+
+    @functools.wraps(original)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not is_compiling() and get_ident() == marks.thread:
+            marks.built.add(id(self))
+        original(self, *args, **kwargs)
+
+    return construct
+
+
+def _with_own_step(scheduler: type) -> list[type]:
+    own: list[type] = [scheduler] if "step" in vars(scheduler) else []
+    children: list[type] = scheduler.__subclasses__()
+    return own + [found for child in children for found in _with_own_step(child)]
+
+
+def _hook_optimizers(marks: PhaseMarks, undo: ExitStack) -> None:
+    """Every optimizer's step, through the global hooks: subclasses override `step`, so no one method is it."""
+    from torch.compiler import is_compiling
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    under_way: list[int] = []  # ids of the optimizers whose step is running, outermost first
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling() or get_ident() != marks.home_thread:
+            return
+        if under_way and not _is_inside_another_step(sys._getframe(1)):
+            under_way.clear()  # the last step raised, and the cell caught that
+            marks.end("optimizer")
+        under_way.append(id(optimizer))
+        if len(under_way) == 1 and marks.thread == marks.home_thread:
+            marks.note("optimizers", optimizer)
+            marks.begin("optimizer", id(optimizer))
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling() or get_ident() != marks.home_thread or not under_way:
+            return
+        under_way.pop()
+        if not under_way:
+            marks.end("optimizer")
+            marks.optimizer_stepped(optimizer)
+
+    undo.callback(register_optimizer_step_pre_hook(before).remove)
+    undo.callback(register_optimizer_step_post_hook(after).remove)
+
+
+def _is_inside_another_step(step: FrameType) -> bool:
+    """Whether torch's wrapper of `step` is on the stack twice: `super().step()`, or an optimizer that steps another."""
+    outer = step.f_back
+    while outer is not None and outer.f_code is not step.f_code:
+        outer = outer.f_back
+    return outer is not None

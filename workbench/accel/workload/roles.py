@@ -1,0 +1,67 @@
+"""What the user calls the objects a cell was seen to use, and whether the cell made them itself."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from accel.workload.workload import Role
+
+if TYPE_CHECKING:
+    from accel.workload.phase_marks import PhaseMarks
+
+
+def roles_of(
+    marks: PhaseMarks, *, before: Mapping[int, str], after: Mapping[str, Any], writes: Sequence[str]
+) -> tuple[Role, ...]:
+    """Roles of everything seen, in order of first use; `before` is `names_by_id` of the namespace before the run."""
+    names = names_by_id(after)
+    labels: Counter[str] = Counter()
+    roles: dict[tuple[str, int], Role] = {}
+    for kind, seen in marks.seen:
+        found, name = _whole_model(seen, names, after) if kind == "models" else (seen, names.get(id(seen)))
+        if (kind, id(found)) in roles:
+            continue
+        if name is None:
+            labels[type(found).__name__] += 1
+            name = f"{type(found).__name__}_{labels[type(found).__name__]}"
+        was_there = id(found) in before
+        is_built = id(found) in marks.built or (not was_there and name in writes)
+        roles[kind, id(found)] = Role(kind, name, is_built, weakref.ref(found), type(found).__qualname__)
+    return tuple(roles.values())
+
+
+def names_by_id(namespace: Mapping[str, Any]) -> dict[int, str]:
+    """Names of the namespace's objects and of their attributes: a plain name wins, then the shortest path.
+
+    IPython's `_`, `__`, `_12` are names of the last outputs, not the user's.
+    """
+    names: dict[int, str] = {}
+    user = {name: value for name, value in namespace.items() if not name.startswith("_")}
+    for name, value in user.items():
+        names.setdefault(id(value), name)
+    for name, value in user.items():
+        if not isinstance(value, (ModuleType, type)) and not callable(getattr(value, "parameters", None)):
+            for attribute, held in getattr(value, "__dict__", {}).items():
+                if isinstance(attribute, str) and attribute.isidentifier():
+                    names.setdefault(id(held), f"{name}.{attribute}")
+    return names
+
+
+def _whole_model(seen: Any, names: Mapping[int, str], namespace: Mapping[str, Any]) -> tuple[Any, str | None]:
+    """The named model that `seen` is or is a part of: `model.forward(x)` only ever calls the parts."""
+    from torch import nn
+
+    if id(seen) in names:
+        return seen, names[id(seen)]
+    for name, value in namespace.items():
+        if (
+            isinstance(value, nn.Module)
+            and not name.startswith("_")
+            and any(part is seen for part in value.modules())
+        ):
+            return value, name
+    return seen, None

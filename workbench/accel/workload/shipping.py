@@ -1,0 +1,232 @@
+"""Copy a workload into a worker by value: one pickle of everything the cell reads, large memory shared.
+
+The pickle goes over the worker's socket; tensors and arrays lie in one anonymous memory file that every worker maps
+copy-on-write: one copy of a data set in memory, however many workers read it. Everything goes into *one* dump: optimizer,
+scheduler and model keep sharing their parameters. Functions and classes of earlier cells travel by value (cloudpickle) and
+get one common namespace, in which the cell then runs: a function that reads a global sees what the cell writes.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import pickle
+import random
+import sys
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from accel.errors import NotShippable
+from accel.workload.memory_file import MemoryFile
+from accel.workload.torch_settings import read_settings, write_settings
+
+if TYPE_CHECKING:
+    from accel.workload.workload import Workload
+
+_SMALL_BYTES = (
+    16 << 20
+)  # storages below this are copied out of the file: parameters live in ordinary memory, as at home
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A workload packed for workers: `blob` is the pickle, `memory` the shared file it refers to."""
+
+    blob: bytes
+    memory: MemoryFile
+    source: str
+    filename: str
+    boundary: str
+
+    def close(self) -> None:
+        """Let go of the memory; a trial is remembered longer than its data."""
+        self.memory.close()
+        object.__setattr__(self, "blob", b"")
+
+
+def pack(workload: Workload) -> Parcel:
+    """Pack what the workload's cell reads, as it is now, with the states of the random number generators.
+
+    >>> parcel = pack(workload)
+
+    Raises NotShippable, naming the variable, when something cannot be pickled.
+    """
+    if "get_ipython" in workload.reads:
+        raise NotShippable(
+            "A trial runs the cell in plain Python",
+            because="the cell has a line for IPython (% or !), which a worker does not know",
+            do="Move that line to a cell of its own and profile this one again.",
+        )
+    names = {name: workload.namespace[name] for name in workload.reads if name in workload.namespace}
+    memory = MemoryFile()
+    try:
+        blob = _dump(_contents(workload, names), memory)
+    except BaseException as error:
+        memory.close()
+        if isinstance(error, Exception) and not isinstance(error, NotShippable):
+            raise _explained(error, names) from error
+        raise
+    memory.seal()
+    return Parcel(blob, memory, workload.source, workload.filename, workload.boundary)
+
+
+def _contents(workload: Workload, names: dict[str, Any]) -> dict[str, Any]:
+    # The anchor's globals are the notebook's; after unpickling they are the one namespace that all functions share.
+    anchor = types.FunctionType((lambda: None).__code__, workload.namespace, "anchor")
+    anchor.__module__ = "__main__"
+    return {
+        "names": names,
+        "anchor": anchor,
+        "gradients": _gradients(workload),
+        "generators": generator_states(),
+        "settings": read_settings(),
+        "sources": {
+            name: "".join(entry[2])
+            for name, entry in linecache.cache.items()
+            if len(entry) == 4 and entry[1] is None and isinstance(entry[2], list)
+        },
+    }
+
+
+def _gradients(workload: Workload) -> list[tuple[Any, Any]]:
+    """Pickling drops `.grad`; a cell that accumulates over its own end would notice."""
+    models = workload.objects().models.items()
+    shipped = [model for name, model in models if name.split(".")[0] in workload.reads]
+    parameters = (p for model in shipped for p in model.parameters())
+    return [(p, p.grad) for p in parameters if p.grad is not None]
+
+
+def generator_states() -> dict[str, Any]:
+    """States of torch's, Python's and (where loaded) numpy's and CUDA's random number generators."""
+    import torch
+
+    states: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if "numpy" in sys.modules:
+        states["numpy"] = sys.modules["numpy"].random.get_state()
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        states["cuda"] = [state.cpu() for state in torch.cuda.get_rng_state_all()]
+    return states
+
+
+def restore_generators(states: dict[str, Any]) -> None:
+    """Put back what `generator_states` returned."""
+    import torch
+
+    torch.set_rng_state(states["torch"])
+    random.setstate(states["python"])
+    if "numpy" in states:
+        import numpy
+
+        numpy.random.set_state(states["numpy"])
+    if "cuda" in states:
+        torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def _dump(contents: dict[str, Any], memory: MemoryFile) -> bytes:
+    import torch
+    from torch.utils.data import DataLoader
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, obj: Any) -> Any:
+            if isinstance(obj, torch.storage.TypedStorage):
+                storage = obj._untyped_storage
+                return (
+                    "storage",
+                    memory.add_storage(storage),
+                    storage.nbytes(),
+                    obj.dtype,
+                    str(storage.device),
+                )
+            return None
+
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, DataLoader) and obj._iterator is not None:
+                state = {
+                    **obj.__dict__,
+                    "_iterator": None,
+                }  # worker processes of a persistent iterator stay at home
+                return (_bare, (type(obj),), state, None, None, _set_dict)
+            return super().reducer_override(obj)
+
+    def keep_outside(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < 4096:
+            return True  # in band
+        buffers.append((memory.add_bytes(raw), raw.nbytes))
+        return False
+
+    buffers: list[tuple[int, int]] = []
+    stream = io.BytesIO()
+    Pickler(stream, protocol=5, buffer_callback=keep_outside).dump(contents)
+    return pickle.dumps((buffers, stream.getvalue()))
+
+
+def _bare(cls: type[Any]) -> Any:
+    return object.__new__(cls)
+
+
+def _set_dict(obj: Any, state: dict[str, Any]) -> None:
+    obj.__dict__.update(state)
+
+
+def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
+    """In the worker: rebuild the namespace in which the cell runs, with generators and torch settings as at home.
+
+    Only ever called on what the worker's own kernel sent over the inherited socket.
+    """
+    import torch
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, key: Any) -> Any:
+            _, offset, size_bytes, dtype, device = key
+            storage = storages.get(offset)
+            if storage is None:
+                storage = memory.storage(offset, size_bytes, copy=size_bytes < _SMALL_BYTES)
+                storages[offset] = storage = (
+                    storage if device == "cpu" else storage.to(device=torch.device(device))
+                )
+            typed: Any = torch.storage.TypedStorage
+            return typed(wrap_storage=storage, dtype=dtype, _internal=True)
+
+    storages: dict[int, Any] = {}
+    spans, stream = pickle.loads(blob)
+    buffers = [memory.view(offset, size) for offset, size in spans]
+    contents = Unpickler(io.BytesIO(stream), buffers=buffers).load()
+    for filename, source in contents["sources"].items():
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    namespace: dict[str, Any] = contents["anchor"].__globals__
+    namespace.update(contents["names"])
+    namespace["__name__"] = "__main__"
+    for parameter, gradient in contents["gradients"]:
+        parameter.grad = gradient
+    write_settings(contents["settings"])
+    restore_generators(contents["generators"])
+    return namespace
+
+
+def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
+    """Find the variable that cannot be pickled, and say what can be done about it."""
+    for name, value in sorted(
+        names.items(), key=lambda item: callable(item[1])
+    ):  # a function drags its globals along
+        spare = MemoryFile()
+        try:
+            _dump({"value": value}, spare)
+        except Exception as own:
+            reason = str(own).strip().splitlines()[0] if str(own).strip() else type(own).__name__
+            return NotShippable(
+                f"A trial needs a copy of {name!r} ({type(value).__name__}) in a worker process",
+                because=f"it cannot be pickled: {reason}",
+                do=f"Keep locks, open files, generators and live iterators out of {name!r} (open them in __getitem__ or "
+                "inside the cell), or give its class __getstate__.",
+            )
+        finally:
+            spare.close()
+    return NotShippable(
+        "A trial needs a copy of what the cell reads in a worker process",
+        because=f"it cannot be pickled: {error}",
+        do="Keep locks, open files, generators and live iterators out of the objects that the cell uses.",
+    )

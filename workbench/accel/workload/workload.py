@@ -1,0 +1,100 @@
+"""A captured training cell: its code, the names it reads, and the objects it was seen to use."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from accel.workload.replica import Replica
+
+Kind = Literal["models", "optimizers", "criteria", "schedulers", "scalers", "loaders"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Boundary = Literal["optimizer", "backward", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class Role:
+    """One object a cell was seen to use: what it is for, and what the user calls it.
+
+    `name` is the variable in the namespace ("model"), an attribute of one ("trainer.model"), or, for an object that
+    only a function knows, a label such as "Adam_1". Kinds are the field names of `Replica`.
+    """
+
+    kind: Kind
+    name: str
+    is_built_by_cell: bool
+    reference: weakref.ref[Any]
+    class_name: str = ""  # what an object built anew is known by where no name leads to it
+
+    def current(self, namespace: Mapping[str, Any]) -> Any | None:
+        """The notebook's object of that name if it still fills the role, else the one seen, else None."""
+        named = look_up(namespace, self.name)
+        return named if named is not None and is_of_kind(named, self.kind) else self.reference()
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """One training cell, remembered by profile: what `try` copies into workers and `keep` acts on.
+
+    >>> workload.objects().models["model"]
+    """
+
+    cell: str
+    source: str
+    filename: str
+    namespace: dict[str, Any] = field(repr=False)
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    roles: tuple[Role, ...]
+    boundary: Boundary
+    accumulation: int
+    steps: int
+    step_ms: float
+    samples_per_step: int | None
+
+    @property
+    def has_training_step(self) -> bool:
+        """False for a cell with neither a backward nor an optimizer step: it can be profiled, but not tried."""
+        return self.boundary != "none"
+
+    def objects(self) -> Replica:
+        """The notebook's current objects by role; an object that is gone is left out."""
+        found: dict[str, Any] = {kind: {} for kind in KINDS}
+        for role in self.roles:
+            current = role.current(self.namespace)
+            if current is not None:
+                found[role.kind][role.name] = current
+        return Replica(**found)
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{role.name} ({role.kind})" for role in self.roles) or "no objects seen"
+        if not self.has_training_step:
+            return f"cell without a training step: {named}"
+        per_step = f", {self.samples_per_step} samples each" if self.samples_per_step else ""
+        return f"{self.steps} steps of {self.step_ms:.2f} ms{per_step}: {named}"
+
+
+def look_up(namespace: Mapping[str, Any], name: str) -> Any | None:
+    """The object of a plain or dotted name, or None; attributes are read from `__dict__`, running no code."""
+    first, *rest = name.split(".")
+    found = namespace.get(first)
+    for part in rest:
+        attributes = getattr(found, "__dict__", {})
+        found = attributes.get(part, attributes.get("_modules", {}).get(part))
+    return found
+
+
+def is_of_kind(value: object, kind: Kind) -> bool:
+    """Whether an object can fill a role of that kind."""
+    from torch import nn, optim
+    from torch.amp import GradScaler
+    from torch.optim.lr_scheduler import LRScheduler
+    from torch.utils.data import DataLoader
+
+    classes: dict[str, type] = {
+        "models": nn.Module, "criteria": nn.Module, "optimizers": optim.Optimizer,
+        "schedulers": LRScheduler, "scalers": GradScaler, "loaders": DataLoader,
+    }  # fmt: skip
+    return isinstance(value, classes[kind])
