@@ -18,7 +18,15 @@ from typing import Any
 
 from accel.errors import AccelError
 
-_REFUSED = {"os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree", "shutil.move"}
+# Audit events that are refused, with the places of their paths and of the folders' descriptors these are relative to.
+_REFUSED: dict[str, tuple[tuple[int, int | None], ...]] = {
+    "os.remove": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.rmdir": ((0, 1),),
+    "os.truncate": ((0, None),),
+    "shutil.rmtree": ((0, 1),),
+    "shutil.move": ((0, None), (1, None)),
+}
 
 
 class PrivateFiles:
@@ -87,11 +95,24 @@ class PrivateFiles:
         return private if private is not None and os.path.exists(private) else path
 
     def _watch(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _REFUSED or not isinstance(arguments[0], (str, bytes, os.PathLike)):
-            return
-        if self._private(arguments[0]) is not None:
-            raise AccelError(
-                f"A trial runs the cell again and again, and it would change {os.fsdecode(arguments[0])!r} ({event})",
-                because="that is a file of yours, and a trial changes nothing of yours",
-                do="Move that line to a cell of its own and profile this one again.",
-            )
+        for place, descriptor_place in _REFUSED.get(event, ()):
+            path = arguments[place]
+            if not isinstance(path, (str, bytes, os.PathLike)):
+                continue
+            if self._private(_absolute(path, arguments, descriptor_place)) is not None:
+                raise AccelError(
+                    f"A trial runs the cell again and again, and it would change {os.fsdecode(path)!r} ({event})",
+                    because="that is a file of yours, and a trial changes nothing of yours",
+                    do="Move that line to a cell of its own and profile this one again.",
+                )
+
+
+def _absolute(path: Any, arguments: tuple[Any, ...], descriptor_place: int | None) -> str:
+    """The path itself, also where it is relative to an open folder (as `shutil.rmtree` gives it)."""
+    text = os.fsdecode(path)
+    if descriptor_place is None or descriptor_place >= len(arguments):  # before Python 3.12 rmtree tells none
+        return text
+    descriptor = arguments[descriptor_place]
+    if os.path.isabs(text) or not isinstance(descriptor, int) or descriptor < 0:
+        return text
+    return os.path.join(os.path.realpath(f"/proc/self/fd/{descriptor}"), text)
