@@ -51,7 +51,7 @@ def test_a_row_says_in_words_what_its_bar_shows(show):
     assert "✓ autocast: forward ran in torch.bfloat16" in row_of(view, FASTER.plan).inner_text()
     assert "✗ NO EFFECT: compile_model: 0 graphs were compiled" in row_of(view, SLOWER.plan).inner_text()
     assert view.page.get_by_text("Xeon, 2 cores").is_visible()
-    assert "120 step pairs over 4 relaunches" in view.texts("evidence")[0]
+    assert "120 pairs of step blocks over 4 relaunches" in view.texts("evidence")[0]
 
 
 def test_bars_and_whiskers_lie_at_their_values(show):

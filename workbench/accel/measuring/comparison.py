@@ -17,7 +17,7 @@ class Interval:
     low: float
     high: float
     relaunches: int
-    pairs: int
+    pairs: int  # of blocks of steps, one of the baseline with one of the candidate
 
     def __str__(self) -> str:
         return f"{self.ratio:.2f}× [{self.low:.2f}, {self.high:.2f}]"

@@ -118,7 +118,7 @@ def explanations(row: Comparison) -> list[str]:
 
 
 def _samples(interval: Interval) -> str:
-    return f"{interval.pairs} step pairs over {interval.relaunches} relaunch{'es' if interval.relaunches > 1 else ''}"
+    return f"{interval.pairs} pairs of step blocks over {interval.relaunches} relaunch{'es' if interval.relaunches > 1 else ''}"
 
 
 def _flat(row: Comparison) -> dict[str, Any]:

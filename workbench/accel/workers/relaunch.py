@@ -1,7 +1,8 @@
 """One relaunch: fresh workers, one for each variant, stepped by tokens in random order, one at a time.
 
 Only one worker computes at any moment, so all variants see the same machine; drift of the machine hits every variant
-alike and the order within a round is drawn anew. A candidate whose worker fails leaves the others to go on.
+alike and the order within a round is drawn anew. Each turn is a block of steps (`step_block.py`). A candidate whose worker
+fails leaves the others to go on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import mean, median
 
 import msgspec
 
@@ -21,10 +23,12 @@ from accel.errors import AccelError
 from accel.measuring.interval import median_variance, paired_log_ratios
 from accel.workers.messages import EffectRead, Finish, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
 from accel.workers.pool import WorkerPool
+from accel.workers.step_block import StepBlock
 from accel.workers.worker import Worker
 from accel.workload.shipping import Parcel
 
 LEAST_ROUNDS = 10  # fewer pairs are never bootstrapped
+COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little
 COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
 
 
@@ -41,9 +45,10 @@ class Variant:
 class Samples:
     """What one variant's worker reported in one relaunch."""
 
-    step_ns: list[float] = field(default_factory=list)  # one number a round
-    losses: list[float | None] = field(default_factory=list)  # of every step, warm-up included
+    step_ns: list[float] = field(default_factory=list)  # one number a round: the mean of its timed steps
+    losses: list[float | None] = field(default_factory=list)  # of the first steps, warm-up included
     first_step_s: float = 0.0
+    warm_step_s: float = 0.0
     minor_faults: int = 0
     preempted: int = 0
     steps: int = 0
@@ -147,8 +152,9 @@ class Relaunch:
             with self._isolated(variant.label):
                 self._warm_up(variant, effort, stop)
         until = min(time.monotonic() + effort.seconds, deadline)
+        block = self._block()
         for round_number in range(1, effort.most_rounds + 1):
-            self._one_round(stop)
+            self._one_round(block, stop)
             if stop.is_set() or len(self._running) == 1:
                 return self.samples
             on_round(round_number)
@@ -164,31 +170,37 @@ class Relaunch:
         samples = self.samples[variant.label]
         compiles = "compile_model" in variant.plan or "compile" in self._load.source
         started = time.monotonic()
-        self._step(variant.label, COMPILING_TIMEOUT_S if compiles else self._timeout_s)
+        self._step(variant.label, StepBlock(), COMPILING_TIMEOUT_S if compiles else self._timeout_s)
         samples.first_step_s = time.monotonic() - started
+        samples.step_ns.clear()
         for _ in range(max(effort.warm_up - 1, 1)):
             if not stop.is_set():
-                self._step(variant.label, self._timeout_s)
+                self._step(variant.label, StepBlock(), self._timeout_s)
+        samples.warm_step_s = median(samples.step_ns or [1e9]) / 1e9
         samples.minor_faults = samples.preempted = samples.steps = 0
         samples.step_ns.clear()
 
-    def _one_round(self, stop: threading.Event) -> None:
+    def _block(self) -> StepBlock:
+        """One for all variants, so that they take the same steps: long enough for the fastest."""
+        return StepBlock.of(min(self.samples[variant.label].warm_step_s for variant in self._running))
+
+    def _one_round(self, block: StepBlock, stop: threading.Event) -> None:
         order = self._running
         self._randomness.shuffle(order)
         for variant in order:
             if not stop.is_set():
                 with self._isolated(variant.label):
-                    self._step(variant.label, self._timeout_s)
+                    self._step(variant.label, block, self._timeout_s)
 
-    def _step(self, label: str, timeout_s: float) -> None:
+    def _step(self, label: str, block: StepBlock, timeout_s: float) -> None:
         worker, samples = self._workers[label], self.samples[label]
-        worker.send(Steps(1))
-        done = worker.receive(StepsDone, timeout_s=timeout_s)
-        samples.step_ns += done.wall_ns
-        samples.losses += done.losses
+        worker.send(Steps(block.steps))
+        done = worker.receive(StepsDone, timeout_s=timeout_s * block.steps)
+        samples.step_ns.append(mean(done.wall_ns[block.settle :]))
+        samples.losses += done.losses[: max(COMPARED_STEPS - len(samples.losses), 0)]
         samples.minor_faults += done.minor_faults
         samples.preempted += done.preempted
-        samples.steps += 1
+        samples.steps += block.steps
 
     def _is_precise(self, effort: Effort) -> bool:
         base, *candidates = (self.samples[variant.label].step_ns for variant in self._running)
