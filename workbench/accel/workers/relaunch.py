@@ -195,7 +195,7 @@ class Relaunch:
     def _step(self, label: str, block: StepBlock, timeout_s: float) -> None:
         worker, samples = self._workers[label], self.samples[label]
         worker.send(Steps(block.steps))
-        done = worker.receive(StepsDone, timeout_s=timeout_s * block.steps)
+        done = worker.receive(StepsDone, timeout_s=timeout_s + block.steps * samples.warm_step_s)
         samples.step_ns.append(mean(done.wall_ns[block.settle :]))
         samples.losses += done.losses[: max(COMPARED_STEPS - len(samples.losses), 0)]
         samples.minor_faults += done.minor_faults
