@@ -7,6 +7,7 @@ import torch
 from accel.labs.models import CNN
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_table import add_up, read_op_table
+from accel.profiling.profiled_events import read_events
 
 
 def test_one_forward_lists_the_operations_the_course_shows(profiled):
@@ -14,7 +15,7 @@ def test_one_forward_lists_the_operations_the_course_shows(profiled):
     model, images = CNN(), torch.randn(64, 1, 28, 28)
     with torch.no_grad():
         model(images)
-        table = read_op_table(read_columns(profiled(lambda: model(images)).events))
+        table = read_op_table(read_events(read_columns(profiled(lambda: model(images)).events)))
     ops = add_up(table.rows, by=lambda row: (row.op, "", ""))
     top = {row.op for row in ops[:10]}
     assert {

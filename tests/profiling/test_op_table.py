@@ -12,6 +12,7 @@ from accel.profiling.attribution import attribute
 from accel.profiling.kept_steps import kept_steps
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_table import PYTHON, add_up, read_op_table
+from accel.profiling.profiled_events import read_events
 
 
 @dataclass
@@ -63,7 +64,7 @@ class RecordedEvent:
 
 
 def table_of(window):
-    return read_op_table(read_columns(window.events), warmup=window.warmup)
+    return read_op_table(read_events(read_columns(window.events), warmup=window.warmup))
 
 
 def test_every_layer_has_forward_and_backward_rows_under_its_own_name(loop, profiled):
@@ -100,7 +101,7 @@ def test_a_loss_written_as_a_function_has_its_backward_in_no_module(loop, profil
 
 def test_shares_add_up_to_one_and_times_to_the_wall_time_of_the_kept_steps(loop, profiled):
     columns = read_columns(profiled(lambda: loop.run(9)).events)
-    table = read_op_table(columns, warmup=2)
+    table = read_op_table(read_events(columns, warmup=2))
     low, high, steps, dropped, _ = kept_steps(columns, attribute(columns).own_thread, 2)
     assert (table.steps, table.dropped_steps) == (5, 2) == (steps, dropped)
     assert sum(row.share for row in table.rows) == pytest.approx(1)
@@ -162,7 +163,7 @@ def test_recomputed_forward_belongs_to_its_module(profiled):
 
 
 def test_no_events_give_an_empty_table():
-    assert read_op_table(read_columns([])).rows == ()
+    assert read_op_table(read_events(read_columns([]))).rows == ()
 
 
 BACKWARD_ELSEWHERE = [
@@ -178,7 +179,7 @@ BACKWARD_ELSEWHERE = [
 
 
 def test_backward_on_another_thread_has_the_phase_that_ran_meanwhile_and_its_forwards_module():
-    table = read_op_table(read_columns(BACKWARD_ELSEWHERE))
+    table = read_op_table(read_events(read_columns(BACKWARD_ELSEWHERE)))
     found = {(row.phase, row.module, row.op): round(row.self_ms * 1e6) for row in table.rows}
     assert found["backward", "layer", "aten::mm"] == 600
     assert found["backward", "layer", "autograd::engine::evaluate_function: MmBackward0"] == 200
@@ -193,7 +194,10 @@ def test_device_time_belongs_to_the_operation_that_launched_it():
         RecordedEvent("cudaLaunchKernel", 30, 10, on_thread=77, number=50, linked=3),
         RecordedEvent("gemm_kernel", 150, 500, on_thread=7, number=50, linked=3, on_device=1),
     ]
-    rows = {(row.phase, row.module, row.op): row for row in read_op_table(read_columns(launched)).rows}
+    rows = {
+        (row.phase, row.module, row.op): row
+        for row in read_op_table(read_events(read_columns(launched))).rows
+    }
     launcher = rows["forward", "layer", "aten::mm"]
     assert round(launcher.device_ms * 1e6) == 500
     assert round(launcher.self_ms * 1e6) == 50
@@ -214,7 +218,9 @@ def test_a_compiled_graph_is_named_by_its_kind_and_by_the_module_that_was_compil
         ),
         RecordedEvent("## Call CompiledFxGraph f7hse3e42ekae4hj ##", 210, 70, number=8),
     ]
-    found = {(row.phase, row.module, row.op) for row in read_op_table(read_columns(compiled)).rows}
+    found = {
+        (row.phase, row.module, row.op) for row in read_op_table(read_events(read_columns(compiled))).rows
+    }
     inside = "CompiledFxGraph in (Net)"
     assert {("forward", inside, "aten::addmm"), ("forward", inside, "CompiledFxGraph")} <= found
     assert ("backward", inside, "CompiledFxGraph") in found

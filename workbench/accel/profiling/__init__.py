@@ -5,8 +5,18 @@ quiet_stderr.py       what the profiler prints to descriptor 2 stays out of the 
 kineto_columns.py     raw events as numpy columns, with parents and self time
 attribution.py        phase and module of every event; backward by the module of its forward
 kept_steps.py         the steps a trace is read for: warm-up cut off
+profiled_events.py    the events with phase, module and kept part of each: tables and views read from it
 op_table.py           rows of (phase, module, op) per step
 step_timing.py        step time, spread and phase shares, from the marks
+profile_options.py    what a profile looks into beyond its default
+op_cost.py            FLOPs and bytes of operations, from their shapes
+memory_use.py         bytes allocated over the profiled steps
+compilation.py        graphs, recompilations and graph breaks
+loader_time.py        time of each transform, in the loader's workers too
+synchronisations.py   where the code waits for the device on the quiet
+device_activity.py    kernels, copies, idle time of a GPU
+completeness.py       whether the profiler lost something
+finding.py            Finding: what a rule of accel.diagnosis found
 profile.py            Profile and build_profile
 profile_notes.py      what a reader must know before believing one
 profile_text.py       Profile for a terminal, and the words for phases

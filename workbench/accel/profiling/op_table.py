@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from accel.profiling.attribution import COMPILED, MODULE, PHASE, STEP, Attribution, attribute
-from accel.profiling.kept_steps import KeptSteps, is_named, kept_steps
-from accel.profiling.kineto_columns import KinetoColumns, self_time
+from accel.profiling.attribution import COMPILED, MODULE, PHASE, Attribution
+from accel.profiling.kept_steps import KeptSteps
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from accel.profiling.kineto_columns import Flags, Ints
+    from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
+    from accel.profiling.profiled_events import ProfiledEvents
 
 PYTHON = "Python code"
 
@@ -46,27 +46,21 @@ class OpTable:
     has_steps: bool = False
 
 
-def read_op_table(columns: KinetoColumns, *, warmup: int = 2) -> OpTable:
-    """Attribute, cut off the warm-up steps, and add up self time.
+def read_op_table(events: ProfiledEvents | None) -> OpTable:
+    """Add up self time by phase, module and operation.
 
     On the cell's own thread the rows add up to the wall time of the steps that were kept: what no operation covers
     is the row "Python code" of its phase, module or gap. Work on other threads is added; the waiting of the cell's
     own thread for it is taken off again.
     """
-    if not len(columns):
+    if events is None:
         return OpTable()
-    found = attribute(columns)
-    kept = kept_steps(columns, found.own_thread, warmup)
-    is_span = _spans(columns, found)
-    parent = _past_spans(columns.parent, is_span)
-    duration = _clip(columns, kept)
-    counts = columns.is_nested & ~is_span
-    self_ns = self_time(duration, parent, counts)
-    begins_inside = counts & (columns.start_ns >= kept.from_ns) & (columns.start_ns < kept.until_ns)
-    sums = _add_up(columns, found, begins_inside, self_ns, duration)
-    uncovered = counts & found.is_outside & (parent < 0) & (columns.thread == found.own_thread)
-    _add_gaps(sums, found, duration * uncovered, kept)
-    _take_off_waiting(sums, found, self_ns * (columns.thread != found.own_thread))
+    columns, found, kept = events.columns, events.found, events.kept
+    sums = _add_up(columns, found, events.begins_inside, events.self_ns, events.duration_ns)
+    is_own = columns.thread == found.own_thread
+    uncovered = events.counts & found.is_outside & (events.parent < 0) & is_own
+    _add_gaps(sums, found, events.duration_ns * uncovered, kept)
+    _take_off_waiting(sums, found, events.self_ns * ~is_own)
     return OpTable(_rows(sums, kept.steps), kept.steps, kept.dropped, kept.has_steps)
 
 
@@ -84,28 +78,6 @@ def add_up(rows: Iterable[OpRow], *, by: Callable[[OpRow], tuple[str, str, str]]
             device_ms=old.device_ms + row.device_ms,
         )  # fmt: skip
     return tuple(sorted(sums.values(), key=lambda row: -row.self_ms))
-
-
-def _spans(columns: KinetoColumns, found: Attribution) -> Flags:
-    """Events that are only brackets: step instants, and annotations (the user's, Optimizer.step) around phases."""
-    return is_named(columns, STEP) | (columns.is_annotation & found.is_outside)
-
-
-def _past_spans(parent: Ints, is_span: Flags) -> Ints:
-    """Parents with the brackets taken out."""
-    parent = parent.copy()
-    while (through := (parent >= 0) & is_span[parent]).any():
-        parent[through] = parent[parent[through]]
-    return parent
-
-
-def _clip(columns: KinetoColumns, kept: KeptSteps) -> Ints:
-    """Durations, only as far as they lie in the steps that were kept."""
-    import numpy as np
-
-    ends = np.minimum(columns.start_ns + columns.duration_ns, kept.until_ns)
-    clipped: Ints = np.maximum(ends - np.maximum(columns.start_ns, kept.from_ns), 0)
-    return clipped
 
 
 Sums = dict[tuple[str, str, str], "list[float]"]  # (phase, module, op) → [self ns, calls, device ns]

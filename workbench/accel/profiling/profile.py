@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from accel.profiling.completeness import Completeness
 from accel.profiling.kineto_columns import read_columns
-from accel.profiling.op_table import OpRow, OpTable, add_up, read_op_table
+from accel.profiling.op_table import OpRow, add_up, read_op_table
 from accel.profiling.profile_notes import notes_for
+from accel.profiling.profile_options import ProfileOptions
+from accel.profiling.profiled_events import ProfiledEvents, read_events
 from accel.profiling.step_timing import PhaseShare, StepTiming, read_timing
 
 if TYPE_CHECKING:
@@ -16,7 +19,14 @@ if TYPE_CHECKING:
     import plotly.graph_objects
 
     from accel.machine import Machine
+    from accel.profiling.compilation import Compilation
+    from accel.profiling.device_activity import DeviceActivity
+    from accel.profiling.finding import Finding
+    from accel.profiling.loader_time import LoaderTime
+    from accel.profiling.memory_use import MemoryUse
+    from accel.profiling.op_cost import OpCost
     from accel.profiling.profiled_window import ProfiledWindow
+    from accel.profiling.synchronisations import Synchronisation
     from accel.workload.capture import Recording
     from accel.workload.workload import Workload
 
@@ -44,6 +54,16 @@ class Profile:
     notes: tuple[str, ...]
     machine_line: str
     versions: tuple[tuple[str, str], ...]
+    options: ProfileOptions = field(default_factory=ProfileOptions)
+    completeness: Completeness = field(default_factory=Completeness)
+    memory: tuple[MemoryUse, ...] = ()
+    costs: tuple[OpCost, ...] = ()
+    loaders: tuple[LoaderTime, ...] = ()
+    compilation: Compilation | None = None
+    synchronisations: tuple[Synchronisation, ...] = ()
+    devices: tuple[DeviceActivity, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    events: ProfiledEvents | None = field(default=None, repr=False, compare=False)
 
     @property
     def step_ms(self) -> float:
@@ -92,7 +112,8 @@ class Profile:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what is not known is None."""
-        told = asdict(self) | {"versions": dict(self.versions)}
+        told = asdict(replace(self, events=None)) | {"versions": dict(self.versions)}
+        del told["events"]
         told["timing"]["step_ms"] = _known(self.step_ms)
         told["timing"]["spread_ms"] = [_known(value) for value in self.spread_ms]
         return told
@@ -127,7 +148,8 @@ def build_profile(
     if window.raised and not ended_early:
         was_interrupted = window.raised == "KeyboardInterrupt"
         ended_early = "The cell was interrupted" if was_interrupted else f"The cell raised {window.raised}"
-    table = read_op_table(read_columns(window.events), warmup=window.warmup) if window.events else OpTable()
+    events = read_events(read_columns(window.events), warmup=window.warmup)
+    table = read_op_table(events)
     timing = read_timing(recording, window.window_ns)
     per_step, step_s = workload.samples_per_step, timing.step_ms / 1e3
     return Profile(
@@ -139,6 +161,7 @@ def build_profile(
         notes=notes_for(timing, table, window, machine, ended_early=ended_early),
         machine_line=machine.line,
         versions=(("python", machine.python), ("torch", machine.torch or "")),
+        events=events,
     )
 
 

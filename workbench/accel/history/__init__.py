@@ -1,0 +1,1 @@
+"""What was predicted and what was measured, on this machine, across notebooks."""

@@ -1,0 +1,1 @@
+"""A model as a graph of primitive operations, with parameters and cost on each node."""

@@ -1,0 +1,45 @@
+"""Finding: one cause of lost time in a profile, with evidence and what to do about it. The rules are in `accel.diagnosis`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How many times as fast the step would be, with the interval that the assumptions allow.
+
+    >>> str(Prediction(1.4, 1.1, 1.6))
+    '1.4× [1.1, 1.6]'
+    """
+
+    ratio: float
+    low: float
+    high: float
+    basis: str = (
+        ""  # "Amdahl: backward and forward, 78 % of the step, are 1.3 to 2 times as fast in bfloat16"
+    )
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2g}× [{self.low:.2g}, {self.high:.2g}]"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause of lost time, in plain words.
+
+    `share` is the part of the step that it costs (0 to 1). `suggests` holds plans as `%accel try` takes them; it is empty
+    where the remedy is an edit of the cell, which `remedy` then says. `line` is the line of the cell, 0 when there is none.
+    """
+
+    kind: str  # the rule's name: "input_bound"
+    title: str  # "Waiting for data: 38 % of each step"
+    what: str  # one or two sentences
+    share: float
+    evidence: tuple[str, ...]
+    prediction: Prediction | None
+    suggests: tuple[str, ...]
+    remedy: str
+    wrong_when: str
+    line: int = 0
+    details: dict[str, float] = field(default_factory=dict)
