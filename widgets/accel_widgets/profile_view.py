@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
-from accel.profiling.profile_text import NO_MODULE, milliseconds, percent, phase_words
+from accel.profiling.report.words import NO_MODULE, milliseconds, percent, phase_words
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accel.profiling.profile_text import milliseconds
+from accel.profiling.report.words import milliseconds
 from accel_widgets.ladder_row import ladder_row
 
 if TYPE_CHECKING:

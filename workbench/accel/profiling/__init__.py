@@ -19,8 +19,9 @@ completeness.py       whether the profiler lost something
 finding.py            Finding: what a rule of accel.diagnosis found
 profile.py            Profile and build_profile
 profile_notes.py      what a reader must know before believing one
-profile_text.py       Profile for a terminal, and the words for phases
+profile_text.py       Profile for a terminal
 profile_html.py       Profile as static HTML
+report/               the sections that both are made of, one file each, and the words for phases, times and sizes
 profile_figure.py     Profile as a sunburst
 """
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
-from accel.profiling.profile_text import NO_MODULE, op_base, phase_words
+from accel.profiling.report.words import NO_MODULE, op_base, phase_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects

@@ -1,0 +1,12 @@
+"""The report on a Profile, in sections: one file a section, with its text and its HTML; `sections.py` lists them in order.
+
+section.py       Section: what a section is
+sections.py      SECTIONS: all of them, in reading order
+words.py         phases, shares, times and sizes in words
+parts.py         tables that fold away, bars in a phase's colour, for the HTML
+headline.py      how long a step takes
+phases.py        where a step goes
+operations.py    the most expensive operations
+modules.py       the most expensive modules
+notes.py         what a reader must know before believing it
+"""

@@ -1,0 +1,51 @@
+"""Where a step goes: its phases and the gaps between them, from the marks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.html_parts import heading, stacked_bar, table
+from accel.profiling.report.parts import phase_bar, time_cell, whole
+from accel.profiling.report.section import Section
+from accel.profiling.report.words import milliseconds, percent, phase_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel.profiling.profile import Profile
+    from accel.profiling.step_timing import PhaseShare
+
+SMALLEST = 0.001
+
+
+def phases_title(profile: Profile) -> str:
+    """What the phases are shares of."""
+    return f"Where a {profile.timing.unit} goes" if profile.steps else "Where the cell's time goes"
+
+
+def _text(profile: Profile) -> Iterator[str]:
+    if not profile.phases:
+        return
+    yield phases_title(profile)
+    for phase in _shown(profile):
+        name, filled = phase_words(phase.name) + ":", "█" * round(24 * phase.share)
+        yield f"  {name:<34}{percent(phase.share):>7}  {milliseconds(phase.ms):>9}  {filled}".rstrip()
+
+
+def _html(profile: Profile) -> Iterator[object]:
+    if not profile.phases:
+        return
+    yield heading(phases_title(profile))
+    yield stacked_bar([(phase.name, phase.share) for phase in profile.phases])
+    rows = [
+        (phase_words(p.name), whole(percent(p.share)), time_cell(p.ms), phase_bar(p.share, p.name))
+        for p in _shown(profile)
+    ]
+    yield table(["Phase", "Share", "Time", ""], rows, numeric=(1, 2))
+
+
+def _shown(profile: Profile) -> list[PhaseShare]:
+    return [phase for phase in profile.phases if phase.share >= SMALLEST]
+
+
+PHASES = Section("phases", _text, _html)

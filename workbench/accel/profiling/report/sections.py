@@ -1,0 +1,22 @@
+"""The sections of the report in reading order. A new one is a file beside this one, and a line in SECTIONS."""
+
+from __future__ import annotations
+
+from accel.profiling.report.headline import HEADLINE
+from accel.profiling.report.modules import MODULES
+from accel.profiling.report.notes import NOTES
+from accel.profiling.report.operations import OPERATIONS
+from accel.profiling.report.phases import PHASES
+from accel.profiling.report.section import Section
+
+# fmt: off
+SECTIONS: tuple[Section, ...] = (
+    HEADLINE,      # how long a step takes
+    PHASES,        # where it goes
+                   # findings: what to do about it
+    OPERATIONS,    # the most expensive operations
+    MODULES,       # the most expensive modules
+                   # memory, loaders, compilation, roofline, devices, completeness
+    NOTES,         # what a reader must know before believing it, and the machine
+)
+# fmt: on
