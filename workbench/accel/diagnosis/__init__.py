@@ -1,1 +1,58 @@
-"""Rules that read a profile and say what costs time, why, and what to do: one rule a file."""
+"""Rules that read a profile and say what costs time, why, and what to do: one rule a file.
+
+rule.py         what a rule is
+evidence.py     Evidence: what a rule may look at
+predicting.py   Amdahl's law with a range
+
+Every other file is one rule: a function of the file's name. To add one, take the steps in CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from accel.diagnosis.evidence import Evidence
+from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
+from accel.diagnosis.rule import LEAST_SHARE, Rule
+
+if TYPE_CHECKING:
+    from accel.machine import Machine
+    from accel.profiling.finding import Finding
+    from accel.profiling.profile import Profile
+    from accel.workload.workload import Workload
+
+# fmt: off
+RULES: tuple[Rule, ...] = (
+    optimizer_not_fused,
+)
+# fmt: on
+
+# Told however little they cost: a setting that nobody wants, or a fault whose cost a profile of a few steps cannot see.
+HYGIENE: frozenset[str] = frozenset()
+
+
+def diagnose(
+    profile: Profile,
+    workload: Workload,
+    machine: Machine,
+    *,
+    live: tuple[str, ...] = (),
+    rules: Iterable[Rule] = RULES,
+) -> tuple[Finding, ...]:
+    """What costs time in this profile, most expensive first; empty for a cell in which no step was seen.
+
+    >>> [finding.kind for finding in diagnose(profile, workload, machine)]
+    ['input_bound', 'low_precision_idle']
+
+    `live` are the names of accelerations that were on. Suggestions are not checked against this machine here.
+    """
+    if not profile.steps:
+        return ()
+    evidence = Evidence(profile, workload, machine, live)
+    found = [finding for rule in rules if (finding := rule(evidence)) is not None]
+    worth = [finding for finding in found if finding.share >= LEAST_SHARE or finding.kind in HYGIENE]
+    return tuple(sorted(worth, key=lambda finding: -finding.share))
+
+
+__all__ = ["HYGIENE", "RULES", "Evidence", "Rule", "diagnose"]

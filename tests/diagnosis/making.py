@@ -1,0 +1,83 @@
+"""Evidence for rules: from a real cell that runs here, or made by hand where a GPU or another machine is needed."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import torch
+from torch import nn
+
+from accel.diagnosis import Evidence
+from accel.machine import Machine, read_machine
+from accel.profiling.op_table import OpRow
+from accel.profiling.profile import Profile
+from accel.profiling.step_timing import PhaseShare, StepTiming
+from accel.workbench import Workbench
+from accel.workload.workload import Role, Workload
+
+TRAIN = """
+for _ in range(14):
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+def notebook(setup: str = "") -> dict[str, Any]:
+    """A namespace as earlier cells left it: torch, nn, a small MLP, Adam, a criterion, one batch."""
+    namespace: dict[str, Any] = {"__name__": "__main__", "torch": torch, "nn": nn}
+    torch.manual_seed(0)
+    exec(
+        "model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))\n"
+        "optimizer = torch.optim.Adam(model.parameters())\n"
+        "criterion = nn.CrossEntropyLoss()\n"
+        "x, y = torch.randn(8, 16), torch.randint(0, 4, (8,))\n" + textwrap.dedent(setup),
+        namespace,
+    )
+    return namespace
+
+
+def real(cell: str = TRAIN, setup: str = "") -> Evidence:
+    """Run a cell and profile it; no worker is started."""
+    workbench = Workbench(notebook(setup), spare_workers=0)
+    try:
+        profile = workbench.profile(textwrap.dedent(cell))
+        assert workbench.workload is not None
+        return Evidence(profile, workbench.workload, workbench.machine)
+    finally:
+        workbench.close()
+
+
+def by_hand(
+    phases: dict[str, float],
+    rows: tuple[OpRow, ...] = (),
+    *,
+    step_ms: float = 10.0,
+    source: str = TRAIN,
+    namespace: dict[str, Any] | None = None,
+    roles: tuple[Role, ...] = (),
+    machine: Machine | None = None,
+    samples_per_step: int | None = 8,
+    **more: Any,
+) -> Evidence:
+    """A profile with these shares by phase and these rows; `more` are other fields of Profile (devices, loaders …)."""
+    shares = tuple(PhaseShare(name, share, share * step_ms) for name, share in phases.items())
+    profile = Profile(
+        timing=StepTiming((step_ms,) * 9, shares, 2, 5, 0, "step", False, False, 20 * step_ms),
+        rows=rows, profiled_steps=5, samples_per_s=None, accumulation=1, notes=(), machine_line="", versions=(), **more,
+    )  # fmt: skip
+    namespace = notebook() if namespace is None else namespace
+    reads = tuple(name for name in namespace if name in source)
+    workload = Workload(
+        cell=source, source=source, filename="<cell>", namespace=namespace, reads=reads, writes=(), roles=roles,
+        boundary="optimizer", accumulation=1, steps=9, step_ms=step_ms, samples_per_step=samples_per_step,
+    )  # fmt: skip
+    return Evidence(profile, workload, machine or read_machine())
+
+
+def row(
+    op: str, phase: str, share: float, *, calls: float = 1.0, module: str = "", step_ms: float = 10.0
+) -> OpRow:
+    """One row of the table of operations."""
+    return OpRow(op, phase, module, share * step_ms, share, calls)

@@ -1,0 +1,69 @@
+"""What every rule promises, asked of the whole registry.
+
+Each rule has `tests/diagnosis/test_<rule>.py` with two functions: `faulty()` gives Evidence with the fault, `sound()`
+Evidence without it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from importlib import import_module
+
+import pytest
+
+from accel.accelerations import Plan
+from accel.diagnosis import HYGIENE, RULES, diagnose
+
+RULE_NAMES = [rule.__name__ for rule in RULES]
+each_rule = pytest.mark.parametrize("rule", RULES, ids=RULE_NAMES)
+
+
+def situations(rule):
+    return import_module(f"tests.diagnosis.test_{rule.__name__}")
+
+
+def test_each_rule_is_in_a_file_of_its_own_name_and_only_once():
+    assert len(set(RULE_NAMES)) == len(RULE_NAMES)
+    assert [rule.__module__ for rule in RULES] == [f"accel.diagnosis.{name}" for name in RULE_NAMES]
+    assert set(RULE_NAMES) >= HYGIENE
+
+
+@each_rule
+def test_the_fault_is_found_where_it_is_and_only_there(rule):
+    assert rule(situations(rule).faulty()).kind == rule.__name__
+    assert rule(situations(rule).sound()) is None
+
+
+@each_rule
+def test_a_finding_has_all_that_a_reader_needs(rule):
+    finding = rule(situations(rule).faulty())
+    assert finding.title
+    assert finding.what.endswith((".", "!"))
+    assert finding.evidence
+    assert finding.wrong_when
+    assert 0 <= finding.share <= 1
+    assert finding.suggests or finding.remedy
+    json.dumps(asdict(finding))
+
+
+@each_rule
+def test_every_suggestion_is_a_plan_of_the_catalogue(rule):
+    for suggestion in rule(situations(rule).faulty()).suggests:
+        assert str(Plan.parse(suggestion))
+
+
+@each_rule
+def test_a_prediction_lies_in_its_interval_and_says_what_it_rests_on(rule):
+    prediction = rule(situations(rule).faulty()).prediction
+    if prediction is not None:
+        assert 0 < prediction.low <= prediction.ratio <= prediction.high <= 1000
+        assert prediction.basis
+
+
+@each_rule
+def test_a_small_share_is_not_reported_unless_it_is_hygiene(rule):
+    evidence = situations(rule).faulty()
+    found = diagnose(evidence.profile, evidence.workload, evidence.machine, live=evidence.live, rules=(rule,))
+    share = rule(evidence).share
+    assert bool(found) == (share >= 0.03 or rule.__name__ in HYGIENE)

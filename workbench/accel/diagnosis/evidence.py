@@ -1,0 +1,107 @@
+"""Evidence: a profile, its workload and its machine, and the facts that several rules ask them for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from accel.machine import Machine
+    from accel.profiling.device_activity import DeviceActivity
+    from accel.profiling.op_table import OpRow
+    from accel.profiling.profile import Profile
+    from accel.workload.replica import Replica
+    from accel.workload.workload import Workload
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """All that a rule may look at; what costs time to read is read when first asked for.
+
+    >>> evidence.share("data"), evidence.share_of_ops(lambda row: row.op == "aten::item")
+    (0.38, 0.02)
+
+    Shares are of the step, 0 to 1. `live` are the accelerations that were kept while the profile was taken.
+    """
+
+    profile: Profile
+    workload: Workload
+    machine: Machine
+    live: tuple[str, ...] = ()
+
+    def share(self, *phases: str) -> float:
+        """Share of these phases together, by the names of `profile.phases`: phases, or gaps ("forward → backward")."""
+        return sum(phase.share for phase in self.profile.phases if phase.name in phases)
+
+    def ms(self, *phases: str) -> float:
+        """Their time per step, in ms."""
+        return sum(phase.ms for phase in self.profile.phases if phase.name in phases)
+
+    def rows(self, wanted: Callable[[OpRow], bool]) -> tuple[OpRow, ...]:
+        """The finest rows (phase, module, operation) that are wanted, most expensive first."""
+        return tuple(row for row in self.profile.rows if wanted(row))
+
+    def share_of_ops(self, wanted: Callable[[OpRow], bool]) -> float:
+        """The wanted rows' share of all self time in the profiled steps."""
+        return sum(row.share for row in self.rows(wanted))
+
+    @cached_property
+    def objects(self) -> Replica:
+        """Models, optimizers, loaders … of the workload, by kind and name."""
+        return self.workload.objects()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the model's parameters are on a CUDA device."""
+        return self.objects.device_type == "cuda"
+
+    @property
+    def device(self) -> DeviceActivity | None:
+        """What the busiest GPU did; None when nothing of a GPU was recorded."""
+        return max(self.profile.devices, key=lambda device: device.busy_share, default=None)
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The cell as a syntax tree; empty where it cannot be parsed."""
+        try:
+            return ast.parse(self.workload.source)
+        except SyntaxError:
+            return ast.Module([], [])
+
+    def line_where(self, wanted: Callable[[ast.AST], bool]) -> int:
+        """The first line of the cell with such a node; 0 when there is none (the code is in a function elsewhere)."""
+        lines = (getattr(node, "lineno", 0) for node in ast.walk(self.tree) if wanted(node))
+        return min((line for line in lines if line), default=0)
+
+    def mentions(self, *names: str) -> bool:
+        """Whether the cell, or a notebook's function that it reads, uses one of these names or attributes."""
+        return any(name in self._names_used for name in names)
+
+    @cached_property
+    def _names_used(self) -> frozenset[str]:
+        nodes = list(ast.walk(self.tree))
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        for code in self._codes():
+            used.update(code.co_names)
+        return frozenset(used)
+
+    def _codes(self) -> Iterator[CodeType]:
+        from accel.workload.namespace_reads import codes_behind, nested_codes
+
+        namespace: dict[str, Any] = self.workload.namespace
+        waiting = [
+            code
+            for name in self.workload.reads
+            if name in namespace
+            for code in codes_behind(namespace[name], namespace)
+        ]
+        while waiting:
+            code = waiting.pop()
+            yield code
+            waiting += nested_codes(code)
