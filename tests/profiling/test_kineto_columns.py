@@ -9,6 +9,7 @@ import torch
 from torch.autograd.profiler import profile
 
 from accel.profiling.kineto_columns import read_columns
+from tests.profiling.recorded_event import RecordedEvent
 
 
 def self_time_by_op(columns):
@@ -57,3 +58,34 @@ def test_no_events_give_empty_columns():
     columns = read_columns([])
     assert len(columns) == 0
     assert len(columns.self_ns) == 0
+
+
+def test_events_of_the_cpu_are_on_no_device_and_tell_their_kind():
+    with profile(use_kineto=True) as profiler, torch.profiler.record_function("mine"):
+        torch.ones(2).add(1)
+    columns = read_columns(profiler.kineto_results.events())
+    assert {columns.kinds[k] for k in columns.kind} == {"cpu_op", "user_annotation"}
+    assert columns.kinds[columns.kind[columns.names.index("mine")]] == "user_annotation"
+    for placed in (columns.device, columns.stream):
+        assert (placed == -1).all()
+    assert not columns.bytes.any()
+    assert not columns.correlation.any()
+
+
+def test_work_on_a_device_tells_where_it_ran_what_it_copied_and_which_call_began_it():
+    columns = read_columns([
+        RecordedEvent("aten::copy_", 0, 100, number=3),
+        RecordedEvent("cudaMemcpyAsync", 10, 20, on_thread=77, number=50, linked=3),
+        RecordedEvent(
+            "Memcpy HtoD (Pinned -> Device)", 40, 50, number=50, linked=3, on_device=1, kind="gpu_memcpy",
+            index=1, stream=9, bytes=4096,
+        ),
+        RecordedEvent("kernel", 95, 10, number=51, linked=3, on_device=1),
+        RecordedEvent("Command Buffer Full", 5, 90, kind="overhead"),
+    ])  # fmt: skip
+    assert [columns.kinds[k] for k in columns.kind] == ["cpu_op", "cuda_runtime", "gpu_memcpy", "kernel"]
+    assert columns.device.tolist() == [-1, -1, 1, 0]
+    assert columns.stream.tolist() == [-1, -1, 9, 7]
+    assert columns.bytes.tolist() == [0, 0, 4096, 0]
+    assert columns.correlation.tolist() == [0, 50, 50, 51]
+    assert columns.launcher.tolist() == [-1, 0, 0, 0]

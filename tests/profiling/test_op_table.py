@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 from torch import nn
@@ -13,54 +11,7 @@ from accel.profiling.kept_steps import kept_steps
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_table import PYTHON, add_up, read_op_table
 from accel.profiling.profiled_events import read_events
-
-
-@dataclass
-class RecordedEvent:
-    """An event as kineto would give it, for traces that this machine cannot record (a GPU, a second thread)."""
-
-    named: str
-    start: int
-    duration: int
-    on_thread: int = 1
-    number: int = 0
-    linked: int = 0
-    on_device: int = 0
-    sequence: int = -1
-    forward_thread: int = 0
-
-    def name(self):
-        return self.named
-
-    def start_ns(self):
-        return self.start
-
-    def duration_ns(self):
-        return self.duration
-
-    def start_thread_id(self):
-        return self.on_thread
-
-    def correlation_id(self):
-        return self.number
-
-    def linked_correlation_id(self):
-        return self.linked
-
-    def device_type(self):
-        return self.on_device
-
-    def sequence_nr(self):
-        return self.sequence
-
-    def fwd_thread_id(self):
-        return self.forward_thread
-
-    def activity_type(self):
-        return "kernel" if self.on_device else "cuda_runtime" if self.linked else "cpu_op"
-
-    def is_async(self):
-        return False
+from tests.profiling.recorded_event import RecordedEvent
 
 
 def table_of(window):

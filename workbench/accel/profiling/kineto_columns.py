@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from accel.profiling.device_columns import cpu_only, read_device_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 ON_CPU = frozenset({"cpu_op", "user_annotation"})  # kinds that need no questions about devices
-NO_WORK = frozenset({"python_function", "gpu_user_annotation"})  # frames, and a range's shadow on the GPU
+RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})  # AMD's are recorded under the same names
+# Frames, a range's shadow on the GPU, the tracer's own cost, and what is a point or a wait on a stream.
+NO_WORK = frozenset({"python_function", "gpu_user_annotation", "overhead", "cuda_sync", "cuda_event"})
 # The profiler's own bookkeeping, which torch's key_averages leaves out too: its time belongs to whoever called it.
 BOOKKEEPING = frozenset({
     "[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
@@ -32,6 +36,10 @@ class KinetoColumns:
 
     `parent` is the enclosing event on the same thread, or -1. `launcher` is, for work on a device, the operation on the
     CPU that started it (by linked correlation id), or -1; such events have no self time of their own.
+    `kinds[kind[i]]` is the type of activity: cpu_op, user_annotation, cuda_runtime, cuda_driver, kernel, gpu_memcpy,
+    gpu_memset, …. `device` and `stream` are -1 on the CPU, `bytes` are those of a copy or fill (0: not known).
+    `correlation` is the same number for a call into the device's runtime and for what that call made the device do; 0
+    for all else.
     """
 
     names: tuple[str, ...]
@@ -47,6 +55,12 @@ class KinetoColumns:
     launcher: Ints
     order: Ints
     """Parents before their children, thread by thread."""
+    kinds: tuple[str, ...]
+    kind: Ints
+    device: Ints
+    stream: Ints
+    bytes: Ints
+    correlation: Ints
 
     def __len__(self) -> int:
         return len(self.name)
@@ -67,16 +81,20 @@ def read_columns(events: Iterable[Any]) -> KinetoColumns:
         if (kind := e.activity_type()) not in NO_WORK and (name := e.name()) not in BOOKKEEPING
     ]
     number: dict[str, int] = {}
-    kept, kinds = [e for e, _, _ in rows], [kind for _, _, kind in rows]
+    kinds: dict[str, int] = {}
+    kept = [e for e, _, _ in rows]
+    kind = np.array([kinds.setdefault(kind, len(kinds)) for _, _, kind in rows], dtype=np.int64)
     name = np.array([number.setdefault(name, len(number)) for _, name, _ in rows], dtype=np.int64)
     start = np.array([e.start_ns() for e in kept], dtype=np.int64)
     duration = np.array([e.duration_ns() for e in kept], dtype=np.int64)
     thread = np.array([e.start_thread_id() for e in kept], dtype=np.int64)
-    is_device = np.array(
-        [kind not in ON_CPU and int(e.device_type()) != 0 for e, _, kind in rows], dtype=np.bool_
-    )
+    is_device, is_runtime = np.zeros(len(kept), dtype=np.bool_), _is_of(kind, kinds, RUNTIME)
+    for i in np.flatnonzero(~_is_of(kind, kinds, ON_CPU)).tolist():
+        is_device[i] = int(kept[i].device_type()) != 0
     is_nested = ~is_device & ~np.array([e.is_async() for e in kept], dtype=np.bool_)
-    launcher = np.full(len(kept), -1) if ON_CPU.issuperset(kinds) else _launchers(kept, is_device)
+    all_on_cpu = ON_CPU.issuperset(kinds)
+    launcher = np.full(len(kept), -1) if all_on_cpu else _launchers(kept, is_device)
+    place = cpu_only(len(kept)) if all_on_cpu else read_device_columns(kept, is_device, is_runtime)
     # Calls into the device's runtime are events of the CPU, but only their link says whose thread they ran on.
     linked = (launcher >= 0) & ~is_device
     thread[linked] = thread[launcher[linked]]
@@ -85,9 +103,10 @@ def read_columns(events: Iterable[Any]) -> KinetoColumns:
         names=tuple(number), name=name, start_ns=start, duration_ns=duration, thread=thread,
         sequence=np.array([e.sequence_nr() for e in kept], dtype=np.int64),
         forward_thread=np.array([e.fwd_thread_id() for e in kept], dtype=np.int64),
-        is_annotation=np.array([kind == "user_annotation" for kind in kinds], dtype=np.bool_),
+        is_annotation=_is_of(kind, kinds, {"user_annotation"}),
         is_nested=is_nested, launcher=launcher, order=order,
         parent=_parents(order[is_nested[order]], start, duration, thread),
+        kinds=tuple(kinds), kind=kind, **place._asdict(),
     )  # fmt: skip
 
 
@@ -98,6 +117,13 @@ def self_time(duration_ns: Ints, parent: Ints, counts: Flags) -> Ints:
     child = counts & (parent >= 0)
     inside = np.bincount(parent[child], weights=duration_ns[child], minlength=len(duration_ns))
     return np.where(counts, duration_ns - inside.astype(np.int64), 0)
+
+
+def _is_of(kind: Ints, kinds: Iterable[str], wanted: Collection[str]) -> Flags:
+    """Which events are of one of the kinds wanted."""
+    import numpy as np
+
+    return np.array([each in wanted for each in kinds], dtype=np.bool_)[kind]
 
 
 def _launchers(events: list[Any], is_device: Flags) -> Ints:
