@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+METHOD = "formulas on the recorded shapes of eager operations; a multiply-add counts as two"
+
 
 @dataclass(frozen=True)
 class OpCost:
     """What one operation computes and moves, per step, in one phase and module and with one set of input shapes.
 
     `flops` counts a multiply-add as two; None where no formula is known. `bytes` is each input read once and each output
-    written once: the least the operation can move. `self_ms` is the same self time that the operation's row has.
+    written once: the least the operation can move. `self_ms` is the same self time that the operation's row has,
+    `device_ms` the time of the kernels it launched on `device`. An operation that only calls others has 0 of both.
     """
 
     op: str
@@ -22,3 +25,10 @@ class OpCost:
     self_ms: float
     flops: float | None
     bytes: float | None
+    device: str = "cpu"
+    device_ms: float = 0.0
+
+    @property
+    def ms(self) -> float:
+        """Time of the work itself: on the device where it ran there, else on the CPU."""
+        return self.device_ms if self.device != "cpu" else self.self_ms
