@@ -4,6 +4,7 @@ In a notebook: `%load_ext accel`, then `%%accel profile` over the training cell 
 a function here, for scripts and tests:
 
     accel.profile(cell)            where the time of each training step goes
+    accel.findings()               what costs time in that profile, and what to do about it
     accel.try_("channels_last")    measure plans against the baseline, on copies
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from accel.exporting.export import Export
     from accel.machine.installation import Installation
     from accel.measuring.ladder import Ladder
+    from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench import Workbench as Workbench
     from accel.workbench.status import Applicabilities, Status
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "doctor", "export", "help", "keep", "machine", "panel", "profile", "status", "try_",
+    "Workbench", "accelerations", "doctor", "export", "findings", "help", "keep", "machine", "panel", "profile", "status", "try_",
     "undo",
 ]  # fmt: skip
 
@@ -82,6 +84,14 @@ def undo(name: str | None = None) -> Status:
     >>> accel.undo("channels_last")
     """
     return _workbench().undo(name)
+
+
+def findings() -> Findings:
+    """What costs time in the last profile, and what to do about it.
+
+    >>> print(accel.findings())
+    """
+    return _workbench().findings()
 
 
 def status() -> Status:

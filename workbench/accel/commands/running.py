@@ -40,6 +40,8 @@ def run(options: argparse.Namespace, workbench: Workbench) -> object:
         return workbench.keep(options.plan)
     if options.command == "undo":
         return workbench.undo(options.name)
+    if options.command == "findings":
+        return workbench.findings()
     if options.command == "status":
         return workbench.status()
     if options.command == "export":

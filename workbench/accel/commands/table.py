@@ -134,6 +134,12 @@ COMMANDS: tuple[Command, ...] = (
             OUT,
         ),
     ),
+    Command(
+        "findings",
+        "show again what costs time in the last profile, and what to do about it",
+        "%accel findings",
+        (OUT,),
+    ),
     Command("status", "say what the workload is and which accelerations are live", "%accel status", (OUT,)),
     Command(
         "export",

@@ -17,6 +17,7 @@ synchronisations.py   where the code waits for the device on the quiet
 device_activity.py    kernels, copies, idle time of a GPU
 completeness.py       whether the profiler lost something
 finding.py            Finding: what a rule of accel.diagnosis found
+findings.py           Findings: all of them, as a result of its own
 profile.py            Profile and build_profile
 profile_notes.py      what a reader must know before believing one
 profile_text.py       Profile for a terminal

@@ -10,23 +10,26 @@ class Prediction:
     """How many times as fast the step would be, with the interval that the assumptions allow.
 
     >>> str(Prediction(1.4, 1.1, 1.6))
-    '1.4× [1.1, 1.6]'
+    '1.40× [1.10, 1.60]'
+
+    `basis` is the arithmetic in words: "Amdahl: forward and backward, 78 % of the step, become 1.3 to 2 times as fast".
     """
 
     ratio: float
     low: float
     high: float
-    basis: str = (
-        ""  # "Amdahl: backward and forward, 78 % of the step, are 1.3 to 2 times as fast in bfloat16"
-    )
+    basis: str = ""
 
     def __str__(self) -> str:
-        return f"{self.ratio:.2g}× [{self.low:.2g}, {self.high:.2g}]"
+        return f"{self.ratio:.2f}× [{self.low:.2f}, {self.high:.2f}]"
 
 
 @dataclass(frozen=True)
 class Finding:
     """One cause of lost time, in plain words.
+
+    >>> print(profile.findings[0])
+    Waiting for data: 38 % of each step
 
     `share` is the part of the step that it costs (0 to 1). `suggests` holds plans as `%accel try` takes them; it is empty
     where the remedy is an edit of the cell, which `remedy` then says. `line` is the line of the cell, 0 when there is none.
@@ -43,3 +46,19 @@ class Finding:
     wrong_when: str
     line: int = 0
     details: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def try_line(self) -> str:
+        """What to type to measure the suggestions; "" when the remedy is an edit."""
+        return " ".join(["%accel try", *self.suggests]) if self.suggests else ""
+
+    @property
+    def predicted(self) -> str:
+        """The predicted gain in one sentence, with what it rests on; "" when nothing can be predicted."""
+        if self.prediction is None:
+            return ""
+        basis = f" ({self.prediction.basis})" if self.prediction.basis else ""
+        return f"the step becomes {self.prediction} as fast{basis}"

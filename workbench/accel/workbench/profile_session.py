@@ -62,10 +62,13 @@ class ProfileSession:
         A cell that raised before its first step is not remembered: the workload from before stays.
         """
         from accel.profiling.profile import build_profile
+        from accel.workbench.profile_findings import with_findings
 
         self._stack.close()
         workload, recording = self._capture.finish()
-        profile = build_profile(recording, self._window, workload, self._workbench.machine)
+        machine = self._workbench.machine
+        profile = build_profile(recording, self._window, workload, machine)
+        profile = with_findings(profile, workload, machine, kept=self._workbench.kept_for(workload))
         if workload.has_training_step or not self._raised:
             self._workbench.remember(workload, profile)
         return profile

@@ -19,6 +19,7 @@ from accel.workers.pool import WorkerPool
 if TYPE_CHECKING:
     from accel.exporting.export import Export
     from accel.measuring.ladder import Ladder
+    from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench.profile_session import ProfileSession
     from accel.workers.trial import Trial
@@ -86,7 +87,7 @@ class Workbench:
         """
         self.profile_result = profile
         if workload.has_training_step or self.workload is None or not self.workload.has_training_step:
-            kept = self.kept if self._trains_the_same(workload) else Plan(())
+            kept = self.kept_for(workload)
             self._drop_live()
             self.workload, self._first_trial = workload, len(self.trials)
             hindered = kept.why_not(workload, self.machine) if kept else {}
@@ -101,6 +102,25 @@ class Workbench:
         return bool(
             {id(model) for model in before} & {id(model) for model in workload.objects().models.values()}
         )
+
+    def kept_for(self, workload: Workload) -> Plan:
+        """What is kept, if this workload trains the same model; else the empty plan."""
+        return self.kept if self._trains_the_same(workload) else Plan(())
+
+    def findings(self) -> Findings:
+        """What the rules found in the last profile, most expensive first.
+
+        >>> print(workbench.findings())
+        """
+        from accel.profiling.findings import Findings
+
+        if self.profile_result is None:
+            raise AccelError(
+                "%accel findings",
+                because="no cell was profiled yet",
+                do="Put %%accel profile over your training cell and run it.",
+            )
+        return Findings(self.profile_result.findings, self.profile_result.machine_line)
 
     # --- try --------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ words.py         phases, shares, times and sizes in words
 parts.py         tables that fold away, bars in a phase's colour, for the HTML
 headline.py      how long a step takes
 phases.py        where a step goes
+findings.py      what to do about it
 operations.py    the most expensive operations
 modules.py       the most expensive modules
 notes.py         what a reader must know before believing it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accel.profiling.report.findings import FINDINGS
 from accel.profiling.report.headline import HEADLINE
 from accel.profiling.report.modules import MODULES
 from accel.profiling.report.notes import NOTES
@@ -13,7 +14,7 @@ from accel.profiling.report.section import Section
 SECTIONS: tuple[Section, ...] = (
     HEADLINE,      # how long a step takes
     PHASES,        # where it goes
-                   # findings: what to do about it
+    FINDINGS,      # what to do about it
     OPERATIONS,    # the most expensive operations
     MODULES,       # the most expensive modules
                    # memory, loaders, compilation, roofline, devices, completeness

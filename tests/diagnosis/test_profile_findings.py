@@ -1,0 +1,83 @@
+"""A profile gets its findings with it; suggestions that cannot work here are taken out, with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.accelerations import Plan
+from accel.errors import AccelError
+from accel.profiling.finding import Finding
+from accel.workbench import Workbench, profile_findings
+from tests.diagnosis.making import TRAIN, notebook, real
+
+MANY = "model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))\n"
+PLAIN = MANY + "optimizer = torch.optim.Adam(model.parameters())"
+
+
+@pytest.fixture
+def workbench():
+    workbench = Workbench(notebook(PLAIN), spare_workers=0)
+    yield workbench
+    workbench.close()
+
+
+def kinds(profile):
+    return [finding.kind for finding in profile.findings]
+
+
+def test_a_profile_carries_what_the_rules_found_most_expensive_first(workbench):
+    profile = workbench.profile(TRAIN)
+    assert "optimizer_not_fused" in kinds(profile)
+    shares = [finding.share for finding in profile.findings]
+    assert shares == sorted(shares, reverse=True)
+    assert "What to do about it" in str(profile)
+    assert "%accel try fused_optimizer" in str(profile)
+    assert workbench.findings().rows == profile.findings
+
+
+def test_what_is_kept_already_is_not_suggested_again(workbench):
+    workbench.profile(TRAIN)
+    workbench.keep("fused_optimizer")
+    assert "optimizer_not_fused" not in kinds(workbench.profile(TRAIN))
+
+
+def test_findings_before_a_profile_say_what_to_do(workbench):
+    with pytest.raises(AccelError, match="no cell was profiled yet"):
+        workbench.findings()
+
+
+def test_a_suggestion_that_cannot_work_here_is_taken_out_with_the_reason(monkeypatch):
+    evidence = real()
+
+    def convolutions_in_a_linear_model(evidence):
+        return Finding(
+            "rule", "t", "w.", 0.5, ("e",), None, ("channels_last", "fused_optimizer"), "", "never"
+        )
+
+    def only_channels_last(evidence):
+        return Finding("rule", "t", "w.", 0.4, ("e",), None, ("channels_last",), "", "never")
+
+    monkeypatch.setattr(profile_findings, "RULES", (convolutions_in_a_linear_model, only_channels_last))
+    given = evidence.profile, evidence.workload, evidence.machine
+    first, second = profile_findings.with_findings(*given, kept=Plan(())).findings
+    assert first.suggests == ("fused_optimizer",)
+    assert second.suggests == ()
+    assert "No model has convolution weights" in second.remedy
+
+
+def test_a_rule_that_fails_is_named_and_the_others_are_applied(monkeypatch):
+    def broken(evidence):
+        raise KeyError("oops")
+
+    monkeypatch.setattr(profile_findings, "RULES", (broken, *profile_findings.RULES))
+    evidence = real(setup=PLAIN)
+    profile = profile_findings.with_findings(
+        evidence.profile, evidence.workload, evidence.machine, kept=Plan(())
+    )
+    assert "optimizer_not_fused" in kinds(profile)
+    assert any("broken failed" in note and "oops" in note for note in profile.notes)
+
+
+def test_a_cell_without_a_step_has_no_findings():
+    workbench = Workbench(notebook(), spare_workers=0)
+    assert workbench.profile("total = sum(range(10))").findings == ()

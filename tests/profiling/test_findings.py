@@ -1,0 +1,56 @@
+"""Findings as a reader sees them: in a terminal, as HTML, as a table."""
+
+from __future__ import annotations
+
+import json
+
+from accel.profiling.finding import Finding, Prediction
+from accel.profiling.findings import NOTHING, Findings
+
+WAITING = Finding(
+    kind="input_bound", title="Waiting for data: 38 % of each step", what="The training process makes each batch itself.",
+    share=0.38, evidence=("data: 3.8 ms a step", "slowest transform: <Rotate>"),
+    prediction=Prediction(1.4, 1.1, 1.6, "Amdahl: waiting vanishes"), suggests=("loader_workers(n=2)", "loader_workers(n=4)"),
+    remedy="", wrong_when="the data set holds open files.", line=3,
+)  # fmt: skip
+EDIT = Finding(
+    kind="hidden_synchronisation", title="Line 7 waits for the GPU", what="print(loss) reads a number back.", share=0.1,
+    evidence=("1 call a step",), prediction=None, suggests=(), remedy="Print every 100 steps.", wrong_when="never.",
+)  # fmt: skip
+
+
+def test_the_text_has_share_evidence_gain_the_line_to_type_and_when_it_is_wrong():
+    text = str(Findings((WAITING, EDIT), "this machine"))
+    assert "1. Waiting for data: 38 % of each step." in text
+    assert "slowest transform" in text
+    assert "the step becomes 1.40× [1.10, 1.60] as fast (Amdahl: waiting vanishes)" in text
+    assert "Try: %accel try loader_workers(n=2) loader_workers(n=4)" in text
+    assert "Wrong when: the data set holds open files." in text
+    assert text.endswith("this machine")
+
+
+def test_a_remedy_that_is_an_edit_has_no_line_to_type():
+    text = str(Findings((EDIT,), ""))
+    assert "%accel try" not in text
+    assert "Do: Print every 100 steps." in text
+
+
+def test_no_findings_are_said_to_be_none():
+    shown = Findings((), "this machine")._repr_mimebundle_()
+    assert NOTHING in shown["text/plain"]
+    assert NOTHING in shown["text/html"]
+
+
+def test_names_of_the_users_code_are_escaped_in_html():
+    shown = Findings((WAITING,), "")._repr_mimebundle_()["text/html"]
+    assert "<Rotate>" not in shown
+    assert "&lt;Rotate&gt;" in shown
+
+
+def test_the_table_has_a_row_a_finding_and_the_dictionary_is_json():
+    findings = Findings((WAITING, EDIT), "")
+    table = findings.to_dataframe()
+    assert list(table.kind) == ["input_bound", "hidden_synchronisation"]
+    assert table.predicted[0] == 1.4
+    assert json.loads(json.dumps(findings.to_dict()))["rows"][0]["prediction"]["high"] == 1.6
+    assert list(Findings((), "").to_dataframe().columns) == list(table.columns)

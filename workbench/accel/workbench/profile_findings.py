@@ -1,0 +1,56 @@
+"""Add to a profile what the rules found in it, with only those suggestions that can work here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accel.accelerations.plan import Plan
+from accel.diagnosis import RULES, diagnose
+
+if TYPE_CHECKING:
+    from accel.machine import Machine
+    from accel.profiling.finding import Finding
+    from accel.profiling.profile import Profile
+    from accel.workload.workload import Workload
+
+
+def with_findings(profile: Profile, workload: Workload, machine: Machine, *, kept: Plan) -> Profile:
+    """The same profile with its findings, most expensive first.
+
+    >>> with_findings(profile, workload, machine, kept=Plan(())).findings
+
+    `kept` is the plan that was live. A rule that fails is named in a note: its fault must not cost the user the profile.
+    """
+    found: list[Finding] = []
+    faults: list[str] = []
+    for rule in RULES:
+        try:
+            found += diagnose(profile, workload, machine, live=kept.names, rules=(rule,))
+        except Exception as error:  # rules read the user's own objects, which may answer with anything
+            faults.append(
+                f"The rule {rule.__name__} failed on this profile ({type(error).__name__}: {error})."
+            )
+    usable = [finding for each in found if (finding := _possible(each, workload, machine, kept)) is not None]
+    usable.sort(key=lambda finding: -finding.share)
+    return replace(profile, findings=tuple(usable), notes=(*profile.notes, *faults))
+
+
+def _possible(finding: Finding, workload: Workload, machine: Machine, kept: Plan) -> Finding | None:
+    """The finding without suggestions that are refused here; None when all it suggests is live already."""
+    reasons: list[str] = []
+    left: list[str] = []
+    for suggestion in finding.suggests:
+        plan = Plan.parse(suggestion)
+        if all(name in kept.names for name in plan.names):
+            continue
+        hindered = plan.why_not(workload, machine) if workload.has_training_step else {}
+        refused = {name: why for name, why in hindered.items() if name not in kept.names}
+        reasons += [f"{name}: {' '.join(why)}" for name, why in refused.items()]
+        left += [] if refused else [suggestion]
+    if left or not finding.suggests:
+        return replace(finding, suggests=tuple(left))
+    if not reasons and not finding.remedy:
+        return None
+    cannot = "Cannot be tried here. " + " ".join(dict.fromkeys(reasons)) if reasons else ""
+    return replace(finding, suggests=(), prediction=None, remedy=f"{finding.remedy} {cannot}".strip())
