@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_window import ProfiledWindow
 from accel.workload.phase_marks import PhaseMarks
 
@@ -68,11 +69,38 @@ def residual_loop():
 
 @pytest.fixture
 def profiled():
-    """Run something under marks and a window; gives the window."""
+    """Run something under marks and a window; gives the window. Keywords are those of ProfileOptions."""
 
-    def run(work, **options):
-        with PhaseMarks(ranges="off") as marks, ProfiledWindow(marks, **options) as window:
+    def run(work, *, warmup=2, **options):
+        window = ProfiledWindow(PhaseMarks(ranges="off"), ProfileOptions(**options), warmup=warmup)
+        with window.marks, window:
             work()
         return window
 
     return run
+
+
+TRAINING = """
+for _ in range(12):
+    x, y = torch.randn(4, 1, 8, 8), torch.randint(0, 10, (4,))
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(scope="session")
+def real_profile():
+    """The profile of a small CNN's training; tests of views read it and replace fields in copies."""
+    from accel.workbench import Workbench
+
+    torch.manual_seed(0)
+    model = SmallCNN()
+    namespace = {
+        "torch": torch, "model": model, "criterion": nn.CrossEntropyLoss(),
+        "optimizer": torch.optim.Adam(model.parameters()),
+    }  # fmt: skip
+    workbench = Workbench(namespace, spare_workers=0)
+    yield workbench.profile(TRAINING)
+    workbench.close()

@@ -23,7 +23,8 @@ profile_notes.py      what a reader must know before believing one
 profile_text.py       Profile for a terminal
 profile_html.py       Profile as static HTML
 report/               the sections that both are made of, one file each, and the words for phases, times and sizes
-profile_figure.py     Profile as a sunburst
+profile_figure.py     Profile as a picture, by kind
+figures/              one file a kind
 """
 
 from __future__ import annotations

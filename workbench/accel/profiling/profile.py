@@ -124,11 +124,14 @@ class Profile:
 
         return pandas.DataFrame([asdict(row) for row in self.rows], columns=list(OpRow.__dataclass_fields__))
 
-    def figure(self) -> plotly.graph_objects.Figure:
-        """A sunburst of the profiled steps: phase, module, operation."""
-        from accel.profiling.profile_figure import sunburst
+    def figure(self, kind: str = "sunburst") -> plotly.graph_objects.Figure:
+        """A picture in plotly: "sunburst" (phase, module, operation), "steps" or "memory".
 
-        return sunburst(self)
+        >>> profile.figure("steps")             # every step with its phases; warm-up and slow ones marked
+        """
+        from accel.profiling.profile_figure import profile_figure
+
+        return profile_figure(self, kind)
 
 
 def build_profile(
@@ -161,6 +164,7 @@ def build_profile(
         notes=notes_for(timing, table, window, machine, ended_early=ended_early),
         machine_line=machine.line,
         versions=(("python", machine.python), ("torch", machine.torch or "")),
+        options=window.options,
         events=events,
     )
 

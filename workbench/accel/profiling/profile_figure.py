@@ -1,41 +1,29 @@
-"""A Profile as an interactive sunburst: phase, then module, then operation."""
+"""The figures of a Profile by kind. A new one is a file in `figures/` and a line in FIGURES."""
 
 from __future__ import annotations
 
-from html import escape
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
-from accel.profiling.report.words import NO_MODULE, op_base, phase_words
+from accel.errors import UnknownName
+from accel.profiling.figures.memory import memory_figure
+from accel.profiling.figures.steps import steps_figure
+from accel.profiling.figures.sunburst import sunburst
 
 if TYPE_CHECKING:
     import plotly.graph_objects
 
     from accel.profiling.profile import Profile
 
-SMALLEST = 0.001
+FIGURES: dict[str, Callable[[Profile], Any]] = {
+    "sunburst": sunburst,
+    "steps": steps_figure,
+    "memory": memory_figure,
+}
 
 
-def sunburst(profile: Profile) -> plotly.graph_objects.Figure:
-    """Area is self time; what is under a thousandth of the whole is left blank."""
-    import plotly.graph_objects as go
-
-    sums: dict[tuple[str, ...], float] = {}
-    for row in profile.rows:
-        path = (row.phase, row.module or NO_MODULE, row.op)
-        for depth in (1, 2, 3):
-            sums[path[:depth]] = sums.get(path[:depth], 0.0) + row.self_ms
-    total = sum(value for path, value in sums.items() if len(path) == 1)
-    shown = {path: value for path, value in sums.items() if value >= SMALLEST * total}
-    return go.Figure(
-        go.Sunburst(
-            ids=["\n".join(path) for path in shown],
-            parents=["\n".join(path[:-1]) for path in shown],
-            labels=[escape(phase_words(path[0]) if len(path) == 1 else path[-1]) for path in shown],
-            values=list(shown.values()),
-            branchvalues="total",
-            marker={"colors": [PHASE_COLOURS.get(path[0], OTHER_COLOUR) for path in shown]},
-            hovertemplate="%{label}<br>%{value:.3g} ms · %{percentRoot:.1%}<extra></extra>",
-        ),
-        layout={"title": f"Self time, {op_base(profile)}", "margin": {"t": 40, "l": 0, "r": 0, "b": 0}},
-    )
+def profile_figure(profile: Profile, kind: str = "sunburst") -> plotly.graph_objects.Figure:
+    """Draw one; a wrong kind gives the nearest right word, missing data the option that brings it."""
+    if kind not in FIGURES:
+        raise UnknownName("figure", kind, FIGURES)
+    return FIGURES[kind](profile)

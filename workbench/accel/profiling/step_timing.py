@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from accel.workload.capture import Recording
     from accel.workload.step_boundaries import Step, Steps
 
+MOST_STEPS = 2000  # kept one by one: a picture shows no more, and a long run's would fill the notebook
 CELL_START, CELL_END = "the start of the cell", "the end of the cell"
 
 
@@ -30,12 +31,25 @@ class PhaseShare:
 
 
 @dataclass(frozen=True)
+class OneStep:
+    """One step of the run as it was: when it began after the first one, how long it took, its phases and gaps in ms."""
+
+    begin_ms: float
+    ms: float
+    phases: tuple[tuple[str, float], ...]
+    is_warm_up: bool = False
+    is_profiled: bool = False
+    is_outlier: bool = False
+
+
+@dataclass(frozen=True)
 class StepTiming:
     """Step times and phase shares of a run.
 
     `times_ms` are the raw times that `step_ms` is the median of, in order. What was left out is counted: warm-up and
     profiled steps of times and shares, unusually slow ones (`outlier_steps`) of the shares. `unit` is "batch" for a
     cell that only runs forward. `is_under_profiler`: there were no others, so the times include the profiler's cost.
+    `each_step` are the first 2,000 steps, those that were left out included.
     """
 
     times_ms: tuple[float, ...]
@@ -47,6 +61,7 @@ class StepTiming:
     is_under_profiler: bool
     includes_warmup: bool
     cell_ms: float
+    each_step: tuple[OneStep, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -89,6 +104,21 @@ def read_timing(recording: Recording, window_ns: tuple[int, int] | None) -> Step
         is_under_profiler=any(step.is_profiled for step in timed),
         includes_warmup=any(step.is_warm_up for step in timed),
         cell_ms=recording.duration_ms,
+        each_step=_one_by_one(steps.steps[:MOST_STEPS]),
+    )
+
+
+def _one_by_one(steps: Sequence[Step]) -> tuple[OneStep, ...]:
+    return tuple(
+        OneStep(
+            begin_ms=(step.begin_ns - steps[0].begin_ns) / 1e6,
+            ms=step.duration_ns / 1e6,
+            phases=tuple((name, ns / 1e6) for name, ns in step.phases_ns.items()),
+            is_warm_up=step.is_warm_up,
+            is_profiled=step.is_profiled,
+            is_outlier=step.is_outlier,
+        )
+        for step in steps
     )
 
 

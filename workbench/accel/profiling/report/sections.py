@@ -9,10 +9,12 @@ from accel.profiling.report.notes import NOTES
 from accel.profiling.report.operations import OPERATIONS
 from accel.profiling.report.phases import PHASES
 from accel.profiling.report.section import Section
+from accel.profiling.report.steps import STEPS
 
 # fmt: off
 SECTIONS: tuple[Section, ...] = (
     HEADLINE,      # how long a step takes
+    STEPS,         # every step of the run: which were left out
     PHASES,        # where it goes
     FINDINGS,      # what to do about it
     OPERATIONS,    # the most expensive operations

@@ -1,0 +1,72 @@
+"""Every kind of figure: drawn from a real profile, refused with what to do where its data are missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from accel.errors import AccelError, UnknownName
+from accel.profiling.memory_use import MemoryPoint, MemoryUse
+from accel.profiling.report.steps import WORDS
+from accel.profiling.step_timing import OneStep
+
+MIB = 2**20
+EVIL = "<b>conv</b>"
+MEMORY = MemoryUse(
+    "cpu",
+    (MemoryPoint(0.0, 0, "forward", ""), MemoryPoint(1.5, 6 * MIB, "backward", EVIL), MemoryPoint(2.0, 2 * MIB, "optimizer", "")),
+    peak_bytes=6 * MIB, peak_phase="backward", peak_module=EVIL, peak_by=(("backward", EVIL, 6 * MIB),),
+    allocated_bytes_per_step=9e6, allocations_per_step=40.0,
+)  # fmt: skip
+
+
+def test_steps_are_stacks_of_phases_with_warm_up_and_profiled_ones_marked(real_profile):
+    figure = real_profile.figure("steps")
+    bars = {trace.name: trace for trace in figure.data if trace.type == "bar"}
+    steps = real_profile.timing.each_step
+    assert {"Forward", "Backward", "Optimizer", "Between phases"} <= set(bars)
+    heights = [sum(bar.y[i] for bar in bars.values()) for i in range(len(steps))]
+    assert heights == pytest.approx([step.ms for step in steps])
+    marked = {trace.name: list(trace.x) for trace in figure.data if trace.type == "scatter"}
+    assert marked[WORDS["w"]] == [1]
+    assert marked[WORDS["p"]] == [2, 3, 4, 5, 6, 7]
+
+
+def test_an_unusually_slow_step_is_marked(real_profile):
+    steps = (OneStep(0, 5, (("forward", 5.0),)), OneStep(5, 50, (("forward", 50.0),), is_outlier=True))
+    figure = replace(real_profile, timing=replace(real_profile.timing, each_step=steps)).figure("steps")
+    (slow,) = [trace for trace in figure.data if trace.name == WORDS["s"]]
+    assert (list(slow.x), list(slow.y)) == ([2], [50])
+
+
+def test_the_memory_curve_has_its_peak_marked_with_phase_and_module(real_profile):
+    curve, peak = replace(real_profile, memory=(MEMORY,)).figure("memory").data
+    assert list(curve.x) == [0.0, 1.5, 2.0]
+    assert list(curve.y) == [0.0, 6.0, 2.0]
+    assert (list(peak.x), list(peak.y)) == ([1.5], [6.0])
+    assert peak.text[0] == "peak 6 MiB: Backward · &lt;b&gt;conv&lt;/b&gt;"
+
+
+def test_without_steps_or_memory_the_error_says_what_to_do(real_profile):
+    with pytest.raises(AccelError, match="--memory"):
+        replace(real_profile, memory=()).figure("memory")
+    with pytest.raises(AccelError, match="no training step was seen"):
+        replace(real_profile, timing=replace(real_profile.timing, each_step=())).figure("steps")
+    with pytest.raises(AccelError, match="no operations were profiled"):
+        replace(real_profile, rows=()).figure()
+
+
+def test_a_wrong_kind_gives_the_nearest_right_word(real_profile):
+    with pytest.raises(UnknownName, match="Did you mean 'sunburst'"):
+        real_profile.figure("sunbrust")
+
+
+@pytest.mark.parametrize("kind", ["sunburst", "steps"])
+def test_a_figure_is_no_widget_and_reads_on_any_page(real_profile, kind):
+    import plotly.graph_objects as go
+
+    figure = real_profile.figure(kind)
+    assert type(figure) is go.Figure
+    assert figure.layout.paper_bgcolor == "rgba(0,0,0,0)"
+    assert figure.to_json()

@@ -1,0 +1,110 @@
+"""What every section of the report promises, asked of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from accel.html_parts import text
+from accel.profiling.profile_html import profile_html
+from accel.profiling.report.sections import SECTIONS
+from accel.profiling.step_timing import PhaseShare, StepTiming
+
+EVIL = "<img src=x onerror=alert(1)>"
+ALLOWED = {
+    "div",
+    "span",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "details",
+    "summary",
+    "code",
+    "pre",
+    "b",
+    "br",
+}
+
+named = pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
+
+
+class Tags(HTMLParser):
+    """The tags of a piece of HTML, which have to be balanced, and their attributes."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.seen, self.attributes = [], set(), set()
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def empty(real_profile):
+    """A profile in which nothing was seen."""
+    timing = StepTiming((), (), 0, 0, 0, "step", False, False, cell_ms=3.0)
+    bare = {
+        name: field.default
+        for name, field in type(real_profile).__dataclass_fields__.items()
+        if field.default in ((), None)
+    }
+    return replace(real_profile, **bare, timing=timing, rows=(), profiled_steps=0, notes=())
+
+
+@named
+def test_html_has_only_tags_that_an_untrusted_notebook_keeps(section, real_profile):
+    tags = Tags("".join(text(part) for part in section.html(real_profile)))
+    assert tags.seen <= ALLOWED
+    assert not {name for name in tags.attributes if name.startswith("on")}
+
+
+@named
+def test_text_and_html_are_both_there_or_both_left_out(section, real_profile, empty):
+    for profile in (real_profile, empty):
+        assert bool(list(section.text(profile))) == bool(list(section.html(profile)))
+
+
+@named
+def test_text_fits_a_terminal(section, real_profile):
+    assert all(len(line) <= 130 for line in section.text(real_profile) if not line.startswith("Note"))
+
+
+@named
+def test_what_the_user_named_is_escaped(section, real_profile):
+    phases = (PhaseShare(EVIL, 1.0, 2.0),)
+    rows = tuple(replace(row, op=EVIL, phase=EVIL, module=EVIL) for row in real_profile.rows)
+    hostile = replace(
+        real_profile,
+        timing=replace(real_profile.timing, phases=phases),
+        rows=rows,
+        notes=(EVIL,),
+        machine_line=EVIL,
+    )
+    assert "<img" not in "".join(text(part) for part in section.html(hostile))
+
+
+def test_without_data_only_headline_and_notes_are_left(empty):
+    shown = [section.name for section in SECTIONS if list(section.html(empty))]
+    assert shown == ["headline", "notes"]
+
+
+def test_names_of_sections_are_different():
+    names = [section.name for section in SECTIONS]
+    assert len(set(names)) == len(names)
+
+
+def test_the_report_folds_long_tables(real_profile):
+    assert "<details>" in profile_html(real_profile)
