@@ -90,6 +90,18 @@ def test_the_functions_refuse_the_same_numbers() -> None:
             accel.try_("channels_last", timeout_s=wrong)
     with pytest.raises(AccelError, match="at least one step"):
         accel.profile("pass", steps=0)
+    with pytest.raises(AccelError, match="a number of steps is a whole number"):
+        accel.profile("pass", steps=2.5)
+    with pytest.raises(AccelError, match="neither True nor False"):
+        accel.profile("pass", memory="yes")
+
+
+def test_what_a_profile_looks_into_is_off_unless_asked_for():
+    assert vars(parse("profile")) | {"shapes": False, "stacks": False, "memory": False} == vars(
+        parse("profile")
+    )
+    asked = parse("profile --memory --steps 3 --stacks --shapes")
+    assert (asked.steps, asked.shapes, asked.stacks, asked.memory) == (3, True, True, True)
 
 
 def test_the_catalogue_is_also_the_command_that_lists_it() -> None:

@@ -11,6 +11,7 @@ from torch._C._autograd import _profiler_enabled
 
 from accel.profiling import profiled_window
 from accel.profiling.kineto_columns import read_columns
+from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_window import USER_PROFILES, ProfiledWindow
 from accel.workload.phase_marks import PhaseMarks
 
@@ -20,9 +21,14 @@ def count(window, name):
     return sum(columns.names[number] == name for number in columns.name)
 
 
+def count_raw(window, name):
+    return sum(event.name() == name for event in window.events)
+
+
 @pytest.mark.parametrize(("warmup", "steps"), [(2, 5), (0, 1), (1, 2)])
 def test_closes_after_exactly_warmup_and_steps(loop, warmup, steps):
-    with PhaseMarks(ranges="off") as marks, ProfiledWindow(marks, warmup=warmup, steps=steps) as window:
+    options = ProfileOptions(steps=steps)
+    with PhaseMarks(ranges="off") as marks, ProfiledWindow(marks, options, warmup=warmup) as window:
         assert marks.ranges == "modules"
         loop.run(warmup + steps)
         assert window.is_open  # no phase began since the last boundary
@@ -139,3 +145,12 @@ def test_an_interrupt_while_closing_is_made_good_when_the_window_is_left(loop, m
         assert _profiler_enabled()
     assert not _profiler_enabled()
     assert count(window, "accel::optimizer") == 7
+
+
+def test_records_shapes_and_allocations_only_when_asked(loop, profiled):
+    plain, full = profiled(lambda: loop.run(9)), profiled(lambda: loop.run(9), shapes=True, memory=True)
+    assert not any(event.shapes() for event in plain.events)
+    assert count_raw(plain, "[memory]") == 0
+    convolutions = [e for e in full.events if e.name() == "aten::mkldnn_convolution"]
+    assert all(event.shapes()[0][1:] in ([1, 8, 8], [4, 8, 8]) for event in convolutions)
+    assert count_raw(full, "[memory]") > len(convolutions) > 0

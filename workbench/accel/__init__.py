@@ -44,14 +44,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def profile(cell: str | Callable[[], object], *, steps: int = 5) -> Profile:
+def profile(
+    cell: str | Callable[[], object], *,
+    steps: int = 5, shapes: bool = False, stacks: bool = False, memory: bool = False,
+) -> Profile:  # fmt: skip
     """Run training code, say where the time of each step goes, and remember it as the workload.
 
     >>> accel.profile("train(model, loader, criterion, optimizer)")
 
-    `steps` are looked into with torch.profiler; all are timed. In a notebook, put `%%accel profile` over the cell.
+    `steps` are looked into with torch.profiler; all are timed. `shapes` adds the input shapes of each operation with its
+    FLOPs and bytes, `stacks` your own line that led to it, `memory` the bytes allocated over the step. In a
+    notebook, put `%%accel profile` over the cell.
     """
-    return _workbench().profile(cell, steps=steps)
+    return _workbench().profile(cell, steps=steps, shapes=shapes, stacks=stacks, memory=memory)
 
 
 def try_(

@@ -12,6 +12,8 @@ def check_steps(asked: str, steps: int) -> None:
 
     >>> check_steps("--steps 5", 5)
     """
+    if not isinstance(steps, int) or isinstance(steps, bool):
+        raise AccelError(asked, because="a number of steps is a whole number", do="Use for example 5 steps.")
     if steps < 1:
         raise AccelError(asked, because="at least one step is needed", do="Use for example 5 steps.")
 

@@ -69,6 +69,10 @@ OUT = Argument(
 )
 
 
+def _switch(flag: str, meaning: str) -> Argument:
+    return Argument((flag,), meaning, (("action", "store_true"),))
+
+
 def _seconds(flag: str, default: float | None, meaning: str) -> Argument:
     return Argument((flag,), meaning, (("metavar", "SECONDS"), ("type", float), ("default", default)))
 
@@ -84,6 +88,9 @@ COMMANDS: tuple[Command, ...] = (
                 "how many steps to look into with torch.profiler; all steps are timed (default: 5)",
                 (("metavar", "N"), ("type", int), ("default", 5)),
             ),
+            _switch("--shapes", "record input shapes: FLOPs and bytes of each operation, and the roofline"),
+            _switch("--stacks", "record the line of your code that led to each operation"),
+            _switch("--memory", "record allocations: bytes over the step, and the peak by phase and module"),
             OUT,
         ),
         takes_cell=True,

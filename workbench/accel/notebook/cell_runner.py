@@ -79,9 +79,7 @@ class CellRunner:
                 )
             prepared.options = parse(self._shell.var_expand(marker.command))
             source = plain_python(marker.body, self._shell.transform_cell)
-            session = self._workbench().begin_profile(
-                "\n" + marker.body, source, steps=prepared.options.steps
-            )
+            session = self._workbench().begin_profile("\n" + marker.body, source, **_wanted(prepared.options))
             transformed = session.transform(tree)
         except AccelError as error:
             prepared.error = error
@@ -180,6 +178,11 @@ class CellRunner:
         """Forget what is prepared and close what runs; the extension is being unloaded."""
         self._prepared = None
         self._close(None)
+
+
+def _wanted(options: argparse.Namespace) -> dict[str, Any]:
+    """What of a parsed line is the profile's; the rest is the magic's."""
+    return {name: getattr(options, name) for name in ("steps", "shapes", "stacks", "memory")}
 
 
 def _cannot_be_read(marker: Marker, error: Exception) -> AccelError:

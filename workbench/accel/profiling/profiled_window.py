@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from accel.bounds import check_steps
+from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.quiet_stderr import profiler_lines_aside
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ PATIENCE = 4
 
 
 class ProfiledWindow:
-    """Profile the first `warmup` + `steps` steps of a cell; later steps run free of the profiler.
+    """Profile the first `warmup` + `options.steps` steps of a cell; later steps run free of the profiler.
 
     >>> with marks, ProfiledWindow(marks) as window:
     ...     exec(cell)
@@ -34,9 +34,8 @@ class ProfiledWindow:
     through, if one did.
     """
 
-    def __init__(self, marks: PhaseMarks, *, warmup: int = 2, steps: int = 5) -> None:
-        check_steps(f"profile(steps={steps})", steps)
-        self.marks, self.warmup, self.steps = marks, warmup, steps
+    def __init__(self, marks: PhaseMarks, options: ProfileOptions | None = None, *, warmup: int = 2) -> None:
+        self.marks, self.options, self.warmup = marks, options or ProfileOptions(), warmup
         self.reason = ""
         self.window_ns: tuple[int, int] | None = None
         self._opened_ns = self._first_sequence = 0
@@ -102,7 +101,10 @@ class ProfiledWindow:
         # Not torch.profiler.profile: its start imports torch._inductor, seconds in a fresh kernel, for CUDA graphs.
         device = "cuda" if torch.cuda.is_available() else None
         self._opened_ns, self._first_sequence = time.perf_counter_ns(), _operations_recorded()
-        self._profiler = profile(use_kineto=True, use_cpu=True, use_device=device)
+        self._profiler = profile(
+            use_kineto=True, use_cpu=True, use_device=device,
+            record_shapes=self.options.shapes, profile_memory=self.options.memory,
+        )  # fmt: skip
         try:
             with profiler_lines_aside() as said:
                 self._profiler.__enter__()
@@ -122,7 +124,7 @@ class ProfiledWindow:
         """Between two phases: is it time to close?"""
         # Without an optimizer step so far boundaries are backward passes, which may be micro-batches of a first step.
         patience = PATIENCE if self.marks.first_optimizer is None else 1
-        if boundaries >= patience * (self.warmup + self.steps):
+        if boundaries >= patience * (self.warmup + self.options.steps):
             self.close()
             return
         elapsed_s = (time.perf_counter_ns() - self._opened_ns) / 1e9

@@ -12,6 +12,7 @@ from accel.workload.capture import CellCapture
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
+    from accel.profiling.profile_options import ProfileOptions
     from accel.workbench.workbench import Workbench
 
 
@@ -25,12 +26,14 @@ class ProfileSession:
     >>> profile = session.finish()
     """
 
-    def __init__(self, workbench: Workbench, cell: str, source: str, *, filename: str, steps: int) -> None:
+    def __init__(
+        self, workbench: Workbench, cell: str, source: str, *, filename: str, options: ProfileOptions
+    ) -> None:
         self._workbench = workbench
         self._capture = CellCapture(
             cell, source, workbench.namespace, **({"filename": filename} if filename else {})
         )
-        self._window = ProfiledWindow(self._capture.marks, steps=steps)
+        self._window = ProfiledWindow(self._capture.marks, options)
         self._stack = ExitStack()
         self._raised = False
 

@@ -55,21 +55,30 @@ class Workbench:
 
     # --- profile ----------------------------------------------------------------------------------------------------
 
-    def begin_profile(self, cell: str, source: str, *, filename: str = "", steps: int = 5) -> ProfileSession:
+    def begin_profile(
+        self, cell: str, source: str, *, filename: str = "",
+        steps: int = 5, shapes: bool = False, stacks: bool = False, memory: bool = False,
+    ) -> ProfileSession:  # fmt: skip
         """Prepare to profile a cell that somebody else runs (IPython): a context manager with `transform` and `finish`."""
+        from accel.profiling.profile_options import ProfileOptions
         from accel.workbench.profile_session import ProfileSession
 
-        return ProfileSession(self, cell, source, filename=filename, steps=steps)
+        options = ProfileOptions(steps=steps, shapes=shapes, stacks=stacks, memory=memory)
+        return ProfileSession(self, cell, source, filename=filename, options=options)
 
-    def profile(self, cell: str | Callable[[], object], *, steps: int = 5) -> Profile:
+    def profile(
+        self, cell: str | Callable[[], object], *,
+        steps: int = 5, shapes: bool = False, stacks: bool = False, memory: bool = False,
+    ) -> Profile:  # fmt: skip
         """Run source code, or a function of the namespace, and profile its training steps.
 
         >>> workbench.profile("for x, y in loader: ...").step_ms
 
+        `shapes`, `stacks` and `memory` look further; see `ProfileOptions`.
         Whatever the cell raises is raised here, after the partial profile was kept as `profile_result`.
         """
         source = cell if isinstance(cell, str) else _call_of(cell, self.namespace)
-        session = self.begin_profile(source, source, steps=steps)
+        session = self.begin_profile(source, source, steps=steps, shapes=shapes, stacks=stacks, memory=memory)
         tree = session.transform(ast.parse(source, session.filename))
         code = compile(tree, session.filename, "exec")
         try:
