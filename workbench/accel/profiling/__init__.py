@@ -13,6 +13,7 @@ op_cost.py            FLOPs and bytes of operations, from their shapes
 memory_use.py         bytes allocated over the profiled steps
 compilation.py        graphs, recompilations and graph breaks
 loader_time.py        time of each transform, in the loader's workers too
+whole_run.py          settings, page faults, unused graphs and loader starts of the whole run
 synchronisations.py   where the code waits for the device on the quiet
 device_activity.py    kernels, copies, idle time of a GPU
 completeness.py       whether the profiler lost something

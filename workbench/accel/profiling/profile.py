@@ -13,6 +13,7 @@ from accel.profiling.profile_notes import notes_for
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_events import ProfiledEvents, read_events
 from accel.profiling.step_timing import PhaseShare, StepTiming, read_timing
+from accel.profiling.whole_run import WholeRun, read_whole_run
 
 if TYPE_CHECKING:
     import pandas
@@ -62,6 +63,7 @@ class Profile:
     compilation: Compilation | None = None
     synchronisations: tuple[Synchronisation, ...] = ()
     devices: tuple[DeviceActivity, ...] = ()
+    whole_run: WholeRun = field(default_factory=WholeRun)
     findings: tuple[Finding, ...] = ()
     events: ProfiledEvents | None = field(default=None, repr=False, compare=False)
 
@@ -165,6 +167,7 @@ def build_profile(
         machine_line=machine.line,
         versions=(("python", machine.python), ("torch", machine.torch or "")),
         options=window.options,
+        whole_run=read_whole_run(recording, workload),
         events=events,
     )
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.workload.cell_names import names_read, names_written
+from accel.workload.forward_calls import ForwardCall
 from accel.workload.loop_probe import ProbeLoops
-from accel.workload.phase_marks import Mark, PhaseMarks
+from accel.workload.phase_marks import BoundaryNote, Mark, PhaseMarks
 from accel.workload.roles import names_by_id, roles_of
+from accel.workload.run_conditions import RunConditions, read_conditions
 from accel.workload.step_boundaries import Steps, find_steps
 from accel.workload.workload import Workload
 
@@ -25,12 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recording:
-    """What was seen of one run: all marks, when it began and ended (`time.perf_counter_ns`), and its steps."""
+    """What was seen of one run: all marks, when it began and ended (`time.perf_counter_ns`), and its steps.
+
+    `notes` are what was going on at each boundary, `conditions` the settings that were in force.
+    """
 
     marks: tuple[Mark, ...] = field(repr=False)
     started_ns: int
     ended_ns: int
     steps: Steps
+    notes: tuple[BoundaryNote, ...] = field(default=(), repr=False)
+    forward_calls: tuple[ForwardCall, ...] = field(default=(), repr=False)
+    conditions: RunConditions | None = None
 
     @property
     def duration_ms(self) -> float:
@@ -107,7 +115,10 @@ class CellCapture:
             steps=marks.boundaries, step_ms=steps.median_ms,
             samples_per_step=_samples_per_step(marks, steps),
         )  # fmt: skip
-        recording = Recording(tuple(marks.marks), *self._times, steps)
+        recording = Recording(
+            tuple(marks.marks), *self._times, steps, tuple(marks.boundary_notes), tuple(marks.forward_calls),
+            marks.conditions or read_conditions(),
+        )  # fmt: skip
         marks.let_go()
         return workload, recording
 

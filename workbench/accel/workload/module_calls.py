@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from threading import get_ident
+from types import FrameType
 from typing import TYPE_CHECKING, Any
+
+from accel.workload.forward_calls import ForwardCall
 
 if TYPE_CHECKING:
     from accel.workload.phase_marks import PhaseMarks
@@ -17,6 +21,7 @@ MODEL, LOSS, PLAIN = "model", "loss", "plain"  # plain: no parameters, such as a
 
 def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Callable[..., Any]:
     """`nn.Module.__call__`: the outermost call is a phase; nested ones get a range when the profile asks."""
+    from torch._C._autograd import _get_sequence_nr as nodes_recorded
     from torch.compiler import is_compiling
 
     kinds: dict[int, str] = {}
@@ -40,6 +45,7 @@ def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Calla
         if kind is PLAIN:
             return _plain_call(marks, kinds, original, self, args, kwargs)
         marks.begin("loss" if kind is LOSS else "forward", key)
+        begun, nodes = marks.marks[-1].time_ns, nodes_recorded()
         try:
             if marks.ranges != "modules":
                 return original(self, *args, **kwargs)
@@ -48,8 +54,16 @@ def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Calla
                 return original(self, *args, **kwargs)
         finally:
             marks.end("loss" if kind is LOSS else "forward")
+            if kind is not LOSS:
+                _note_call(marks, self, begun, nodes_recorded() - nodes, sys._getframe(1))
 
     return call
+
+
+def _note_call(marks: PhaseMarks, model: Any, begun_ns: int, nodes: int, caller: FrameType) -> None:
+    code, ended_ns = caller.f_code, marks.marks[-1].time_ns
+    place = code.co_filename, caller.f_lineno, code.co_name
+    marks.forward_calls.append(ForwardCall(begun_ns, ended_ns, nodes, model.training, *place))
 
 
 def _first_sight(marks: PhaseMarks, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

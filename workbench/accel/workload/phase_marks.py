@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from accel.errors import AccelError
 from accel.workload.attribute_patches import AttributePatches
+from accel.workload.page_faults import page_faults
 from accel.workload.workload import Kind
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from accel.workload.forward_calls import ForwardCall
     from accel.workload.loop_probe import LoopLine
+    from accel.workload.run_conditions import RunConditions
 
 PHASES = ("data", "copy", "forward", "loss", "backward", "zero_grad", "optimizer", "scaler")
 _BEGIN_A_STEP = ("data", "copy", "forward")
@@ -40,11 +43,12 @@ class Mark(NamedTuple):
 
 
 class BoundaryNote(NamedTuple):
-    """What was going on when a step ended: were graphs compiled in it, was torch.profiler running."""
+    """What was going on when a step ended: were graphs compiled in it, was torch.profiler running, page faults so far."""
 
     time_ns: int
     compiled: bool
     profiled: bool
+    page_faults: int = 0
 
 
 def active_marks() -> PhaseMarks | None:
@@ -69,6 +73,8 @@ class PhaseMarks:
         self.on_idle: Callable[[int], None] | None = None
         self.ranges: Literal["off", "phases", "modules"] = ranges
         self.boundary_notes: list[BoundaryNote] = []
+        self.forward_calls: list[ForwardCall] = []
+        self.conditions: RunConditions | None = None  # read when the first backward begins
         self.first_optimizer: Any = None
         self.first_batch: int | None = None
         self.built: set[int] = set()  # ids of what was constructed during the run; see CellCapture
@@ -203,7 +209,8 @@ class PhaseMarks:
     def _note_boundary(self) -> None:
         graphs = _compiled_graphs()
         compiled, self._graphs = graphs != self._graphs, graphs
-        self.boundary_notes.append(BoundaryNote(perf_counter_ns(), compiled, self._profiler_enabled()))
+        profiled = self._profiler_enabled()
+        self.boundary_notes.append(BoundaryNote(perf_counter_ns(), compiled, profiled, page_faults()))
         if len(self.marks) > MOST_MARKS:
             self.thread = -1  # patches pass straight through from here; the optimizer hook goes on counting
 

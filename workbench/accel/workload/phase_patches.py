@@ -79,10 +79,14 @@ def _backward(marks: PhaseMarks, original: Function) -> Function:
     """`torch.autograd._engine_run_backward`: where Tensor.backward, autograd.grad and torch.func end up."""
     from torch.compiler import is_compiling
 
+    from accel.workload.run_conditions import read_conditions
+
     @functools.wraps(original)
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or get_ident() != marks.thread or "backward" in marks.open:
             return original(*args, **kwargs)
+        if marks.conditions is None:
+            marks.conditions = read_conditions()
         marks.begin("backward", 0)
         try:
             result = original(*args, **kwargs)

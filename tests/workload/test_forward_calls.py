@@ -1,0 +1,80 @@
+"""What is noted of each call of a model, and of each step's end: line, mode, graph, page faults, settings."""
+
+from __future__ import annotations
+
+import torch
+from capturing import capture, notebook
+
+TRAIN = """
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+VALIDATE = """
+model.eval()
+with torch.no_grad():
+    for x, y in loader:
+        model(x)
+"""
+
+
+def test_each_call_is_noted_with_its_line_and_its_mode() -> None:
+    _, recording = capture(TRAIN + VALIDATE, notebook())
+    assert [call.line for call in recording.forward_calls] == [4] * 6 + [10] * 6
+    assert [call.is_training for call in recording.forward_calls] == [True] * 6 + [False] * 6
+    assert {call.function for call in recording.forward_calls} == {"<module>"}
+
+
+def test_autograd_records_nodes_where_gradients_are_on_and_none_where_they_are_off() -> None:
+    _, recording = capture(TRAIN + VALIDATE, notebook())
+    assert all(call.nodes > 0 for call in recording.forward_calls[:6])
+    assert all(call.nodes == 0 for call in recording.forward_calls[6:])
+
+
+def test_a_call_in_a_function_is_noted_with_the_line_and_name_of_the_function() -> None:
+    namespace = notebook()
+    exec(compile("def evaluate(model, x):\n    return model(x)\n", "earlier cell", "exec"), namespace)
+    _, recording = capture("evaluate(model, X)", namespace)
+    (call,) = recording.forward_calls
+    assert (call.filename, call.line, call.function) == ("earlier cell", 2, "evaluate")
+
+
+def test_a_call_that_raises_is_noted_all_the_same() -> None:
+    _, recording = capture("model(X[:, :3])", notebook(), raises=RuntimeError)
+    assert len(recording.forward_calls) == 1
+
+
+def test_calls_of_a_loss_are_not_calls_of_a_model() -> None:
+    _, recording = capture("criterion(X[:, :3], Y)", notebook())
+    assert recording.forward_calls == ()
+
+
+def test_page_faults_so_far_are_noted_at_each_boundary_and_never_go_down() -> None:
+    _, recording = capture(TRAIN, notebook())
+    faults = [note.page_faults for note in recording.notes]
+    assert len(faults) == 6
+    assert faults == sorted(faults)
+
+
+def test_settings_are_those_inside_the_cell_not_those_after_it() -> None:
+    indented = TRAIN.replace("\n", "\n    ")
+    _, recording = capture(f"with torch.autograd.set_detect_anomaly(True):{indented}", notebook())
+    assert recording.conditions is not None
+    assert recording.conditions.anomaly_mode
+    assert not torch.is_anomaly_enabled()
+
+
+def test_a_cell_without_a_backward_has_settings_too() -> None:
+    _, recording = capture("model(X)", notebook())
+    assert recording.conditions is not None
+    assert recording.conditions.threads == torch.get_num_threads()
+
+
+def test_debugging_variables_count_unless_they_are_switched_off(monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    monkeypatch.setenv("TORCH_SHOW_CPP_STACKTRACES", "0")
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    _, recording = capture("model(X)", notebook())
+    assert recording.conditions is not None
+    assert dict(recording.conditions.debugging) == {"CUDA_LAUNCH_BLOCKING": "1"}

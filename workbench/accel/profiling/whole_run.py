@@ -1,0 +1,164 @@
+"""What the whole run of a cell showed beside its steps: settings, page faults, unused graphs, starts of loaders."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accel.workload.capture import Recording
+    from accel.workload.forward_calls import ForwardCall
+    from accel.workload.phase_marks import BoundaryNote, Mark
+    from accel.workload.run_conditions import RunConditions
+    from accel.workload.workload import Workload
+
+MOSTLY = (
+    0.6  # the last batch of a validation loop that fetches nothing is followed by the next epoch's backward
+)
+
+
+@dataclass(frozen=True)
+class UnusedForward:
+    """A line that calls a model with gradients on, and no backward follows: mostly validation without `no_grad()`.
+
+    `ms` is of all `calls` together, `share` of the whole cell's time.
+    """
+
+    filename: str
+    line: int
+    function: str  # "<module>" for the cell's own level
+    calls: int
+    ms: float
+    share: float
+    was_training: bool
+
+
+@dataclass(frozen=True)
+class LoaderStart:
+    """Starting a loader's worker processes: how often, and how much longer than fetching a batch, together."""
+
+    loader: str
+    workers: int
+    starts: int
+    ms: float
+    share: float  # of the cell
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """Facts about one run of a cell. `page_faults_per_step` is None where the system or the run does not tell.
+
+    `late_compiling_ms` are the steps after the first in which graphs were compiled: their time above the median.
+    """
+
+    conditions: RunConditions | None = None
+    page_faults_per_step: float | None = None
+    unused_forwards: tuple[UnusedForward, ...] = ()
+    loader_starts: tuple[LoaderStart, ...] = ()
+    late_compiling_ms: tuple[float, ...] = ()
+
+
+def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
+    """Read the facts from what was recorded; the profiled steps are left out of the page faults."""
+    steps = recording.steps
+    return WholeRun(
+        conditions=recording.conditions,
+        page_faults_per_step=_page_faults(recording.notes),
+        unused_forwards=unused_forwards(recording.forward_calls, recording.marks, recording.duration_ms),
+        loader_starts=tuple(_loader_starts(recording, workload)),
+        late_compiling_ms=tuple(
+            step.duration_ns / 1e6 - steps.median_ms for step in steps.steps[1:] if step.is_warm_up
+        ),
+    )
+
+
+def _page_faults(notes: Sequence[BoundaryNote]) -> float | None:
+    """Median between two boundaries of which neither saw the profiler or the compiler."""
+    quiet = [not (note.profiled or note.compiled) for note in notes]
+    taken = [
+        after.page_faults - before.page_faults
+        for before, after, free_before, free in zip(notes, notes[1:], quiet, quiet[1:], strict=False)
+        if free_before and free and after.page_faults
+    ]
+    return float(median(taken)) if taken else None
+
+
+def unused_forwards(
+    calls: Sequence[ForwardCall], marks: Sequence[Mark], cell_ms: float
+) -> tuple[UnusedForward, ...]:
+    """Lines whose model calls recorded graphs that no backward used, most expensive first.
+
+    A call is used when a backward begins before the next batch is fetched and before the same line calls again.
+    """
+    backward = _times(marks, "backward", begins=True)
+    ended = _times(marks, "backward", begins=False)
+    fetches = _times(marks, "data", begins=True)
+    groups: dict[tuple[str, int, str, bool], list[ForwardCall]] = defaultdict(list)
+    for call in calls:
+        if bisect_right(backward, call.begin_ns) == bisect_right(ended, call.begin_ns):  # not a recompute
+            groups[call.filename, call.line, call.function, call.is_training].append(call)
+    found = []
+    for (filename, line, function, was_training), group in groups.items():
+        unused = [
+            call
+            for call, following in zip(group, [*group[1:], None], strict=True)
+            if call.nodes and not _is_used(call, following, fetches, backward)
+        ]
+        if len(unused) >= MOSTLY * len(group):
+            ms = sum(call.end_ns - call.begin_ns for call in unused) / 1e6
+            share = ms / cell_ms if cell_ms else 0.0
+            found.append(UnusedForward(filename, line, function, len(unused), ms, share, was_training))
+    return tuple(sorted(found, key=lambda each: -each.ms))
+
+
+def _is_used(
+    call: ForwardCall, following: ForwardCall | None, fetches: Sequence[int], backward: Sequence[int]
+) -> bool:
+    next_fetch = bisect_left(fetches, call.end_ns)
+    ends = [fetches[next_fetch]] if next_fetch < len(fetches) else []
+    ends += [following.begin_ns] if following is not None else []
+    first = bisect_left(backward, call.end_ns)
+    return first < len(backward) and (not ends or backward[first] < min(ends))
+
+
+def _times(marks: Sequence[Mark], phase: str, *, begins: bool) -> list[int]:
+    return [mark.time_ns for mark in marks if mark.phase == phase and mark.begins == begins]
+
+
+def _loader_starts(recording: Recording, workload: Workload) -> Iterator[LoaderStart]:
+    """A start is `DataLoader.__iter__` and what the first fetch takes longer than others; its mark has the key -id."""
+    spans = _data_spans(recording.marks)
+    usual = {key: median(each.lasts for each in spans if each.key == key) for key in {s.key for s in spans}}
+    for role in workload.roles:
+        loader = role.reference()
+        if role.kind != "loaders" or loader is None or loader.num_workers == 0:
+            continue
+        begun = [i for i, span in enumerate(spans) if span.key == -id(loader)]
+        cost_ns = 0.0
+        for i in begun:
+            first = spans[i + 1] if i + 1 < len(spans) else None
+            cost_ns += spans[i].lasts + (max(0.0, first.lasts - usual[first.key]) if first else 0.0)
+        share = cost_ns / 1e6 / recording.duration_ms if recording.duration_ms else 0.0
+        yield LoaderStart(role.name, loader.num_workers, len(begun), cost_ns / 1e6, share)
+
+
+@dataclass(frozen=True)
+class _Span:
+    key: int
+    lasts: int
+
+
+def _data_spans(marks: Sequence[Mark]) -> list[_Span]:
+    """Fetches and starts in order; they do not nest."""
+    begun: list[Mark] = []
+    spans: list[_Span] = []
+    for mark in marks:
+        if mark.phase == "data" and mark.begins:
+            begun.append(mark)
+        elif mark.phase == "data" and begun:
+            spans.append(_Span(mark.key, mark.time_ns - begun.pop().time_ns))
+    return spans

@@ -1,0 +1,55 @@
+"""Settings that were in force while a cell ran, and that change how fast it runs without being part of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+# Variables that somebody sets to find a fault, with the values under which they cost nothing.
+DEBUGGING = {
+    "CUDA_LAUNCH_BLOCKING": ("0",), "PYTORCH_NO_CUDA_MEMORY_CACHING": ("0",), "TORCH_SHOW_CPP_STACKTRACES": ("0",),
+    "TORCH_SHOW_DISPATCH_TRACE": ("0",), "TORCH_LOGS": (), "TORCH_COMPILE_DEBUG": ("0",), "TORCHDYNAMO_VERBOSE": ("0",),
+    "TORCH_CPP_LOG_LEVEL": ("ERROR", "WARNING", "FATAL"), "TORCH_DISTRIBUTED_DEBUG": ("OFF",),
+    "NCCL_DEBUG": ("VERSION", "WARN"), "ONEDNN_VERBOSE": ("0", "none"), "DNNL_VERBOSE": ("0",), "MKL_VERBOSE": ("0",),
+    "MALLOC_CHECK_": ("0",), "MALLOC_PERTURB_": ("0",), "PYTHONMALLOC": ("pymalloc", "malloc", "default"),
+    "PYTHONDEVMODE": (),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunConditions:
+    """What was set inside the cell, read when its first backward began: a `with` in the cell is seen too.
+
+    >>> read_conditions().threads
+    2
+
+    `debugging` are environment variables for finding faults, with their values; `omp_num_threads` is "" when not set.
+    """
+
+    threads: int
+    anomaly_mode: bool
+    deterministic: bool
+    cudnn_benchmark: bool
+    cudnn_deterministic: bool
+    omp_num_threads: str = ""
+    debugging: tuple[tuple[str, str], ...] = ()
+
+
+def read_conditions() -> RunConditions:
+    """The settings as they are now."""
+    import torch
+
+    cudnn = torch.backends.cudnn
+    return RunConditions(
+        threads=torch.get_num_threads(),
+        anomaly_mode=torch.is_anomaly_enabled(),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+        cudnn_benchmark=cudnn.benchmark,
+        cudnn_deterministic=cudnn.deterministic,
+        omp_num_threads=os.environ.get("OMP_NUM_THREADS", ""),
+        debugging=tuple(
+            (name, value)
+            for name, harmless in DEBUGGING.items()
+            if (value := os.environ.get(name, "")) and value not in harmless
+        ),
+    )
