@@ -26,7 +26,7 @@ def kept_steps(columns: KinetoColumns, thread: int, warmup: int) -> KeptSteps:
     >>> kept_steps(columns, thread=1, warmup=2)
     KeptSteps(from_ns=1795222988063546060, until_ns=1795222988112083911, steps=5, dropped=2, has_steps=True)
     """
-    ends = _step_ends(columns, thread)
+    ends = step_ends(columns, thread)
     dropped = min(warmup, len(ends) // 2)
     if dropped:
         return KeptSteps(int(ends[dropped - 1]), int(ends[-1]), len(ends) - dropped, dropped, True)
@@ -41,7 +41,7 @@ def is_named(columns: KinetoColumns, name: str) -> Flags:
     return np.array([known == name for known in columns.names], dtype=np.bool_)[columns.name]
 
 
-def _step_ends(columns: KinetoColumns, thread: int) -> Ints:
+def step_ends(columns: KinetoColumns, thread: int) -> Ints:
     """When steps end: with the phase before each step instant, so that the gap after it belongs to the next step.
 
     Until an optimizer steps, each backward counts as a step; those are taken back if an optimizer does.
