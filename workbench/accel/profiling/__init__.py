@@ -26,6 +26,9 @@ profile_html.py       Profile as static HTML
 report/               the sections that both are made of, one file each, and the words for phases, times and sizes
 profile_figure.py     Profile as a picture, by kind
 figures/              one file a kind
+timeline.py           the profiled steps as slices in rows and lanes, to be drawn
+timeline_rows.py      which row and lane each event lies in
+chrome_trace.py       the profiled steps as a file for Perfetto
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from accel.profiling.step_timing import PhaseShare, StepTiming, read_timing
 from accel.profiling.whole_run import WholeRun, read_whole_run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
     import plotly.graph_objects
 
@@ -134,6 +136,15 @@ class Profile:
         from accel.profiling.profile_figure import profile_figure
 
         return profile_figure(self, kind)
+
+    def to_chrome_trace(self, path: str | Path) -> Path:
+        """Write the profiled steps for Perfetto or chrome://tracing, compressed where the name ends in .gz.
+
+        >>> profile.to_chrome_trace("step.json.gz")
+        """
+        from accel.profiling.chrome_trace import write_chrome_trace
+
+        return write_chrome_trace(self, path)
 
 
 def build_profile(

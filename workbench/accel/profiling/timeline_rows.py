@@ -46,7 +46,7 @@ def places(events: ProfiledEvents, chosen: Ints) -> Places:
         own_events = np.flatnonzero(row == number)
         lane[own_events] = _side_by_side(columns, chosen[own_events])
     order = np.lexsort((columns.start_ns[chosen], lane, row))
-    labels = _labels(keys.T.tolist(), columns, own)
+    labels = _labels(keys.T.tolist(), events)
     rows = (
         PlacedRow(labels[number], KINDS[int(keys[0, number])], _counts(lane[row == number]))
         for number in range(keys.shape[1])
@@ -89,16 +89,37 @@ def _counts(lanes: Ints) -> tuple[int, ...]:
     return tuple(count for count in np.bincount(lanes).tolist() if count)
 
 
-def _labels(keys: list[list[int]], columns: KinetoColumns, own: int) -> list[str]:
-    backward = {i for i, name in enumerate(columns.names) if name.startswith(BACKWARD_NODE)}
-    labels, others = [], 1
-    for kind, where, which in keys:
-        if kind == 2:
-            labels.append(f"GPU {where} · stream {which}")
-        elif which == own:
-            labels.append("Training thread" if kind == 0 else "Started by the training thread")
-        else:
-            others += 1
-            at_work = set(columns.name[columns.thread == which].tolist())
-            labels.append(f"Thread {others} (backward)" if at_work & backward else f"Thread {others}")
+def thread_labels(events: ProfiledEvents) -> dict[int, str]:
+    """Each thread of the CPU by what it does, the training thread first.
+
+    >>> thread_labels(profile.events)
+    {1: 'Training thread', 2: 'Thread 2 (backward)'}
+    """
+    columns, own = events.columns, events.found.own_thread
+    backward = [i for i, name in enumerate(columns.names) if name.startswith(BACKWARD_NODE)]
+    labels = {own: "Training thread"}
+    for thread in sorted(set(columns.thread[columns.stream < 0].tolist()) - {own}):
+        at_work = set(columns.name[columns.thread == thread].tolist())
+        does = " (backward)" if at_work.intersection(backward) else ""
+        labels[thread] = f"Thread {len(labels) + 1}{does}"
     return labels
+
+
+def _labels(keys: list[list[int]], events: ProfiledEvents) -> list[str]:
+    threads = thread_labels(events)
+    return [_label(RowKeys(*key), threads) for key in keys]
+
+
+def _label(key: RowKeys, threads: dict[int, str]) -> str:
+    if KINDS[key.kind] == "stream":
+        return f"GPU {key.where} · stream {key.which}"
+    shared = " · asynchronous" if KINDS[key.kind] == "asynchronous" else ""
+    return threads[key.which] + shared
+
+
+class RowKeys(NamedTuple):
+    """What tells rows apart and orders them: kind, then GPU (of a stream) or whether it is another thread, then number."""
+
+    kind: int
+    where: int
+    which: int
