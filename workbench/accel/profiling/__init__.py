@@ -9,7 +9,12 @@ profiled_events.py    the events with phase, module and kept part of each: table
 op_table.py           rows of (phase, module, op) per step
 step_timing.py        step time, spread and phase shares, from the marks
 profile_options.py    what a profile looks into beyond its default
-op_cost.py            FLOPs and bytes of operations, from their shapes
+op_inputs.py          shapes, dtypes and values each operation was called with
+op_families.py        which operations belong together, and FLOPs an element
+op_formulas.py        FLOPs and bytes of one call
+contractions.py       the same for matrix products, convolutions, attention, recurrent layers
+op_cost.py            FLOPs and bytes of operations and modules, per step
+roofline.py           their rates against this machine's measured peaks
 memory_use.py         bytes allocated over the profiled steps
 compilation.py        graphs, recompilations and graph breaks
 loader_time.py        time of each transform, in the loader's workers too

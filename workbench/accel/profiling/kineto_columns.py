@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.device_columns import cpu_only, read_device_columns
+from accel.profiling.user_lines import LINE
+from accel.profiling.op_inputs import RecordedInputs, read_inputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +41,7 @@ class KinetoColumns:
     `kinds[kind[i]]` is the type of activity: cpu_op, user_annotation, cuda_runtime, cuda_driver, kernel, gpu_memcpy,
     gpu_memset, …. `device` and `stream` are -1 on the CPU, `bytes` are those of a copy or fill (0: not known).
     `correlation` is the same number for a call into the device's runtime and for what that call made the device do; 0
-    for all else.
+    for all else. `inputs` are the arguments of operations, where shapes were recorded and asked for.
     """
 
     names: tuple[str, ...]
@@ -61,6 +63,7 @@ class KinetoColumns:
     stream: Ints
     bytes: Ints
     correlation: Ints
+    inputs: RecordedInputs | None = None
 
     def __len__(self) -> int:
         return len(self.name)
@@ -71,14 +74,16 @@ class KinetoColumns:
         return self_time(self.duration_ns, self.parent, self.is_nested)
 
 
-def read_columns(events: Iterable[Any]) -> KinetoColumns:
+def read_columns(events: Iterable[Any], *, with_inputs: bool = False) -> KinetoColumns:
     """Read `profiler.kineto_results.events()`; what is no work of its own (NO_WORK, BOOKKEEPING) is left out."""
     import numpy as np
 
     rows = [
         (e, name, kind)
         for e in events
-        if (kind := e.activity_type()) not in NO_WORK and (name := e.name()) not in BOOKKEEPING
+        if (kind := e.activity_type()) not in NO_WORK
+        and (name := e.name()) not in BOOKKEEPING
+        and not name.startswith(LINE)
     ]
     number: dict[str, int] = {}
     kinds: dict[str, int] = {}
@@ -88,8 +93,8 @@ def read_columns(events: Iterable[Any]) -> KinetoColumns:
     start = np.array([e.start_ns() for e in kept], dtype=np.int64)
     duration = np.array([e.duration_ns() for e in kept], dtype=np.int64)
     thread = np.array([e.start_thread_id() for e in kept], dtype=np.int64)
-    is_device, is_runtime = np.zeros(len(kept), dtype=np.bool_), _is_of(kind, kinds, RUNTIME)
-    for i in np.flatnonzero(~_is_of(kind, kinds, ON_CPU)).tolist():
+    is_device, is_runtime = np.zeros(len(kept), dtype=np.bool_), is_of(kind, kinds, RUNTIME)
+    for i in np.flatnonzero(~is_of(kind, kinds, ON_CPU)).tolist():
         is_device[i] = int(kept[i].device_type()) != 0
     is_nested = ~is_device & ~np.array([e.is_async() for e in kept], dtype=np.bool_)
     all_on_cpu = ON_CPU.issuperset(kinds)
@@ -103,10 +108,11 @@ def read_columns(events: Iterable[Any]) -> KinetoColumns:
         names=tuple(number), name=name, start_ns=start, duration_ns=duration, thread=thread,
         sequence=np.array([e.sequence_nr() for e in kept], dtype=np.int64),
         forward_thread=np.array([e.fwd_thread_id() for e in kept], dtype=np.int64),
-        is_annotation=_is_of(kind, kinds, {"user_annotation"}),
+        is_annotation=is_of(kind, kinds, {"user_annotation"}),
         is_nested=is_nested, launcher=launcher, order=order,
         parent=_parents(order[is_nested[order]], start, duration, thread),
         kinds=tuple(kinds), kind=kind, **place._asdict(),
+        inputs=read_inputs(kept) if with_inputs else None,
     )  # fmt: skip
 
 
@@ -119,7 +125,7 @@ def self_time(duration_ns: Ints, parent: Ints, counts: Flags) -> Ints:
     return np.where(counts, duration_ns - inside.astype(np.int64), 0)
 
 
-def _is_of(kind: Ints, kinds: Iterable[str], wanted: Collection[str]) -> Flags:
+def is_of(kind: Ints, kinds: Iterable[str], wanted: Collection[str]) -> Flags:
     """Which events are of one of the kinds wanted."""
     import numpy as np
 

@@ -19,7 +19,8 @@ DTYPES = {
     "long int": ("int64", 8), "long": ("int64", 8), "long long": ("int64", 8), "__int64": ("int64", 8), "int": ("int32", 4),
     "short": ("int16", 2), "short int": ("int16", 2), "signed char": ("int8", 1), "unsigned char": ("uint8", 1),
     "bool": ("bool", 1), "c10::complex<float>": ("complex64", 8), "c10::complex<double>": ("complex128", 16),
-    "c10::complex<c10::Half>": ("complex32", 4), "c10::Float8_e4m3fn": ("float8_e4m3fn", 1), "c10::Float8_e5m2": ("float8_e5m2", 1),
+    "c10::complex<c10::Half>": ("complex32", 4), "c10::Float8_e4m3fn": ("float8_e4m3fn", 1),
+    "c10::Float8_e5m2": ("float8_e5m2", 1),
 }  # fmt: skip
 NO_TENSORS = frozenset({"Scalar", "ScalarList", ""})
 
@@ -126,6 +127,17 @@ def read_inputs(events: Iterable[Any]) -> RecordedInputs:
     return RecordedInputs(tuple(distinct), np.array(numbers, dtype=np.int64))
 
 
+def each_dimension(value: object, count: int, default: int) -> Shape:
+    """One number for each spatial dimension; one given holds for all.
+
+    >>> each_dimension((2,), 2, 1), each_dimension(None, 2, 1)
+    ((2, 2), (1, 1))
+    """
+    if not isinstance(value, tuple) or not value:
+        return (value if isinstance(value, int) and not isinstance(value, bool) else default,) * count
+    return tuple(value) if len(value) == count else (value[0],) * count
+
+
 def _argument(shape: Any, dtype: str, value: Any) -> Any:
     if dtype == "TensorList":
         return TensorList(tuple(TensorInput(tuple(one), "float32", 4) for one in shape))
@@ -143,3 +155,24 @@ def _argument_names(op: str, count: int) -> tuple[str, ...]:
         if len(schema.arguments) == count:
             return tuple(argument.name for argument in schema.arguments)
     return ()
+
+
+@lru_cache(maxsize=1024)
+def calls_others(op: str) -> bool:
+    """Whether the operation is written in terms of others, as torch's dispatcher tells it.
+
+    >>> calls_others("aten::linear"), calls_others("aten::addmm")
+    (True, False)
+    """
+    import torch
+
+    overloads = [
+        f"{schema.name}.{schema.overload_name}".rstrip(".")
+        for schema in torch._C._jit_get_schemas_for_operator(op)
+    ]
+    return any(
+        torch._C._dispatch_has_kernel_for_dispatch_key(overload, composite)
+        for overload in overloads
+        for composite in ("CompositeImplicitAutograd", "CompositeExplicitAutograd")
+        if torch._C._dispatch_has_kernel(overload)
+    )

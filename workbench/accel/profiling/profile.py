@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.profiling.completeness import Completeness
 from accel.profiling.kineto_columns import read_columns
+from accel.profiling.op_cost import read_op_costs
 from accel.profiling.op_table import OpRow, add_up, read_op_table
 from accel.profiling.profile_notes import notes_for
 from accel.profiling.profile_options import ProfileOptions
@@ -164,7 +165,7 @@ def build_profile(
     if window.raised and not ended_early:
         was_interrupted = window.raised == "KeyboardInterrupt"
         ended_early = "The cell was interrupted" if was_interrupted else f"The cell raised {window.raised}"
-    events = read_events(read_columns(window.events), warmup=window.warmup)
+    events = read_events(read_columns(window.events, with_inputs=window.options.shapes), warmup=window.warmup)
     table = read_op_table(events)
     timing = read_timing(recording, window.window_ns)
     per_step, step_s = workload.samples_per_step, timing.step_ms / 1e3
@@ -178,6 +179,7 @@ def build_profile(
         machine_line=machine.line,
         versions=(("python", machine.python), ("torch", machine.torch or "")),
         options=window.options,
+        costs=read_op_costs(events),
         whole_run=read_whole_run(recording, workload),
         events=events,
     )

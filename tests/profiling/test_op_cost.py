@@ -1,0 +1,154 @@
+"""FLOPs and bytes from recorded shapes, against counting by hand and against torch's own counter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+from torch.autograd.profiler import profile
+from torch.utils.flop_counter import FlopCounterMode
+
+from accel.labs.models import CNN
+from accel.profiling.contractions import CONTRACTIONS
+from accel.profiling.kineto_columns import read_columns
+from accel.profiling.op_cost import cost_by_module, read_op_costs
+from accel.profiling.op_table import read_op_table
+from accel.profiling.profiled_events import read_events
+
+BATCH = 8
+CNN_MULTIPLY_ADDS = {
+    "conv1": BATCH * 28 * 28 * 32 * 9 * 1,
+    "conv2": BATCH * 14 * 14 * 64 * 9 * 32,
+    "linear1": BATCH * 3136 * 512,
+    "linear2": BATCH * 512 * 10,
+}
+
+
+def costs_of(work, **flags):
+    """The costs of everything that `work` runs."""
+    with profile(use_kineto=True, record_shapes=True) as profiler, torch.backends.mkldnn.flags(**flags):
+        work()
+    return read_op_costs(read_events(read_columns(profiler.kineto_results.events(), with_inputs=True)))
+
+
+def contraction_flops(costs):
+    return sum(cost.flops for cost in costs if cost.op in CONTRACTIONS)
+
+
+def training(model, images):
+    return lambda: model(images).float().sum().backward()
+
+
+def test_forward_of_the_course_cnn_costs_what_counting_by_hand_gives(profiled):
+    torch.manual_seed(0)
+    model, images = CNN(), torch.randn(BATCH, 1, 28, 28)
+    window = profiled(lambda: model(images), shapes=True)
+    costs = read_op_costs(read_events(read_columns(window.events, with_inputs=True)))
+    found = dict.fromkeys(CNN_MULTIPLY_ADDS, 0.0)
+    for cost in costs:
+        if cost.op in CONTRACTIONS:
+            found[cost.module] += cost.flops
+    assert found == {name: 2 * count for name, count in CNN_MULTIPLY_ADDS.items()}
+
+
+@pytest.mark.parametrize("is_onednn", [True, False])
+def test_training_costs_the_same_whichever_kernels_run(is_onednn):
+    model, images = CNN(), torch.randn(BATCH, 1, 28, 28)
+    costs = costs_of(training(model, images), enabled=is_onednn)
+    by_hand = 6 * sum(CNN_MULTIPLY_ADDS.values()) - 2 * CNN_MULTIPLY_ADDS["conv1"]  # images need no gradient
+    assert contraction_flops(costs) == by_hand
+
+
+MODELS = {
+    "residual network": (torchvision.models.resnet18, (2, 3, 64, 64)),
+    "one dimension": (lambda: nn.Conv1d(32, 4, 3, padding=1, stride=2), (2, 32, 9)),
+    "three dimensions": (lambda: nn.Conv3d(1, 4, 3, dilation=2), (2, 1, 9, 9, 9)),
+    "transposed": (lambda: nn.ConvTranspose2d(8, 4, 3, stride=2, output_padding=1), (2, 8, 6, 6)),
+    "transformer": (lambda: nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), (2, 6, 32)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_contractions_equal_the_flop_counter_of_torch(name):
+    build, shape = MODELS[name]
+    model, images = build(), torch.randn(shape)
+    with FlopCounterMode(display=False) as counter:
+        training(model, images)()
+    costs = costs_of(training(model, images))
+    assert contraction_flops(costs) == counter.get_total_flops() > 0
+
+
+def test_grouped_convolution_costs_its_own_channels_only():
+    layer, images = nn.Conv2d(8, 8, 3, groups=8, bias=False), torch.randn(2, 8, 6, 6)
+    assert contraction_flops(costs_of(lambda: layer(images))) == 2 * (2 * 8 * 4 * 4) * 9
+    assert contraction_flops(costs_of(training(layer, images))) == 2 * 2 * (2 * 8 * 4 * 4) * 9
+
+
+def test_fused_attention_counts_its_two_matrix_products():
+    query = torch.randn(2, 4, 6, 8)
+    costs = costs_of(lambda: nn.functional.scaled_dot_product_attention(query, query, query))
+    assert contraction_flops(costs) == 2 * (2 * 2 * 4 * 6 * 6 * 8)
+
+
+def test_inference_mode_costs_as_much_as_grad_mode():
+    model, images = CNN(), torch.randn(BATCH, 1, 28, 28)
+    with torch.inference_mode():
+        costs = costs_of(lambda: model(images))
+    assert contraction_flops(costs) == 2 * sum(CNN_MULTIPLY_ADDS.values())
+
+
+def test_autocast_halves_the_bytes_and_names_the_dtype():
+    layer, rows = nn.Linear(64, 64, bias=False), torch.randn(64, 64)
+
+    def product(dtype):
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
+            return next(cost for cost in costs_of(lambda: layer(rows)) if cost.op in CONTRACTIONS)
+
+    full, half = product("float32"), product("bfloat16")
+    assert (full.dtype, half.dtype) == ("float32", "bfloat16")
+    assert full.bytes == 3 * 64 * 64 * 4 == 2 * half.bytes
+    assert full.flops == half.flops
+
+
+def test_an_operation_that_only_calls_others_costs_nothing_and_elementwise_work_counts_once():
+    numbers = torch.randn(1000)
+    costs = costs_of(lambda: torch.relu(numbers))
+    known = {cost.op: (cost.flops, cost.bytes) for cost in costs}
+    assert known["aten::relu"] == (0, 0)
+    assert known["aten::clamp_min"] == (1000, 8000)
+
+
+def test_a_fused_optimizer_is_known_and_moves_its_state():
+    model = nn.Linear(10, 10)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    model(torch.randn(2, 10)).sum().backward()
+    step = next(cost for cost in costs_of(optimizer.step) if "fused" in cost.op)
+    assert step.flops == 14 * 110
+    assert step.bytes > 7 * 4 * 110  # parameters, gradients and two moments read; three of them written
+    assert "tensors" in step.shapes
+
+
+def test_an_unknown_operation_is_said_to_be_unknown():
+    costs = costs_of(lambda: torch.linalg.qr(torch.randn(8, 8)))
+    unknown = next(cost for cost in costs if cost.op == "aten::linalg_qr")
+    assert (unknown.flops, unknown.bytes) == (None, None)
+    assert "not known" in str(unknown)
+
+
+def test_self_times_are_those_of_the_rows_and_modules_add_up(profiled, loop):
+    window = profiled(lambda: loop.run(9), shapes=True)
+    events = read_events(read_columns(window.events, with_inputs=True))
+    costs, rows = read_op_costs(events), read_op_table(events).rows
+    for op in ("aten::mkldnn_convolution", "aten::addmm", "aten::max_pool2d_with_indices"):
+        expected = sum(row.self_ms for row in rows if row.op == op)
+        assert sum(cost.self_ms for cost in costs if cost.op == op) == pytest.approx(expected)
+    by_module = cost_by_module(costs)
+    assert sum(cost.flops for cost in by_module) == pytest.approx(sum(cost.flops or 0 for cost in costs))
+    conv2 = {cost.phase: cost.flops for cost in by_module if cost.module == "conv2"}
+    assert conv2["backward"] > conv2["forward"] > 2 * 4 * 8 * 36 * 6 * 6 / 2
+
+
+def test_without_recorded_shapes_there_are_no_costs(profiled, loop):
+    assert read_op_costs(read_events(read_columns(profiled(lambda: loop.run(3)).events))) == ()
+    assert read_op_costs(None) == ()
