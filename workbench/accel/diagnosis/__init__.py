@@ -3,6 +3,8 @@
 rule.py         what a rule is
 evidence.py     Evidence: what a rule may look at
 predicting.py   Amdahl's law with a range
+dispatch.py     time that goes into calling operations
+products.py     which operations are matrix products and convolutions
 
 Every other file is one rule: a function of the file's name. To add one, take the steps in CONTRIBUTING.md.
 """
@@ -12,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from accel.diagnosis.batch_too_small import batch_too_small
+from accel.diagnosis.copy_bound import copy_bound
 from accel.diagnosis.evidence import Evidence
+from accel.diagnosis.hidden_synchronisation import hidden_synchronisation
+from accel.diagnosis.input_bound import input_bound
+from accel.diagnosis.launch_bound import launch_bound
+from accel.diagnosis.layout_nchw import layout_nchw
+from accel.diagnosis.low_precision_idle import low_precision_idle
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
 from accel.diagnosis.rule import LEAST_SHARE, Rule
 
@@ -24,7 +33,14 @@ if TYPE_CHECKING:
 
 # fmt: off
 RULES: tuple[Rule, ...] = (
+    input_bound,
+    copy_bound,
+    launch_bound,
+    hidden_synchronisation,
+    low_precision_idle,
+    layout_nchw,
     optimizer_not_fused,
+    batch_too_small,
 )
 # fmt: on
 

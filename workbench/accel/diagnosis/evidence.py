@@ -73,10 +73,12 @@ class Evidence:
         except SyntaxError:
             return ast.Module([], [])
 
-    def line_where(self, wanted: Callable[[ast.AST], bool]) -> int:
+    def line_where(self, wanted: Callable[[ast.AST], bool], *, in_loop: bool = False) -> int:
         """The first line of the cell with such a node; 0 when there is none (the code is in a function elsewhere)."""
-        lines = (getattr(node, "lineno", 0) for node in ast.walk(self.tree) if wanted(node))
-        return min((line for line in lines if line), default=0)
+        loops = [node for node in ast.walk(self.tree) if isinstance(node, (ast.For, ast.While))]
+        places: list[ast.stmt] = [line for loop in loops for line in loop.body] if in_loop else self.tree.body
+        found = (node for place in places for node in ast.walk(place) if wanted(node))
+        return min((line for node in found if (line := getattr(node, "lineno", 0))), default=0)
 
     def mentions(self, *names: str) -> bool:
         """Whether the cell, or a notebook's function that it reads, uses one of these names or attributes."""

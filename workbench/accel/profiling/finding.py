@@ -61,4 +61,4 @@ class Finding:
         if self.prediction is None:
             return ""
         basis = f" ({self.prediction.basis})" if self.prediction.basis else ""
-        return f"the step becomes {self.prediction} as fast{basis}"
+        return f"training runs {self.prediction} as fast{basis}"

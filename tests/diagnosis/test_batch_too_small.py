@@ -1,0 +1,37 @@
+"""A step that is mostly fixed cost on few samples is found; one that computes, or trains on many samples, is not."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from accel.diagnosis.batch_too_small import batch_too_small
+from tests.diagnosis.making import by_hand, real
+
+
+@cache
+def faulty():
+    return real()
+
+
+@cache
+def sound():
+    return real(setup="model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 4))\n"
+                "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+                "x, y = torch.randn(512, 512), torch.randint(0, 4, (512,))")  # fmt: skip
+
+
+def test_a_step_on_eight_samples_is_found_and_four_times_as_many_are_proposed():
+    finding = batch_too_small(faulty())
+    assert "trains on 8 samples" in finding.what
+    assert "32 samples" in finding.remedy
+    assert finding.suggests == ()
+    assert 1 < finding.prediction.low < finding.prediction.ratio < 4
+
+
+def test_a_large_batch_is_not_small_whatever_the_optimizer_costs():
+    assert batch_too_small(by_hand({"optimizer": 0.6, "forward": 0.4}, samples_per_step=4096)) is None
+    assert batch_too_small(by_hand({"optimizer": 0.6, "forward": 0.4}, samples_per_step=16)) is not None
+
+
+def test_without_a_count_of_samples_nothing_is_said():
+    assert batch_too_small(by_hand({"optimizer": 0.6, "forward": 0.4}, samples_per_step=None)) is None

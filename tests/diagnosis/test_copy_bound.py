@@ -1,0 +1,56 @@
+"""Copies that a GPU waits for are found, and so are conversions in every step; overlapped copies are not."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from accel.diagnosis.copy_bound import copy_bound
+from accel.profiling.device_activity import CopyRow, DeviceActivity
+from tests.diagnosis.making import TRAIN, by_hand, real
+
+CONVERTING = """
+for _ in range(14):
+    x32 = x.to(torch.float32)
+    optimizer.zero_grad()
+    criterion(model(x32), y).backward()
+    optimizer.step()
+"""
+LARGE = "x, y = torch.randn(2048, 16, dtype=torch.float64), torch.randint(0, 4, (2048,))"
+
+
+def gpu(ms, *, idle=0.5, memory="pageable"):
+    copies = (CopyRow("host to device", memory, ms, 2e6, 2.0),)
+    return DeviceActivity("cuda:0", 10.0, 1 - idle, idle, 0.0, (), copies, (), 100.0, 30.0, 0.0)
+
+
+@cache
+def faulty():
+    return by_hand(
+        {"copy": 0.02, "forward": 0.98}, devices=(gpu(2.0),), source=TRAIN.replace("(x)", "(x.to('cuda'))")
+    )
+
+
+@cache
+def sound():
+    return real()
+
+
+def test_copies_that_the_gpu_waits_for_are_found_with_bytes_and_line():
+    finding = copy_bound(faulty())
+    assert finding.share == 0.2
+    assert "1.91 MiB" in finding.evidence[1]
+    assert "pin_memory=True" in finding.remedy
+    assert finding.line == 4
+
+
+def test_copies_beside_kernels_cost_nothing():
+    assert copy_bound(by_hand({"forward": 1.0}, devices=(gpu(2.0, idle=0.01),))) is None
+
+
+def test_a_conversion_in_every_step_is_found_on_the_cpu():
+    share = (evidence := real(CONVERTING, LARGE)).share("copy")
+    assert 0 < share < 1
+    finding = copy_bound(by_hand({"copy": 0.1, "forward": 0.9}, source=evidence.workload.source))
+    assert finding.title.startswith("Converting batches: 10 %")
+    assert finding.line == 3
+    assert "once" in finding.remedy

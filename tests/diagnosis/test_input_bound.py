@@ -1,0 +1,97 @@
+"""Waiting for data is found, with its slowest stage and as many workers as keep up; a loop that does not wait is not."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+
+import pytest
+
+from accel.diagnosis.input_bound import input_bound
+from accel.machine import read_machine
+from accel.profiling.loader_time import LoaderTime, TransformTime
+from tests.diagnosis.making import by_hand, notebook, real
+
+LOOP = """
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+SLOW = """
+import time
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 112
+    def __getitem__(self, i):
+        time.sleep(0.001)
+        return torch.randn(16), i % 4
+loader = torch.utils.data.DataLoader(Slow(), batch_size=8)
+"""
+IN_MEMORY = """
+data = torch.utils.data.TensorDataset(torch.randn(896, 16), torch.randint(0, 4, (896,)))
+loader = torch.utils.data.DataLoader(data, batch_size=64)
+"""
+
+
+@cache
+def faulty():
+    return real(LOOP, SLOW)
+
+
+@cache
+def sound():
+    return real()
+
+
+def waiting(share, *, cores=8, on=LOOP, loaders=(), setup=SLOW, step_ms=10.0):
+    machine = dataclasses.replace(read_machine(), usable_cores=cores, torch_threads=1)
+    evidence = by_hand(
+        {"data": share, "forward": 1 - share}, source=on, namespace=notebook(setup), machine=machine, loaders=loaders,
+        step_ms=step_ms, roles=real(LOOP, IN_MEMORY).workload.roles[:0],
+    )  # fmt: skip
+    evidence.objects.loaders["loader"] = evidence.workload.namespace["loader"]
+    return evidence
+
+
+def test_a_slow_data_set_is_found_with_its_share():
+    finding = input_bound(faulty())
+    assert finding.share > 0.5
+    assert finding.title.startswith("Waiting for data: ")
+    assert "num_workers=0, batch_size=8" in finding.evidence[-1]
+
+
+def test_as_many_workers_are_suggested_as_keep_up_with_the_model():
+    assert input_bound(waiting(0.6)).suggests == ("loader_workers(n=2)",)
+    assert input_bound(waiting(0.8)).suggests == ("loader_workers(n=5)",)
+    assert input_bound(waiting(0.95)).suggests == ("loader_workers(n=7)",)
+
+
+def test_the_prediction_is_bounded_by_what_remains_of_the_step():
+    finding = input_bound(waiting(0.6))
+    assert 1 < finding.prediction.low < finding.prediction.high <= 2.5
+    fewer = input_bound(waiting(0.6, cores=2))
+    assert fewer.prediction.ratio < finding.prediction.ratio
+
+
+def test_the_slowest_stage_is_named():
+    stages = (TransformTime("RandomRotation", 0.5, 0.7, 100), TransformTime("reading", 0.2, 0.3, 100))
+    finding = input_bound(waiting(0.5, loaders=(LoaderTime("loader", 0, 5.0, 10, stages),)))
+    assert "slowest stage is RandomRotation, 70 % of the pipeline" in finding.what
+    assert any("RandomRotation" in said for said in finding.evidence)
+
+
+def test_tensors_in_memory_are_to_be_taken_by_batch_and_not_by_workers():
+    finding = input_bound(waiting(0.4, setup=IN_MEMORY))
+    assert finding.suggests == ()
+    assert "split" in finding.remedy
+
+
+def test_a_loop_that_makes_its_batches_itself_is_told_to_use_a_loader():
+    evidence = by_hand({"data": 0.4, "forward": 0.6})
+    assert "DataLoader" in input_bound(evidence).remedy
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02])
+def test_a_short_wait_is_none(share):
+    assert input_bound(by_hand({"data": share, "forward": 1 - share})) is None

@@ -1,0 +1,92 @@
+"""float32 products where bfloat16 hardware idles are found; without such hardware, or under autocast, they are not."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+
+import pytest
+import torch
+from torch import nn
+
+from accel.diagnosis import Evidence
+from accel.diagnosis.low_precision_idle import low_precision_idle
+from accel.machine import read_machine
+from accel.machine.gpus import Gpu
+from accel.profiling.device_activity import DeviceActivity, KernelRow
+from tests.diagnosis.making import TRAIN, by_hand, notebook, real, row
+
+CNN = """
+model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.Linear(32 * 28 * 28, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(16, 3, 32, 32), torch.randint(0, 4, (16,))
+"""
+ROWS = (
+    row("aten::mkldnn_convolution", "forward", 0.3, calls=2.0),
+    row("aten::convolution_backward", "backward", 0.4, calls=2.0),
+    row("aten::addmm", "forward", 0.1, calls=1.0),
+)
+
+
+@cache
+def profiled():
+    return real(setup=CNN)
+
+
+def on(isa, gpus=(), evidence=None):
+    given = evidence or profiled()
+    machine = dataclasses.replace(read_machine(), isa=isa, gpus=gpus)
+    return Evidence(given.profile, given.workload, machine)
+
+
+@cache
+def faulty():
+    return on(("avx2", "avx512_bf16"))
+
+
+@cache
+def sound():
+    return on(("avx2",))
+
+
+def test_a_float32_cnn_is_found_and_both_changes_are_suggested_together():
+    finding = low_precision_idle(faulty())
+    assert finding.suggests == ("channels_last+autocast",)
+    assert 1 < finding.prediction.low < finding.prediction.ratio < finding.prediction.high < 4.2
+    assert "avx512_bf16" in finding.evidence[1]
+
+
+def test_a_cell_with_autocast_of_its_own_is_not():
+    cell = TRAIN.replace("criterion(model(x), y)", "criterion(run(x), y)")
+    setup = (
+        CNN + "def run(x):\n    with torch.autocast('cpu', dtype=torch.bfloat16):\n        return model(x)\n"
+    )
+    assert low_precision_idle(on(("avx512_bf16",), evidence=real(cell, setup))) is None
+
+
+def test_products_that_are_shorter_than_a_cast_are_not():
+    assert low_precision_idle(on(("avx512_bf16",), evidence=real())) is None
+
+
+def test_kernels_without_tensor_cores_are_found_on_a_gpu_that_has_them():
+    slow = KernelRow(
+        "ampere_sgemm_128x64_tn", "aten::addmm", "forward", "0", 6.0, 0.6, 4.0, uses_tensor_cores=False
+    )
+    fast = dataclasses.replace(slow, name="ampere_bf16_s16816gemm", uses_tensor_cores=True)
+    gpus = (Gpu(0, "A100", 2**30, (8, 0)),)
+    machine = dataclasses.replace(read_machine(), gpus=gpus)
+
+    def running(kernel):
+        device = DeviceActivity("cuda:0", 10.0, 0.9, 0.1, 0.0, (kernel,), (), (), 9.0, 30.0, 0.0)
+        evidence = by_hand({"forward": 1.0}, devices=(device,), machine=machine)
+        evidence.objects.models["model"] = nn.Linear(4, 4)
+        return evidence
+
+    assert low_precision_idle(running(slow)).share == pytest.approx(0.6)
+    assert low_precision_idle(running(fast)) is None
+
+
+def test_weights_in_bfloat16_are_not():
+    evidence = by_hand({"forward": 1.0}, ROWS, namespace=notebook("model = model.to(torch.bfloat16)"))
+    evidence.objects.models["model"] = nn.Linear(4, 4, dtype=torch.bfloat16)
+    assert low_precision_idle(on(("avx512_bf16",), evidence=evidence)) is None

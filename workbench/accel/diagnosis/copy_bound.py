@@ -1,0 +1,70 @@
+"""Batches are copied or converted on their way to the model, while the device waits."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accel.diagnosis.predicting import GONE, Part, amdahl
+from accel.diagnosis.rule import LEAST_SHARE
+from accel.profiling.finding import Finding
+from accel.profiling.report.words import milliseconds, percent, size
+
+if TYPE_CHECKING:
+    from accel.diagnosis.evidence import Evidence
+    from accel.profiling.device_activity import DeviceActivity
+
+# Pageable memory is staged through a pinned buffer: CUDA's own measurements have pinned copies at 2 to 2.5 times its rate
+# (https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), and with non_blocking=True they go on beside
+# computation, so that the wait can vanish. A conversion on the CPU vanishes when it is done once, before the loop.
+PINNED = (1.0, 2.5, GONE)
+CONVERTED_ONCE = (2.0, 20.0, GONE)
+
+
+def copy_bound(evidence: Evidence) -> Finding | None:
+    """Time in `.to()`, `.cuda()` and copies to the device that nothing overlaps."""
+    device = evidence.device
+    is_gpu = device is not None or evidence.on_gpu
+    share = max(evidence.share("copy"), _exposed(device) if device else 0.0)
+    if share < LEAST_SHARE:
+        return None
+    factors = PINNED if is_gpu else CONVERTED_ONCE
+    how = "pinned and beside computation" if is_gpu else "done once for the whole data set"
+    return Finding(
+        kind="copy_bound",
+        title=f"{'Copying to the device' if is_gpu else 'Converting batches'}: {percent(share)} of each step",
+        what="Each batch is copied from pageable memory, and the GPU waits for it." if is_gpu
+        else "Each batch is converted to another type or layout in the loop, every epoch anew.",
+        share=share,
+        evidence=(f"in .to() and .cuda(): {milliseconds(evidence.ms('copy'))} a step", *_copies(device)),
+        prediction=amdahl(f"copies, {percent(share)} of the step, {how}", Part(share, *factors)),
+        suggests=(),
+        remedy="DataLoader(…, pin_memory=True), and x.to(device, non_blocking=True) in the loop." if is_gpu
+        else "Convert the tensors once, before the loop or in the data set.",
+        wrong_when="the copies overlap with kernels already, or pinned memory is scarce: it cannot be swapped out." if is_gpu
+        else "the converted data set would not fit into memory.",
+        line=evidence.line_where(_is_copy, in_loop=True),
+    )  # fmt: skip
+
+
+def _exposed(device: DeviceActivity) -> float:
+    """Copies to the device as a share of the step, as far as the GPU was idle meanwhile."""
+    ms = sum(copy.ms for copy in device.copies if copy.kind == "host to device")
+    return min(ms / device.step_ms if device.step_ms else 0.0, device.idle_share)
+
+
+def _copies(device: DeviceActivity | None) -> tuple[str, ...]:
+    copies = device.copies if device else ()
+    return tuple(
+        f"{copy.kind} from {copy.memory} memory: {size(copy.bytes)} in {milliseconds(copy.ms)} a step"
+        for copy in copies
+        if copy.kind == "host to device"
+    )
+
+
+def _is_copy(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("to", "cuda")
+    )

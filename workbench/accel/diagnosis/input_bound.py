@@ -1,0 +1,124 @@
+"""Training waits for the next batch: the data pipeline is slower than the step, or runs in the same process."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from accel.diagnosis.predicting import GONE, Part, amdahl
+from accel.diagnosis.rule import LEAST_SHARE
+from accel.profiling.finding import Finding, Prediction
+from accel.profiling.report.words import milliseconds, percent
+
+if TYPE_CHECKING:
+    from accel.diagnosis.evidence import Evidence
+
+# What a batch from another process costs the training process: a message, and mapping its memory. Order of magnitude,
+# from the time that `next(iterator)` takes when the batch lies ready (0.1 to 0.5 ms on an EPYC core).
+RECEIVE_MS = (0.1, 0.25, 0.5)
+
+# A TensorDataset's loader takes samples one by one and stacks them; indexing the tensors by batch is one operation.
+# 64 samples: about 64 × 2 index operations and a stack against one or two.
+BY_BATCH = (3.0, 15.0, GONE)
+
+
+def input_bound(evidence: Evidence) -> Finding | None:
+    """The share of each step that is spent waiting for data."""
+    share = evidence.share("data")
+    if share < LEAST_SHARE:
+        return None
+    loader = next(iter(evidence.objects.loaders.values()), None)
+    advice = _advice(evidence, loader)
+    return Finding(
+        kind="input_bound",
+        title=f"Waiting for data: {percent(share)} of each step",
+        what=advice[0],
+        share=share,
+        evidence=(f"waiting for data: {milliseconds(evidence.ms('data'))} a step", *_pipeline(evidence, loader)),
+        prediction=advice[1],
+        suggests=advice[2],
+        remedy=advice[3],
+        wrong_when="an epoch has few steps, so that starting workers costs more than they save; or the data set holds "
+        "something that other processes cannot have, such as an open connection.",
+    )  # fmt: skip
+
+
+Advice = tuple[str, "Prediction | None", tuple[str, ...], str]
+
+
+def _advice(evidence: Evidence, loader: Any) -> Advice:
+    """What is wrong, what to expect, what to try, what to edit."""
+    share = evidence.share("data")
+    vanishes = Part(share, 1.0, 2.0, GONE)
+    if loader is None:
+        basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
+        return ("The loop makes its batches itself, and the model waits meanwhile.", amdahl(basis, vanishes), (),
+                "Make batches in a torch.utils.data.DataLoader with workers, or all of them once, before the loop.")  # fmt: skip
+    if type(loader.dataset).__name__ == "TensorDataset" and not loader.num_workers:
+        low, factor, high = BY_BATCH
+        basis = (
+            f"fetching, {percent(share)} of the step, takes one indexing operation in place of one a sample"
+        )
+        return ("The data lies in memory as tensors, and the loader takes it sample by sample and stacks it again.",
+                amdahl(basis, Part(share, low, factor, high)), (),
+                "Take whole batches: for i in torch.randperm(len(X)).split(64): x, y = X[i], Y[i]. "
+                "Workers would not help: sending a batch costs more than making it.")  # fmt: skip
+    n = _workers(evidence, loader)
+    prediction = _with_workers(evidence, n)
+    more = "" if prediction.ratio >= 1.03 else "Make the pipeline itself cheaper: workers gain little here."
+    where = (f"{loader.num_workers} workers do not keep up" if loader.num_workers
+             else "The training process makes each batch itself, between two steps")  # fmt: skip
+    suggests = () if more or n <= loader.num_workers else (f"loader_workers(n={n})",)
+    if not suggests and not more:
+        more = "All usable cores have a worker already: make the pipeline itself cheaper, its slowest stage first."
+        prediction = amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes)
+    return (f"{where}.{_slowest(evidence)}", prediction, suggests, more)
+
+
+def _workers(evidence: Evidence, loader: Any) -> int:
+    """As many as keep up with the rest of the step, and as there are cores."""
+    data_ms = evidence.ms("data")
+    rest_ms = max(evidence.profile.step_ms - data_ms, 1e-3)
+    own_ms = max((each.ms_per_batch for each in evidence.profile.loaders), default=0.0)
+    made_ms = max(own_ms, data_ms if not loader.num_workers else (data_ms + rest_ms) * loader.num_workers)
+    cores = evidence.machine.usable_cores
+    return max(
+        1, min(math.ceil(1.2 * made_ms / rest_ms), cores if evidence.on_gpu or cores <= 2 else cores - 1)
+    )
+
+
+def _with_workers(evidence: Evidence, n: int) -> Prediction:
+    """Making batches and training go on at once, as far as there are cores for both.
+
+    At best the longer of the two remains; where training keeps all cores busy, batches take their share of the cores.
+    """
+    data_ms, step_ms = evidence.ms("data"), evidence.profile.step_ms
+    rest_ms, cores = step_ms - data_ms, evidence.machine.usable_cores
+    busy = 1 if evidence.on_gpu else min(evidence.machine.torch_threads or cores, cores)
+    shared_ms = (data_ms + rest_ms * busy) / cores
+    best = max(rest_ms, data_ms / n) + RECEIVE_MS[0]
+    middle = max(rest_ms, data_ms / n, (best + shared_ms) / 2) + RECEIVE_MS[1]
+    worst = max(rest_ms, data_ms / n, shared_ms) + 0.2 * data_ms + RECEIVE_MS[2]
+    basis = (f"{n} worker{'s' if n > 1 else ''} make{'' if n > 1 else 's'} a batch of {milliseconds(data_ms)} beside "
+             f"{milliseconds(rest_ms)} of training on {cores} cores")  # fmt: skip
+    return Prediction(step_ms / middle, step_ms / worst, step_ms / best, basis)
+
+
+def _slowest(evidence: Evidence) -> str:
+    stages = [stage for loader in evidence.profile.loaders for stage in loader.stages]
+    slowest = max(stages, key=lambda stage: stage.share, default=None)
+    return (
+        f" Its slowest stage is {slowest.name}, {percent(slowest.share)} of the pipeline." if slowest else ""
+    )
+
+
+def _pipeline(evidence: Evidence, loader: Any) -> tuple[str, ...]:
+    """The stages where they were timed, and the loader's own settings."""
+    said = [
+        f"{stage.name}: {milliseconds(stage.ms_per_sample)} a sample"
+        for each in evidence.profile.loaders
+        for stage in each.stages[:3]
+    ]
+    if loader is not None:
+        said.append(f"num_workers={loader.num_workers}, batch_size={loader.batch_size}")
+    return tuple(said)
