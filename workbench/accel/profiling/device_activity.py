@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class KernelRow:
-    """One kernel, per step, with the operation that launched it."""
+    """One kernel, per step, with the operation that launched it ("" where the trace does not tell).
+
+    `uses_tensor_cores` is read from the kernel's name (see `kernel_names`).
+    """
 
     name: str
     op: str
@@ -21,21 +25,40 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class CopyRow:
-    """Copies of one kind, per step: "host to device", "device to host", "device to device"; pageable or pinned host memory."""
+    """Copies of one kind, per step.
+
+    `kind` is "host to device", "device to host", "device to device", "host to host"; `memory` is what the host's side
+    is made of ("pageable", "pinned", "managed"), or "device" where there is none. `bytes` is 0 where the profiler does
+    not tell: torch before 2.10.
+    """
 
     kind: str
-    memory: str  # "pageable", "pinned", "device"
+    memory: str
     ms: float
     bytes: float
     calls: float
 
+    @property
+    def gb_per_s(self) -> float:
+        """10⁹ bytes a second while copying; NaN where the bytes are not known."""
+        return self.bytes / self.ms / 1e6 if self.bytes and self.ms else math.nan
+
 
 @dataclass(frozen=True)
 class DeviceActivity:
-    """One GPU over the profiled steps; times per step, shares of the step's wall time.
+    """One GPU over the profiled steps; times per step, shares of `step_ms`.
 
-    `launch_gaps_share` is idle time that ended with a kernel launched less than 20 µs before: the device waited for the CPU
-    to launch. `streams` are (stream, ms per step).
+    >>> profile.devices[0].busy_share, profile.devices[0].copies[0].memory
+    (0.41, 'pageable')
+
+    `step_ms` is from the end of one step to the end of the next as the GPU sees them: when the CPU has come to the end
+    *and* the GPU has finished what was launched until then. It is busy while a kernel, copy or fill runs on any stream.
+
+    `launch_gaps_share` is idle time for which the CPU is to blame: what ended it was launched only after the GPU had run out of
+    work (Holistic Trace Analysis calls this host wait); waiting for data is not in it. `idle_phases` says what the
+    cell's own thread was doing meanwhile: (phase or gap, share of the step), largest first.
+    `streams` are (stream, ms per step). `communication_ms` is that of NCCL's kernels, `communication_overlap` the part
+    of it in which other kernels ran too.
     """
 
     device: str
@@ -49,5 +72,11 @@ class DeviceActivity:
     kernels_per_step: float
     median_kernel_us: float
     tensor_core_share: float  # of kernel time
-    communication_ms: float = 0.0  # NCCL kernels
-    communication_overlap: float = 0.0  # the part of it that ran beside other kernels
+    communication_ms: float = 0.0
+    communication_overlap: float = 0.0
+    idle_phases: tuple[tuple[str, float], ...] = ()
+
+    def __str__(self) -> str:
+        from accel.profiling.device_text import device_text
+
+        return device_text(self)

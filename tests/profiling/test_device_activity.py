@@ -1,0 +1,185 @@
+"""What a GPU did: busy and idle, kernels under their operation, copies, launch gaps, communication."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from accel.profiling.kineto_columns import read_columns
+from accel.profiling.profiled_events import read_events
+from accel.profiling.reading_device_activity import read_device_activity
+from tests.profiling.gpu_trace import (
+    ALLREDUCE,
+    BATCH_BYTES,
+    COPIES,
+    GEMM,
+    NCCL,
+    PINNED,
+    RELU,
+    STREAM,
+    GpuTrace,
+    training_on_gpu,
+)
+
+
+def activities(trace, warmup=2):
+    return read_device_activity(read_events(read_columns(trace.events), warmup=warmup))
+
+
+def only(trace):
+    (activity,) = activities(trace)
+    return activity
+
+
+def test_a_trace_of_the_cpu_alone_has_no_device(loop, profiled):
+    assert read_device_activity(read_events(read_columns(profiled(lambda: loop.run(3)).events))) == ()
+    assert read_device_activity(None) == ()
+
+
+def test_busy_and_idle_are_shares_of_the_step_and_add_up_to_one():
+    activity = only(training_on_gpu())
+    assert activity.device == "cuda:0"
+    assert activity.step_ms == pytest.approx(1.0)
+    assert activity.busy_share == pytest.approx((50 + 220 + 200) / 1000)
+    assert activity.busy_share + activity.idle_share == pytest.approx(1)
+
+
+def test_work_on_two_streams_at_once_is_busy_once_and_stands_under_both_streams():
+    trace = training_on_gpu(0)
+    for _ in range(7):
+        trace.phase("forward", 0, 900)
+        trace.launch("aten::mm", 10, GEMM, 100, 300)
+        trace.launch("aten::copy_", 20, PINNED, 200, 400, stream=COPIES)
+        trace.end_step()
+    activity = only(trace)
+    assert activity.busy_share == pytest.approx(0.3)
+    assert dict(activity.streams) == pytest.approx({STREAM: 0.2, COPIES: 0.2})
+
+
+def test_kernels_stand_under_operation_phase_and_module_with_time_and_calls_per_step():
+    trace = GpuTrace()
+    for _ in range(5):
+        trace.phase("forward", 0, 500)
+        trace.add("accel.module::layer", 5, 490, number=1, kind="user_annotation")
+        trace.launch("aten::mm", 10, GEMM, 20, 120)
+        trace.launch("aten::mm", 50, GEMM, 120, 220)
+        trace.phase("backward", 500, 900)
+        trace.launch("aten::threshold_backward", 600, RELU, 610, 660)
+        trace.end_step()
+    first, second = only(trace).kernels
+    assert (first.name, first.op, first.phase, first.module) == (GEMM, "aten::mm", "forward", "layer")
+    assert (first.ms, first.share, first.calls) == pytest.approx((0.2, 0.8, 2))
+    assert (second.name, second.op, second.phase, second.module) == (
+        RELU, "aten::threshold_backward", "backward", "",
+    )  # fmt: skip
+    assert (first.uses_tensor_cores, second.uses_tensor_cores) == (True, False)
+
+
+def test_summary_figures_of_kernels_are_per_step():
+    activity = only(training_on_gpu())
+    assert activity.kernels_per_step == pytest.approx(3)
+    assert activity.median_kernel_us == pytest.approx(200)
+    assert activity.tensor_core_share == pytest.approx(400 / 420)
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"), [(PINNED, "pinned"), (PINNED.replace("Pinned", "Pageable"), "pageable")]
+)
+def test_copies_tell_the_kind_of_memory_and_the_bytes_of_a_batch(name, memory):
+    (copy,) = only(training_on_gpu(copy=name)).copies
+    assert (copy.kind, copy.memory, copy.calls) == ("host to device", memory, 1)
+    assert copy.bytes == BATCH_BYTES
+    assert copy.ms == pytest.approx(0.05)
+    assert copy.gb_per_s == pytest.approx(BATCH_BYTES / 50e-6 / 1e9)
+
+
+def test_bytes_that_the_profiler_did_not_tell_give_no_speed():
+    trace = training_on_gpu()
+    for event in trace.events:
+        event.bytes = 0
+    (copy,) = only(trace).copies
+    assert copy.bytes == 0
+    assert math.isnan(copy.gb_per_s)
+
+
+def test_idle_time_is_split_by_what_the_cell_did_meanwhile():
+    idle = dict(only(training_on_gpu()).idle_phases)
+    # 740 to 1120 of the next step, 170 to 220 and 440 to 540
+    assert idle["data"] == pytest.approx(0.1)
+    assert idle["copy"] == pytest.approx(0.02 + 0.03)
+    assert idle["forward"] == pytest.approx(0.02 + 0.06)
+    assert idle["backward"] == pytest.approx(0.04 + 0.06)
+    assert idle["optimizer"] == pytest.approx(0.1)
+    assert idle["optimizer → data"] == pytest.approx(0.1)
+    assert sum(idle.values()) == pytest.approx(only(training_on_gpu()).idle_share)
+
+
+def test_launch_gaps_are_idle_time_that_ended_with_a_late_launch_but_not_waiting_for_data():
+    activity = only(training_on_gpu())
+    # 170→220 was launched at 210, 440→540 at 530, 740→1120 at 1110; 100 µs of the last were waiting for data
+    assert activity.launch_gaps_share == pytest.approx(activity.idle_share - 0.1)
+
+
+def test_a_device_that_waits_with_work_in_its_queue_has_no_launch_gap():
+    trace = GpuTrace()
+    for _ in range(5):
+        trace.phase("forward", 0, 900)
+        trace.launch("aten::mm", 10, GEMM, 100, 400)
+        trace.launch("aten::mm", 20, GEMM, 500, 900)
+        trace.end_step()
+    activity = only(trace)
+    assert activity.idle_share == pytest.approx(0.3)
+    # 400→500 had been launched at 20; 900→1100 was launched at 1010
+    assert activity.launch_gaps_share == pytest.approx(0.2)
+
+
+def test_a_device_that_runs_behind_the_cpu_is_busy_and_its_steps_are_its_own():
+    """The CPU launches a step in 1 ms and the device computes 3 ms for it: the queue grows."""
+    trace, free = GpuTrace(), 0
+    for step in range(7):
+        trace.phase("forward", 0, 900)
+        begins = max(free, step * 1000 + 20)
+        free = begins + 3000
+        trace.launch("aten::mm", 10, GEMM, begins - step * 1000, free - step * 1000)
+        trace.end_step()
+    activity = only(trace)
+    assert activity.step_ms == pytest.approx(3.0)
+    assert activity.busy_share == pytest.approx(1.0)
+    assert activity.kernels_per_step == 1
+    assert activity.kernels[0].ms == pytest.approx(3.0)
+
+
+def test_communication_and_the_part_of_it_that_other_kernels_hide():
+    trace = GpuTrace()
+    for _ in range(5):
+        trace.phase("backward", 0, 900)
+        trace.launch("aten::mm", 10, GEMM, 100, 400)
+        trace.launch("c10d::allreduce_", 50, ALLREDUCE, 300, 700, stream=NCCL)
+        trace.end_step()
+    activity = only(trace)
+    assert activity.communication_ms == pytest.approx(0.4)
+    assert activity.communication_overlap == pytest.approx(0.25)
+    assert only(training_on_gpu()).communication_ms == 0
+
+
+def test_each_device_has_its_own_activity():
+    trace = GpuTrace()
+    for _ in range(5):
+        trace.phase("forward", 0, 900)
+        trace.launch("aten::mm", 10, GEMM, 100, 400)
+        trace.launch("aten::mm", 30, GEMM, 100, 600, index=1)
+        trace.end_step()
+    first, second = activities(trace)
+    assert (first.device, second.device) == ("cuda:0", "cuda:1")
+    assert (first.busy_share, second.busy_share) == pytest.approx((0.3, 0.5))
+
+
+def test_a_kernel_without_its_call_or_operation_is_still_counted():
+    trace = GpuTrace()
+    for _ in range(5):
+        trace.phase("forward", 0, 900)
+        trace.add(GEMM, 100, 300, on_device=1, number=5)
+        trace.end_step()
+    (kernel,) = only(trace).kernels
+    assert (kernel.op, kernel.phase, kernel.calls) == ("", "forward", 1)

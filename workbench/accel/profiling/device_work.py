@@ -1,0 +1,101 @@
+"""The kernels, copies and fills of one GPU, each with the call that launched it, and the time they are looked at in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accel.profiling.intervals import Intervals, union
+from accel.profiling.kineto_columns import RUNTIME, is_of
+
+if TYPE_CHECKING:
+    from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
+    from accel.profiling.profiled_events import ProfiledEvents
+
+WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceWork:
+    """One entry per kernel, copy or fill of one GPU; `row` is its place in the columns.
+
+    A step ends for a GPU when the CPU has reached the step's end *and* the GPU has finished what was launched until then: where
+    the GPU runs behind, `from_ns` and `until_ns` are later than those of the steps that were kept. `is_kept` is the work
+    launched by those steps.
+    """
+
+    device: int
+    row: Ints
+    begins: Ints
+    ends: Ints
+    launched_ns: Ints
+    is_kept: Flags
+    from_ns: int
+    until_ns: int
+
+    def busy(self, which: Flags | None = None) -> Intervals:
+        """When at least one of them ran, over all streams, between from and until."""
+        import numpy as np
+
+        chosen = slice(None) if which is None else which
+        begins, ends = self.begins[chosen], self.ends[chosen]
+        return union(np.maximum(begins, self.from_ns), np.minimum(ends, self.until_ns))
+
+
+def launch_calls(columns: KinetoColumns) -> Ints:
+    """For each event on a device, the row of the call into the runtime that made it, or -1."""
+    import numpy as np
+
+    calls = np.flatnonzero(is_of(columns.kind, columns.kinds, RUNTIME) & (columns.correlation > 0))
+    made = np.full(len(columns), -1)
+    if not len(calls):
+        return made
+    calls = calls[np.argsort(columns.correlation[calls], kind="stable")]
+    known = columns.correlation[calls]
+    place = np.minimum(np.searchsorted(known, columns.correlation), len(calls) - 1)
+    matches = (columns.device >= 0) & (known[place] == columns.correlation)
+    made[matches] = calls[place[matches]]
+    return made
+
+
+def read_device_work(events: ProfiledEvents) -> tuple[DeviceWork, ...]:
+    """What each GPU did, in the order of their numbers; empty for a trace of the CPU alone."""
+    import numpy as np
+
+    columns = events.columns
+    rows = np.flatnonzero(is_of(columns.kind, columns.kinds, WORK) & (columns.device >= 0))
+    if not len(rows):
+        return ()
+    launched = _launch_times(columns)
+    return tuple(
+        _one_device(events, int(device), rows[columns.device[rows] == device], launched)
+        for device in np.unique(columns.device[rows])
+    )
+
+
+def _launch_times(columns: KinetoColumns) -> Ints:
+    """When each event was asked for: by its call, else by the operation it is linked to, else when it began."""
+    import numpy as np
+
+    asked_by = launch_calls(columns)
+    asked_by = np.where(asked_by >= 0, asked_by, columns.launcher)
+    times: Ints = np.where(asked_by >= 0, columns.start_ns[asked_by], columns.start_ns)
+    return times
+
+
+def _one_device(events: ProfiledEvents, device: int, rows: Ints, launched: Ints) -> DeviceWork:
+    columns, kept = events.columns, events.kept
+    begins, asked = columns.start_ns[rows], launched[rows]
+    ends = begins + columns.duration_ns[rows]
+    return DeviceWork(
+        device, rows, begins, ends, asked,
+        is_kept=(asked >= kept.from_ns) & (asked < kept.until_ns),
+        from_ns=_done(kept.from_ns, asked, ends),
+        until_ns=_done(kept.until_ns, asked, ends),
+    )  # fmt: skip
+
+
+def _done(time_ns: int, launched: Ints, ends: Ints) -> int:
+    """That time, or later: when everything launched before it had ended."""
+    before = launched < time_ns
+    return max(time_ns, int(ends[before].max())) if before.any() else time_ns

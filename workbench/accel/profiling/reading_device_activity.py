@@ -1,0 +1,173 @@
+"""From the events of the profiled steps to what each GPU did in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.profiling.attribution import COMPILED
+from accel.profiling.device_activity import CopyRow, DeviceActivity, KernelRow
+from accel.profiling.device_work import DeviceWork, read_device_work
+from accel.profiling.intervals import Intervals, covered_until, gaps, overlap
+from accel.profiling.kernel_names import is_communication, uses_tensor_cores, what_was_copied
+from accel.profiling.kineto_columns import is_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from accel.profiling.attribution import Timeline
+    from accel.profiling.kineto_columns import Flags, Ints
+    from accel.profiling.profiled_events import ProfiledEvents
+
+WAITING_FOR_DATA = "data"
+
+
+def read_device_activity(events: ProfiledEvents | None) -> tuple[DeviceActivity, ...]:
+    """One entry per GPU that did something in the trace; empty for the CPU alone.
+
+    >>> [activity.device for activity in read_device_activity(events)]
+    ['cuda:0']
+    """
+    return () if events is None else tuple(_activity(events, work) for work in read_device_work(events))
+
+
+def _activity(events: ProfiledEvents, work: DeviceWork) -> DeviceActivity:
+    import numpy as np
+
+    columns, steps = events.columns, events.kept.steps
+    is_kernel = is_of(columns.kind, columns.kinds, {"kernel"})[work.row]
+    lengths = work.ends - work.begins
+    span = max(work.until_ns - work.from_ns, 1)
+    busy = work.busy()
+    idle = gaps(busy, work.from_ns, work.until_ns)
+    late = idle.where(_ended_by_late_launch(idle, work))
+    launch_gaps = sum(ns for name, ns in _by_phase(late, events.found.timeline) if name != WAITING_FOR_DATA)
+    kernels = _kernel_rows(events, work.row[is_kernel & work.is_kept], lengths[is_kernel & work.is_kept])
+    kernel_ns = lengths[is_kernel & work.is_kept]
+    communication = _named(events, work.row, is_communication) & is_kernel
+    talking = work.busy(communication)
+    return DeviceActivity(
+        device=f"cuda:{work.device}",
+        step_ms=span / steps / 1e6,
+        busy_share=busy.length / span,
+        idle_share=idle.length / span,
+        launch_gaps_share=launch_gaps / span,
+        kernels=kernels,
+        copies=_copy_rows(events, work, lengths),
+        streams=_streams(columns.stream[work.row], lengths, work.is_kept, steps),
+        kernels_per_step=len(kernel_ns) / steps,
+        median_kernel_us=float(np.median(kernel_ns)) / 1e3 if len(kernel_ns) else 0.0,
+        tensor_core_share=sum(row.share for row in kernels if row.uses_tensor_cores),
+        communication_ms=talking.length / steps / 1e6,
+        communication_overlap=overlap(talking, work.busy(is_kernel & ~communication))
+        / max(talking.length, 1),
+        idle_phases=tuple((name, ns / span) for name, ns in _by_phase(idle, events.found.timeline)),
+    )
+
+
+def _ended_by_late_launch(idle: Intervals, work: DeviceWork) -> Flags:
+    """Idle times at whose beginning nothing had been launched yet of what ended them.
+
+    The last one counts too where nothing ends it: had there been work, it would have run.
+    """
+    import numpy as np
+
+    order = np.argsort(work.begins, kind="stable")
+    place = np.searchsorted(work.begins[order], idle.ends)
+    ended = place < len(order)
+    next_launch = work.launched_ns[order[np.minimum(place, len(order) - 1)]]
+    late: Flags = ~ended | (next_launch >= idle.begins)
+    return late
+
+
+def _by_phase(idle: Intervals, timeline: Timeline) -> list[tuple[str, int]]:
+    """(phase or gap, ns) of what the cell's own thread was doing during those times, largest first."""
+    import numpy as np
+
+    end = np.iinfo(np.int64).max
+    passed = covered_until(idle, np.append(timeline.starts, end))
+    sums: dict[str, int] = {}
+    for name, ns in zip(timeline.names.tolist(), np.diff(passed).tolist(), strict=True):
+        if ns:
+            sums[name] = sums.get(name, 0) + ns
+    return sorted(sums.items(), key=lambda each: -each[1])
+
+
+def _named(events: ProfiledEvents, rows: Ints, wanted: Callable[[str], bool]) -> Flags:
+    """Which of the rows have a name that is wanted; each name is asked once, and only names of these rows."""
+    import numpy as np
+
+    names, place = np.unique(events.columns.name[rows], return_inverse=True)
+    answers = [wanted(events.columns.names[name]) for name in names]
+    found: Flags = np.array(answers, dtype=np.bool_)[place]
+    return found
+
+
+def _kernel_rows(events: ProfiledEvents, rows: Ints, lengths: Ints) -> tuple[KernelRow, ...]:
+    """Kernels added up by name, launching operation, phase and module, most expensive first."""
+    import numpy as np
+
+    if not len(rows):
+        return ()
+    columns, steps, total = events.columns, events.kept.steps, max(int(lengths.sum()), 1)
+    launcher = columns.launcher[rows]
+    op = np.where(launcher >= 0, columns.name[launcher], -1)
+    phases, phase = _numbered(_launched_in(events, rows, launcher))
+    modules, module = _numbered(np.where(launcher >= 0, events.found.module[launcher], ""))
+    keys, place = np.unique(np.stack([columns.name[rows], op, phase, module]), axis=1, return_inverse=True)
+    times = np.bincount(place.ravel(), weights=lengths).tolist()
+    calls = np.bincount(place.ravel()).tolist()
+    found = [
+        KernelRow(
+            columns.names[n], _op_name(columns.names[o]) if o >= 0 else "", phases[p], modules[m],
+            times[i] / steps / 1e6, times[i] / total, calls[i] / steps, uses_tensor_cores(columns.names[n]),
+        )
+        for i, (n, o, p, m) in enumerate(keys.T.tolist())
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda row: -row.ms))
+
+
+def _launched_in(events: ProfiledEvents, rows: Ints, launcher: Ints) -> NDArray[np.object_]:
+    """The phase of the operation that launched it; without one, what the cell was doing as the kernel began."""
+    import numpy as np
+
+    meanwhile = events.found.timeline.at(events.columns.start_ns[rows])
+    return np.where(launcher >= 0, events.found.phase[launcher], meanwhile)
+
+
+def _numbered(names: NDArray[np.object_]) -> tuple[list[str], Ints]:
+    import numpy as np
+
+    number: dict[str, int] = {}
+    codes = np.array([number.setdefault(name, len(number)) for name in names.tolist()], dtype=np.int64)
+    return list(number), codes
+
+
+def _op_name(name: str) -> str:
+    """A compiled graph is known by its kind, for its name is a hash."""
+    return COMPILED if COMPILED in name else name
+
+
+def _copy_rows(events: ProfiledEvents, work: DeviceWork, lengths: Ints) -> tuple[CopyRow, ...]:
+    """Copies that the kept steps asked for, added up by kind and memory, most expensive first."""
+    columns, steps = events.columns, events.kept.steps
+    is_copy = is_of(columns.kind, columns.kinds, {"gpu_memcpy"})[work.row] & work.is_kept
+    sums: dict[tuple[str, str], list[float]] = {}
+    rows = work.row[is_copy]
+    for name, ns, size in zip(columns.name[rows], lengths[is_copy], columns.bytes[rows], strict=True):
+        total = sums.setdefault(what_was_copied(columns.names[name]), [0.0, 0.0, 0.0])
+        for i, value in enumerate((ns / 1e6, size, 1)):
+            total[i] += float(value) / steps
+    found = (CopyRow(kind, memory, *total) for (kind, memory), total in sums.items())
+    return tuple(sorted(found, key=lambda row: -row.ms))
+
+
+def _streams(stream: Ints, lengths: Ints, is_kept: Flags, steps: int) -> tuple[tuple[int, float], ...]:
+    """Time of the work on each stream, per step, busiest first."""
+    import numpy as np
+
+    numbers, place = np.unique(stream[is_kept], return_inverse=True)
+    times = np.bincount(place, weights=lengths[is_kept], minlength=len(numbers)) / steps / 1e6
+    return tuple(sorted(zip(numbers.tolist(), times.tolist(), strict=True), key=lambda each: -each[1]))
