@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from accel.diagnosis.batch_too_small import batch_too_small
 from accel.diagnosis.copy_bound import copy_bound
 from accel.diagnosis.evidence import Evidence
+from accel.diagnosis.gradients_in_validation import gradients_in_validation
 from accel.diagnosis.hidden_synchronisation import hidden_synchronisation
 from accel.diagnosis.input_bound import input_bound
 from accel.diagnosis.launch_bound import launch_bound
@@ -24,6 +25,7 @@ from accel.diagnosis.layout_nchw import layout_nchw
 from accel.diagnosis.low_precision_idle import low_precision_idle
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
 from accel.diagnosis.rule import LEAST_SHARE, Rule
+from accel.diagnosis.thread_subscription import thread_subscription
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -41,11 +43,13 @@ RULES: tuple[Rule, ...] = (
     layout_nchw,
     optimizer_not_fused,
     batch_too_small,
+    gradients_in_validation,
+    thread_subscription,
 )
 # fmt: on
 
 # Told however little they cost: a setting that nobody wants, or a fault whose cost a profile of a few steps cannot see.
-HYGIENE: frozenset[str] = frozenset()
+HYGIENE: frozenset[str] = frozenset({"gradients_in_validation"})
 
 
 def diagnose(

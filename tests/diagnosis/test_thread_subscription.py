@@ -1,0 +1,101 @@
+"""Too many threads for the cores, too many loader processes, and too few threads are found; as many as cores are not."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+
+from accel.accelerations import Plan
+from accel.diagnosis import Evidence
+from accel.diagnosis.thread_subscription import thread_subscription
+from accel.machine import read_machine
+from tests.diagnosis.making import TRAIN, real
+
+CORES = read_machine().usable_cores
+LARGE = "model = nn.Linear(1024, 1024); x, y = torch.randn(256, 1024), torch.randint(0, 4, (256,))\n" + (
+    "optimizer = torch.optim.SGD(model.parameters())\n"
+)
+
+
+@contextmanager
+def threads(n):
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def on_cores(evidence, count):
+    """The same evidence, read on a machine with that many cores."""
+    machine = replace(evidence.machine, usable_cores=count, physical_cores=count)
+    return Evidence(evidence.profile, evidence.workload, machine)
+
+
+@cache
+def faulty():
+    with threads(2 * CORES):
+        return real(TRAIN, LARGE)
+
+
+@cache
+def sound():
+    with threads(CORES):
+        return on_cores(real(TRAIN, LARGE), CORES)
+
+
+def test_threads_set_in_the_cell_itself_are_seen():
+    with threads(CORES):
+        finding = thread_subscription(real(f"torch.set_num_threads({3 * CORES})" + TRAIN, LARGE))
+    assert finding.title == f"More threads than cores: {3 * CORES} on {CORES}"
+    assert finding.line == 1
+
+
+def test_the_suggested_number_is_that_of_the_physical_cores():
+    machine = replace(faulty().machine, usable_cores=CORES, physical_cores=1)
+    finding = thread_subscription(Evidence(faulty().profile, faulty().workload, machine))
+    assert finding.suggests == ("intraop_threads(n=1)",)
+
+
+def test_one_thread_on_many_cores_is_found_where_long_operations_dominate():
+    with threads(1):
+        evidence = on_cores(real(TRAIN, LARGE), 8)
+    finding = thread_subscription(evidence)
+    assert finding.title == "Idle cores: 1 thread on 8"
+    assert 1 <= finding.prediction.low < finding.prediction.high <= 8
+    assert finding.suggests == ("intraop_threads(n=8)",)
+
+
+def test_one_thread_is_right_for_a_model_of_short_operations():
+    with threads(1):
+        assert thread_subscription(on_cores(real(TRAIN), 8)) is None
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_more_loader_processes_than_cores_are_found_and_fewer_suggested():
+    loader = "from torch.utils.data import DataLoader, TensorDataset\n" + (
+        f"loader = DataLoader(TensorDataset(x, y), batch_size=4, num_workers={CORES + 1})"
+    )
+    cell = "for x, y in loader:" + TRAIN.replace("for _ in range(14):\n", "").replace("\n", "\n    ")
+    with threads(CORES):
+        finding = thread_subscription(real(cell.replace("        ", "    "), loader))
+    assert f"loader: num_workers={CORES + 1}" in finding.evidence
+    assert Plan.parse(finding.suggests[0]).names == ("loader_workers",)
+
+
+def test_what_set_the_number_from_outside_is_told(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", str(2 * CORES))
+    with threads(2 * CORES):
+        assert f"OMP_NUM_THREADS={2 * CORES}" in thread_subscription(real(TRAIN, LARGE)).evidence
+
+
+def test_a_kept_number_of_threads_is_not_called_too_few():
+    with threads(1):
+        evidence = on_cores(real(TRAIN, LARGE), 8)
+    kept = Evidence(evidence.profile, evidence.workload, evidence.machine, ("intraop_threads",))
+    assert thread_subscription(kept) is None
