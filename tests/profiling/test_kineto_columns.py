@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.autograd.profiler import profile
 
+from accel.profiling.device_columns import with_metadata
 from accel.profiling.kineto_columns import read_columns
 from tests.profiling.recorded_event import RecordedEvent
 
@@ -89,3 +90,13 @@ def test_work_on_a_device_tells_where_it_ran_what_it_copied_and_which_call_began
     assert columns.bytes.tolist() == [0, 0, 4096, 0]
     assert columns.correlation.tolist() == [0, 50, 50, 51]
     assert columns.launcher.tolist() == [-1, 0, 0, 0]
+
+
+def test_a_profiler_that_is_asked_for_metadata_gives_it_in_the_form_that_bytes_are_read_from():
+    if with_metadata() is None:
+        pytest.skip("this version of torch hands out no metadata")
+    with profile(use_kineto=True, experimental_config=with_metadata()) as profiler:
+        torch.ones(2).add(1)
+    given = [event.metadata_json() for event in profiler.kineto_results.events()]
+    assert all(said.startswith('"Ev Idx": ') for said in given)
+    assert given

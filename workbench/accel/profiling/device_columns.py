@@ -42,8 +42,18 @@ def read_device_columns(events: Sequence[Any], is_device: Flags, is_runtime: Fla
     return columns
 
 
+def with_metadata() -> Any | None:
+    """What the profiler must be told for copies to tell their bytes; None where torch is too old (before 2.10)."""
+    from torch._C._profiler import _ExperimentalConfig
+
+    try:
+        return _ExperimentalConfig(expose_kineto_event_metadata=True)
+    except TypeError:
+        return None
+
+
 def _bytes(event: Any) -> int:
-    """Only copies and fills know their bytes, in the metadata; torch 2.8 does not hand that out."""
+    """Only copies and fills know their bytes, in the metadata, which older versions of torch do not hand out."""
     if not event.activity_type().startswith("gpu_mem") or not hasattr(event, "metadata_json"):
         return 0
     found = BYTES.search(event.metadata_json())

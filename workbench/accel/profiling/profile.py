@@ -6,13 +6,14 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel.profiling.completeness import Completeness
+from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_cost import read_op_costs
 from accel.profiling.op_table import OpRow, add_up, read_op_table
 from accel.profiling.profile_notes import notes_for
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_events import ProfiledEvents, read_events
+from accel.profiling.reading_device_activity import read_device_activity
 from accel.profiling.step_timing import PhaseShare, StepTiming, read_timing
 from accel.profiling.whole_run import WholeRun, read_whole_run
 
@@ -181,6 +182,8 @@ def build_profile(
         options=window.options,
         costs=read_op_costs(events),
         whole_run=read_whole_run(recording, workload),
+        devices=read_device_activity(events),
+        completeness=check_completeness(events, uses_gpu=workload.objects().device_type == "cuda"),
         events=events,
     )
 
