@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from accel.profiling.device_columns import with_metadata
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.quiet_stderr import profiler_lines_aside
 
@@ -104,6 +105,7 @@ class ProfiledWindow:
         self._profiler = profile(
             use_kineto=True, use_cpu=True, use_device=device,
             record_shapes=self.options.shapes, profile_memory=self.options.memory,
+            experimental_config=with_metadata() if device else None,
         )  # fmt: skip
         try:
             with profiler_lines_aside() as said:
