@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.device_columns import cpu_only, read_device_columns
-from accel.profiling.user_lines import LINE
 from accel.profiling.op_inputs import RecordedInputs, read_inputs
+from accel.profiling.user_lines import LINE
 
 if TYPE_CHECKING:
     import numpy as np

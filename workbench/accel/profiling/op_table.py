@@ -89,7 +89,7 @@ def _add_up(
     """Group the events; device work counts for the operation that launched it."""
     import numpy as np
 
-    shown = [_shown(name) for name in columns.names]
+    shown = [shown_name(name) for name in columns.names]
     ops, op = np.unique(np.array(shown, dtype=object), return_inverse=True)
     phases, phase = _codes(found.phase)
     modules, module = _codes(found.module)
@@ -118,7 +118,7 @@ def _codes(names: NDArray[np.object_]) -> tuple[list[str], Ints]:
     return list(number), codes
 
 
-def _shown(name: str) -> str:
+def shown_name(name: str) -> str:
     """A range's own time is Python; a compiled graph is known by its kind, for its name is a hash."""
     if name.startswith((PHASE, MODULE)):
         return PYTHON

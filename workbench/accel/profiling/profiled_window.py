@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from accel.profiling.device_columns import with_metadata
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.quiet_stderr import profiler_lines_aside
+from accel.profiling.user_lines import UserLines
 
 if TYPE_CHECKING:
     from accel.workload.phase_marks import PhaseMarks
@@ -42,6 +43,7 @@ class ProfiledWindow:
         self._opened_ns = self._first_sequence = 0
         self.profiler_said: list[str] = []
         self.raised = ""
+        self.user_lines = UserLines()
         self._profiler: Any = None
         self._is_open = False
         self._events: list[Any] | None = None
@@ -79,6 +81,7 @@ class ProfiledWindow:
         if not self._is_open:
             return
         self.reason = reason
+        self.user_lines.stop()
         self._unpatch()
         self._unpatch = _nothing
         self.marks.on_idle = None
@@ -115,6 +118,8 @@ class ProfiledWindow:
             self.marks.ranges = "modules"
             self.marks.on_idle = self._look
             self._unpatch = _before_another_profiler(self._give_way)
+            if self.options.stacks:
+                self.user_lines.start()
         except RuntimeError as error:
             self.reason, self._profiler = f"torch.profiler could not start: {error}", None
         except BaseException:  # interrupted: nobody would leave a window that was never entered
@@ -141,7 +146,8 @@ class ProfiledWindow:
 
     def _estimated_events(self) -> int:
         """The profiler does not tell: about 40 events a graph node (30–60 seen), 10 a mark where there is no graph."""
-        return max(40 * (_operations_recorded() - self._first_sequence), 10 * len(self.marks.marks))
+        operations = max(40 * (_operations_recorded() - self._first_sequence), 10 * len(self.marks.marks))
+        return (2 if self.options.memory else 1) * operations + self.user_lines.count
 
     def _give_way(self) -> None:
         """The cell starts a profiler of its own: only one can run, and the user's is the one that was asked for."""
