@@ -77,6 +77,6 @@ class DeviceActivity:
     idle_phases: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
-        from accel.profiling.device_text import device_text
+        from accel.profiling.report.devices import device_lines
 
-        return device_text(self)
+        return "\n".join(device_lines(self))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from accel.profiling.report.devices import DEVICES
 from accel.profiling.report.findings import FINDINGS
 from accel.profiling.report.headline import HEADLINE
+from accel.profiling.report.lines import LINES
+from accel.profiling.report.memory import MEMORY
 from accel.profiling.report.modules import MODULES
 from accel.profiling.report.notes import NOTES
 from accel.profiling.report.operations import OPERATIONS
 from accel.profiling.report.phases import PHASES
 from accel.profiling.report.section import Section
 from accel.profiling.report.steps import STEPS
+from accel.profiling.report.synchronisations import SYNCHRONISATIONS
 
 # fmt: off
 SECTIONS: tuple[Section, ...] = (
@@ -19,7 +23,11 @@ SECTIONS: tuple[Section, ...] = (
     FINDINGS,      # what to do about it
     OPERATIONS,    # the most expensive operations
     MODULES,       # the most expensive modules
-                   # memory, loaders, compilation, roofline, devices, completeness
+    DEVICES,       # each GPU: busy or idle and why, copies, kernels, and whether its rows are complete
+    LINES,         # the user's lines that led to them (--stacks)
+    MEMORY,        # bytes held over the steps (--memory)
+    SYNCHRONISATIONS,  # where tensors are read back
+                   # loaders, compilation, roofline
     NOTES,         # what a reader must know before believing it, and the machine
 )
 # fmt: on

@@ -1,0 +1,179 @@
+"""Each GPU over the profiled steps: busy or idle and why, its copies, its kernels, and whether its rows are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from accel.html_parts import Markup, heading, note, table
+from accel.profiling.report.parts import count_cell, long_table, time_cell, whole
+from accel.profiling.report.section import Section
+from accel.profiling.report.words import milliseconds, percent, phase_words, size
+
+if TYPE_CHECKING:
+    from accel.profiling.device_activity import CopyRow, DeviceActivity, KernelRow
+    from accel.profiling.profile import Profile
+
+WIDTH, LINE_WIDTH = 108, 125
+SHOWN_KERNELS, SHOWN_CAUSES = 8, 4
+NAME_WIDTH = 60
+WORTH_TELLING = 0.01
+REMEDY = (
+    "This is the profiler's fault, not your cell's: CUPTI before CUDA 13.1 is known to lose or shift rows in profiles after "
+    "a process's first. Restart the kernel and profile again; times of the CPU are right."
+)
+
+
+def device_lines(activity: DeviceActivity) -> Iterator[str]:
+    """One GPU for a terminal, its title first.
+
+    >>> print("\\n".join(device_lines(profile.devices[0])))
+    """
+    yield _title(activity)
+    for said in _sentences(activity):
+        yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    for row in activity.kernels[:SHOWN_KERNELS]:
+        figures = f"  {percent(row.share):>7}  {milliseconds(row.ms):>9}"
+        yield _shorten(f"{figures}  {_kernel_name(row)}  · {_launched_by(row)}", LINE_WIDTH)
+
+
+def _text(profile: Profile) -> Iterator[str]:
+    for i, activity in enumerate(profile.devices):
+        yield from [""] * (i > 0)
+        yield from device_lines(activity)
+    for said in _stamp(profile):
+        yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def _html(profile: Profile) -> Iterator[object]:
+    for activity in profile.devices:
+        yield heading(_title(activity))
+        yield table(["", "Share of the step", "Time per step"], _shares(activity), numeric=(1, 2))
+        if activity.copies:
+            yield _copies(activity.copies)
+        yield note(_about_kernels(activity))
+        if activity.kernels:
+            headings = ["Kernel", "Launched by", "Time", "Share of kernel time", "Calls", "Tensor cores"]
+            yield from long_table(
+                headings, [*map(_kernel_cells, activity.kernels)], numeric=(2, 3, 4), shown=SHOWN_KERNELS,
+                rest_in=".devices[…].kernels",
+            )  # fmt: skip
+    yield from map(note, _stamp(profile))
+
+
+def _title(activity: DeviceActivity) -> str:
+    busy, step = percent(activity.busy_share), milliseconds(activity.step_ms)
+    return f"On the GPU ({activity.device}): busy {busy} of each step of {step}"
+
+
+def _sentences(activity: DeviceActivity) -> Iterator[str]:
+    """What a terminal reads between the title and the kernels."""
+    if activity.idle_share >= WORTH_TELLING:
+        yield _about_idle_time(activity)
+    for copy in activity.copies:
+        told = f", {size(copy.bytes)} at {copy.gb_per_s:.3g} GB/s" if copy.bytes else ""
+        yield f"{_copy_words(copy)}: {milliseconds(copy.ms)} a step in {_times(copy.calls)}{told}"
+    if activity.communication_ms:
+        yield _about_communication(activity)
+    if len(activity.streams) > 1:
+        each = ", ".join(f"{number}: {milliseconds(ms)}" for number, ms in activity.streams)
+        yield f"Time per stream: {each}"
+    yield _about_kernels(activity)
+
+
+def _about_idle_time(activity: DeviceActivity) -> str:
+    late = percent(activity.launch_gaps_share)
+    causes = [
+        f"{phase_words(name)} {percent(share)}"
+        for name, share in activity.idle_phases[:SHOWN_CAUSES]
+        if share >= WORTH_TELLING
+    ]
+    meanwhile = f". What the CPU did meanwhile: {', '.join(causes)}" if causes else ""
+    return f"Idle {percent(activity.idle_share)}, {late} because the CPU launched its work late{meanwhile}"
+
+
+def _about_kernels(activity: DeviceActivity) -> str:
+    count, median = activity.kernels_per_step, milliseconds(activity.median_kernel_us / 1e3)
+    cores = percent(activity.tensor_core_share) if activity.kernels else "no part"
+    return f"{count:,.3g} kernels a step, median {median}; {cores} of kernel time on tensor cores, going by the kernels' names"
+
+
+def _about_communication(activity: DeviceActivity) -> str:
+    hidden = percent(activity.communication_overlap)
+    return f"Communication (NCCL): {milliseconds(activity.communication_ms)} a step, {hidden} of it while other kernels ran"
+
+
+def _shares(activity: DeviceActivity) -> Iterator[tuple[str, str, str]]:
+    """Busy, idle, and what the idle time was for; communication is part of the busy time."""
+    shares = [
+        ("Busy", activity.busy_share),
+        ("Idle", activity.idle_share),
+        ("   because the CPU launched its work late", activity.launch_gaps_share),
+    ]
+    shares += [(f"   while the CPU: {phase_words(name)}", share) for name, share in activity.idle_phases]
+    for words, share in shares:
+        if share >= WORTH_TELLING:
+            yield words, whole(percent(share)), time_cell(share * activity.step_ms)
+    if activity.communication_ms:
+        hidden = (
+            f"Communication (NCCL), {percent(activity.communication_overlap)} of it while other kernels ran"
+        )
+        share = activity.communication_ms / activity.step_ms
+        yield hidden, whole(percent(share)), time_cell(activity.communication_ms)
+
+
+def _copies(copies: tuple[CopyRow, ...]) -> Markup:
+    rows = [
+        (_copy_words(row), time_cell(row.ms), count_cell(row.calls))
+        + ((whole(size(row.bytes)), f"{row.gb_per_s:.3g}") if row.bytes else ("–", "–"))
+        for row in copies
+    ]
+    return table(["Copies per step", "Time", "Calls", "Size", "GB/s"], rows, numeric=range(1, 5))
+
+
+def _copy_words(copy: CopyRow) -> str:
+    words = copy.kind[:1].upper() + copy.kind[1:]
+    return f"{words}, {copy.memory} memory" if copy.memory in ("pageable", "pinned", "managed") else words
+
+
+def _kernel_cells(row: KernelRow) -> tuple[str, ...]:
+    used = "yes" if row.uses_tensor_cores else ""
+    share = whole(percent(row.share))
+    return (
+        _kernel_name(row),
+        _launched_by(row),
+        time_cell(row.ms),
+        share,
+        count_cell(row.calls),
+        used,
+    )
+
+
+def _launched_by(row: KernelRow) -> str:
+    return " · ".join(part for part in (row.op, row.module, phase_words(row.phase)) if part)
+
+
+def _kernel_name(row: KernelRow) -> str:
+    return _shorten(row.name.removeprefix("void "), NAME_WIDTH)
+
+
+def _shorten(name: str, width: int) -> str:
+    """The beginning of it: names of C++ templates run to thousands of characters, the function's own name stands in front."""
+    return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def _times(calls: float) -> str:
+    return "1 copy" if calls == 1 else f"{calls:.3g} copies"
+
+
+def _stamp(profile: Profile) -> Iterator[str]:
+    """Said where there is a GPU: complete, or what is missing and what to do."""
+    completeness = profile.completeness
+    if not completeness.is_complete:
+        yield f"{completeness}. {REMEDY}"
+    elif profile.devices:
+        yield "Complete: every launch of these steps has its kernel or copy, and their times fit the CPU's."
+
+
+DEVICES = Section("devices", _text, _html)
