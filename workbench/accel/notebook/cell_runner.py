@@ -62,13 +62,12 @@ class CellRunner:
         if marker is not None:
             self._prepared = _Prepared(marker)
             if self._running is None:
-                show_as_typed(marker)
-                return self._prepare(tree, self._prepared)
+                return self._prepare(tree, self._prepared, show_as_typed(marker))
         elif self._running is not None:  # the body of %time or %%capture inside the cell
             return self._watched(tree, self._running.session)
         return tree
 
-    def _prepare(self, tree: ast.Module, prepared: _Prepared) -> ast.Module:
+    def _prepare(self, tree: ast.Module, prepared: _Prepared, filename: str) -> ast.Module:
         marker = prepared.marker
         try:
             if not marker.has_code:
@@ -79,7 +78,8 @@ class CellRunner:
                 )
             prepared.options = parse(self._shell.var_expand(marker.command))
             source = plain_python(marker.body, self._shell.transform_cell)
-            session = self._workbench().begin_profile("\n" + marker.body, source, **_wanted(prepared.options))
+            wanted = _wanted(prepared.options)
+            session = self._workbench().begin_profile("\n" + marker.body, source, filename=filename, **wanted)
             transformed = session.transform(tree)
         except AccelError as error:
             prepared.error = error

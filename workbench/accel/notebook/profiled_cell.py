@@ -69,13 +69,14 @@ def marker_of(tree: ast.AST) -> Marker | None:
     return marker if marker.command.startswith("profile") and not stands_alone else None
 
 
-def show_as_typed(marker: Marker) -> None:
-    """Let tracebacks that show the first line of the cell show what the user wrote there."""
+def show_as_typed(marker: Marker) -> str:
+    """Let tracebacks that show the first line of the cell show what the user wrote there; gives the name they know it by."""
     for name, entry in reversed(list(linecache.cache.items())):
         if len(entry) == 4 and entry[2][:1] == [marker.line]:
             lines = [f"%%accel {marker.command}\n", *entry[2][1:]]
             linecache.cache[name] = (entry[0], None, lines, name)
-            return
+            return name
+    return ""
 
 
 def plain_python(body: str, transform_cell: Callable[[str], str]) -> str:

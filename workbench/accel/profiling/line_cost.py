@@ -12,7 +12,6 @@ from accel.profiling.user_code import CodeLine
 from accel.profiling.user_lines import LINE, NOWHERE
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from accel.profiling.kineto_columns import Ints
@@ -146,14 +145,11 @@ def _add_up(events: ProfiledEvents, line: Ints) -> dict[Key, list[float]]:
     return sums
 
 
-def _device_ns(events: ProfiledEvents) -> NDArray[np.float64]:
+def _device_ns(events: ProfiledEvents) -> NDArray[Any]:
     """For each operation the time of the kernels it launched."""
     import numpy as np
 
     columns = events.columns
     launched = (columns.launcher >= 0) & ~columns.is_nested
     weights = events.duration_ns[launched]
-    sums: NDArray[np.float64] = np.bincount(
-        columns.launcher[launched], weights=weights, minlength=len(columns)
-    )
-    return sums
+    return np.bincount(columns.launcher[launched], weights=weights, minlength=len(columns))

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.kineto_columns import read_columns
+from accel.profiling.line_cost import LineCost, add_up_lines, read_lines
 from accel.profiling.op_cost import read_op_costs
 from accel.profiling.op_table import OpRow, add_up, read_op_table
 from accel.profiling.profile_notes import notes_for
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_events import ProfiledEvents, read_events
 from accel.profiling.reading_device_activity import read_device_activity
+from accel.profiling.reading_memory_use import read_memory_use
 from accel.profiling.step_timing import PhaseShare, StepTiming, read_timing
 from accel.profiling.whole_run import WholeRun, read_whole_run
 
@@ -62,6 +64,7 @@ class Profile:
     options: ProfileOptions = field(default_factory=ProfileOptions)
     completeness: Completeness = field(default_factory=Completeness)
     memory: tuple[MemoryUse, ...] = ()
+    lines: tuple[LineCost, ...] = ()
     costs: tuple[OpCost, ...] = ()
     loaders: tuple[LoaderTime, ...] = ()
     compilation: Compilation | None = None
@@ -105,6 +108,11 @@ class Profile:
     def by_module(self) -> tuple[OpRow, ...]:
         """(phase, module), added up over operations; module "" is what belongs to none."""
         return add_up(self.rows, by=lambda row: ("", row.phase, row.module))
+
+    @property
+    def by_line(self) -> tuple[LineCost, ...]:
+        """Lines of the user's code, added up over operations, phases and modules; empty without `--stacks`."""
+        return add_up_lines(self.lines)
 
     def __str__(self) -> str:
         from accel.profiling.profile_text import profile_text
@@ -156,6 +164,7 @@ def build_profile(
     machine: Machine,
     *,
     ended_early: str = "",
+    synchronisations: tuple[Synchronisation, ...] = (),
 ) -> Profile:
     """Put together what a run of the cell left: its marks, the profiled steps, and what they ran on.
 
@@ -180,7 +189,12 @@ def build_profile(
         machine_line=machine.line,
         versions=(("python", machine.python), ("torch", machine.torch or "")),
         options=window.options,
+        memory=read_memory_use(window.events, events) if window.options.memory else (),
+        lines=read_lines(
+            window.events, window.user_lines.lines, events, total_ms=sum(row.self_ms for row in table.rows)
+        ),
         costs=read_op_costs(events),
+        synchronisations=synchronisations,
         whole_run=read_whole_run(recording, workload),
         devices=read_device_activity(events),
         completeness=check_completeness(events, uses_gpu=workload.objects().device_type == "cuda"),

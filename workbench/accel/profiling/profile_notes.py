@@ -21,6 +21,7 @@ def notes_for(
     notes = [
         f"{ended_early}: this is a partial profile, of what ran until then." if ended_early else "",
         _sentence(window.reason),
+        _sentence(window.user_lines.reason),
         _about_steps(timing),
         _about_operations(table),
         _about_noise(timing, machine),

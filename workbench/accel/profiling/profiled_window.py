@@ -110,9 +110,12 @@ class ProfiledWindow:
             record_shapes=self.options.shapes, profile_memory=self.options.memory,
             experimental_config=with_metadata() if device else None,
         )  # fmt: skip
+        # torch logs the first free of a block from before, and then each thousandth: let the first be ours.
+        block = torch.empty(1) if self.options.memory else None
         try:
             with profiler_lines_aside() as said:
                 self._profiler.__enter__()
+                del block
             self.profiler_said += said
             self._is_open = True
             self.marks.ranges = "modules"

@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # Kineto logs from C++, past sys.stderr: "USDT:2026-01-31 10:00:00 17:17 SyncActivityProfilerHandler.cpp:39] …".
-PROFILER_LINE = re.compile(rb"^[A-Z]+:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+ \w+\.(?:cpp|h|cc):\d+\] (.*)$")
+# Recording memory adds "[W1231 10:00:00.123456789 CPUAllocator.cpp:245] Memory block of unknown size …".
+PROFILER_LINE = re.compile(
+    rb"^(?:[A-Z]+:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+ \w+\.(?:cpp|h|cc)"
+    rb"|\[W\d+ [\d:.]+ CPUAllocator\.cpp):\d+\] (.*)$"
+)
 
 
 @contextmanager

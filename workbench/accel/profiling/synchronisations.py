@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from accel.profiling.user_code import CodeLine
+
 
 @dataclass(frozen=True)
 class Synchronisation:
-    """One call in the user's code that reads a tensor back; `ms` and `calls` are per step."""
+    """One call in the user's code that reads a tensor back; `ms` and `calls` are per step, over the whole run.
 
-    call: str  # "Tensor.item"
+    >>> print(profile.synchronisations[0])
+    Tensor.item at cell, line 7: running += loss.item() (1 a step, 4.1 ms on cuda:0)
+    """
+
+    call: str  # "Tensor.item", "Tensor.cpu", "print", "float", …; see CALLS in synchronisation_watch.py
     filename: str
     line: int
     text: str  # the line itself
     device: str  # of the tensor: on "cpu" nothing waits
     ms: float
     calls: float
+
+    @property
+    def place(self) -> str:
+        """The file and number to look at: "train.py, line 12"; a cell's file is "cell"."""
+        return str(CodeLine(self.filename, self.line))
+
+    def __str__(self) -> str:
+        from accel.profiling.report.words import milliseconds
+
+        often = f"{self.calls:.3g} a step, {milliseconds(self.ms)} on {self.device}"
+        return f"{self.call} at {self.place}: {self.text} ({often})"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from accel.profiling.profiled_window import ProfiledWindow
+from accel.profiling.synchronisation_watch import SynchronisationWatch
 from accel.workload.capture import CellCapture
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class ProfileSession:
             cell, source, workbench.namespace, **({"filename": filename} if filename else {})
         )
         self._window = ProfiledWindow(self._capture.marks, options)
+        self._watch = SynchronisationWatch()
         self._stack = ExitStack()
         self._raised = False
 
@@ -49,6 +52,7 @@ class ProfileSession:
     def __enter__(self) -> ProfileSession:
         with ExitStack() as entering:
             entering.enter_context(self._capture)
+            self._watch.install(self._capture.marks.patches)
             entering.enter_context(self._window)
             self._stack = entering.pop_all()
         return self
@@ -70,8 +74,13 @@ class ProfileSession:
         self._stack.close()
         workload, recording = self._capture.finish()
         machine = self._workbench.machine
-        profile = build_profile(recording, self._window, workload, machine)
+        profile = build_profile(
+            recording, self._window, workload, machine,
+            synchronisations=self._watch.found(len(recording.steps.steps)),
+        )  # fmt: skip
         profile = with_findings(profile, workload, machine, kept=self._workbench.kept_for(workload))
+        if problem := self._workbench.history_keeper.keep_predictions(profile, workload, machine):
+            profile = replace(profile, notes=(*profile.notes, problem))
         if workload.has_training_step or not self._raised:
             self._workbench.remember(workload, profile)
         return profile

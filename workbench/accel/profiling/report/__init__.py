@@ -10,5 +10,8 @@ phases.py        where a step goes
 findings.py      what to do about it
 operations.py    the most expensive operations
 modules.py       the most expensive modules
+lines.py         what each line of the user's code costs
+memory.py        bytes held over the profiled steps
+synchronisations.py  where tensors are read back
 notes.py         what a reader must know before believing it
 """

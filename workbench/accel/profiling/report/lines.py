@@ -1,0 +1,80 @@
+"""The user's own lines: what each costs, and which line led to each operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.html_parts import Markup, bar, heading, text
+from accel.profiling.line_cost import add_up_lines
+from accel.profiling.report.parts import count_cell, details, long_table, time_cell, whole
+from accel.profiling.report.section import Section
+from accel.profiling.report.words import NO_MODULE, SHOWN_ROWS, milliseconds, op_base, percent, phase_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accel.profiling.line_cost import LineCost
+    from accel.profiling.profile import Profile
+
+WIDEST = 60
+OPS_OF_A_LINE = 3
+
+
+def _title(profile: Profile) -> str:
+    return f"Lines of your code (self time of the operations they led to, {op_base(profile)})"
+
+
+def _text(profile: Profile) -> Iterator[str]:
+    if not profile.lines:
+        return
+    yield _title(profile)
+    for row in add_up_lines(profile.lines)[:SHOWN_ROWS]:
+        yield f"  {percent(row.share):>7}  {milliseconds(row.self_ms):>9}  {row.place}: {_shortened(row.text)}"
+        yield f"{'':>22}{_shortened(_leading_ops(profile, row), 80)}"
+
+
+def _html(profile: Profile) -> Iterator[object]:
+    if not profile.lines:
+        return
+    yield heading(_title(profile))
+    cells = [
+        (row.place, _code(row.text), _leading_ops(profile, row), time_cell(row.self_ms),
+         whole(percent(row.share)), bar(row.share))
+        for row in add_up_lines(profile.lines)
+    ]  # fmt: skip
+    headings = ["Where", "Line", "Mostly", "Self time", "Share", ""]
+    yield from long_table(headings, cells, numeric=[3, 4], rest_in=".lines")
+    yield details("The line of each operation", *_operations(profile))
+
+
+def _operations(profile: Profile) -> list[Markup]:
+    on_gpu = any(row.device_ms for row in profile.lines)
+    headings = ["Operation", "Phase", "Module", "Where", "Line", "Self time", *(["On the GPU"] if on_gpu else []),
+                "Calls"]  # fmt: skip
+    cells = [
+        (row.op, phase_words(row.phase), row.module or NO_MODULE, row.place, _code(row.text),
+         time_cell(row.self_ms), *([time_cell(row.device_ms)] if on_gpu else []), count_cell(row.calls))
+        for row in profile.lines
+    ]  # fmt: skip
+    return long_table(headings, cells, numeric=range(5, len(headings)), shown=50, rest_in=".lines")
+
+
+def _leading_ops(profile: Profile, line: LineCost) -> str:
+    """The operations that take most of a line's time, and in which phase."""
+    sums: dict[tuple[str, str], float] = {}
+    for row in profile.lines:
+        if (row.filename, row.line) == (line.filename, line.line):
+            sums[row.op, row.phase] = sums.get((row.op, row.phase), 0.0) + row.self_ms
+    names = sorted(sums, key=lambda name: -sums[name])[:OPS_OF_A_LINE]
+    return ", ".join(f"{op} ({phase_words(phase).lower()})" for op, phase in names)
+
+
+def _shortened(code: str, width: int = WIDEST) -> str:
+    return code if len(code) <= width else code[: width - 1] + "…"
+
+
+def _code(line: str) -> Markup:
+    return Markup(f"<code>{text(_shortened(line))}</code>")
+
+
+LINES = Section("lines", _text, _html)
