@@ -8,6 +8,7 @@ a function here, for scripts and tests:
     accel.try_("channels_last")    measure plans against the baseline, on copies
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
+    accel.peaks()                  the most this machine can do, which a profile with shapes is held against
     accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs; other
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from accel.commands.help import Help
     from accel.exporting.export import Export
     from accel.machine.installation import Installation
+    from accel.machine.peaks import Peaks
+    from accel.history import PastPredictions, PastTrials
     from accel.measuring.ladder import Ladder
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
@@ -39,8 +42,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "doctor", "export", "findings", "help", "keep", "machine", "panel", "profile", "status", "try_",
-    "undo",
+    "Workbench", "accelerations", "doctor", "export", "findings", "help", "history", "keep", "machine", "panel", "peaks", "profile",
+    "status", "try_", "undo",
 ]  # fmt: skip
 
 
@@ -99,6 +102,14 @@ def findings() -> Findings:
     return _workbench().findings()
 
 
+def history(predictions: bool = False) -> PastTrials | PastPredictions:
+    """The trials measured on this machine, newest first; or what was predicted, beside what was measured.
+
+    >>> print(accel.history(predictions=True))
+    """
+    return _workbench().history(predictions)
+
+
 def status() -> Status:
     """What the workload is and which accelerations are live.
 
@@ -130,6 +141,19 @@ def panel() -> Any:
     import accel_widgets
 
     return accel_widgets.panel_of(_workbench())
+
+
+def peaks(*, again: bool = False) -> Peaks:
+    """The most this machine can do: FLOP/s by dtype and bytes/s, measured once in under 3 s and stored.
+
+    >>> print(accel.peaks())
+
+    They belong to this processor, thread count and torch. `again=True` measures anew and keeps the higher rates: other
+    work on the machine makes them too low.
+    """
+    from accel.machine.peaks import peaks as find
+
+    return find(again=again)
 
 
 def doctor() -> Installation:

@@ -9,6 +9,7 @@ from accel.commands.acceleration_list import AccelerationList
 from accel.commands.help import Help
 from accel.machine import read_machine
 from accel.machine.installation import doctor
+from accel.machine.peaks import peaks
 
 if TYPE_CHECKING:
     from accel.workbench import Workbench
@@ -16,18 +17,30 @@ if TYPE_CHECKING:
 
 
 def run_without_notebook(options: argparse.Namespace) -> object:
-    """The result of a command that needs no workload: help, machine, doctor, accelerations.
+    """The result of a command that needs no workload: help, machine, peaks, doctor, accelerations.
 
     >>> run_without_notebook(parse("machine")).usable_cores
     2
     """
     if options.command == "machine":
         return read_machine(again=True)
+    if options.command == "peaks":
+        return peaks(again=options.again)
     if options.command == "doctor":
         return doctor()
     if options.command == "accelerations":
         return AccelerationList.of_catalogue()
+    if options.command == "history":
+        return past(options.predictions)
     return Help(options.topic)
+
+
+def past(predictions: bool) -> object:
+    """The history, without a notebook."""
+    from accel.workbench.history_keeping import HistoryKeeper
+
+    keeper = HistoryKeeper()
+    return keeper.past_predictions() if predictions else keeper.past_trials()
 
 
 def run(options: argparse.Namespace, workbench: Workbench) -> object:
@@ -42,6 +55,8 @@ def run(options: argparse.Namespace, workbench: Workbench) -> object:
         return workbench.undo(options.name)
     if options.command == "findings":
         return workbench.findings()
+    if options.command == "history":
+        return workbench.history(options.predictions)
     if options.command == "status":
         return workbench.status()
     if options.command == "export":

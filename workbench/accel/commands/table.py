@@ -147,6 +147,20 @@ COMMANDS: tuple[Command, ...] = (
         "%accel findings",
         (OUT,),
     ),
+    Command(
+        "history",
+        "list the trials of this machine, or what was predicted beside what was measured",
+        "%accel history --predictions",
+        (
+            Argument(
+                ("--predictions",),
+                "each finding's predicted gain beside the measured one, and how good they have been",
+                (("action", "store_true"),),
+            ),
+            OUT,
+        ),
+        needs_notebook=False,
+    ),
     Command("status", "say what the workload is and which accelerations are live", "%accel status", (OUT,)),
     Command(
         "export",
@@ -173,6 +187,20 @@ COMMANDS: tuple[Command, ...] = (
         "show the hardware and software that measurements are made on",
         "%accel machine",
         (OUT,),
+        needs_notebook=False,
+    ),
+    Command(
+        "peaks",
+        "measure once what this machine can do at most: FLOP/s by dtype and bytes/s",
+        "%accel peaks",
+        (
+            Argument(
+                ("--again",),
+                "measure anew and keep the higher rates: a busy machine makes them too low",
+                (("action", "store_true"),),
+            ),
+            OUT,
+        ),
         needs_notebook=False,
     ),
     Command(

@@ -3,11 +3,14 @@
 accel.machine()                 this machine: prints, shows as a table, `.to_dict()`
 accel.machine.read_machine()    the same, with a choice of what to load
 accel.machine.Machine           the value: `.line`, `.has_bf16`, `.usable_cores`, `.gpus` …
+accel.peaks()                   the most it can do: FLOP/s and bytes/s
 
 cpu.py                cores, caches, NUMA nodes, instruction sets, from /sys and /proc below any root
 gpus.py               NVML, else torch.cuda
 linked_libraries.py   which OpenMP runtime and which allocator are really in use
 reading.py            read_machine()
+peaks.py              Peaks: the most this machine can do, stored in the user's cache
+measuring_peaks.py    the matrix products and copies that they are measured with
 installation.py       doctor(): what is installed, what is missing, what that would enable
 """
 

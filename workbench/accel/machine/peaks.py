@@ -1,16 +1,22 @@
-"""What this machine can do at most, measured once: FLOP/s by dtype and bytes/s."""
+"""What this machine can do at most, measured once and stored: FLOP/s by dtype, and bytes/s."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
 class DevicePeaks:
     """The highest rates one device reached.
 
-    `flops_per_s` are (dtype, rate); on CUDA "tf32" is float32 with tensor cores. `bytes_per_s` is memory bandwidth;
-    `cache_bytes_per_s` is for data of up to `cache_bytes`, which stays in the caches; 0 where it was not measured.
+    `flops_per_s` are (dtype, rate); on CUDA "tf32" is float32 with tensor cores. `bytes_per_s` is memory bandwidth, bytes
+    read and written together; `cache_bytes_per_s` is for data of up to `cache_bytes`, which stays in the caches.
     """
 
     device: str  # "cpu", "cuda:0"
@@ -21,12 +27,140 @@ class DevicePeaks:
     cache_bytes: int = 0
     cache_bytes_per_s: float = 0.0
 
+    def flop_rate(self, dtype: str) -> float:
+        """The peak for a dtype; float16 is as fast as bfloat16, anything not measured at most as fast as float32."""
+        rates = dict(self.flops_per_s)
+        return rates.get({"float16": "bfloat16"}.get(dtype, dtype), rates["float32"])
+
+    def byte_rate(self, moved_bytes: float) -> float:
+        """The peak for an operation that moves so many bytes: what fits into the caches may come from there."""
+        in_cache = self.cache_bytes_per_s and moved_bytes <= self.cache_bytes
+        return max(self.cache_bytes_per_s, self.bytes_per_s) if in_cache else self.bytes_per_s
+
+    def __str__(self) -> str:
+        threads = f", {self.threads} thread{'s' if self.threads > 1 else ''}" if self.threads else ""
+        rates = [f"{dtype} {rate / 1e9:,.3g} GFLOP/s" for dtype, rate in self.flops_per_s]
+        rates.append(f"memory {self.bytes_per_s / 1e9:,.3g} GB/s")
+        if self.cache_bytes_per_s:
+            rates.append(f"caches {self.cache_bytes_per_s / 1e9:,.3g} GB/s")
+        return f"{self.device} ({self.name}{threads}): {', '.join(rates)}"
+
 
 @dataclass(frozen=True)
 class Peaks:
-    """Measured peaks of every device of this machine."""
+    """Measured peaks of every device of this machine.
+
+    >>> print(accel.peaks())
+    Peaks measured on this machine, 2026-01-31 10:00, torch 2.15.0
+      cpu (AMD EPYC 9V74, 2 threads): float32 212 GFLOP/s, bfloat16 655 GFLOP/s, memory 41 GB/s, caches 190 GB/s
+    """
 
     devices: tuple[DevicePeaks, ...]
     torch: str
     measured: str  # date and time, ISO
     seconds: float  # what measuring took
+
+    def of(self, device: str) -> DevicePeaks | None:
+        """The peaks of one device, None when it was not measured."""
+        return next((peaks for peaks in self.devices if peaks.device == device), None)
+
+    def __str__(self) -> str:
+        when = f"Peaks measured on this machine, {self.measured.replace('T', ' ')[:16]}, torch {self.torch}"
+        return "\n".join([when, *(f"  {peaks}" for peaks in self.devices)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as plain numbers, strings, lists and dictionaries; rates in FLOP/s and bytes/s."""
+        return asdict(self) | {"devices": [_as_dict(peaks) for peaks in self.devices]}
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        from accel.html_parts import block, heading, table
+
+        rows = [(rate.partition(": ")[0], rate.partition(": ")[2]) for rate in map(str, self.devices)]
+        shown = block(heading(str(self).splitlines()[0]), table(["Device", "At most"], rows))
+        return {"text/plain": str(self), "text/html": shown}
+
+
+def peaks(*, again: bool = False) -> Peaks:
+    """The peaks of this machine with the present number of threads: read from the user's cache, else measured.
+
+    >>> peaks().of("cpu").bytes_per_s
+    41.2e9
+
+    Measuring takes under 3 s a device. `again=True` measures anew and keeps the higher of both rates: other work on the
+    machine makes them too low, never too high.
+    """
+    from accel.machine.measuring_peaks import measure_peaks
+
+    path = peaks_path()
+    stored = read_peaks(path)
+    if stored is not None and not again:
+        return stored
+    measured = measure_peaks()
+    found = measured if stored is None else _higher(measured, stored)
+    _store(found, path)
+    return found
+
+
+def peaks_path() -> Path:
+    """Where the peaks lie that belong to this processor, thread count, GPUs and torch."""
+    import torch
+
+    from accel.machine.reading import read_machine
+
+    machine = read_machine()
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    setup = [machine.cpu_model, machine.usable_cores, torch.get_num_threads(), torch.__version__, gpus]
+    name = hashlib.sha256(json.dumps(setup).encode()).hexdigest()[:12]
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "accel" / f"peaks-{name}.json"
+
+
+def read_peaks(path: Path) -> Peaks | None:
+    """Stored peaks; None when there are none or the file is not one of ours, which is then measured again."""
+    try:
+        told = json.loads(path.read_text())
+        devices = tuple(
+            DevicePeaks(
+                **one | {"flops_per_s": tuple((str(d), float(r)) for d, r in one["flops_per_s"].items())}
+            )
+            for one in told["devices"]
+        )
+        found = Peaks(**told | {"devices": devices})
+        is_whole = all("float32" in dict(one.flops_per_s) and one.bytes_per_s > 0 for one in devices)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return found if devices and is_whole else None
+
+
+def _store(found: Peaks, path: Path) -> None:
+    """Written whole or not at all; where the folder cannot be written, the next process measures again."""
+    draft = path.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.write_text(json.dumps(found.to_dict()))
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _higher(new: Peaks, old: Peaks) -> Peaks:
+    """The higher rate of each kind."""
+
+    def best(mine: DevicePeaks) -> DevicePeaks:
+        theirs = old.of(mine.device)
+        if theirs is None:
+            return mine
+        before = dict(theirs.flops_per_s)
+        return replace(
+            mine,
+            flops_per_s=tuple((dtype, max(rate, before.get(dtype, 0.0))) for dtype, rate in mine.flops_per_s),
+            bytes_per_s=max(mine.bytes_per_s, theirs.bytes_per_s),
+            cache_bytes_per_s=max(mine.cache_bytes_per_s, theirs.cache_bytes_per_s),
+        )
+
+    return replace(new, devices=tuple(map(best, new.devices)))
+
+
+def _as_dict(one: DevicePeaks) -> dict[str, Any]:
+    return asdict(one) | {"flops_per_s": dict(one.flops_per_s)}
