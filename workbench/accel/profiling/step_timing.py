@@ -62,6 +62,7 @@ class StepTiming:
     includes_warmup: bool
     cell_ms: float
     each_step: tuple[OneStep, ...] = ()
+    whole: Literal["cell", "trace"] = "cell"  # what was timed, for a run without steps
 
     @property
     def steps(self) -> int:

@@ -251,10 +251,10 @@ def _flagged(
         is_touched = profiled or (after_profiler and is_cut_at_event)
         flagged.append(replace(step, is_warm_up=index == 0 or compiled, is_profiled=is_touched))
         after_profiler = profiled
-    return _with_outliers(flagged)
+    return with_outliers(flagged)
 
 
-def _with_outliers(steps: list[Step]) -> list[Step]:
+def with_outliers(steps: list[Step]) -> list[Step]:
     """Outlier: above the timed steps by six times their median deviation, and at least a fifth longer."""
     times = [step.duration_ns for step in steps if not step.is_warm_up and not step.is_profiled]
     if len(times) < 5:

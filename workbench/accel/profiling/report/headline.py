@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def step_line(profile: Profile) -> str:
     """The step time with its spread and its count, in one line."""
     if not profile.steps:
-        return f"No training step was seen; the cell took {milliseconds(profile.timing.cell_ms)}"
+        return f"No training step was seen; the {profile.timing.whole} took {milliseconds(profile.timing.cell_ms)}"
     low, high = profile.spread_ms
     spread = f"quartiles {milliseconds(low)} to {milliseconds(high)}, " if profile.steps > 1 else ""
     counted, unit = count_of(profile.steps, profile.timing.unit), profile.timing.unit

@@ -20,7 +20,8 @@ SMALLEST = 0.001
 
 def phases_title(profile: Profile) -> str:
     """What the phases are shares of."""
-    return f"Where a {profile.timing.unit} goes" if profile.steps else "Where the cell's time goes"
+    timing = profile.timing
+    return f"Where a {timing.unit} goes" if profile.steps else f"Where the {timing.whole}'s time goes"
 
 
 def _text(profile: Profile) -> Iterator[str]:

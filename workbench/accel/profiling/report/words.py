@@ -74,5 +74,5 @@ def size(count: float) -> str:
 def op_base(profile: Profile) -> str:
     """What the times of operations are an average of."""
     if not profile.profiled_steps:
-        return "the whole cell"
+        return f"the whole {profile.timing.whole}"
     return count_of(profile.profiled_steps, "profiled step")

@@ -1,0 +1,212 @@
+"""The events of a trace in batches, in bounded memory, however large or damaged the file is.
+
+A batch is cut where one event ends and the next begins. Whether a place that looks like one is one, the decoder tells: a slice
+is valid JSON only if it ends where an event ends. So a wrong guess costs time, never an event.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from accel.traces.damage import Damage
+from accel.traces.trace_event import TraceEvent, decode_events, lenient_event
+
+ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
+SEAM = re.compile(rb"\}\s*,\s*\{")
+OBJECT = re.compile(r"\{\s*\"")
+SEAM_BYTES = 1 << 16  # how far from the end of a piece a seam is looked for at first
+GUESSES = 3
+MOST_HEADER_BYTES = MOST_EVENT_BYTES = 64 << 20
+CUT_OFF = "The file is cut off: the events before that place were read."
+
+scan = json.JSONDecoder(strict=False).raw_decode  # takes NaN, and line ends within names
+
+
+@dataclass
+class EventBatches:
+    """Reads the pieces of a file; `header` is filled as they pass, and complete at the end.
+
+    >>> batches = EventBatches(read_pieces(path, damage), damage)
+    >>> for events in batches: ...
+    >>> batches.header["deviceProperties"]
+
+    `has_events` says whether there was a list of events at all.
+    """
+
+    pieces: Iterator[bytes]
+    damage: Damage
+    header: dict[str, Any] = field(default_factory=dict)
+    has_events: bool = False
+    read_bytes: int = 0
+
+    def __iter__(self) -> Iterator[list[TraceEvent]]:
+        buffer = self._to_first_event()
+        if not self.has_events:
+            return
+        for piece in self._counted():
+            buffer += piece
+            read = self._whole_events(buffer)
+            yield read.events
+            if read.is_end:
+                self._read_tail(buffer[read.upto :] + b"".join(self._counted()))
+                return
+            buffer = buffer[read.upto :]
+        read = self._last_events(buffer)
+        yield read.events
+        if read.is_end:
+            self._read_tail(buffer[read.upto :])
+        else:
+            self.damage.whole_file.append(CUT_OFF)
+
+    def _counted(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            self.read_bytes += len(piece)
+            yield piece
+
+    def _to_first_event(self) -> bytes:
+        """What follows the bracket that opens the list of events."""
+        buffer = b""
+        for piece in self._counted():
+            buffer += piece
+            start = buffer.lstrip(b"\xef\xbb\xbf \t\r\n")
+            if start.startswith(
+                b"["
+            ):  # as torch before 1.8 wrote it, and EventList.export_chrome_trace still does
+                self.has_events = True
+                return start[1:]
+            for found in ARRAY.finditer(buffer):
+                if self._read_head(buffer[: found.start()]):
+                    return buffer[found.end() :]
+            if len(buffer) > MOST_HEADER_BYTES:
+                break
+        if found_anyway := ARRAY.search(buffer):
+            self.has_events = True
+            self.damage.whole_file.append("What the file says of its machine cannot be read.")
+            return buffer[found_anyway.end() :]
+        self._read_without_events(buffer)
+        return b""
+
+    def _read_head(self, head: bytes) -> bool:
+        try:
+            self.header.update(msgspec.json.decode(head + b'"traceEvents":0}'))
+        except (msgspec.DecodeError, TypeError, ValueError):
+            return False
+        self.has_events = True
+        return True
+
+    def _read_without_events(self, buffer: bytes) -> None:
+        try:
+            told = msgspec.json.decode(buffer)
+        except (msgspec.DecodeError, ValueError):
+            return
+        if isinstance(told, dict):
+            self.header.update(told)
+
+    def _read_tail(self, tail: bytes) -> None:
+        try:
+            told = msgspec.json.decode(b'{"traceEvents":0' + tail) if tail.strip() else {}
+        except (msgspec.DecodeError, ValueError):
+            self.damage.whole_file.append("The file is cut off or damaged after its last event.")
+            return
+        self.header.update(told)
+
+    def _whole_events(self, buffer: bytes) -> _Read:
+        """The events up to a seam near the end; what follows it waits for more bytes."""
+        seams = _last_seams(buffer)
+        for upto in seams[:GUESSES]:
+            try:
+                return _Read(decode_events(buffer[:upto]), upto, False)
+            except msgspec.ValidationError:
+                break
+            except (msgspec.DecodeError, ValueError):
+                continue
+        if len(buffer) > MOST_EVENT_BYTES:  # no event is so large: the rest of this stretch is lost
+            read = self._leniently(buffer, is_last=False)
+            self.damage.counts["unreadable"] += not read.upto
+            return read if read.upto else _Read([], len(buffer), False)
+        return self._leniently(buffer, is_last=False) if seams else _Read([], 0, False)
+
+    def _last_events(self, buffer: bytes) -> _Read:
+        end = len(buffer)
+        for _ in range(GUESSES):
+            end = buffer.rfind(b"]", 0, end)
+            if end < 0:
+                break
+            try:
+                events = decode_events(buffer[:end])
+                return _Read(events, end + 1, True)
+            except (msgspec.DecodeError, ValueError):
+                continue
+        return self._leniently(buffer, is_last=True)
+
+    def _leniently(self, buffer: bytes, *, is_last: bool) -> _Read:
+        """Event by event; what cannot be read is skipped up to the next seam and counted."""
+        text = buffer.decode("utf-8", "surrogateescape")
+        events: list[TraceEvent] = []
+        place, end = 0, len(text)
+        while True:
+            place = _past_blanks(text, place)
+            if place >= end:
+                return _Read(events, len(buffer), False)
+            if text[place] == "]":
+                return _Read(events, _bytes_of(text, place + 1), True)
+            try:
+                told, after = scan(text, place)
+            except (ValueError, RecursionError):
+                following = _next_event(text, place)
+                if following < 0:
+                    break
+                self.damage.counts["unreadable"] += 1
+                place = following
+                continue
+            if isinstance(told, dict):
+                events.append(lenient_event(told))
+            else:
+                self.damage.counts["not_an_event"] += 1
+            place = after
+        return _Read(events, len(buffer) if is_last else _bytes_of(text, place), False)
+
+
+class _Read(NamedTuple):
+    """Events, how many bytes they took, and whether the list of events ended there."""
+
+    events: list[TraceEvent]
+    upto: int
+    is_end: bool
+
+
+def _last_seams(buffer: bytes) -> list[int]:
+    """Where an event seems to end, the last place first."""
+    for reach in (SEAM_BYTES, len(buffer)):
+        found = [seam.start() + 1 for seam in SEAM.finditer(buffer, max(0, len(buffer) - reach))]
+        if found:
+            break
+    return found[::-1]
+
+
+def _past_blanks(text: str, place: int) -> int:
+    while place < len(text) and text[place] in " \t\r\n,":
+        place += 1
+    return place
+
+
+def _next_event(text: str, place: int) -> int:
+    """Where the next object that can be read begins, after a place that cannot; -1 when there is none yet."""
+    for found in OBJECT.finditer(text, place + 1):
+        try:
+            told, _ = scan(text, found.start())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(told, dict) and "ph" in told:
+            return found.start()
+    return -1
+
+
+def _bytes_of(text: str, letters: int) -> int:
+    return len(text[:letters].encode("utf-8", "surrogateescape"))

@@ -1,0 +1,160 @@
+"""The complete events ("ph": "X") of a trace as growing numpy columns: what stays of a batch once its objects are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from accel.profiling.kineto_columns import BOOKKEEPING, NO_WORK, ON_CPU
+from accel.traces.damage import Damage
+from accel.traces.trace_event import TraceEvent
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from accel.profiling.kineto_columns import Ints
+
+MODULE_FRAME = "nn.Module: "  # a Python frame that torch names after the module called (with_stack=True)
+# Other events that torch writes: names of threads, arrows, instants, counters, ranges on a thread of their own.
+OTHER_PHASES = frozenset("MistfnCPbeR")
+OLD_KINDS = {
+    "operator": "cpu_op", "annotation": "user_annotation", "runtime": "cuda_runtime", "memcpy": "gpu_memcpy",
+    "memset": "gpu_memset", "python": "python_function", "concurrent_kernel": "kernel",
+}  # fmt: skip
+ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+WORK = (
+    ON_CPU
+    | ON_DEVICE
+    | {"cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "hpu_op", "mtia_runtime"}
+)
+# What the report has no use for; any other category is named in its notes.
+KNOWN = NO_WORK | {
+    "trace", "cpu_instant_event", "ac2g", "fwdbwd", "fwd_bwd", "cuda_profiler_range", "mtia_ccp_events", "mtia_insight",
+    "collective_comm", "xpu_sync", "mtia_workloadd", "glow_runtime", "",
+}  # fmt: skip
+TIMES, ARGUMENTS = (
+    ("ts", "dur"),
+    ("external", "correlation", "stream", "device", "bytes", "sequence", "forward"),
+)
+
+
+class Numbers(dict[Any, int]):
+    """Gives each new word the next number."""
+
+    def __missing__(self, word: Any) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+@dataclass(frozen=True, eq=False)
+class EventArrays:
+    """One entry per event; times in µs, threads and kinds by number; the other fields are as in `EventArgs`."""
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    threads: tuple[int | str, ...]
+    name: Ints
+    kind: Ints
+    thread: Ints
+    ts: NDArray[np.float64]
+    dur: NDArray[np.float64]
+    external: Ints
+    correlation: Ints
+    stream: Ints
+    device: Ints
+    bytes: Ints
+    sequence: Ints
+    forward: Ints
+
+
+class EventTable:
+    """Add batches of events, then take the arrays; nothing of the batches is kept.
+
+    >>> table = EventTable(damage)
+    >>> table.add(events)
+    >>> table.arrays().names[0]
+    'aten::empty'
+    """
+
+    def __init__(self, damage: Damage) -> None:
+        self.damage = damage
+        self.seen = 0
+        self.categories: Numbers = Numbers()
+        self._names, self._threads = Numbers(), Numbers()
+        self._parts: dict[str, list[Any]] = {}
+
+    def add(self, events: list[TraceEvent]) -> None:
+        """Keep what the report needs of these events, and count what is wrong with others."""
+        import numpy as np
+
+        self.seen += len(events)
+        spans = [event for event in events if event.ph == "X"]
+        self.damage.counts["odd_phase"] += sum(
+            event.ph not in OTHER_PHASES for event in events if event.ph != "X"
+        )
+        part: dict[str, Any] = {
+            "name": _numbered(self._names, spans, "name"),
+            "kind": _numbered(self.categories, spans, "cat"),
+            "thread": _numbered(self._threads, spans, "tid"),
+        }
+        for field in TIMES:
+            part[field] = np.fromiter(map(attrgetter(field), spans), np.float64, len(spans))
+        args = [event.args for event in spans]
+        for field in ARGUMENTS:
+            part[field] = _whole_numbers(args, field)
+        for field, values in part.items():
+            self._parts.setdefault(field, []).append(values)
+
+    def arrays(self) -> EventArrays:
+        """All that was added, without what is no work of its own; kinds under the names that torch uses now."""
+        import numpy as np
+
+        columns = {field: np.concatenate(parts) for field, parts in self._parts.items()}
+        self._parts.clear()
+        names, categories = tuple(self._names), tuple(self.categories)
+        kinds = [OLD_KINDS.get(category.lower(), category.lower()) for category in categories]
+        if not set(kinds) & (WORK | NO_WORK):  # torch before 1.8 had no categories
+            kinds = ["cpu_op" if kind == "" else kind for kind in kinds]
+        kept = self._is_work(names, kinds, columns)
+        self._count_odd(kinds, columns["kind"])
+        return EventArrays(
+            names=names, kinds=tuple(kinds), threads=tuple(self._threads),
+            **{field: values[kept] for field, values in columns.items()},
+        )  # fmt: skip
+
+    def _is_work(self, names: tuple[str, ...], kinds: list[str], columns: dict[str, Any]) -> Any:
+        import numpy as np
+
+        by_kind = np.array([kind in WORK for kind in kinds], dtype=np.bool_)
+        is_frame = np.array([kind == "python_function" for kind in kinds], dtype=np.bool_)
+        by_name = np.array([name not in BOOKKEEPING for name in names], dtype=np.bool_)
+        of_module = np.array([name.startswith(MODULE_FRAME) for name in names], dtype=np.bool_)
+        name, kind = columns["name"], columns["kind"]
+        return by_kind[kind] & by_name[name] | is_frame[kind] & of_module[name]
+
+    def _count_odd(self, kinds: list[str], kind: Ints) -> None:
+        import numpy as np
+
+        odd = np.array([each not in WORK and each not in KNOWN for each in kinds], dtype=np.bool_)
+        self.damage.counts["odd_category"] += int(odd[kind].sum())
+
+
+def _numbered(numbers: Numbers, events: Iterable[TraceEvent], field: str) -> Any:
+    import numpy as np
+
+    return np.fromiter(map(numbers.__getitem__, map(attrgetter(field), events)), np.int32)
+
+
+def _whole_numbers(args: list[Any], field: str) -> Any:
+    import numpy as np
+
+    values = map(attrgetter(field), args)
+    try:
+        return np.fromiter(values, np.int64, len(args))
+    except OverflowError:  # no number that torch writes is so large
+        return np.array(
+            [value if abs(value) < 2**63 else 0 for value in map(attrgetter(field), args)], np.int64
+        )

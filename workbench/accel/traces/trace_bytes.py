@@ -1,0 +1,84 @@
+"""The bytes of a trace file in pieces, unpacked if it is gzip; what a cut or corrupt gzip still gives, and says."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from accel.errors import AccelError
+from accel.traces.damage import Damage
+
+PIECE_BYTES = 4 << 20
+GZIP = b"\x1f\x8b"
+NOT_JSON = {
+    b"PK\x03\x04": ("it is a zip archive", "Unpack it, then open the .json or .json.gz inside."),
+    b"SQLite format 3": (
+        "it is an SQLite database, as Nsight Systems exports",
+        "accel reads traces of torch.profiler: prof.export_chrome_trace('trace.json.gz').",
+    ),
+    b"\x80\x04": (
+        "it is a Python pickle, perhaps a memory snapshot of CUDA",
+        "accel reads traces of torch.profiler: prof.export_chrome_trace('trace.json.gz').",
+    ),
+    b"\x28\xb5\x2f\xfd": ("it is packed with zstd", "Unpack it with `zstd -d`, then open the .json inside."),
+}
+
+
+def read_pieces(path: Path, damage: Damage, *, piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]:
+    """The file's content, about `piece_bytes` at a time; the end of a broken gzip is told in `damage`.
+
+    AccelError when the file cannot be read, is empty, or is plainly no JSON.
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.read(piece_bytes)
+            _refuse_other_formats(path, first)
+            pieces = _chain(first, iter(lambda: file.read(piece_bytes), b""))
+            yield from _unpacked(pieces, damage, piece_bytes) if first.startswith(GZIP) else pieces
+    except OSError as error:
+        raise AccelError(
+            f"open {path}",
+            because=f"it cannot be read ({error.strerror})",
+            do="Give the path of a trace file, or of a folder with one trace a rank.",
+        ) from error
+
+
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _refuse_other_formats(path: Path, first: bytes) -> None:
+    if not first:
+        raise AccelError(
+            f"open {path}", because="the file is empty", do="Export it again once the profiler has stopped."
+        )
+    for magic, (because, do) in NOT_JSON.items():
+        if first.startswith(magic):
+            raise AccelError(f"open {path}", because=because, do=do)
+
+
+def _unpacked(pieces: Iterator[bytes], damage: Damage, piece_bytes: int) -> Iterator[bytes]:
+    """Unpack one or several gzip members in bounded memory."""
+    unpacker, waiting, is_within = zlib.decompressobj(31), b"", False
+    try:
+        for piece in pieces:
+            waiting += piece
+            while waiting:
+                is_within = True
+                unpacked = unpacker.decompress(waiting, piece_bytes)
+                waiting = unpacker.unconsumed_tail
+                if unpacked:
+                    yield unpacked
+                if unpacker.eof:
+                    waiting, unpacker, is_within = (
+                        unpacker.unused_data.lstrip(b"\0"),
+                        zlib.decompressobj(31),
+                        False,
+                    )
+    except zlib.error as error:
+        damage.whole_file.append(f"The gzip data is corrupt ({error}): what lay before that place was read.")
+    else:
+        if is_within:
+            damage.whole_file.append("The gzip file is cut off: what it still holds was read.")

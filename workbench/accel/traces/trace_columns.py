@@ -1,0 +1,172 @@
+"""A trace's events as the same columns that a live profile is read into."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from accel.profiling.attribution import BACKWARD_NODE
+from accel.profiling.kineto_columns import ON_CPU, RUNTIME, KinetoColumns, is_of
+from accel.profiling.nesting import nesting_order, overlaps, parents
+from accel.traces.damage import Damage
+from accel.traces.event_table import ON_DEVICE, EventArrays
+from accel.traces.nesting_repair import cut_at_parents
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from accel.profiling.kineto_columns import Flags, Ints
+
+DAY_US = 86_400e6
+
+
+def read_trace_columns(events: EventArrays, damage: Damage) -> KinetoColumns:
+    """Columns with times in ns on the trace's own clock; events with times that cannot be are counted and left out.
+
+    >>> columns = read_trace_columns(table.arrays(), damage)
+    """
+    import numpy as np
+
+    events = _sound(events, damage)
+    kind, is_device = events.kind, is_of(events.kind, events.kinds, ON_DEVICE)
+    is_runtime = is_of(kind, events.kinds, RUNTIME)
+    start = nanoseconds(events.ts)
+    duration = (
+        nanoseconds(events.ts + events.dur) - start if _is_coarse(events.ts) else nanoseconds(events.dur)
+    )
+    launcher = _launchers(events, is_device, is_runtime, is_of(kind, events.kinds, ON_CPU))
+    thread = _threads(events)
+    linked = (launcher >= 0) & ~is_device
+    thread[linked] = thread[launcher[linked]]
+    start, duration = _nested(~is_device, start, duration, thread, damage)
+    order = nesting_order(thread, start, duration)
+    parent = parents(order[~is_device[order]], start, duration, thread)
+    return KinetoColumns(
+        names=events.names, name=events.name.astype(np.int64), start_ns=start, duration_ns=duration, thread=thread,
+        sequence=events.sequence, forward_thread=_forward_threads(events, thread),
+        is_annotation=is_of(kind, events.kinds, {"user_annotation"}), is_nested=~is_device,
+        parent=parent, launcher=_by_call(events, launcher, parent, is_device, is_runtime), order=order,
+        kinds=events.kinds, kind=kind.astype(np.int64),
+        device=np.where(is_device, np.maximum(events.device, 0), -1), stream=_streams(events, is_device),
+        bytes=np.maximum(events.bytes, 0) * is_device, correlation=events.correlation * (is_device | is_runtime),
+    )  # fmt: skip
+
+
+def nanoseconds(times_us: NDArray[np.float64]) -> Ints:
+    """µs with three decimals as whole ns, exactly as long as the decimals survived in the float (up to 2⁴³ µs)."""
+    import numpy as np
+
+    whole = np.floor(times_us)
+    return whole.astype(np.int64) * 1000 + np.rint((times_us - whole) * 1000).astype(np.int64)
+
+
+def _is_coarse(ts: NDArray[np.float64]) -> bool:
+    """torch 2.1 and 2.2 wrote µs since 1970 with decimals that no float holds: ends are then as uncertain as begins."""
+    return bool(len(ts)) and float(ts.max()) >= 2.0**43
+
+
+def _sound(events: EventArrays, damage: Damage) -> EventArrays:
+    """Without events whose time or duration cannot be."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        missing = np.isnan(events.dur)
+        wrong = ~missing & ~((events.dur >= 0) & (events.dur <= DAY_US))
+        known = np.isfinite(events.ts) & (np.abs(events.ts) < 9e15)
+        middle = float(np.median(events.ts[known])) if known.any() else 0.0
+        at_no_time = ~missing & ~wrong & ~(known & (np.abs(events.ts - middle) <= DAY_US))
+    damage.counts["no_duration"] += int(missing.sum())
+    damage.counts["bad_duration"] += int(wrong.sum())
+    damage.counts["bad_time"] += int(at_no_time.sum())
+    bad = missing | wrong | at_no_time
+    return _chosen(events, ~bad) if bad.any() else events
+
+
+def _chosen(events: EventArrays, kept: Flags) -> EventArrays:
+    words = {"names", "kinds", "threads"}
+    columns = [field.name for field in fields(events) if field.name not in words]
+    return replace(events, **{name: getattr(events, name)[kept] for name in columns})
+
+
+def _nested(
+    takes_part: Flags, start: Ints, duration: Ints, thread: Ints, damage: Damage
+) -> tuple[Ints, Ints]:
+    """Times in which each event lies within the one it began in; mostly those that were given."""
+    order = nesting_order(thread, start, duration)
+    nested = order[takes_part[order]]
+    if overlaps(parents(nested, start, duration, thread), start, duration, thread).any():
+        start, duration, cut = cut_at_parents(nested, start, duration, thread)
+        damage.counts["outlived"] += cut
+    return start, duration
+
+
+def _threads(events: EventArrays) -> Ints:
+    """torch's thread ids; a thread that a trace names instead gets a number that no system gives."""
+    import numpy as np
+
+    numbers = [
+        tid if isinstance(tid, int) and abs(tid) < 2**62 else -(i + 2) for i, tid in enumerate(events.threads)
+    ]
+    return np.array(numbers or [0], dtype=np.int64)[events.thread]
+
+
+def _streams(events: EventArrays, is_device: Flags) -> Ints:
+    """The stream of device work; where only the row in the viewer says it, that."""
+    import numpy as np
+
+    return np.where(is_device, np.where(events.stream >= 0, events.stream, _threads(events)), -1)
+
+
+def _launchers(events: EventArrays, is_device: Flags, is_runtime: Flags, is_op: Flags) -> Ints:
+    """For kernels and calls into the runtime, the operation with the same external id, or -1."""
+    import numpy as np
+
+    asks = (is_device | is_runtime) & (events.external > 0)
+    launcher = np.full(len(events.name), -1, dtype=np.int64)
+    if asks.any():
+        launcher[asks] = _row_of(events.external[asks], events.external, is_op)
+    return launcher
+
+
+def _by_call(events: EventArrays, launcher: Ints, parent: Ints, is_device: Flags, is_runtime: Flags) -> Ints:
+    """Device work without an external id is linked to its call into the runtime, and so to what made the call."""
+    import numpy as np
+
+    asks = is_device & (launcher < 0) & (events.correlation > 0)
+    if not asks.any():
+        return launcher
+    call = _row_of(events.correlation[asks], events.correlation, is_runtime)
+    made_by = np.where(launcher[call] >= 0, launcher[call], parent[call])
+    launcher[asks] = np.where(call >= 0, made_by, -1)
+    return launcher
+
+
+def _row_of(wanted: Ints, numbers: Ints, among: Flags) -> Ints:
+    """The row with each wanted number, among some of the rows; -1 where there is none."""
+    import numpy as np
+
+    rows = np.flatnonzero(among & (numbers > 0))
+    if not len(rows):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    rows = rows[np.argsort(numbers[rows], kind="stable")]
+    place = np.minimum(np.searchsorted(numbers[rows], wanted), len(rows) - 1)
+    return np.where(numbers[rows][place] == wanted, rows[place], -1)
+
+
+def _forward_threads(events: EventArrays, thread: Ints) -> Ints:
+    """A backward node names its forward's thread by torch's own small number; the trace knows only the system's ids.
+
+    They are matched by sequence numbers: the thread whose forward operations have most of those that the nodes ask for.
+    """
+    import numpy as np
+
+    is_node = np.array([name.startswith(BACKWARD_NODE) for name in events.names], dtype=np.bool_)[events.name]
+    is_forward = (events.sequence >= 0) & (events.forward == 0)
+    candidates = np.unique(thread[is_forward])
+    found: Ints = events.forward.copy()
+    for number in np.unique(events.forward[is_node & (events.forward > 0)]) if len(candidates) else []:
+        asked = np.unique(events.sequence[is_node & (events.forward == number)])
+        hits = [np.isin(asked, events.sequence[is_forward & (thread == t)]).sum() for t in candidates]
+        found[events.forward == number] = candidates[int(np.argmax(hits))]
+    return found
