@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,6 +28,14 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
             pytest.fail(missing)
         pytest.skip(missing)
     return {**browser_type_launch_args, "executable_path": found, "args": FLAGS}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def history_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test writes into the history of whoever runs the tests, in the kernels that it starts either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACCEL_HISTORY", str(tmp_path_factory.mktemp("history") / "history.sqlite"))
+        yield
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,1 +1,19 @@
-"""What was predicted and what was measured, on this machine, across notebooks."""
+"""What was predicted and what was measured, on this machine, across notebooks: a small SQLite file of the user's own.
+
+history_file.py      where it is, and how it is opened: damaged, locked, newer or unwritable files
+history_store.py     HistoryStore: adds and reads records; nothing it does can fail a profile or a trial
+records.py           PredictionRecord and TrialRecord: what is kept
+past_trials.py       PastTrials: `%accel history`
+past_predictions.py  PastPredictions: predicted beside measured, and how good predictions were
+
+Nothing in it leaves the machine. ACCEL_HISTORY names another file, or "off".
+"""
+
+from __future__ import annotations
+
+from accel.history.history_store import HistoryStore
+from accel.history.past_predictions import PastPredictions
+from accel.history.past_trials import PastTrials
+from accel.history.records import PredictionRecord, TrialRecord
+
+__all__ = ["HistoryStore", "PastPredictions", "PastTrials", "PredictionRecord", "TrialRecord"]

@@ -57,7 +57,7 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         if options.command == "try":
             return wait_with_progress(self.shell, self._workbench(), options)
         needs_workbench = next(known for known in COMMANDS if known.name == options.command).needs_notebook
-        if needs_workbench or options.command == "accelerations":
+        if needs_workbench or options.command in ("accelerations", "history"):
             return run(options, self._workbench())
         return run_without_notebook(options)
 

@@ -13,11 +13,13 @@ from accel.accelerations.plan import Plan
 from accel.bounds import check_seconds
 from accel.errors import AccelError, NotApplicable
 from accel.machine import Machine, read_machine
+from accel.workbench.history_keeping import HistoryKeeper
 from accel.workbench.status import Applicability, Status
 from accel.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from accel.exporting.export import Export
+    from accel.history import PastPredictions, PastTrials
     from accel.measuring.ladder import Ladder
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
@@ -41,6 +43,7 @@ class Workbench:
         self.profile_result: Profile | None = None
         self.trials: list[Trial] = []
         self.pool = WorkerPool(spare_workers)
+        self.history_keeper = HistoryKeeper()
         self.cells_run = (
             0  # counted by the notebook: a cell run during a trial may change the user's own objects
         )
@@ -157,9 +160,21 @@ class Workbench:
         parsed, refused = self._sorted_out(plans, workload)
         trial = start_trial(self, workload, parsed, refused=refused, budget_s=budget_s, timeout_s=timeout_s)
         self.trials.append(trial)
+        self.history_keeper.follow(trial, workload, self.machine)
         trial.on_change(lambda: self._tell("trial"))
         self._tell("trial")
         return trial.wait() if wait else trial
+
+    def history(self, predictions: bool = False) -> PastTrials | PastPredictions:
+        """The trials measured on this machine, newest first; or what was predicted, beside what was measured.
+
+        >>> print(workbench.history(predictions=True))
+        """
+        if self.workload is not None:
+            for trial in self.trials[self._first_trial :]:
+                self.history_keeper.keep_trial(trial, self.workload, self.machine)
+        keeper = self.history_keeper
+        return keeper.past_predictions() if predictions else keeper.past_trials()
 
     @property
     def running_trial(self) -> Trial | None:

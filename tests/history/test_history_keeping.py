@@ -1,0 +1,71 @@
+"""A profile writes its predictions, a trial its rows; the two meet where the plan was suggested for that workload."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel import cli
+from accel.workbench import Workbench
+from tests.diagnosis.making import TRAIN, notebook
+
+MANY = "model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))\n"
+PLAIN = MANY + "optimizer = torch.optim.Adam(model.parameters())"
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    file = tmp_path / "history.sqlite"
+    monkeypatch.setenv("ACCEL_HISTORY", str(file))
+    return file
+
+
+@pytest.fixture
+def workbench(file):
+    workbench = Workbench(notebook(PLAIN), spare_workers=2)
+    yield workbench
+    workbench.close()
+
+
+def test_a_trial_of_what_was_suggested_is_joined_with_its_prediction(workbench):
+    workbench.profile(TRAIN)
+    workbench.try_("fused_optimizer", budget_s=40)
+    past = workbench.history(predictions=True)
+    row = next(row for row in past.rows if row.predicted.kind == "optimizer_not_fused")
+    assert row.predicted.plan == "fused_optimizer"
+    assert row.measured.plan == "fused_optimizer"
+    assert row.measured.machine == workbench.machine.line
+    trial = workbench.history().rows[0]
+    shown = workbench.trials[-1].ladder.rows[0]
+    assert trial.verdict == shown.verdict
+    assert trial.ratio == (shown.headline or shown.steady).ratio
+    workbench.profile(TRAIN)
+    assert not workbench.history(predictions=True).rows[0].is_measured
+    assert len(workbench.history().rows) == 1
+
+
+def test_predictions_are_there_for_the_next_notebook_and_for_the_shell(workbench):
+    profile = workbench.profile(TRAIN)
+    other = Workbench(notebook(), spare_workers=0)
+    kinds = {row.predicted.kind for row in other.history(predictions=True).rows}
+    assert kinds == {finding.kind for finding in profile.findings if finding.prediction}
+    assert "optimizer_not_fused" in cli.answer(["history", "--predictions"])
+    assert "No trial was recorded yet" in cli.answer(["history"])
+
+
+def test_a_history_that_cannot_be_written_is_noted_once_in_a_profile(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("ACCEL_HISTORY", str(tmp_path / "file" / "history.sqlite"))
+    workbench = Workbench(notebook(PLAIN), spare_workers=0)
+    first, second = workbench.profile(TRAIN), workbench.profile(TRAIN)
+    assert any("cannot be used" in note for note in first.notes)
+    assert not any("cannot be used" in note for note in second.notes)
+    assert first.findings
+
+
+def test_of_the_users_code_only_a_hash_is_kept(workbench, file):
+    secret = TRAIN + "\nsecret_recipe = 'butter'\n"
+    workbench.profile(secret)
+    written = b"".join(path.read_bytes() for path in file.parent.iterdir())
+    assert b"optimizer_not_fused" in written
+    assert b"secret_recipe" not in written
+    assert b"butter" not in written

@@ -1,0 +1,148 @@
+"""The history file: written by two notebooks at once, damaged, locked away, newer, or off."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from accel.history import HistoryStore, PredictionRecord, TrialRecord
+from accel.history.history_file import history_path
+
+PREDICTION = PredictionRecord(
+    profile="a", workload="w", time="2026-01-31T10:00:00+00:00", kind="input_bound", plan="loader_workers", share=0.4,
+    ratio=1.4, low=1.1, high=1.6, basis="Amdahl", machine="m", versions="torch 2.14",
+)  # fmt: skip
+TRIAL = TrialRecord(
+    profile="a", workload="w", time="2026-01-31T10:05:00+00:00", plan="loader_workers", verdict="faster", ratio=1.3,
+    low=1.2, high=1.4, where_measured="as the notebook runs", quality="same", baseline_ms=10.0, described="9 steps",
+    machine="m", versions="torch 2.14",
+)  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "deep" / "history.sqlite"
+
+
+def test_what_is_written_is_read_back_in_order(file):
+    HistoryStore(file).add([PREDICTION, TRIAL])
+    HistoryStore(file).add([replace(PREDICTION, kind="copy_bound")])
+    assert HistoryStore(file).predictions() == [PREDICTION, replace(PREDICTION, kind="copy_bound")]
+    assert HistoryStore(file).trials() == [TRIAL]
+
+
+def test_a_figure_that_was_not_measured_comes_back_as_nan(file):
+    store = HistoryStore(file)
+    store.add([replace(TRIAL, ratio=math.nan)])
+    assert math.isnan(store.trials()[0].ratio)
+    assert store.problem == ""
+
+
+def test_names_with_quotes_and_other_scripts_are_only_text(file):
+    strange = replace(PREDICTION, basis="'); DROP TABLE predictions; --", kind="データ")
+    HistoryStore(file).add([strange])
+    assert HistoryStore(file).predictions() == [strange]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from dataclasses import replace
+from accel.history import HistoryStore
+from tests.history.test_history_store import PREDICTION
+store = HistoryStore(Path(sys.argv[1]))
+for i in range(40):
+    store.add([replace(PREDICTION, profile=sys.argv[2], kind=str(i))])
+print(store.problem, end="")
+"""
+
+
+def test_two_notebooks_write_at_once_and_nothing_is_lost(file):
+    root = Path(__file__).parents[2]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(file), name], cwd=root, stdout=subprocess.PIPE, text=True
+        )
+        for name in ("first", "second", "third")
+    ]
+    assert [writer.communicate()[0] for writer in writers] == ["", "", ""]
+    found = HistoryStore(file).predictions()
+    for name in ("first", "second", "third"):
+        assert [each.kind for each in found if each.profile == name] == [str(i) for i in range(40)]
+
+
+@pytest.mark.parametrize("damage", ["not a database", "torn page"])
+def test_a_damaged_file_is_named_set_aside_and_never_deleted(file, damage):
+    HistoryStore(file).add([replace(PREDICTION, kind=str(i) * 200) for i in range(200)])
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = bytearray(file.read_bytes())
+    content[: 100 if damage == "not a database" else 0] = b"\0" * (100 if damage == "not a database" else 0)
+    content[4096:9000] = b"\xff" * (9000 - 4096)
+    file.write_bytes(content)
+    store = HistoryStore(file)
+    store.add([PREDICTION])
+    aside = [path for path in file.parent.iterdir() if "damaged" in path.name and path.suffix == ".sqlite"]
+    assert [path.read_bytes() for path in aside] == [bytes(content)]
+    assert aside[0].name in store.problem
+    assert store.predictions() == [PREDICTION]
+
+
+def test_a_folder_that_cannot_be_written_is_said_once_and_nothing_fails(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    store = HistoryStore(tmp_path / "file" / "history.sqlite")
+    store.add([PREDICTION])
+    assert store.trials() == []
+    assert "cannot be used" in store.take_problem()
+    store.add([PREDICTION])
+    assert store.take_problem() == ""
+
+
+def test_a_file_that_another_program_holds_is_given_up_after_a_while(file, monkeypatch):
+    monkeypatch.setattr("accel.history.history_file.WAIT_S", 0.05)
+    HistoryStore(file).add([PREDICTION])
+    holder = sqlite3.connect(file, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    store = HistoryStore(file)
+    store.add([TRIAL])
+    assert "locked" in store.problem
+    holder.close()
+    store.add([TRIAL])
+    assert store.trials() == [TRIAL]
+
+
+def test_a_file_of_a_later_version_is_left_as_it_is(file):
+    HistoryStore(file).add([PREDICTION])
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA user_version=99")
+    store = HistoryStore(file)
+    store.add([PREDICTION])
+    assert "format 99" in store.problem
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT count(*) FROM predictions").fetchone()[0] == 1
+
+
+def test_the_file_is_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("ACCEL_HISTORY", str(tmp_path / "other.sqlite"))
+    assert history_path() == tmp_path / "other.sqlite"
+    monkeypatch.delenv("ACCEL_HISTORY")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert history_path() == tmp_path / "accel" / "history.sqlite"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert history_path() == Path.home() / ".local" / "share" / "accel" / "history.sqlite"
+
+
+@pytest.mark.parametrize("word", ["off", "OFF", ""])
+def test_the_history_can_be_off(monkeypatch, word):
+    monkeypatch.setenv("ACCEL_HISTORY", word)
+    store = HistoryStore()
+    store.add([PREDICTION])
+    assert store.is_off
+    assert store.predictions() == []
+    assert store.problem == ""

@@ -1,0 +1,77 @@
+"""What the history shows: trials, and predictions beside what was measured, with how good they have been."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from accel.history import PastPredictions, PastTrials
+from accel.history.past_predictions import NONE_YET
+from tests.history.test_history_store import PREDICTION, TRIAL
+
+
+def of(predictions, trials):
+    return PastPredictions.of(predictions, trials, file="history.sqlite")
+
+
+def test_a_prediction_is_joined_with_the_last_trial_of_its_plan_on_its_workload():
+    other = replace(TRIAL, profile="b", ratio=9.0)
+    past = of([PREDICTION], [replace(TRIAL, ratio=1.1), TRIAL, other, replace(TRIAL, plan="autocast")])
+    assert past.rows[0].measured == TRIAL
+
+
+def test_the_share_inside_and_the_median_error_are_of_those_that_were_tried():
+    names = [("a", 1.4), ("b", 2.8), ("c", 1.12), ("d", math.nan)]
+    predictions = [replace(PREDICTION, profile=name) for name, _ in names] + [
+        replace(PREDICTION, profile="e")
+    ]
+    past = of(predictions, [replace(TRIAL, profile=name, ratio=ratio) for name, ratio in names])
+    assert len(past.measured) == 3
+    assert past.inside_share == pytest.approx(2 / 3)
+    assert past.median_error == pytest.approx(0.25)  # 1.4 for 1.12; none for 1.4, twofold for 2.8
+    assert "2 of 3 measured speed-ups (67 %)" in str(past)
+    assert "median error 25 %" in str(past)
+
+
+def test_an_error_counts_alike_in_both_directions():
+    half, double = (
+        of([PREDICTION], [replace(TRIAL, ratio=1.4 * factor)]).median_error for factor in (0.5, 2)
+    )
+    assert half == pytest.approx(double) == pytest.approx(1.0)
+
+
+def test_predictions_are_told_by_kind():
+    past = of([PREDICTION, replace(PREDICTION, kind="copy_bound", plan="", profile="z")], [TRIAL])
+    assert [(kind, count, tried) for kind, count, tried, _, _ in past.by_kind] == [
+        ("input_bound", 1, 1),
+        ("copy_bound", 1, 0),
+    ]
+    assert "(an edit)" in str(past)
+
+
+def test_everything_shows_in_text_html_tables_and_json():
+    past, trials = (
+        of([PREDICTION], [TRIAL]),
+        PastTrials((TRIAL, replace(TRIAL, ratio=math.nan, verdict="failed")), "f"),
+    )
+    assert "predicted 1.40× [1.10, 1.60]  measured 1.30× [1.20, 1.40]  inside" in str(past)
+    assert "faster: 1.30× [1.20, 1.40]" in str(trials)
+    assert "nan" not in str(trials)
+    for shown in (past, trials):
+        assert "loader_workers" in shown._repr_mimebundle_()["text/html"]
+        assert json.loads(json.dumps(shown.to_dict(), allow_nan=False))
+        assert len(shown.to_dataframe()) == len(shown.rows)
+
+
+def test_names_are_escaped_in_html():
+    rude = replace(TRIAL, described="<script>")
+    assert "<script>" not in PastTrials((rude,), "f")._repr_mimebundle_()["text/html"]
+
+
+def test_an_empty_history_says_how_it_fills_and_one_that_is_off_says_so():
+    assert NONE_YET in str(of([], []))
+    assert "ACCEL_HISTORY is off" in str(PastTrials((), ""))
+    assert "ACCEL_HISTORY is off" in PastPredictions((), "")._repr_mimebundle_()["text/html"]

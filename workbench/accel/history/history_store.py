@@ -1,0 +1,132 @@
+"""HistoryStore: adds predictions and trials to the user's history and reads them; it never fails its caller."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from accel.history.history_file import NewerFormat, check, history_path, opened, set_aside
+from accel.history.records import PredictionRecord, TrialRecord
+
+Record = TypeVar("Record", PredictionRecord, TrialRecord)
+Answer = TypeVar("Answer")
+
+_TABLES: dict[type[Any], str] = {PredictionRecord: "predictions", TrialRecord: "trials"}
+_REAL = ("share", "ratio", "low", "high", "baseline_ms")
+
+
+def _columns(record: type[Any]) -> list[str]:
+    return [field.name for field in fields(record)]
+
+
+SCHEMA = ";\n".join(
+    f"CREATE TABLE IF NOT EXISTS {table} (id INTEGER PRIMARY KEY, "
+    + ", ".join(f"{name} {'REAL' if name in _REAL else 'TEXT NOT NULL'}" for name in _columns(record))
+    + f");\nCREATE INDEX IF NOT EXISTS {table}_by_profile ON {table} (profile)"
+    for record, table in _TABLES.items()
+)
+
+
+class HistoryStore:
+    """The history file. What goes wrong with it is told in `problem`, and by `take_problem` once.
+
+    >>> store = HistoryStore(Path("history.sqlite"))
+    >>> store.add([prediction]); store.predictions()[0].kind
+    'input_bound'
+
+    Every call opens the file anew, so that any thread may call and no lock is held in between.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = history_path() if path is None else path
+        self.problem = ""
+        self._is_told = self._is_checked = False
+        self._lock = threading.Lock()
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the user wants no history."""
+        return self.path is None
+
+    def add(self, records: Iterable[PredictionRecord | TrialRecord]) -> None:
+        """Write these records, all or none."""
+        given = list(records)
+
+        def write(connection: sqlite3.Connection) -> None:
+            for record in given:
+                names = _columns(type(record))
+                marks = ", ".join("?" * len(names))
+                connection.execute(
+                    f"INSERT INTO {_TABLES[type(record)]} ({', '.join(names)}) VALUES ({marks})",
+                    [_stored(value) for value in astuple(record)],
+                )
+
+        self._with_file(write, None)
+
+    def predictions(self) -> list[PredictionRecord]:
+        """All predictions, oldest first."""
+        return self._read(PredictionRecord)
+
+    def trials(self) -> list[TrialRecord]:
+        """All measured plans, oldest first."""
+        return self._read(TrialRecord)
+
+    def take_problem(self) -> str:
+        """The problem, the first time it is asked for; then ""."""
+        told, self._is_told = self._is_told, self._is_told or bool(self.problem)
+        return "" if told else self.problem
+
+    def _read(self, record: type[Record]) -> list[Record]:
+        def read(connection: sqlite3.Connection) -> list[Record]:
+            names = ", ".join(_columns(record))
+            found = connection.execute(f"SELECT {names} FROM {_TABLES[record]} ORDER BY id")
+            return [record(**_read_back(dict(row))) for row in found]
+
+        return self._with_file(read, [])
+
+    def _with_file(self, work: Callable[[sqlite3.Connection], Answer], otherwise: Answer) -> Answer:
+        """Do it; set a damaged file aside and do it with a new one; where nothing can be written, remember why."""
+        if self.path is None:
+            return otherwise
+        with self._lock:
+            try:
+                return self._once(self.path, work)
+            except (OSError, sqlite3.OperationalError, NewerFormat) as error:
+                self.problem = (
+                    f"The history at {self.path} cannot be used: {error}. ACCEL_HISTORY names another file."
+                )
+            except sqlite3.DatabaseError as error:
+                return self._anew(self.path, work, otherwise, error)
+        return otherwise
+
+    def _once(self, path: Path, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        if not self._is_checked:
+            check(path)
+            self._is_checked = True
+        with opened(path, SCHEMA) as connection:
+            return work(connection)
+
+    def _anew(
+        self, path: Path, work: Callable[[sqlite3.Connection], Answer], otherwise: Answer, error: Exception
+    ) -> Answer:
+        self.problem = f"The history at {path} is damaged ({error})."
+        try:
+            self.problem += f" It was set aside as {set_aside(path).name}, and a new one begun."
+            return self._once(path, work)
+        except (OSError, sqlite3.Error) as second:
+            self.problem += f" A new one could not be begun: {second}."
+            return otherwise
+
+
+def _read_back(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: math.nan if value is None else value for name, value in row.items()}
+
+
+def _stored(value: str | float) -> str | float | None:
+    """SQLite has no NaN: it would refuse it."""
+    return None if isinstance(value, float) and math.isnan(value) else value

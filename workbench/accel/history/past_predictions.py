@@ -1,0 +1,220 @@
+"""PastPredictions: what was predicted beside what was measured, and how good the predictions have been."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from accel import html_parts as html
+from accel.history.past_trials import OFF, interval, plain
+from accel.history.records import PredictionRecord, TrialRecord
+
+if TYPE_CHECKING:
+    import pandas
+
+NONE_YET = (
+    "Nothing was predicted yet: %%accel profile finds what costs time and says what mending it would gain."
+)
+SHOWN = 40
+
+
+@dataclass(frozen=True)
+class PredictedAndMeasured:
+    """One prediction, and the last trial of the plan that it was made for, if there was one.
+
+    >>> str(row)
+    'optimizer_not_fused  fused_optimizer  predicted 1.12× [1.05, 1.20]  measured 1.08× [1.07, 1.09]  inside'
+    """
+
+    predicted: PredictionRecord
+    measured: TrialRecord | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a trial of this plan gave a ratio."""
+        return self.measured is not None and not math.isnan(self.measured.ratio)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the measured ratio lies in the predicted interval."""
+        return self.measured is not None and self.predicted.low <= self.measured.ratio <= self.predicted.high
+
+    @property
+    def error(self) -> float:
+        """How far the predicted ratio is off, as a factor less one: 0.1 is 10 % too much or too little; NaN unmeasured."""
+        if self.measured is None or not self.measured.ratio > 0:
+            return math.nan
+        return math.exp(abs(math.log(self.predicted.ratio / self.measured.ratio))) - 1.0
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Finding, plan, predicted, measured, and whether it lies inside."""
+        measured = self.measured
+        told = "not tried" if measured is None else measured.verdict
+        if measured is not None and self.is_measured:
+            told = interval(measured.ratio, measured.low, measured.high)
+        p = self.predicted
+        inside = ("inside" if self.is_inside else "outside") if self.is_measured else ""
+        return p.kind, p.plan or "(an edit)", interval(p.ratio, p.low, p.high), told, inside
+
+    def __str__(self) -> str:
+        kind, plan, predicted, measured, inside = self.cells
+        return f"{kind}  {plan}  predicted {predicted}  measured {measured}  {inside}".rstrip()
+
+
+@dataclass(frozen=True)
+class PastPredictions:
+    """Predictions, newest first, each with what was measured.
+
+    >>> print(accel.history(predictions=True))
+    >>> accel.history(predictions=True).inside_share
+    0.83
+    """
+
+    rows: tuple[PredictedAndMeasured, ...]
+    file: str
+    problem: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        predictions: Iterable[PredictionRecord],
+        trials: Iterable[TrialRecord],
+        *,
+        file: str,
+        problem: str = "",
+    ) -> PastPredictions:
+        """Join each prediction with the last trial of its plan on the workload of its profile."""
+        tried = {(trial.profile, trial.plan): trial for trial in trials if trial.plan}
+        rows = [PredictedAndMeasured(each, tried.get((each.profile, each.plan))) for each in predictions]
+        return cls(tuple(reversed(rows)), file, problem)
+
+    @property
+    def measured(self) -> tuple[PredictedAndMeasured, ...]:
+        """Those that a trial answered."""
+        return tuple(row for row in self.rows if row.is_measured)
+
+    @property
+    def inside_share(self) -> float:
+        """Share of measured ratios inside the predicted interval; NaN without any."""
+        return _share_inside(self.measured)
+
+    @property
+    def median_error(self) -> float:
+        """Median of how far predicted ratios were off (0.1: 10 %); NaN without any."""
+        return median([row.error for row in self.measured]) if self.measured else math.nan
+
+    @property
+    def sentence(self) -> str:
+        """How good they have been, in one line."""
+        tried = self.measured
+        if not tried:
+            return f"{len(self.rows)} predictions, none of them tried yet."
+        inside = f"{sum(row.is_inside for row in tried)} of {len(tried)} measured speed-ups ({100 * self.inside_share:.0f} %)"
+        return f"{inside} lay inside the predicted interval; median error {100 * self.median_error:.0f} %."
+
+    @property
+    def by_kind(self) -> list[tuple[str, int, int, float, float]]:
+        """(finding, predictions, measured, share inside, median error), most often measured first."""
+        groups: dict[str, list[PredictedAndMeasured]] = defaultdict(list)
+        for row in self.rows:
+            groups[row.predicted.kind].append(row)
+        told = []
+        for kind, rows in groups.items():
+            tried = [row for row in rows if row.is_measured]
+            error = median([row.error for row in tried]) if tried else math.nan
+            told.append((kind, len(rows), len(tried), _share_inside(tried), error))
+        return sorted(told, key=lambda each: (-each[2], each[0]))
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "\n".join([NONE_YET if self.file else OFF, *self._small_print])
+        lines = [self.sentence, ""]
+        for kind, count, tried, inside, error in self.by_kind:
+            good = f"{100 * inside:.0f} % inside, median error {100 * error:.0f} %" if tried else ""
+            lines.append(f"  {kind:<24} {count:>4} predicted {tried:>4} measured  {good}".rstrip())
+        lines += ["", *(f"  {row}" for row in self._shown), *self._small_print]
+        return "\n".join(lines)
+
+    @property
+    def _shown(self) -> tuple[PredictedAndMeasured, ...]:
+        """Measured ones first: those without an answer teach nothing yet."""
+        return (*self.measured, *(row for row in self.rows if not row.is_measured))[:SHOWN]
+
+    @property
+    def _small_print(self) -> list[str]:
+        left_out = len(self.rows) - SHOWN
+        more = [f"{left_out} more are in .to_dataframe()."] if left_out > 0 else []
+        return [
+            *more,
+            *([f"History: {self.file}"] if self.file else []),
+            *([self.problem] if self.problem else []),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that JSON can hold; what was not measured is None."""
+        summary = {"inside_share": self.inside_share, "median_error": self.median_error}
+        rows = [
+            {
+                "predicted": plain(asdict(row.predicted)),
+                "measured": plain(asdict(row.measured)) if row.measured else None,
+                **plain({"error": row.error}),
+            }
+            for row in self.rows
+        ]
+        return {"file": self.file, "problem": self.problem, **plain(summary), "predictions": rows}
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row a prediction; `measured`, `measured_low`, `measured_high` and `error` are NaN where it was not tried."""
+        import pandas
+
+        return pandas.DataFrame([_flat(row) for row in self.rows], columns=_COLUMNS)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        if not self.rows:
+            return {"text/plain": str(self), "text/html": html.block(*map(html.note, str(self).splitlines()))}
+        kinds = [
+            (
+                kind,
+                count,
+                tried,
+                f"{100 * inside:.0f} %" if tried else "–",
+                f"{100 * error:.0f} %" if tried else "–",
+            )
+            for kind, count, tried, inside, error in self.by_kind
+        ]
+        parts = [
+            html.heading(self.sentence),
+            html.table(
+                ["Finding", "Predicted", "Measured", "Inside", "Median error"], kinds, numeric=range(1, 5)
+            ),
+            html.heading("Predicted beside measured"),
+            html.table(["Finding", "Plan", "Predicted", "Measured", ""], [row.cells for row in self._shown]),
+        ]
+        return {"text/plain": str(self), "text/html": html.block(*parts, *map(html.note, self._small_print))}
+
+
+_COLUMNS = ["time", "kind", "plan", "share", "predicted", "low", "high", "measured", "measured_low", "measured_high",
+            "verdict", "is_inside", "error", "machine", "versions"]  # fmt: skip
+
+
+def _flat(row: PredictedAndMeasured) -> dict[str, Any]:
+    predicted, measured = row.predicted, row.measured
+    ratios = (
+        (measured.ratio, measured.low, measured.high, measured.verdict)
+        if measured
+        else (math.nan,) * 3 + ("",)
+    )
+    values = (predicted.time, predicted.kind, predicted.plan, predicted.share, predicted.ratio, predicted.low,
+              predicted.high, *ratios, row.is_inside if row.is_measured else None, row.error, predicted.machine,
+              predicted.versions)  # fmt: skip
+    return dict(zip(_COLUMNS, values, strict=True))
+
+
+def _share_inside(rows: Iterable[PredictedAndMeasured]) -> float:
+    inside = [row.is_inside for row in rows]
+    return sum(inside) / len(inside) if inside else math.nan

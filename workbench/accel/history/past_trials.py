@@ -1,0 +1,101 @@
+"""PastTrials: the plans that were measured on this machine, newest first; what `%accel history` shows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel import html_parts as html
+from accel.history.records import TrialRecord
+
+if TYPE_CHECKING:
+    import pandas
+
+NONE_YET = "No trial was recorded yet: %accel try measures a plan."
+OFF = "No history is kept: ACCEL_HISTORY is off."
+SHOWN = 40
+
+
+@dataclass(frozen=True)
+class PastTrials:
+    """Measured plans, newest first.
+
+    >>> print(accel.history())
+    >>> accel.history().to_dataframe().groupby("plan").ratio.median()
+    """
+
+    rows: tuple[TrialRecord, ...]
+    file: str  # "" when the history is off
+    problem: str = ""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{row.time[:16].replace('T', ' ')}  {speed_up(row):<34} {row.plan}  · {row.quality}"
+            for row in self.rows[:SHOWN]
+        ]
+        return "\n".join([*(lines or [NONE_YET if self.file else OFF]), *self._small_print])
+
+    @property
+    def _small_print(self) -> list[str]:
+        left_out = len(self.rows) - SHOWN
+        more = [f"{left_out} older ones are in .to_dataframe()."] if left_out > 0 else []
+        machines = sorted({row.machine for row in self.rows})
+        return [
+            *more,
+            *machines,
+            *([f"History: {self.file}"] if self.file else []),
+            *([self.problem] if self.problem else []),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that JSON can hold; what was not measured is None."""
+        return {
+            "file": self.file,
+            "problem": self.problem,
+            "trials": [plain(asdict(row)) for row in self.rows],
+        }
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row a measured plan."""
+        import pandas
+
+        return pandas.DataFrame(
+            [asdict(row) for row in self.rows], columns=list(TrialRecord.__dataclass_fields__)
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        rows = [
+            (row.time[:16].replace("T", " "), row.plan, speed_up(row), row.quality, row.described)
+            for row in self.rows[:SHOWN]
+        ]
+        shown = (
+            html.table(["When", "Plan", "Measured", "Loss", "Workload"], rows)
+            if rows
+            else html.note(str(self).splitlines()[0])
+        )
+        return {"text/plain": str(self), "text/html": html.block(shown, *map(html.note, self._small_print))}
+
+
+def speed_up(row: TrialRecord) -> str:
+    """Verdict and ratio with its interval, in one line."""
+    return (
+        row.verdict if math.isnan(row.ratio) else f"{row.verdict}: {interval(row.ratio, row.low, row.high)}"
+    )
+
+
+def interval(ratio: float, low: float, high: float) -> str:
+    """A ratio with its interval, as everywhere.
+
+    >>> interval(1.4, 1.1, 1.6)
+    '1.40× [1.10, 1.60]'
+    """
+    return f"{ratio:.2f}× [{low:.2f}, {high:.2f}]"
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """NaN, which JSON has not, becomes None."""
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in values.items()
+    }

@@ -1,0 +1,46 @@
+"""What is kept of a prediction and of a trial: figures, names and versions; of the user's code only a hash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PredictionRecord:
+    """One finding's prediction for one plan; `plan` is "" where the remedy is an edit of the cell.
+
+    `profile` is the name of one profiled run: trials of the workload that it left carry the same. `workload` is a hash.
+    """
+
+    profile: str
+    workload: str
+    time: str  # ISO, local time with its offset
+    kind: str
+    plan: str
+    share: float
+    ratio: float
+    low: float
+    high: float
+    basis: str
+    machine: str
+    versions: str  # "python 3.11.7, torch 2.14.0"
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One row of a trial's ladder. Ratios are the figures a reader saw; NaN where nothing was measured."""
+
+    profile: str
+    workload: str
+    time: str
+    plan: str
+    verdict: str
+    ratio: float
+    low: float
+    high: float
+    where_measured: str  # "as the notebook runs", "steady allocator"
+    quality: str
+    baseline_ms: float
+    described: str  # the workload in one line
+    machine: str
+    versions: str

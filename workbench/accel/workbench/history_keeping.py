@@ -1,0 +1,115 @@
+"""Keep what was predicted and what was measured: each profile's predictions as it ends, each trial's rows as it ends."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+import uuid
+import warnings
+import weakref
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from accel.accelerations.plan import Plan
+from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord, TrialRecord
+
+if TYPE_CHECKING:
+    from accel.machine import Machine
+    from accel.measuring.comparison import Comparison
+    from accel.profiling.profile import Profile
+    from accel.workers.trial import Trial
+    from accel.workload.workload import Workload
+
+
+class HistoryKeeper:
+    """Writes the history of one workbench. A history that cannot be written is said once and hinders nothing.
+
+    >>> keeper.keep_predictions(profile, workload, machine)
+    ''
+    >>> keeper.follow(trial, workload, machine)
+    """
+
+    def __init__(self, store: HistoryStore | None = None) -> None:
+        self.store = HistoryStore() if store is None else store
+        self._profiles: weakref.WeakKeyDictionary[Workload, str] = weakref.WeakKeyDictionary()
+        self._written: weakref.WeakSet[Trial] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def keep_predictions(self, profile: Profile, workload: Workload, machine: Machine) -> str:
+        """Write what the findings predict, one record a plan; returns what is wrong with the history, once."""
+        name = self._profiles[workload] = uuid.uuid4().hex
+        about = {"profile": name, "workload": _hash(workload), "time": _now(), **_where(machine)}
+        self.store.add(
+            PredictionRecord(
+                kind=finding.kind, plan=plan, share=finding.share, ratio=finding.prediction.ratio, low=finding.prediction.low,
+                high=finding.prediction.high, basis=finding.prediction.basis, **about,
+            )
+            for finding in profile.findings
+            if finding.prediction is not None
+            for plan in [str(Plan.parse(suggested)) for suggested in finding.suggests] or [""]
+        )  # fmt: skip
+        return self.store.take_problem()
+
+    def follow(self, trial: Trial, workload: Workload, machine: Machine) -> None:
+        """Write the trial's rows when it is over, whoever waits for it."""
+        trial.on_change(lambda: self.keep_trial(trial, workload, machine))
+        self.keep_trial(trial, workload, machine)  # it may have ended before anybody listened
+
+    def keep_trial(self, trial: Trial, workload: Workload, machine: Machine) -> None:
+        """Write the trial's rows if it is over and they are not written yet."""
+        with self._lock:
+            if not trial.is_over or trial in self._written:
+                return
+            self._written.add(trial)
+            about = {
+                "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
+                "described": str(workload), **_where(machine),
+            }  # fmt: skip
+            rows = trial.ladder.rows
+            self.store.add(_record(row, about) for row in rows if row.state != "not applicable")
+        if problem := self.store.take_problem():
+            warnings.warn(problem, stacklevel=2)
+
+    def past_trials(self) -> PastTrials:
+        """All trials on record, newest first."""
+        trials = self.store.trials()
+        return PastTrials(tuple(reversed(trials)), self._file, self.store.problem)
+
+    def past_predictions(self) -> PastPredictions:
+        """All predictions on record, newest first, each with what was measured."""
+        predictions, trials = self.store.predictions(), self.store.trials()
+        return PastPredictions.of(predictions, trials, file=self._file, problem=self.store.problem)
+
+    @property
+    def _file(self) -> str:
+        return "" if self.store.path is None else str(self.store.path)
+
+
+def _record(row: Comparison, about: dict[str, str]) -> TrialRecord:
+    shown = row.headline or row.steady
+    return TrialRecord(
+        plan=row.plan,
+        verdict=row.state if row.state == "failed" else row.verdict,
+        ratio=shown.ratio if shown else math.nan,
+        low=shown.low if shown else math.nan,
+        high=shown.high if shown else math.nan,
+        where_measured="as the notebook runs" if row.headline else "steady allocator",
+        quality=row.quality.following,
+        baseline_ms=row.baseline_ms,
+        **about,
+    )
+
+
+def _hash(workload: Workload) -> str:
+    """The same for the same cell on objects of the same names and classes; of the code itself nothing is kept."""
+    roles = sorted(f"{role.kind} {role.name} {role.class_name}" for role in workload.roles)
+    return hashlib.sha256("\n".join([workload.source.strip(), *roles]).encode()).hexdigest()[:16]
+
+
+def _where(machine: Machine) -> dict[str, str]:
+    return {"machine": machine.line, "versions": f"python {machine.python}, torch {machine.torch}"}
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
