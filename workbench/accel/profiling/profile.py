@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from accel.machine.peaks import peaks as find_peaks
 from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.line_cost import LineCost, add_up_lines, read_lines
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects
 
     from accel.machine import Machine
+    from accel.machine.peaks import Peaks
     from accel.profiling.compilation import Compilation
     from accel.profiling.device_activity import DeviceActivity
     from accel.profiling.finding import Finding
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from accel.profiling.memory_use import MemoryUse
     from accel.profiling.op_cost import OpCost
     from accel.profiling.profiled_window import ProfiledWindow
+    from accel.profiling.roofline import Roofline
     from accel.profiling.synchronisations import Synchronisation
     from accel.workload.capture import Recording
     from accel.workload.workload import Workload
@@ -66,6 +69,7 @@ class Profile:
     memory: tuple[MemoryUse, ...] = ()
     lines: tuple[LineCost, ...] = ()
     costs: tuple[OpCost, ...] = ()
+    peaks: Peaks | None = None
     loaders: tuple[LoaderTime, ...] = ()
     compilation: Compilation | None = None
     synchronisations: tuple[Synchronisation, ...] = ()
@@ -147,6 +151,15 @@ class Profile:
 
         return profile_figure(self, kind)
 
+    def roofline(self) -> Roofline:
+        """How near each operation comes to this machine's peaks; needs the shapes of `%%accel profile --shapes`.
+
+        >>> profile.roofline().points[0].attained       # of the rate that computing or memory allows
+        """
+        from accel.profiling.roofline import roofline_of
+
+        return roofline_of(self)
+
     def to_chrome_trace(self, path: str | Path) -> Path:
         """Write the profiled steps for Perfetto or chrome://tracing, compressed where the name ends in .gz.
 
@@ -194,6 +207,7 @@ def build_profile(
             window.events, window.user_lines.lines, events, total_ms=sum(row.self_ms for row in table.rows)
         ),
         costs=read_op_costs(events),
+        peaks=find_peaks() if window.options.shapes else None,
         synchronisations=synchronisations,
         whole_run=read_whole_run(recording, workload),
         devices=read_device_activity(events),

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
+from accel.errors import AccelError
 from accel.machine.peaks import Peaks
+from accel.profiling.op_cost import METHOD
+
+if TYPE_CHECKING:
+    import pandas
+
+    from accel.profiling.op_cost import OpCost
+    from accel.profiling.profile import Profile
 
 Bound = Literal["compute", "memory"]
+TOO_FAST = 1.05  # of the attainable rate: beyond what two measurements of the same differ by
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,9 @@ class RooflinePoint:
 class Roofline:
     """All points of a profile, longest first, and the peaks they are held against.
 
-    `known_share` is the part of the operations' self time whose cost is known.
+    >>> print(profile.roofline())
+
+    `known_share` is the part of the operations' time whose cost is known; `modules` leave out what belongs to none.
     """
 
     points: tuple[RooflinePoint, ...]
@@ -64,3 +76,116 @@ class Roofline:
     peaks: Peaks
     known_share: float
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        from accel.profiling.report.roofline import roofline_text
+
+        return "\n".join(roofline_text(self))
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        from accel.html_parts import block
+        from accel.profiling.report.roofline import roofline_html
+
+        return {"text/plain": str(self), "text/html": block(*roofline_html(self))}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Points, modules and peaks as plain values, with the rates (FLOP/s, bytes/s) that follow from them."""
+        return {
+            "points": [_point_dict(point) for point in self.points],
+            "modules": [_point_dict(point) for point in self.modules],
+            "peaks": self.peaks.to_dict(), "known_share": self.known_share, "notes": list(self.notes), "method": METHOD,
+        }  # fmt: skip
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row for each operation with one set of shapes, longest first."""
+        import pandas
+
+        return pandas.DataFrame([_point_dict(point) for point in self.points])
+
+
+def roofline_of(profile: Profile) -> Roofline:
+    """The roofline of a profile; AccelError when it holds no shapes.
+
+    >>> roofline_of(profile).modules[0].bound
+    'compute'
+    """
+    from accel.machine.peaks import peaks
+
+    if not profile.costs:
+        raise AccelError(
+            "profile.roofline()", because="this profile holds no shapes of operations",
+            do="Profile the cell with --shapes (in a script, shapes=True).",
+        )  # fmt: skip
+    return hold_against(profile.costs, profile.peaks or peaks())
+
+
+def hold_against(costs: Sequence[OpCost], peaks: Peaks) -> Roofline:
+    """The roofline of these costs; operations of unknown cost, and those that do no work themselves, have no point.
+
+    >>> hold_against(profile.costs, accel.peaks()).points[0].bound
+    'compute'
+    """
+    works = [cost for cost in costs if cost.flops is None or cost.flops or cost.bytes]
+    known = [cost for cost in works if cost.bytes is not None and cost.ms > 0 and peaks.of(cost.device)]
+    total = sum(cost.ms for cost in works) or 1.0
+    known_ms = sum(cost.ms for cost in known)
+    points = tuple(_point(cost, peaks, known_ms) for cost in known)
+    return Roofline(
+        points=points, modules=_modules(points), peaks=peaks, known_share=known_ms / total, notes=_notes(points, works, peaks),
+    )  # fmt: skip
+
+
+def _point(cost: OpCost, peaks: Peaks, known_ms: float) -> RooflinePoint:
+    """The attainable time of one operation: the longer of computing at the peak and of moving at the peak."""
+    device = peaks.of(cost.device)
+    flops, moved = cost.flops or 0.0, cost.bytes or 0.0
+    assert device is not None
+    rate = device.flop_rate(cost.dtype)
+    if cost.device != "cpu" and cost.dtype == "float32" and flops / cost.ms * 1e3 > rate:
+        rate = device.flop_rate("tf32")  # faster than plain float32 can be: tensor cores were used
+    computing = flops / rate * 1e3
+    moving = moved / device.byte_rate(moved / max(cost.calls, 1e-9)) * 1e3
+    return RooflinePoint(
+        cost.op, cost.phase, cost.module, cost.shapes, cost.dtype, cost.device, cost.ms, cost.ms / known_ms, flops, moved,
+        "compute" if computing > moving else "memory", max(computing, moving),
+    )  # fmt: skip
+
+
+def _modules(points: Sequence[RooflinePoint]) -> tuple[RooflinePoint, ...]:
+    """Points added up by module and phase; the bound is that of most of the attainable time."""
+    groups: dict[tuple[str, str, str], list[RooflinePoint]] = {}
+    for point in points:
+        if point.module:
+            groups.setdefault((point.module, point.phase, point.device), []).append(point)
+    found = []
+    for (module, phase, device), members in groups.items():
+        attainable = sum(point.attainable_ms for point in members)
+        computing = sum(point.attainable_ms for point in members if point.bound == "compute")
+        found.append(RooflinePoint(
+            "", phase, module, "", members[0].dtype, device, sum(point.ms for point in members),
+            sum(point.share for point in members), sum(point.flops for point in members),
+            sum(point.bytes for point in members), "compute" if computing > attainable / 2 else "memory", attainable,
+        ))  # fmt: skip
+    return tuple(sorted(found, key=lambda point: -point.ms))
+
+
+def _notes(points: Sequence[RooflinePoint], works: Sequence[OpCost], peaks: Peaks) -> tuple[str, ...]:
+    notes = [f"FLOPs and bytes: {METHOD}. Bytes are the least that an operation can move."]
+    if missing := sorted({cost.device for cost in works if peaks.of(cost.device) is None}):
+        notes.append(f"No peaks of {', '.join(missing)} could be measured: what ran there is left out.")
+    unknown = sorted({cost.op for cost in works if cost.flops is None}, key=str)
+    if unknown:
+        notes.append(f"Cost not known: {', '.join(unknown[:5])}{' and others' if len(unknown) > 5 else ''}.")
+    if any(point.attained > TOO_FAST and point.share > 0.01 for point in points):
+        notes.append(
+            "Some operations were faster than the peaks: those were measured on a busy machine, or the data was in the caches. "
+            "Run %accel peaks --again."
+        )
+    return tuple(notes)
+
+
+def _point_dict(point: RooflinePoint) -> dict[str, Any]:
+    return asdict(point) | {
+        "flops_per_s": point.flops_per_s, "bytes_per_s": point.bytes_per_s, "intensity": point.intensity,
+        "attained": point.attained,
+    }  # fmt: skip

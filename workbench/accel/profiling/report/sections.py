@@ -11,6 +11,7 @@ from accel.profiling.report.modules import MODULES
 from accel.profiling.report.notes import NOTES
 from accel.profiling.report.operations import OPERATIONS
 from accel.profiling.report.phases import PHASES
+from accel.profiling.report.roofline import ROOFLINE
 from accel.profiling.report.section import Section
 from accel.profiling.report.steps import STEPS
 from accel.profiling.report.synchronisations import SYNCHRONISATIONS
@@ -23,11 +24,12 @@ SECTIONS: tuple[Section, ...] = (
     FINDINGS,      # what to do about it
     OPERATIONS,    # the most expensive operations
     MODULES,       # the most expensive modules
+    ROOFLINE,      # how near operations come to what this machine can do
     DEVICES,       # each GPU: busy or idle and why, copies, kernels, and whether its rows are complete
     LINES,         # the user's lines that led to them (--stacks)
     MEMORY,        # bytes held over the steps (--memory)
     SYNCHRONISATIONS,  # where tensors are read back
-                   # loaders, compilation, roofline
+                   # loaders, compilation
     NOTES,         # what a reader must know before believing it, and the machine
 )
 # fmt: on

@@ -1,0 +1,69 @@
+"""How near the most expensive operations come to the peaks of this machine, and what holds them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from accel.html_parts import bar, heading, note
+from accel.profiling.report.parts import long_table, time_cell, whole
+from accel.profiling.report.section import Section
+from accel.profiling.report.words import SHOWN_ROWS, percent, phase_words
+
+if TYPE_CHECKING:
+    from accel.profiling.profile import Profile
+    from accel.profiling.roofline import Roofline, RooflinePoint
+
+TITLE = "How near this machine's peaks"
+BOUND_WORDS = {"compute": "computing", "memory": "moving data"}
+HEADINGS = ("Operation", "Shapes", "Phase", "Time", "GFLOP/s", "GB/s", "Bound by", "Of the attainable", "")
+
+
+def roofline_text(roofline: Roofline) -> Iterator[str]:
+    """The longest operations with their rates, then the peaks.
+
+    >>> print("\\n".join(roofline_text(profile.roofline())))
+    """
+    yield f"{TITLE} (operations of known cost: {percent(roofline.known_share)} of the operations' time)"
+    yield "       ms   GFLOP/s      GB/s  bound by     attained"
+    yield from map(_line, roofline.points[:SHOWN_ROWS])
+    yield from (f"  {line.strip()}" for line in str(roofline.peaks).splitlines())
+    yield from (f"  {said}" for said in roofline.notes)
+
+
+def roofline_html(roofline: Roofline) -> Iterator[object]:
+    """The same as pieces of static HTML."""
+    yield heading(
+        f"{TITLE} (operations of known cost: {percent(roofline.known_share)} of the operations' time)"
+    )
+    rest = "profile.roofline().to_dataframe()"
+    yield from long_table(HEADINGS, list(map(_cells, roofline.points)), numeric=(3, 4, 5, 7), rest_in=rest)
+    yield from map(note, [*str(roofline.peaks).splitlines(), *roofline.notes])
+
+
+def _line(point: RooflinePoint) -> str:
+    rates = f"{point.flops_per_s / 1e9:>9,.4g} {point.bytes_per_s / 1e9:>9,.4g}"
+    what = f"{point.op} {point.shapes}"
+    return (
+        f"{point.ms:>9.3g} {rates}  {BOUND_WORDS[point.bound]:<12} {percent(point.attained):>7}  {what[:58]}"
+    )
+
+
+def _cells(point: RooflinePoint) -> list[object]:
+    return [
+        point.op, point.shapes, phase_words(point.phase), time_cell(point.ms), f"{point.flops_per_s / 1e9:,.4g}",
+        f"{point.bytes_per_s / 1e9:,.4g}", BOUND_WORDS[point.bound], whole(percent(point.attained)), bar(point.attained),
+    ]  # fmt: skip
+
+
+def _text(profile: Profile) -> Iterator[str]:
+    if profile.costs:
+        yield from roofline_text(profile.roofline())
+
+
+def _html(profile: Profile) -> Iterator[object]:
+    if profile.costs:
+        yield from roofline_html(profile.roofline())
+
+
+ROOFLINE = Section("roofline", _text, _html)
