@@ -57,7 +57,13 @@ class RecordedEvent:
         return self.forward_thread
 
     def activity_type(self):
+        return self.activity_type_given()
+
+    def activity_type_given(self):
         return self.kind or ("kernel" if self.on_device else "cuda_runtime" if self.linked else "cpu_op")
+
+    def is_user_annotation(self):
+        return self.activity_type_given().endswith("user_annotation")
 
     def is_async(self):
         return False

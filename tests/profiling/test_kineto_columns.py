@@ -100,3 +100,13 @@ def test_a_profiler_that_is_asked_for_metadata_gives_it_in_the_form_that_bytes_a
     given = [event.metadata_json() for event in profiler.kineto_results.events()]
     assert all(said.startswith('"Ev Idx": ') for said in given)
     assert given
+
+
+def test_a_call_outside_of_any_operation_is_not_taken_for_the_operation_of_the_same_number():
+    columns = read_columns([
+        RecordedEvent("aten::mm", 0, 100, number=57),
+        RecordedEvent("cudaLaunchKernel", 10, 20, on_thread=77, number=60, linked=57),
+        RecordedEvent("gemm", 40, 50, number=60, linked=57, on_device=1),
+        RecordedEvent("cudaDeviceSynchronize", 200, 50, on_thread=77, number=57, kind="cuda_runtime"),
+    ])  # fmt: skip
+    assert columns.launcher.tolist() == [-1, 0, 0, -1]

@@ -54,7 +54,7 @@ def with_metadata() -> Any | None:
 
 def _bytes(event: Any) -> int:
     """Only copies and fills know their bytes, in the metadata, which older versions of torch do not hand out."""
-    if not event.activity_type().startswith("gpu_mem") or not hasattr(event, "metadata_json"):
+    if not event.name().startswith("Mem") or not hasattr(event, "metadata_json"):
         return 0
     found = BYTES.search(event.metadata_json())
     return int(found[1]) if found else 0

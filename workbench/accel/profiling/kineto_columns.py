@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from accel.profiling.activity_kind import kind_reader
 from accel.profiling.device_columns import cpu_only, read_device_columns
 from accel.profiling.op_inputs import RecordedInputs, read_inputs
 from accel.profiling.user_lines import LINE
@@ -78,17 +79,19 @@ def read_columns(events: Iterable[Any], *, with_inputs: bool = False) -> KinetoC
     """Read `profiler.kineto_results.events()`; what is no work of its own (NO_WORK, BOOKKEEPING) is left out."""
     import numpy as np
 
+    events = list(events)
+    kind_of = kind_reader(events)
     rows = [
-        (e, name, kind)
+        (e, name, told)
         for e in events
-        if (kind := e.activity_type()) not in NO_WORK
+        if (told := kind_of(e)) not in NO_WORK
         and (name := e.name()) not in BOOKKEEPING
         and not name.startswith(LINE)
     ]
     number: dict[str, int] = {}
     kinds: dict[str, int] = {}
     kept = [e for e, _, _ in rows]
-    kind = np.array([kinds.setdefault(kind, len(kinds)) for _, _, kind in rows], dtype=np.int64)
+    kind = np.array([kinds.setdefault(told, len(kinds)) for _, _, told in rows], dtype=np.int64)
     name = np.array([number.setdefault(name, len(number)) for _, name, _ in rows], dtype=np.int64)
     start = np.array([e.start_ns() for e in kept], dtype=np.int64)
     duration = np.array([e.duration_ns() for e in kept], dtype=np.int64)
@@ -98,7 +101,7 @@ def read_columns(events: Iterable[Any], *, with_inputs: bool = False) -> KinetoC
         is_device[i] = int(kept[i].device_type()) != 0
     is_nested = ~is_device & ~np.array([e.is_async() for e in kept], dtype=np.bool_)
     all_on_cpu = ON_CPU.issuperset(kinds)
-    launcher = np.full(len(kept), -1) if all_on_cpu else _launchers(kept, is_device)
+    launcher = np.full(len(kept), -1) if all_on_cpu else _launchers(kept, is_device | is_runtime)
     place = cpu_only(len(kept)) if all_on_cpu else read_device_columns(kept, is_device, is_runtime)
     # Calls into the device's runtime are events of the CPU, but only their link says whose thread they ran on.
     linked = (launcher >= 0) & ~is_device
@@ -132,15 +135,14 @@ def is_of(kind: Ints, kinds: Iterable[str], wanted: Collection[str]) -> Flags:
     return np.array([each in wanted for each in kinds], dtype=np.bool_)[kind]
 
 
-def _launchers(events: list[Any], is_device: Flags) -> Ints:
-    """For each event, the row of the CPU operation it is linked to; runtime calls are linked as kernels are."""
+def _launchers(events: list[Any], is_launched: Flags) -> Ints:
+    """For each event, the row of the CPU operation it is linked to; runtime calls are linked as kernels are.
+
+    Only operations are linked to: a call outside of any has a correlation id too, which counts something else.
+    """
     import numpy as np
 
-    row_of = {
-        e.correlation_id(): i
-        for i, e in enumerate(events)
-        if not is_device[i] and e.linked_correlation_id() <= 0
-    }
+    row_of = {e.correlation_id(): i for i, e in enumerate(events) if not is_launched[i]}
     links = (e.linked_correlation_id() for e in events)
     return np.array([row_of.get(link, -1) if link > 0 else -1 for link in links], dtype=np.int64)
 
