@@ -9,6 +9,7 @@ a function here, for scripts and tests:
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
     accel.peaks()                  the most this machine can do, which a profile with shapes is held against
+    accel.history()                what was measured on this machine; with predictions=True, what had been predicted
     accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs; other
@@ -102,11 +103,8 @@ def findings() -> Findings:
     return _workbench().findings()
 
 
-def history(predictions: bool = False) -> PastTrials | PastPredictions:
-    """The trials measured on this machine, newest first; or what was predicted, beside what was measured.
-
-    >>> print(accel.history(predictions=True))
-    """
+def _history(predictions: bool) -> PastTrials | PastPredictions:
+    """What calling `accel.history` gives."""
     return _workbench().history(predictions)
 
 
@@ -201,7 +199,7 @@ def __getattr__(name: str) -> Any:
         from accel.workbench import Workbench
 
         return Workbench
-    if name in ("machine", "accelerations"):  # callable packages: accel.machine() and accel.machine.Machine
+    if name in ("machine", "accelerations", "history"):  # callable packages: accel.machine() and accel.machine.Machine
         import importlib
 
         return importlib.import_module(f"accel.{name}")

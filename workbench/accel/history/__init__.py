@@ -1,5 +1,8 @@
 """What was predicted and what was measured, on this machine, across notebooks: a small SQLite file of the user's own.
 
+accel.history()                    the trials, newest first
+accel.history(predictions=True)    what was predicted, beside what was measured
+
 history_file.py      where it is, and how it is opened: damaged, locked, newer or unwritable files
 history_store.py     HistoryStore: adds and reads records; nothing it does can fail a profile or a trial
 records.py           PredictionRecord and TrialRecord: what is kept
@@ -11,9 +14,24 @@ Nothing in it leaves the machine. ACCEL_HISTORY names another file, or "off".
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 from accel.history.history_store import HistoryStore
 from accel.history.past_predictions import PastPredictions
 from accel.history.past_trials import PastTrials
 from accel.history.records import PredictionRecord, TrialRecord
+
+
+class _CallableModule(ModuleType):
+    """`accel.history` is this package and, beside `accel.findings()` and the others, the command of that name."""
+
+    def __call__(self, predictions: bool = False) -> PastTrials | PastPredictions:
+        import accel
+
+        return accel._history(predictions)  # the door may import what lies above this package
+
+
+sys.modules[__name__].__class__ = _CallableModule
 
 __all__ = ["HistoryStore", "PastPredictions", "PastTrials", "PredictionRecord", "TrialRecord"]

@@ -17,8 +17,8 @@ WAIT_S = 2.0  # for another notebook's write, which takes milliseconds
 def history_path() -> Path | None:
     """The file: $ACCEL_HISTORY, else accel/history.sqlite in the user's data folder; None when it is off.
 
-    >>> history_path()
-    PosixPath('/home/ada/.local/share/accel/history.sqlite')
+    >>> history_path()          # with ~ written out
+    PosixPath('~/.local/share/accel/history.sqlite')
     """
     named = os.environ.get("ACCEL_HISTORY")
     if named is not None:
