@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from accel.diagnosis.allocator_page_faults import allocator_page_faults
 from accel.diagnosis.batch_too_small import batch_too_small
 from accel.diagnosis.copy_bound import copy_bound
 from accel.diagnosis.evidence import Evidence
@@ -24,6 +25,7 @@ from accel.diagnosis.launch_bound import launch_bound
 from accel.diagnosis.layout_nchw import layout_nchw
 from accel.diagnosis.low_precision_idle import low_precision_idle
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
+from accel.diagnosis.profiling_leftovers import profiling_leftovers
 from accel.diagnosis.rule import LEAST_SHARE, Rule
 from accel.diagnosis.thread_subscription import thread_subscription
 
@@ -45,11 +47,13 @@ RULES: tuple[Rule, ...] = (
     batch_too_small,
     gradients_in_validation,
     thread_subscription,
+    profiling_leftovers,
+    allocator_page_faults,
 )
 # fmt: on
 
 # Told however little they cost: a setting that nobody wants, or a fault whose cost a profile of a few steps cannot see.
-HYGIENE: frozenset[str] = frozenset({"gradients_in_validation"})
+HYGIENE: frozenset[str] = frozenset({"gradients_in_validation", "profiling_leftovers"})
 
 
 def diagnose(
