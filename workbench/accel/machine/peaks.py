@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+WAY = 1  # to be counted up when peaks are measured in another way: those stored are then measured again
+
 
 @dataclass(frozen=True)
 class DevicePeaks:
@@ -109,7 +111,7 @@ def peaks_path() -> Path:
 
     machine = read_machine()
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    setup = [machine.cpu_model, machine.usable_cores, torch.get_num_threads(), torch.__version__, gpus]
+    setup = [WAY, machine.cpu_model, machine.usable_cores, torch.get_num_threads(), torch.__version__, gpus]
     name = hashlib.sha256(json.dumps(setup).encode()).hexdigest()[:12]
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "accel" / f"peaks-{name}.json"
