@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import base64
 from typing import Any
 
 import pytest
-
-PANELS = Path(__file__).parents[2] / "widgets" / "accel_widgets"
 
 # What anywidget hands to a view: get, set, save_changes, send, on and off; the page keeps what was saved and sent.
 LOAD = """async ([esm, css, state]) => {
@@ -19,6 +17,10 @@ LOAD = """async ([esm, css, state]) => {
     on: (event, listener) => (listeners[event] ??= []).push(listener),
     off: (event, listener) => { listeners[event] = (listeners[event] || []).filter((other) => other !== listener); },
     listening: () => Object.values(listeners).flat().length };
+  for (const [key, value] of Object.entries(state)) {  // bytes arrive as they do from Python
+    if (value?.base64 === undefined) continue;
+    state[key] = new DataView(Uint8Array.from(atob(value.base64), (letter) => letter.charCodeAt(0)).buffer);
+  }
   const style = document.createElement("style");
   style.textContent = css;
   document.head.append(style);
@@ -38,12 +40,8 @@ class View:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.goto("about:blank")
         defaults = {name: trait.default() for name, trait in panel.class_own_traits(sync=True).items()}
-        esm = Path(PANELS / f"{self._stem(panel)}.js").read_text(encoding="utf-8")
-        page.evaluate(LOAD, [esm, panel._css, {**defaults, **state}])
-
-    @staticmethod
-    def _stem(panel: type) -> str:
-        return panel.__module__.rpartition(".")[2]
+        given = {name: _sendable(value) for name, value in {**defaults, **state}.items()}
+        page.evaluate(LOAD, [str(panel._esm), panel._css, given])
 
     def set(self, **traits: Any) -> None:
         for name, value in traits.items():
@@ -59,6 +57,10 @@ class View:
 
     def texts(self, test_id: str) -> list[str]:
         return self.page.get_by_test_id(test_id).all_text_contents()
+
+
+def _sendable(value: Any) -> Any:
+    return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 
 @pytest.fixture

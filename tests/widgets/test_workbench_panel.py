@@ -63,6 +63,15 @@ def test_a_profile_fills_phase_bar_and_op_table(workbench, panel):
     assert any("addmm" in row["op"] for row in panel.op_table.rows)
 
 
+def test_the_timeline_gets_the_profile_when_it_is_opened(workbench, panel):
+    workbench.profile(CELL)
+    drawn(panel)
+    assert panel.timeline.start_ms == b""
+    panel.timeline.is_open = True
+    assert "Training thread" in panel.timeline.label
+    assert panel.timeline.start_ms != b""
+
+
 def test_a_toggle_that_cannot_work_here_is_off_and_says_why_in_text(workbench, panel):
     panel.board.rows["loader_workers"].switch.value = True
     workbench.profile(CELL)  # there is no loader in it

@@ -1,4 +1,4 @@
-"""The workbench as a panel: where a step goes, its operations, the toggle board, the trial ladder, all live."""
+"""The workbench as a panel: where a step goes, its operations, the timeline, the toggle board, the trial ladder, all live."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from accel_widgets.phase_bar_panel import PhaseBarPanel
 from accel_widgets.profile_view import op_rows, phase_bar
 from accel_widgets.static_panel import static_panel
 from accel_widgets.theme import themed
+from accel_widgets.timeline_panel import TimelinePanel
 from accel_widgets.toggle_board import ToggleBoard
 from accel_widgets.trial_view import trials_shown
 
@@ -45,6 +46,7 @@ class WorkbenchPanel(ipywidgets.VBox):
         self._reported: set[int] = set()
         self.errors = ErrorLine()
         self.phase_bar, self.op_table = PhaseBarPanel(), OpTablePanel()
+        self.timeline = TimelinePanel()
         self.board = ToggleBoard(on_try=self._when_idle(self._try), why_not=self._why_not, errors=self.errors)
         self.live_line = LiveLine(on_undo=self._when_idle(workbench.undo))
         self.ladder = LadderPanel(
@@ -74,7 +76,8 @@ class WorkbenchPanel(ipywidgets.VBox):
         machine = ipywidgets.HTML(f"<span>{escape(self.workbench.machine.line)}</span>")
         machine.add_class("accel-machine-line")
         return [
-            style, self.phase_bar, self.op_table, self.board, self.errors, self.live_line, self.ladder, machine,
+            style, self.phase_bar, self.op_table, self.timeline, self.board, self.errors, self.live_line, self.ladder,
+            machine,
         ]  # fmt: skip
 
     # --- what a click calls -----------------------------------------------------------------------------------------
@@ -127,6 +130,7 @@ class WorkbenchPanel(ipywidgets.VBox):
             for name, value in {**phase_bar(profile), "phase": ""}.items():
                 setattr(self.phase_bar, name, value)
             self.op_table.phase, self.op_table.rows = "", op_rows(profile)
+        self.timeline.show(profile)
 
     def _draw_trials(self) -> None:
         kept = str(self.workbench.kept) if self.workbench.kept else ""

@@ -160,6 +160,15 @@ class Profile:
 
         return roofline_of(self)
 
+    def panel(self) -> Any:
+        """The profiled steps as a live timeline: zoom, search, click a slice for its details.
+
+        >>> profile.panel()
+        """
+        from accel_widgets.timeline_panel import TimelinePanel
+
+        return TimelinePanel(self, is_open=True)
+
     def to_chrome_trace(self, path: str | Path) -> Path:
         """Write the profiled steps for Perfetto or chrome://tracing, compressed where the name ends in .gz.
 

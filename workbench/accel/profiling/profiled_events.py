@@ -11,6 +11,7 @@ from accel.profiling.kineto_columns import KinetoColumns, self_time
 
 if TYPE_CHECKING:
     from accel.profiling.kineto_columns import Flags, Ints
+    from accel.profiling.user_code import CodeLine
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,7 @@ class ProfiledEvents:
 
     `parent` is as in the columns, but past brackets (step instants, annotations round phases); `duration_ns` and
     `self_ns` only count what lies in the steps that were kept; `counts` says which events are work of a CPU thread.
+    `line` is each event's number in `lines`, the lines of the user's code, -1 for none; None without `--stacks`.
     """
 
     columns: KinetoColumns
@@ -28,6 +30,8 @@ class ProfiledEvents:
     duration_ns: Ints
     self_ns: Ints
     counts: Flags
+    line: Ints | None = None
+    lines: tuple[CodeLine, ...] = ()
 
     @property
     def begins_inside(self) -> Flags:

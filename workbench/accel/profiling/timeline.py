@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accel.profiling.kineto_columns import Flags, Ints
     from accel.profiling.profiled_events import ProfiledEvents
     from accel.profiling.timeline_rows import Places
+    from accel.profiling.user_code import CodeLine
 
     Floats = NDArray[np.float64]
 
@@ -48,9 +49,9 @@ class EventTimeline:
     >>> timeline.names[timeline.name[0]], timeline.start_ms[0], timeline.duration_ms[0]
     ('Step 1 (warm-up)', 0.0, 12.31)
 
-    `name`, `phase` and `module` are numbers of entries in `names`, `phases` and `modules`; `event` is the slice's row in
-    the columns it was read from, -1 for steps and phases. `counted_ms` is the part that the tables are read from, without
-    warm-up. `left_out` slices, none of them longer than `left_out_ms`, were too many to show.
+    `name`, `phase`, `module` and `line` are numbers of entries in `names`, `phases`, `modules` and `lines` (-1: no line);
+    `event` is the slice's row in the columns it was read from, -1 for steps and phases. `counted_ms` is the part that the
+    tables are read from, without warm-up. `left_out` slices, none longer than `left_out_ms`, were too many to show.
     """
 
     rows: tuple[TimelineRow, ...]
@@ -64,6 +65,8 @@ class EventTimeline:
     phase: Ints
     module: Ints
     event: Ints
+    line: Ints
+    lines: tuple[CodeLine, ...]
     counted_ms: tuple[float, float]
     left_out: int = 0
     left_out_ms: float = 0.0
@@ -88,6 +91,7 @@ def read_timeline(events: ProfiledEvents, *, most: int = MOST_SLICES) -> EventTi
     start = np.array([band.start_ns for band in bands] + columns.start_ns[chosen].tolist(), dtype=np.int64)
     lasts = np.array([band.lasts_ns for band in bands] + columns.duration_ns[chosen].tolist(), dtype=np.int64)
     own = columns.self_ns[chosen]
+    no_event = np.full(len(bands), -1)
     return EventTimeline(
         rows=tuple(_rows(bands, placed)),
         start_ms=(start - begin) / 1e6,
@@ -96,7 +100,9 @@ def read_timeline(events: ProfiledEvents, *, most: int = MOST_SLICES) -> EventTi
         name=names.of([band.label for band in bands] + [shown[i] for i in columns.name[chosen].tolist()]),
         phase=phases.of([band.phase for band in bands] + found.phase[chosen].tolist()),
         module=modules.of([""] * len(bands) + found.module[chosen].tolist()),
-        event=np.concatenate([np.full(len(bands), -1), chosen]),
+        event=np.concatenate([no_event, chosen]),
+        line=np.concatenate([no_event, np.full(len(chosen), -1) if events.line is None else events.line[chosen]]),
+        lines=events.lines,
         names=names.all, phases=phases.all, modules=modules.all,
         counted_ms=((events.kept.from_ns - begin) / 1e6, (events.kept.until_ns - begin) / 1e6),
         left_out=int((~is_named(columns, STEP)).sum()) - len(chosen),

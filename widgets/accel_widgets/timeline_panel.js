@@ -1,0 +1,296 @@
+// Draws the profiled steps as slices in rows: zoom at the pointer, drag, search, click for details.
+// Rows, names and sentences come from Python; here are only pixels, and times put in a unit that fits. What is drawn and
+// what lies where is in timeline_drawing.js, which stands before this in the same module.
+
+const TALLEST = 430;
+const LEAST_MS = 1e-5;
+const CLICK_PX = 4;
+const KEYS = "Arrow keys move, plus and minus zoom, 0 shows all, N and P go to the next and previous match.";
+const HINT = "Drag to move. The wheel zooms once the picture was clicked, or with Ctrl. Shaded: warm-up, which the tables leave out. ";
+
+/**
+ * @param {string} tag
+ * @param {Record<string, string>} attributes
+ * @param {...(Node | string)} children
+ */
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** A small button with a sign for a face. @param {string} id @param {string} sign @param {string} label */
+function signButton(id, sign, label) {
+  return element("button", { type: "button", class: "accel-button", "data-testid": `timeline-${id}`, "aria-label": label, title: label }, sign);
+}
+
+/** One view of the panel: what is on the page, which stretch of time is shown, and what was found. */
+class TimelineView {
+  /** @param {any} model @param {HTMLElement} el */
+  constructor(model, el) {
+    [this.model, this.el] = [model, el];
+    this.build();
+    this.data = readData((name) => model.get(name));
+    this.layout = layOut(this.data.rows);
+    [this.from, this.until, this.at, this.frame] = [0, this.data.last, -1, 0];
+    /** @type {Matches | null} */
+    this.matches = null;
+    /** @type {{x: number, y: number, from: number, top: number, hasMoved: boolean} | null} */
+    this.drag = null;
+    this.drawNow = this.drawNow.bind(this);
+    this.redraw = () => { this.frame ||= requestAnimationFrame(this.drawNow); };
+    this.listenToPointer();
+    this.listenToKeys();
+    this.listenToTools();
+    this.stop = this.listenOutside();
+    this.load();
+  }
+
+  // --- what is on the page ------------------------------------------------------------------------------------------
+
+  build() {
+    this.toggle = element("button", { type: "button", class: "accel-button", "data-testid": "timeline-toggle" });
+    this.search = /** @type {HTMLInputElement} */ (element("input", { type: "search", class: "accel-timeline-search",
+      "data-testid": "timeline-search", placeholder: "Find: conv backward …", "aria-label": "Find operations or modules in the timeline" }));
+    [this.previous, this.next] = [signButton("previous", "‹", "Previous match"), signButton("next", "›", "Next match")];
+    this.found = element("span", { class: "accel-muted accel-timeline-found", role: "status", "data-testid": "timeline-found" });
+    this.zoomButtons = [signButton("in", "+", "Zoom in"), signButton("out", "−", "Zoom out"), signButton("whole", "All", "Show all of it")];
+    this.canvas = /** @type {HTMLCanvasElement} */ (element("canvas", { tabindex: "0", role: "img", "data-testid": "timeline-canvas" }));
+    this.spacer = element("div");
+    this.scroll = element("div", { class: "accel-timeline-scroll" }, this.canvas, this.spacer);
+    this.tip = element("div", { class: "accel-timeline-tip", "data-testid": "timeline-tip", "aria-hidden": "true", hidden: "" });
+    this.details = element("div", { class: "accel-timeline-details", role: "status", "data-testid": "timeline-details" });
+    this.summary = element("ul", { "data-testid": "timeline-summary" });
+    this.note = element("p", { class: "accel-empty", "data-testid": "timeline-note" });
+    const tools = element("div", { class: "accel-timeline-tools" }, this.search, this.previous, this.next, this.found, ...this.zoomButtons);
+    const asText = element("details", {}, element("summary", {}, "As text"), this.summary);
+    this.body = element("div", {}, tools, this.scroll, element("p", { class: "accel-muted accel-timeline-hint" }, HINT, KEYS), this.details, asText);
+    this.el.classList.add("accel", "accel-timeline");
+    const top = element("div", { class: "accel-timeline-top" }, element("h3", { class: "accel-heading" }, "Timeline"), this.toggle);
+    this.el.append(top, this.note, this.body, this.tip);
+  }
+
+  load() {
+    this.data = readData((name) => this.model.get(name));
+    this.layout = layOut(this.data.rows);
+    this.canvas.setAttribute("aria-label", `${this.model.get("label")} ${KEYS}`);
+    this.summary.replaceChildren(...this.model.get("summary").map((/** @type {string} */ line) => element("li", {}, line)));
+    this.look(0, this.data.last);
+    this.open();
+    this.find();
+    this.showDetails();
+  }
+
+  open() {
+    const isOpen = this.model.get("is_open");
+    this.toggle.textContent = isOpen ? "Hide" : "Show";
+    this.toggle.setAttribute("aria-expanded", String(isOpen));
+    this.body.hidden = !isOpen || !this.data.count;
+    this.note.textContent = isOpen ? this.model.get("note") : "";
+    this.note.hidden = !this.note.textContent;
+    this.redraw();
+  }
+
+  drawNow() {
+    this.frame = 0;
+    if (this.body.hidden) return;
+    const ratio = window.devicePixelRatio || 1;
+    const [wide, high] = [Math.round(this.width * ratio), Math.round(this.height * ratio)];
+    if (this.canvas.width !== wide || this.canvas.height !== high) [this.canvas.width, this.canvas.height] = [wide, high];
+    this.canvas.style.height = `${this.height}px`;
+    this.spacer.style.height = `${Math.max(this.layout.height - this.height, 0)}px`;
+    const context = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
+    const colours = getComputedStyle(this.el);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    draw(context, this.data, this.layout, { from: this.from, until: this.until, width: this.width, top: this.scroll.scrollTop, height: this.height,
+      matches: this.matches, selected: this.model.get("selected"), text: colours.color, muted: colours.getPropertyValue("--accel-muted"),
+      grid: "rgba(127,127,127,0.16)" });
+  }
+
+  // --- which stretch of time is shown -------------------------------------------------------------------------------
+
+  get width() { return Math.max(this.scroll.clientWidth, GUTTER + 50); }
+
+  get height() { return Math.min(this.layout.height, TALLEST); }
+
+  get span() { return this.until - this.from; }
+
+  /** Milliseconds that a pixel stands for. */
+  get perPixel() { return this.span / (this.width - GUTTER); }
+
+  /** Show a stretch of time, kept inside what there is. */
+  look(/** @type {number} */ begin, /** @type {number} */ span) {
+    const wide = Math.min(Math.max(span, LEAST_MS), this.data.last);
+    this.from = Math.min(Math.max(begin, 0), this.data.last - wide);
+    this.until = this.from + wide;
+    this.redraw();
+  }
+
+  /** What lies under `x` stays there. */
+  zoom(/** @type {number} */ factor, x = (GUTTER + this.width) / 2) {
+    const share = Math.min(Math.max((x - GUTTER) / (this.width - GUTTER), 0), 1);
+    const span = Math.min(Math.max(this.span * factor, LEAST_MS), this.data.last);
+    this.look(this.from + share * (this.span - span), span);
+  }
+
+  /** Bring a slice to the middle, at least 60 pixels wide, and choose it. */
+  bring(/** @type {number} */ i) {
+    const lasts = Math.max(this.data.duration[i], LEAST_MS);
+    const span = Math.max(Math.min(this.span, (lasts * (this.width - GUTTER)) / 60), lasts * 1.2);
+    this.look(this.data.start[i] + lasts / 2 - span / 2, span);
+    const y = laneOf(this.layout, i)?.y ?? 0;
+    const isInView = y >= this.scroll.scrollTop + AXIS && y + LANE <= this.scroll.scrollTop + this.height;
+    if (!isInView) this.scroll.scrollTop = y - this.height / 2;
+    this.select(i);
+  }
+
+  // --- search and choice --------------------------------------------------------------------------------------------
+
+  find() {
+    const query = this.model.get("query");
+    [this.matches, this.at] = [findMatches(this.data, query), -1];
+    if (this.search.value !== query) this.search.value = query;
+    this.showFound();
+    this.redraw();
+  }
+
+  showFound() {
+    const count = this.matches?.inTime.length ?? 0;
+    const told = this.at < 0 ? `${count} found` : `${this.at + 1} of ${count}`;
+    this.found.textContent = !this.matches ? "" : count ? told : "Nothing found";
+    for (const button of [this.previous, this.next]) button.toggleAttribute("disabled", !count);
+  }
+
+  /** To the next match (1) or the one before (-1), round the ends. */
+  go(/** @type {number} */ by) {
+    const count = this.matches?.inTime.length ?? 0;
+    if (!this.matches || !count) return;
+    this.at = this.at < 0 && by < 0 ? count - 1 : (this.at + by + count) % count;
+    this.bring(this.matches.inTime[this.at]);
+    this.showFound();
+  }
+
+  select(/** @type {number} */ i) {
+    this.model.set("selected", i);
+    this.model.save_changes();
+    this.showDetails();
+  }
+
+  showDetails() {
+    const [data, i] = [this.data, this.model.get("selected")];
+    const isKnown = i >= 0 && i < data.count;
+    const facts = isKnown ? factsOf(data, i).flatMap(([word, value]) => [element("dt", {}, word), element("dd", {}, value)]) : [];
+    this.details.replaceChildren(...(isKnown ? [element("strong", {}, data.names[data.name[i]]), element("dl", {}, ...facts)] : []));
+    this.redraw();
+  }
+
+  // --- pointer, keys, buttons ---------------------------------------------------------------------------------------
+
+  /** The slice at a point of the canvas, -1 for none. @param {MouseEvent} event */
+  under({ offsetX, offsetY }) {
+    const y = offsetY + this.scroll.scrollTop;
+    const lane = this.layout.lanes.find((one) => y >= one.y && y < one.y + LANE);
+    if (!lane || offsetY < AXIS || offsetX < GUTTER) return -1;
+    const time = this.from + (offsetX - GUTTER) * this.perPixel;
+    return sliceAt(this.data, lane, time - this.perPixel, time + this.perPixel);
+  }
+
+  listenToPointer() {
+    const { canvas } = this;
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      this.drag = { x: event.clientX, y: event.clientY, from: this.from, top: this.scroll.scrollTop, hasMoved: false };
+      this.tip.hidden = true;
+    });
+    canvas.addEventListener("pointermove", (event) => (this.drag ? this.pull(event) : this.hover(event)));
+    canvas.addEventListener("pointerup", (event) => {
+      if (this.drag && !this.drag.hasMoved) this.select(this.under(event));
+      this.drag = null;
+    });
+    canvas.addEventListener("pointercancel", () => { this.drag = null; });
+    canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+    canvas.addEventListener("wheel", (event) => this.turn(event), { passive: false });
+  }
+
+  pull(/** @type {PointerEvent} */ event) {
+    const drag = /** @type {NonNullable<typeof this.drag>} */ (this.drag);
+    const [x, y] = [event.clientX - drag.x, event.clientY - drag.y];
+    drag.hasMoved ||= Math.hypot(x, y) > CLICK_PX;
+    if (!drag.hasMoved) return;
+    this.scroll.scrollTop = drag.top - y;
+    this.look(drag.from - x * this.perPixel, this.span);
+  }
+
+  hover(/** @type {PointerEvent} */ event) {
+    const [data, tip, i] = [this.data, this.tip, this.under(event)];
+    tip.hidden = i < 0;
+    if (i < 0) return;
+    const facts = factsOf(data, i).map(([word, value]) => element("div", {}, `${word}: ${value}`));
+    tip.replaceChildren(element("strong", {}, data.names[data.name[i]]), ...facts);
+    const box = this.el.getBoundingClientRect();
+    tip.style.left = `${Math.min(event.clientX - box.left + 12, Math.max(box.width - tip.offsetWidth - 4, 0))}px`;
+    tip.style.top = `${event.clientY - box.top + 14}px`;
+  }
+
+  /** The page scrolls under a wheel, unless the picture was chosen. @param {WheelEvent} event */
+  turn(event) {
+    if (document.activeElement !== this.canvas && !event.ctrlKey) return;
+    event.preventDefault();
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.look(this.from + event.deltaX * this.perPixel, this.span);
+    else this.zoom(Math.exp(Math.min(Math.max(event.deltaY, -300), 300) * 0.002), event.offsetX);
+  }
+
+  listenToKeys() {
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      ArrowLeft: () => this.look(this.from - this.span / 5, this.span), ArrowRight: () => this.look(this.from + this.span / 5, this.span),
+      ArrowUp: () => { this.scroll.scrollTop -= 2 * LANE; }, ArrowDown: () => { this.scroll.scrollTop += 2 * LANE; },
+      "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), 0: () => this.look(0, this.data.last),
+      n: () => this.go(1), p: () => this.go(-1),
+    };
+    this.canvas.addEventListener("keydown", (event) => {
+      if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      event.stopPropagation(); // or JupyterLab takes them for commands on cells
+      keys[event.key]();
+    });
+  }
+
+  listenToTools() {
+    const acts = [() => this.zoom(0.5), () => this.zoom(2), () => this.look(0, this.data.last)];
+    this.zoomButtons.forEach((button, number) => button.addEventListener("click", acts[number]));
+    this.previous.addEventListener("click", () => this.go(-1));
+    this.next.addEventListener("click", () => this.go(1));
+    this.scroll.addEventListener("scroll", this.redraw);
+    this.search.addEventListener("keydown", (event) => { if (event.key === "Enter") this.go(event.shiftKey ? -1 : 1); });
+    this.search.addEventListener("input", () => { this.model.set("query", this.search.value); this.model.save_changes(); });
+    this.toggle.addEventListener("click", () => { this.model.set("is_open", !this.model.get("is_open")); this.model.save_changes(); });
+  }
+
+  /** Listen to the model, the size and the theme; gives what stops it. */
+  listenOutside() {
+    const listeners = /** @type {[string, () => void][]} */ ([["change:generation", () => this.load()], ["change:query", () => this.find()],
+      ["change:selected", () => this.showDetails()], ["change:is_open", () => this.open()]]);
+    for (const [event, listener] of listeners) this.model.on(event, listener);
+    const [resized, themed] = [new ResizeObserver(this.redraw), new MutationObserver(this.redraw)];
+    const darkness = window.matchMedia("(prefers-color-scheme: dark)");
+    resized.observe(this.scroll);
+    themed.observe(document.body, { attributes: true });
+    darkness.addEventListener("change", this.redraw);
+    return () => {
+      for (const [event, listener] of listeners) this.model.off(event, listener);
+      resized.disconnect();
+      themed.disconnect();
+      darkness.removeEventListener("change", this.redraw);
+      cancelAnimationFrame(this.frame);
+    };
+  }
+}
+
+/** @param {{model: any, el: HTMLElement}} context */
+function render({ model, el }) {
+  return new TimelineView(model, el).stop;
+}
+
+export default { render };
