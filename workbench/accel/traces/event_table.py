@@ -116,7 +116,8 @@ class EventTable:
         self._parts.clear()
         names, categories = tuple(self._names), tuple(self.categories)
         kinds = [OLD_KINDS.get(category.lower(), category.lower()) for category in categories]
-        if not set(kinds) & (WORK | NO_WORK):  # torch before 1.8 had no categories
+        is_torch = any(name.startswith("aten::") for name in names)
+        if is_torch and not set(kinds) & (WORK | NO_WORK):  # torch before 1.8 had no categories
             kinds = ["cpu_op" if kind == "" else kind for kind in kinds]
         kept = self._is_work(names, kinds, columns)
         self._count_odd(kinds, columns["kind"])

@@ -11,6 +11,7 @@ from accel.profiling.nesting import nesting_order, overlaps, parents
 from accel.traces.damage import Damage
 from accel.traces.event_table import ON_DEVICE, EventArrays
 from accel.traces.nesting_repair import cut_at_parents
+from accel.traces.trace_event import NO_DURATION
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +72,7 @@ def _sound(events: EventArrays, damage: Damage) -> EventArrays:
     import numpy as np
 
     with np.errstate(invalid="ignore"):
-        missing = np.isnan(events.dur)
+        missing = events.dur == NO_DURATION
         wrong = ~missing & ~((events.dur >= 0) & (events.dur <= DAY_US))
         known = np.isfinite(events.ts) & (np.abs(events.ts) < 9e15)
         middle = float(np.median(events.ts[known])) if known.any() else 0.0

@@ -31,17 +31,18 @@ class EventArgs(Struct, gc=False, frozen=True, rename=SPELLED):
 
 
 NO_ARGS = EventArgs()
+NO_DURATION = -math.inf  # JSON has no such number
 
 
 class TraceEvent(Struct, gc=False):
-    """An event; times in µs. `dur` is NaN where there is none."""
+    """An event; times in µs. `dur` is NO_DURATION where there is none."""
 
     ph: str = ""
     name: str = ""
     cat: str = ""
     tid: int | str = 0
     ts: float = math.nan
-    dur: float = math.nan
+    dur: float = NO_DURATION
     args: EventArgs = NO_ARGS
 
 
@@ -73,7 +74,7 @@ def lenient_event(told: Mapping[str, Any]) -> TraceEvent:
     return TraceEvent(
         ph=_text(told.get("ph")), name=_text(told.get("name")), cat=_text(told.get("cat")),
         tid=_text(thread) if isinstance(thread, str) else _whole(thread, 0),
-        ts=_number(told.get("ts")), dur=_number(told.get("dur")),
+        ts=_number(told.get("ts")), dur=_number(told["dur"]) if told.get("dur") is not None else NO_DURATION,
         args=EventArgs(**{
             field: _whole(next((args[s] for s in spellings if s in args), None), getattr(NO_ARGS, field))
             for field, spellings in ARGUMENTS.items()

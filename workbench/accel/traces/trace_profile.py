@@ -61,22 +61,25 @@ def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES) -> TraceProfile:
     if not len(arrays.name):
         raise refuse_other_tool(path, batches.header, table.categories, arrays.names, table.seen)
     columns = read_trace_columns(arrays, damage)
-    if not len(columns):
+    events = _attributed(columns)
+    if events is None:  # nothing but ranges round no work
         raise refuse_other_tool(path, batches.header, table.categories, arrays.names, table.seen)
     source = read_source(
         path, batches.header, read_bytes=batches.read_bytes, events=table.seen, is_ours=is_ours(columns)
     )
-    return _profile(columns, source, batches.header, damage)
+    return _profile(events, source, batches.header, damage)
+
+
+def _attributed(columns: KinetoColumns) -> ProfiledEvents | None:
+    steps = profiler_steps(columns)
+    begins_late = len(steps) > 0 and "ProfilerStep#0" not in columns.names
+    events = read_events(with_phases(columns), warmup=0 if begins_late else WARM_UP)
+    return None if events is None else _of_a_trace(events)
 
 
 def _profile(
-    columns: KinetoColumns, source: TraceSource, header: dict[str, Any], damage: Damage
+    events: ProfiledEvents, source: TraceSource, header: dict[str, Any], damage: Damage
 ) -> TraceProfile:
-    steps = profiler_steps(columns)
-    begins_late = len(steps) > 0 and not any(name == "ProfilerStep#0" for name in columns.names)
-    events = read_events(with_phases(columns), warmup=0 if begins_late else WARM_UP)
-    assert events is not None  # there are columns
-    events = _of_a_trace(events)
     table = read_op_table(events)
     return TraceProfile(
         timing=read_trace_timing(events),
