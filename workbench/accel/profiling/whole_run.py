@@ -52,14 +52,14 @@ class LoaderStart:
 class WholeRun:
     """Facts about one run of a cell. `page_faults_per_step` is None where the system or the run does not tell.
 
-    `late_compiling_ms` are the steps after the first in which graphs were compiled: their time above the median.
+    `late_compiling` are the steps after the first in which graphs were compiled: (number from 0, ms above the median).
     """
 
     conditions: RunConditions | None = None
     page_faults_per_step: float | None = None
     unused_forwards: tuple[UnusedForward, ...] = ()
     loader_starts: tuple[LoaderStart, ...] = ()
-    late_compiling_ms: tuple[float, ...] = ()
+    late_compiling: tuple[tuple[int, float], ...] = ()
 
 
 def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
@@ -70,8 +70,10 @@ def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
         page_faults_per_step=_page_faults(recording.notes),
         unused_forwards=unused_forwards(recording.forward_calls, recording.marks, recording.duration_ms),
         loader_starts=tuple(_loader_starts(recording, workload)),
-        late_compiling_ms=tuple(
-            step.duration_ns / 1e6 - steps.median_ms for step in steps.steps[1:] if step.is_warm_up
+        late_compiling=tuple(
+            (number, max(0.0, step.duration_ns / 1e6 - steps.median_ms))
+            for number, step in enumerate(steps.steps)
+            if number and step.is_warm_up
         ),
     )
 
