@@ -21,11 +21,13 @@ from accel.diagnosis.evidence import Evidence
 from accel.diagnosis.gradients_in_validation import gradients_in_validation
 from accel.diagnosis.hidden_synchronisation import hidden_synchronisation
 from accel.diagnosis.input_bound import input_bound
+from accel.diagnosis.last_batch_recompiles import last_batch_recompiles
 from accel.diagnosis.launch_bound import launch_bound
 from accel.diagnosis.layout_nchw import layout_nchw
 from accel.diagnosis.low_precision_idle import low_precision_idle
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
 from accel.diagnosis.profiling_leftovers import profiling_leftovers
+from accel.diagnosis.recompilation_churn import recompilation_churn
 from accel.diagnosis.rule import LEAST_SHARE, Rule
 from accel.diagnosis.thread_subscription import thread_subscription
 
@@ -49,6 +51,8 @@ RULES: tuple[Rule, ...] = (
     thread_subscription,
     profiling_leftovers,
     allocator_page_faults,
+    last_batch_recompiles,
+    recompilation_churn,
 )
 # fmt: on
 
