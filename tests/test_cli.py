@@ -36,7 +36,7 @@ def test_no_command_is_help(capsys) -> None:
     assert run(capsys)[1] == run(capsys, "help")[1]
 
 
-@pytest.mark.parametrize("command", ["profile", "try", "keep", "undo", "status", "export", "panel"])
+@pytest.mark.parametrize("command", ["profile", "try", "keep", "undo", "status", "export", "graph", "panel"])
 def test_a_command_that_needs_a_notebook_says_so_and_what_to_do(capsys, command: str) -> None:
     status, out, err = run(capsys, command, *(["channels_last"] if command == "try" else []))
     assert (status, out) == (2, "")

@@ -9,6 +9,7 @@ a function here, for scripts and tests:
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
     accel.peaks()                  the most this machine can do, which a profile with shapes is held against
+    accel.graph(model, images)     the model as operations with their cost; what one more layer would add
     accel.history()                what was measured on this machine; with predictions=True, what had been predicted
     accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
 
@@ -27,14 +28,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import torch
+
     from accel.accelerations.plan import Plan
     from accel.commands.acceleration_list import AccelerationList
     from accel.commands.help import Help
     from accel.exporting.export import Export
+    from accel.history import PastPredictions, PastTrials
     from accel.machine.installation import Installation
     from accel.machine.peaks import Peaks
-    from accel.history import PastPredictions, PastTrials
     from accel.measuring.ladder import Ladder
+    from accel.opgraph.op_graph import OpGraph
+    from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench import Workbench as Workbench
@@ -43,8 +48,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "doctor", "export", "findings", "help", "history", "keep", "machine", "panel", "peaks", "profile",
-    "status", "try_", "undo",
+    "Workbench", "accelerations", "doctor", "export", "findings", "graph", "help", "history", "keep", "machine",
+    "panel", "peaks", "profile", "status", "try_", "undo",
 ]  # fmt: skip
 
 
@@ -106,6 +111,26 @@ def findings() -> Findings:
 def _history(predictions: bool) -> PastTrials | PastPredictions:
     """What calling `accel.history` gives."""
     return _workbench().history(predictions)
+
+
+def graph(
+    model: torch.nn.Module | str | None = None,
+    inputs: Any = None,
+    *,
+    add: str | None = None,
+    after: str | None = None,
+    onnx: str | None = None,
+) -> OpGraph | WhatIf:
+    """A model as a graph of operations with parameters, FLOPs and bytes on each.
+
+    >>> print(accel.graph(model, images))                        # or a shape: accel.graph(model, (64, 1, 28, 28))
+    >>> accel.graph()                                            # the profiled cell's model, with measured times
+    >>> accel.graph(model, images, add="Linear(512→256)", after="linear1")   # what one more layer would cost
+
+    `inputs` is a tensor, a tuple of positional or a dict of keyword arguments, or a shape. `onnx` names a file to write
+    the model to. Nothing of the model changes, no random number is used; the graph is of evaluation mode.
+    """
+    return _workbench().graph(model, inputs, add=add, after=after, onnx=onnx)
 
 
 def status() -> Status:

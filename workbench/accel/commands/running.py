@@ -55,6 +55,10 @@ def run(options: argparse.Namespace, workbench: Workbench) -> object:
         return workbench.undo(options.name)
     if options.command == "findings":
         return workbench.findings()
+    if options.command == "graph":
+        return workbench.graph(
+            options.model, options.inputs, add=options.add, after=options.after, onnx=options.onnx
+        )
     if options.command == "history":
         return workbench.history(options.predictions)
     if options.command == "status":

@@ -161,6 +161,41 @@ COMMANDS: tuple[Command, ...] = (
         ),
         needs_notebook=False,
     ),
+    Command(
+        "graph",
+        "show a model as operations with parameters, FLOPs and bytes on each, also with one more layer",
+        "%accel graph model --add Linear(256) --after linear1",
+        (
+            Argument(
+                ("model",),
+                "a variable that holds a model (default: the workload's)",
+                (("metavar", "MODEL"), ("nargs", "?")),
+                completes="variable",
+            ),
+            Argument(
+                ("inputs",),
+                "a variable with what it is called with (default: shapes as in the profiled cell)",
+                (("metavar", "INPUTS"), ("nargs", "?")),
+                completes="variable",
+            ),
+            Argument(
+                ("--add",),
+                "what if this layer were added: Linear(512→256), Linear(256), ReLU, Conv2d(64→64, 3, padding=1)",
+                (("metavar", "LAYER"), ("default", None)),
+            ),
+            Argument(
+                ("--after",),
+                "the module that the added layer would come after, such as linear1",
+                (("metavar", "MODULE"), ("default", None)),
+            ),
+            Argument(
+                ("--onnx",),
+                "also write the model to this file, as ONNX",
+                (("metavar", "FILE"), ("default", None)),
+            ),
+            OUT,
+        ),
+    ),
     Command("status", "say what the workload is and which accelerations are live", "%accel status", (OUT,)),
     Command(
         "export",

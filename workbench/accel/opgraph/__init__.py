@@ -1,1 +1,18 @@
-"""A model as a graph of primitive operations, with parameters and cost on each node."""
+"""A model as a graph of primitive operations, with parameters and cost on each node.
+
+read_graph.py      model + inputs → OpGraph; whichever way it can be read
+exported_ops.py    the operations by torch.export          recorded_ops.py  … by running a copy once
+graph_builder.py   which of them are shown                 op_names.py      what ONNX calls them
+op_arithmetic.py   FLOPs and bytes of one operation        module_costs.py  parameters of each module
+model_copy.py      the copy that all this happens on
+what_if.py         the same model with one more layer      onnx_file.py     the model as an ONNX file
+op_graph.py        OpGraph, and how it is shown: graph_text.py, graph_html.py, graph_figure.py
+"""
+
+from __future__ import annotations
+
+from accel.opgraph.op_graph import OpGraph
+from accel.opgraph.op_node import OpNode
+from accel.opgraph.read_graph import read_graph
+
+__all__ = ["OpGraph", "OpNode", "read_graph"]

@@ -18,9 +18,13 @@ from accel.workbench.status import Applicability, Status
 from accel.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
+    import torch
+
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
     from accel.measuring.ladder import Ladder
+    from accel.opgraph.op_graph import OpGraph
+    from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench.profile_session import ProfileSession
@@ -297,6 +301,31 @@ class Workbench:
         if self.workload is None or entry.name in self.kept.names:
             return ()
         return tuple(entry().why_not(self.workload, self.machine))
+
+    def graph(
+        self,
+        model: torch.nn.Module | str | None = None,
+        inputs: Any = None,
+        *,
+        add: str | None = None,
+        after: str | None = None,
+        onnx: str | None = None,
+    ) -> OpGraph | WhatIf:
+        """A model as a graph of operations with its cost: the workload's, or the one given; see `accel.graph`.
+
+        >>> workbench.graph().op_types
+        """
+        from accel.workbench.graph_reading import read_workbench_graph
+
+        if (add is None) != (after is None):
+            raise AccelError(
+                "%accel graph", because="--add says what, --after says where: one of them is missing",
+                do="For example: %accel graph --add Linear(256) --after linear1",
+            )  # fmt: skip
+        graph = read_workbench_graph(self, model, inputs)
+        if onnx is not None:
+            graph.to_onnx(onnx)
+        return graph if add is None or after is None else graph.what_if(add, after=after)
 
     # --- listeners, end ---------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from accel.workload.call_inputs import CallInputs
 from accel.workload.forward_calls import ForwardCall
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def _first_sight(marks: PhaseMarks, module: Any, args: tuple[Any, ...], kwargs: 
     if "backward" in marks.open:
         return MODEL  # a checkpointed block, computed again: part of a model noted before
     marks.note("models", module)
+    marks.inputs[id(module)] = CallInputs.of_call(*args, **kwargs)
     if marks.first_batch is None:
         marks.first_batch = _first_dimension([*args, *kwargs.values()])
     return MODEL

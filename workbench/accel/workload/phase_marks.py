@@ -22,6 +22,7 @@ from accel.workload.workload import Kind
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from accel.workload.call_inputs import CallInputs
     from accel.workload.forward_calls import ForwardCall
     from accel.workload.loop_probe import LoopLine
     from accel.workload.run_conditions import RunConditions
@@ -77,6 +78,7 @@ class PhaseMarks:
         self.conditions: RunConditions | None = None  # read when the first backward begins
         self.first_optimizer: Any = None
         self.first_batch: int | None = None
+        self.inputs: dict[int, CallInputs] = {}  # id of a model → what it was first called with
         self.built: set[int] = set()  # ids of what was constructed during the run; see CellCapture
         self.events = (
             0  # phases begun, those of loop probes excluded: tells whether a loop's body does anything

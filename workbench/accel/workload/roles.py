@@ -30,7 +30,9 @@ def roles_of(
             name = f"{type(found).__name__}_{labels[type(found).__name__]}"
         was_there = id(found) in before
         is_built = id(found) in marks.built or (not was_there and name in writes)
-        roles[kind, id(found)] = Role(kind, name, is_built, weakref.ref(found), type(found).__qualname__)
+        inputs = marks.inputs.get(id(found)) if kind == "models" else None
+        reference = weakref.ref(found)
+        roles[kind, id(found)] = Role(kind, name, is_built, reference, type(found).__qualname__, inputs)
     return tuple(roles.values())
 
 

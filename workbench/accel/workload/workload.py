@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from accel.workload.call_inputs import CallInputs
 from accel.workload.replica import Replica
 
 Kind = Literal["models", "optimizers", "criteria", "schedulers", "scalers", "loaders"]
@@ -27,6 +28,7 @@ class Role:
     is_built_by_cell: bool
     reference: weakref.ref[Any]
     class_name: str = ""  # what an object built anew is known by where no name leads to it
+    inputs: CallInputs | None = None  # of a model: its first call; None if only its parts were called
 
     def current(self, namespace: Mapping[str, Any]) -> Any | None:
         """The notebook's object of that name if it still fills the role, else the one seen, else None."""

@@ -1,0 +1,93 @@
+"""An OpGraph drawn: layers from the inputs down, a box an operation, coloured by its type."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from html import escape
+from typing import TYPE_CHECKING
+
+from accel.opgraph.graph_text import UNKNOWN, scaled
+
+if TYPE_CHECKING:
+    import plotly.graph_objects
+
+    from accel.opgraph.op_graph import OpGraph
+    from accel.opgraph.op_node import OpNode
+
+# Dark enough for white text; types beyond these share the last.
+COLOURS = ("#2563eb", "#15803d", "#b45309", "#7c3aed", "#0e7490", "#be185d", "#4d7c0f", "#854d0e", "#6b7280")
+ROW_PX, COLUMN_PX = 46, 210
+
+
+def graph_figure(graph: OpGraph) -> plotly.graph_objects.Figure:
+    """Every operation one step below the lowest that it takes its data from; details are shown under the pointer."""
+    import plotly.graph_objects as go
+
+    places = layout(graph.nodes)
+    colour = {op: COLOURS[min(i, len(COLOURS) - 1)] for i, op in enumerate(graph.op_types)}
+    depth = 1 + max((-y for _, y in places), default=0)
+    width = 1 + 2 * max((abs(x) for x, _ in places), default=0.0)
+    figure = go.Figure(
+        go.Scatter(
+            **_edges(graph.nodes, places), mode="lines", hoverinfo="skip", showlegend=False,
+            line={"color": "rgba(127,127,127,.6)", "width": 1},
+        ),
+        layout={
+            "title": escape(f"{graph.model_name}: {len(graph.nodes)} operations, {graph.parameters:,} parameters"),
+            "height": 120 + ROW_PX * int(depth), "width": max(480, min(1400, int(COLUMN_PX * width) + 260)),
+            "xaxis": {"visible": False}, "yaxis": {"visible": False}, "margin": {"t": 60, "l": 10, "r": 10, "b": 10},
+            "plot_bgcolor": "rgba(0,0,0,0)", "hoverlabel": {"align": "left"},
+        },
+    )  # fmt: skip
+    for op in graph.op_types:
+        these = [node for node in graph.nodes if node.op == op]
+        figure.add_trace(go.Scatter(
+            x=[places[node.index][0] for node in these], y=[places[node.index][1] for node in these],
+            mode="markers+text", name=escape(op), text=[escape(_label(node)) for node in these],
+            textposition="middle right", hovertext=[_details(node) for node in these], hoverinfo="text",
+            marker={"symbol": "square", "size": 16, "color": colour[op]},
+        ))  # fmt: skip
+    return figure
+
+
+def layout(nodes: tuple[OpNode, ...]) -> list[tuple[float, int]]:
+    """(across, down) of each node: rows are counted downwards from 0, a row is centred on 0.
+
+    >>> layout(graph.nodes)[0]
+    (0.0, 0)
+    """
+    row_of: list[int] = []
+    for node in nodes:
+        row_of.append(1 + max((row_of[index] for index in node.inputs), default=-1))
+    rows: dict[int, list[int]] = defaultdict(list)
+    for index, row in enumerate(row_of):
+        rows[row].append(index)
+    return [
+        (float(rows[row].index(index)) - (len(rows[row]) - 1) / 2, -row) for index, row in enumerate(row_of)
+    ]
+
+
+def _edges(nodes: tuple[OpNode, ...], places: list[tuple[float, int]]) -> dict[str, list[float | None]]:
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for node in nodes:
+        for index in node.inputs:
+            x += [places[index][0], places[node.index][0], None]
+            y += [places[index][1], places[node.index][1], None]
+    return {"x": x, "y": y}
+
+
+def _label(node: OpNode) -> str:
+    return f" {node.op} {node.module}".rstrip()
+
+
+def _details(node: OpNode) -> str:
+    lines = [
+        f"{node.op} (aten::{node.aten})", f"module {node.module or node.module_class}", f"{node.size_text} {node.dtype}",
+        f"{node.parameters:,} parameters",
+        "FLOPs: " + (UNKNOWN if node.flops is None else scaled(node.flops, "")),
+        "bytes: " + (UNKNOWN if node.bytes is None else scaled(node.bytes, "B")),
+    ]  # fmt: skip
+    if node.self_ms is not None:
+        lines.append(f"measured: {node.self_ms:.3g} ms a step")
+    return "<br>".join(map(escape, lines))

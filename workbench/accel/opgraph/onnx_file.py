@@ -1,0 +1,64 @@
+"""A model as an ONNX file, by torch.onnx.export; needs the packages of the extra `onnx`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel.errors import AccelError
+from accel.opgraph.model_copy import out_of_sight, reason_of, with_weights
+
+if TYPE_CHECKING:
+    from accel.opgraph.op_graph import OpGraph
+
+NEEDED = ("onnx", "onnxscript")
+
+
+def write_onnx(graph: OpGraph, path: str | Path) -> Path:
+    """Export the model in evaluation mode, for the shapes that the graph was read with; returns the path.
+
+    Weights above torch's limit for one file lie beside it. Raises AccelError when a package is missing, the model is gone,
+    or torch cannot export it.
+    """
+    asked = f"Writing {path}"
+    missing = [name for name in NEEDED if not _is_there(name)]
+    if missing:
+        raise AccelError(
+            asked, because=f"ONNX export needs {' and '.join(missing)}, not installed here",
+            do='Run: pip install "accel-workbench[onnx]"',
+        )  # fmt: skip
+    model = graph.origin.model() if graph.origin is not None else None
+    if graph.origin is None or model is None:
+        raise AccelError(
+            asked, because="the model that the graph was read from is gone, and with it the weights",
+            do="Keep the model in a variable and ask for its graph again: accel.graph(model, inputs).to_onnx(path).",
+        )  # fmt: skip
+    import torch
+
+    args, kwargs = graph.origin.inputs.filled(lambda shape: shape.empty())
+    try:
+        with out_of_sight():
+            program = torch.onnx.export(
+                with_weights(model, shared=True), args, kwargs=kwargs, dynamo=True, verbose=False
+            )
+    except Exception as error:  # torch.onnx raises what torch.export and its own translation raise
+        raise AccelError(
+            asked,
+            because=f"torch.onnx.export cannot translate the model: {reason_of(error)}",
+            do="The graph itself needs no ONNX: print it, or use .figure() and .to_dataframe().",
+        ) from error
+    if program is None:
+        raise AccelError(
+            asked, because="torch.onnx.export gave no program", do="Update torch and onnxscript."
+        )
+    program.save(str(path))
+    return Path(path)
+
+
+def _is_there(package: str) -> bool:
+    try:
+        import_module(package)
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,164 @@
+"""OpGraph: a model as the operations that it runs, with parameters and cost on each."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from accel.opgraph.module_costs import ModuleCost
+from accel.opgraph.op_arithmetic import VIEWS
+from accel.opgraph.op_node import OpNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas
+    import plotly.graph_objects
+    import torch
+
+    from accel.opgraph.what_if import WhatIf
+    from accel.workload.call_inputs import CallInputs
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a graph was read from: a copy of the model without weights, and the model itself while it lives."""
+
+    double: torch.nn.Module
+    inputs: CallInputs
+    model: weakref.ref[torch.nn.Module]
+
+
+@dataclass(frozen=True)
+class OpGraph:
+    """The forward of a model on one batch, in evaluation mode, as a graph of primitive operations.
+
+    >>> graph = accel.graph(model, images)
+    >>> print(graph)                                            # one line an operation
+    >>> graph.op_types                                          # {"Conv": 2, "Relu": 2, ...}
+    >>> graph.what_if("Linear(512→256)", after="linear1")       # parameters and cost with one more layer
+    >>> graph.modules, graph.to_dataframe(), graph.figure(), graph.to_onnx("model.onnx")
+
+    What only prepares weights and what does nothing in evaluation (dropout) is not shown. `parameters` counts a shared
+    parameter once; `flops` and `bytes` add up the operations that have a formula, and `without_formula` says how many
+    have none.
+    """
+
+    model_name: str
+    inputs: str
+    nodes: tuple[OpNode, ...]
+    modules: tuple[ModuleCost, ...]
+    parameter_bytes: int
+    notes: tuple[str, ...] = ()
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def op_types(self) -> dict[str, int]:
+        """How often each type of operation occurs, in order of first use."""
+        return dict(Counter(node.op for node in self.nodes))
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all parameters of the model, each counted once."""
+        return self.modules[0].parameters if self.modules else 0
+
+    @property
+    def trainable(self) -> int:
+        """Elements of the parameters that take a gradient."""
+        return self.modules[0].trainable if self.modules else 0
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one forward, a multiply-add counted as two."""
+        return sum(node.flops or 0 for node in self.nodes)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that the operations read and write at least, one by one."""
+        return sum(node.bytes or 0 for node in self.nodes)
+
+    @property
+    def without_formula(self) -> int:
+        """Operations whose FLOPs are not known."""
+        return sum(node.flops is None for node in self.nodes)
+
+    def what_if(self, layer: str | torch.nn.Module, *, after: str) -> WhatIf:
+        """The graph with one more layer after the module of that name, beside this one; your model is not changed.
+
+        >>> graph.what_if("Linear(512→256)", after="linear1").after.parameters
+        1758858
+
+        `layer` is a module or its text: "Linear(256)", "ReLU", "Conv2d(64→64, 3, padding=1)". A layer that follows is
+        made to fit the new width, and `.changes` says so.
+        """
+        from accel.opgraph.what_if import what_if
+
+        return what_if(self, layer, after=after)
+
+    def to_onnx(self, path: str | Path) -> Path:
+        """Write the model, weights included, as an ONNX file; needs `pip install "accel-workbench[onnx]"`.
+
+        >>> graph.to_onnx("model.onnx")
+        """
+        from accel.opgraph.onnx_file import write_onnx
+
+        return write_onnx(self, path)
+
+    def with_times(self, measured_ms: Mapping[str, float]) -> OpGraph:
+        """The same graph with the measured forward self time per step of each module's own operations."""
+        computing = Counter(node.module for node in self.nodes if node.aten not in VIEWS)
+        label = {row.name: row.label for row in self.modules}
+
+        def time_of(node: OpNode) -> float | None:
+            is_alone = computing[node.module] == 1 and node.aten not in VIEWS
+            return measured_ms.get(label.get(node.module, node.module)) if is_alone else None
+
+        return replace(
+            self,
+            nodes=tuple(replace(node, self_ms=time_of(node)) for node in self.nodes),
+            modules=tuple(replace(row, self_ms=measured_ms.get(row.label)) for row in self.modules),
+        )
+
+    def __str__(self) -> str:
+        from accel.opgraph.graph_text import graph_text
+
+        return graph_text(self)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        from accel.opgraph.graph_html import graph_html
+
+        return {"text/plain": str(self), "text/html": graph_html(self)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that JSON can hold; what is not known is None."""
+        return {
+            "model": self.model_name,
+            "inputs": self.inputs,
+            "op_types": self.op_types,
+            "parameters": self.parameters,
+            "trainable": self.trainable,
+            "parameter_bytes": self.parameter_bytes,
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "without_formula": self.without_formula,
+            "nodes": [asdict(node) for node in self.nodes],
+            "modules": [asdict(row) for row in self.modules],
+            "notes": list(self.notes),
+        }
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row an operation, in the order they run."""
+        import pandas
+
+        return pandas.DataFrame(
+            [asdict(node) for node in self.nodes], columns=list(OpNode.__dataclass_fields__)
+        )
+
+    def figure(self) -> plotly.graph_objects.Figure:
+        """The graph drawn in layers, from the inputs down; colour is the type of operation."""
+        from accel.opgraph.graph_figure import graph_figure
+
+        return graph_figure(self)
