@@ -26,7 +26,7 @@ OTHER = "forward"  # what torch does not name
 class OutermostWork(NamedTuple):
     """Rows in order of time, with their phases: the main thread's, and backward's where another thread ran it.
 
-    `brackets` flags, for all events, annotations round the work that name no phase: the profiler's steps, the user's ranges.
+    `brackets` flags, for all events, annotations on the main thread that name no phase: the profiler's steps, the user's ranges.
     """
 
     rows: Ints
@@ -57,7 +57,8 @@ def outermost_work(columns: KinetoColumns) -> OutermostWork:
     elsewhere = np.flatnonzero(is_outermost & (columns.thread != thread) & (phases == "backward"))
     rows = np.append(rows, elsewhere[~_begins_within(columns, elsewhere, rows)])
     rows = rows[np.argsort(columns.start_ns[rows], kind="stable")]
-    return OutermostWork(rows, phases[rows], thread, may_bracket & (around < 0))
+    brackets = may_bracket & (around < 0) & (columns.thread == thread)
+    return OutermostWork(rows, phases[rows], thread, brackets)
 
 
 def _phase(name: str) -> str:

@@ -53,8 +53,8 @@ def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES) -> TraceProfile:
     damage = Damage()
     batches = EventBatches(read_pieces(path, damage, piece_bytes=piece_bytes), damage)
     table = EventTable(damage)
-    for events in batches:
-        table.add(events)
+    for batch in batches:
+        table.add(batch)
     if not batches.has_events:
         raise refuse_without_events(path, batches.header)
     arrays = table.arrays()

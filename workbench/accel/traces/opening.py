@@ -1,0 +1,51 @@
+"""`open_trace`: a file, several, or a folder of ranks."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accel.errors import AccelError
+
+if TYPE_CHECKING:
+    from accel.traces.ranks_report import RanksReport
+    from accel.traces.trace_profile import TraceProfile
+
+ENDINGS = (".json", ".json.gz")
+
+
+def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
+    """Read traces that torch.profiler wrote, of any version, on CPU or GPU: one file, or one a rank.
+
+    >>> print(open_trace("trace.json.gz"))
+    >>> print(open_trace("traces/"))            # a folder: one trace a rank
+
+    A single file gives the report of a profile, several a comparison of ranks. AccelError when there is no trace in them.
+    """
+    from accel.traces.reading_ranks import read_ranks
+
+    asked = f"open {' '.join(map(str, files))}".strip()
+    if not files:
+        raise AccelError(
+            asked, because="no file is named", do="Name a trace, or a folder with one trace a rank."
+        )
+    return read_ranks(
+        list(dict.fromkeys(path for file in files for path in _paths(Path(file).expanduser(), asked)))
+    )
+
+
+def _paths(path: Path, asked: str) -> list[Path]:
+    """A folder's traces, also in folders below it; a pattern's files; or the path itself."""
+    if path.is_dir():
+        found = sorted(file for file in path.rglob("*") if file.name.endswith(ENDINGS) and file.is_file())
+        if not found:
+            raise AccelError(
+                asked,
+                because=f"there is no {' or '.join(ENDINGS)} file in {path}",
+                do="Name the folder that the traces are in.",
+            )
+        return found
+    if not path.exists() and (matches := sorted(glob.glob(str(path)))):
+        return [Path(match) for match in matches]
+    return [path]

@@ -1,0 +1,133 @@
+"""Several trace files, one a rank, read one after the other and compared."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median, quantiles
+
+from accel.errors import AccelError
+from accel.traces.aligned_calls import Alignment, align
+from accel.traces.rank_facts import RankFacts, read_rank
+from accel.traces.ranks_report import ON_GPU, RankRow, RanksReport, Straggler
+from accel.traces.trace_profile import TraceProfile, read_trace
+
+IN_NAME = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
+LEAST_SHARE = 0.05  # of a step: what is less is not worth a reader's time
+
+
+def read_ranks(paths: Sequence[Path]) -> RanksReport | TraceProfile:
+    """The comparison; the plain report where only one of the files is a trace.
+
+    >>> read_ranks([Path("rank0.json.gz"), Path("rank1.json.gz")]).straggler
+
+    What is no trace is named in the notes; AccelError when nothing is.
+    """
+    profiles, unread = [], []
+    ranks: list[RankFacts] = []
+    notes: list[str] = []
+    for path in paths:
+        try:
+            profile = read_trace(path)
+        except AccelError as error:
+            unread.append(error)
+            continue
+        rank = _rank(profile, path, {known.rank for known in ranks}, notes)
+        ranks.append(read_rank(rank, profile))
+        profiles.append(profile if len(paths) == 1 else None)
+    if not ranks:
+        raise unread[0]
+    notes += [f"Left out: {error.asked.removeprefix('open ')}: {error.because}." for error in unread]
+    if len(ranks) == 1 and len(paths) == 1 and profiles[0] is not None:
+        return profiles[0]
+    return compare(ranks, notes)
+
+
+def _rank(profile: TraceProfile, path: Path, taken: set[int], notes: list[str]) -> int:
+    """The rank that the trace tells, else its file's name, else the next one free."""
+    in_name = IN_NAME.search(path.name)
+    for rank in (profile.source.rank, int(in_name[1]) if in_name else None):
+        if rank is not None and rank not in taken:
+            return rank
+    free = next(number for number in range(len(taken) + 1) if number not in taken)
+    notes.append(f"{path.name} does not tell a rank of its own; it is called rank {free} here.")
+    return free
+
+
+def compare(ranks: Sequence[RankFacts], notes: Sequence[str] = ()) -> RanksReport:
+    """Put ranks beside each other, in the order of their numbers."""
+    ranks = sorted(ranks, key=lambda rank: rank.rank)
+    aligned = align(ranks)
+    sizes = [size for rank in ranks if (size := rank.profile.source.world_size)]
+    world = max(sizes) if sizes else None
+    missing = tuple(sorted(set(range(world or 0)) - {rank.rank for rank in ranks}))
+    return RanksReport(
+        rows=tuple(_row(rank, aligned) for rank in ranks),
+        straggler=find_straggler(ranks),
+        calls=aligned.calls,
+        missing=missing,
+        world_size=world,
+        notes=(*_notes(ranks, aligned, missing), *notes),
+        profiles=tuple(rank.profile for rank in ranks),
+    )
+
+
+def _row(rank: RankFacts, aligned: Alignment) -> RankRow:
+    profile = rank.profile
+    return RankRow(
+        rank=rank.rank, host=profile.source.host, steps=profile.steps,
+        step_ms=profile.timing.cell_ms if math.isnan(profile.step_ms) else profile.step_ms,
+        own_ms=median(rank.own_ms), communication_ms=rank.communication_ms, overlap_share=rank.overlap_share,
+        exposed_ms=rank.exposed_ms, late_ms=aligned.late_ms.get(rank.rank),
+    )  # fmt: skip
+
+
+def find_straggler(ranks: Sequence[RankFacts]) -> Straggler | None:
+    """The rank with most own work, when its faster steps have more of it than the slower steps of the others.
+
+    Step times alone cannot tell: in synchronous training all ranks take as long as the slowest.
+    """
+    if len(ranks) < 2:
+        return None
+    slowest = max(ranks, key=lambda rank: median(rank.own_ms))
+    others = [rank for rank in ranks if rank is not slowest]
+    by_ms = median(slowest.own_ms) - median(median(rank.own_ms) for rank in others)
+    step_ms = max(median(rank.own_ms) + rank.exposed_ms for rank in ranks)
+    if by_ms < LEAST_SHARE * step_ms or _quartile(slowest, 0) <= median(
+        _quartile(rank, 2) for rank in others
+    ):
+        return None
+    phase, phase_ms = max(_excess(slowest, others).items(), key=lambda found: found[1])
+    return Straggler(slowest.rank, by_ms, by_ms / step_ms, phase, phase_ms)
+
+
+def _quartile(rank: RankFacts, which: int) -> float:
+    times = rank.own_ms
+    return quantiles(times, n=4, method="inclusive")[which] if len(times) > 1 else times[0]
+
+
+def _excess(slowest: RankFacts, others: Sequence[RankFacts]) -> dict[str, float]:
+    """How much more of each phase it has than the others, and of work on the GPU, which the CPU's phases do not show."""
+    phases = {
+        name: ms - median(rank.own_phases.get(name, 0.0) for rank in others)
+        for name, ms in slowest.own_phases.items()
+    }
+    return {**phases, ON_GPU: slowest.gpu_ms - median(rank.gpu_ms for rank in others)}
+
+
+def _notes(ranks: Sequence[RankFacts], aligned: Alignment, missing: tuple[int, ...]) -> list[str]:
+    notes = []
+    if missing:
+        shown = ", ".join(map(str, missing[:20])) + (", …" if len(missing) > 20 else "")
+        notes.append(f"Ranks without a trace: {shown}. A straggler among them cannot be seen.")
+    apart = max(map(abs, aligned.offsets_ms.values()), default=0.0)
+    if apart > 1:
+        notes.append(
+            f"Clocks of the ranks are up to {apart:.3g} ms apart; they were put right by the ends of collectives."
+        )
+    if aligned.differing:
+        notes.append(f"Not on all ranks equally often, so not compared: {', '.join(aligned.differing[:5])}.")
+    notes += [f"Rank {rank.rank}: {said}" for rank in ranks for said in rank.profile.damage]
+    return notes
