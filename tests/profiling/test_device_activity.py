@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.profiled_events import read_events
@@ -183,3 +185,39 @@ def test_a_kernel_without_its_call_or_operation_is_still_counted():
         trace.end_step()
     (kernel,) = only(trace).kernels
     assert (kernel.op, kernel.phase, kernel.calls) == ("", "forward", 1)
+
+
+works = st.lists(
+    st.tuples(
+        st.sampled_from([GEMM, RELU, ALLREDUCE, PINNED]),
+        st.integers(0, 900),  # called
+        st.integers(-5, 3000),  # how much later it begins
+        st.integers(0, 2000),  # how long it runs
+        st.integers(0, 1),  # device
+        st.integers(7, 9),  # stream
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(st.lists(works, min_size=1, max_size=5))
+def test_shares_are_sound_whatever_ran(steps):
+    trace = GpuTrace()
+    for step in steps:
+        trace.phase("forward", 0, 900)
+        for name, called, later, runs, index, stream in step:
+            begins = called + later
+            trace.launch("aten::mm", called, name, begins, begins + runs, index=index, stream=stream)
+        trace.end_step()
+    for activity in activities(trace, warmup=1):
+        assert activity.busy_share + activity.idle_share == pytest.approx(1)
+        assert 0 <= activity.launch_gaps_share <= activity.idle_share + 1e-9
+        assert sum(share for _, share in activity.idle_phases) == pytest.approx(activity.idle_share)
+        assert 0 <= activity.communication_overlap <= 1
+        assert activity.communication_ms <= activity.step_ms * activity.busy_share + 1e-9
+        assert activity.step_ms > 0
+        assert (
+            sum(row.share for row in activity.kernels) == pytest.approx(1) or not activity.tensor_core_share
+        )
+        assert sum(row.calls for row in activity.kernels) == pytest.approx(activity.kernels_per_step)

@@ -87,11 +87,14 @@ def _one_device(events: ProfiledEvents, device: int, rows: Ints, launched: Ints)
     columns, kept = events.columns, events.kept
     begins, asked = columns.start_ns[rows], launched[rows]
     ends = begins + columns.duration_ns[rows]
+    from_ns, until_ns = _done(kept.from_ns, asked, ends), _done(kept.until_ns, asked, ends)
+    if (
+        until_ns <= from_ns
+    ):  # the warm-up's work outlasted all of these steps, and they asked for none of their own
+        from_ns, until_ns = kept.from_ns, max(kept.until_ns, kept.from_ns + 1)
     return DeviceWork(
         device, rows, begins, ends, asked,
-        is_kept=(asked >= kept.from_ns) & (asked < kept.until_ns),
-        from_ns=_done(kept.from_ns, asked, ends),
-        until_ns=_done(kept.until_ns, asked, ends),
+        (asked >= kept.from_ns) & (asked < kept.until_ns), from_ns, until_ns,
     )  # fmt: skip
 
 

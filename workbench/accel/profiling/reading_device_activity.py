@@ -39,7 +39,7 @@ def _activity(events: ProfiledEvents, work: DeviceWork) -> DeviceActivity:
     columns, steps = events.columns, events.kept.steps
     is_kernel = is_of(columns.kind, columns.kinds, {"kernel"})[work.row]
     lengths = work.ends - work.begins
-    span = max(work.until_ns - work.from_ns, 1)
+    span = work.until_ns - work.from_ns
     busy = work.busy()
     idle = gaps(busy, work.from_ns, work.until_ns)
     late = idle.where(_ended_by_late_launch(idle, work))
