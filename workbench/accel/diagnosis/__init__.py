@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.allocator_page_faults import allocator_page_faults
 from accel.diagnosis.batch_too_small import batch_too_small
+from accel.diagnosis.communication_bound import communication_bound
 from accel.diagnosis.copy_bound import copy_bound
+from accel.diagnosis.ddp_without_no_sync import ddp_without_no_sync
 from accel.diagnosis.evidence import Evidence
 from accel.diagnosis.gradients_in_validation import gradients_in_validation
 from accel.diagnosis.hidden_synchronisation import hidden_synchronisation
@@ -53,6 +55,8 @@ RULES: tuple[Rule, ...] = (
     allocator_page_faults,
     last_batch_recompiles,
     recompilation_churn,
+    ddp_without_no_sync,
+    communication_bound,
 )
 # fmt: on
 

@@ -1,0 +1,58 @@
+"""The step waits for other ranks: communication that nothing is computed beside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.diagnosis.collectives import read_communication
+from accel.diagnosis.predicting import GONE, Part, amdahl
+from accel.profiling.finding import Finding
+from accel.profiling.report.words import percent
+
+if TYPE_CHECKING:
+    from accel.diagnosis.evidence import Evidence
+
+LEAST_EXPOSED = 0.05
+
+
+def communication_bound(evidence: Evidence) -> Finding | None:
+    """A good part of the step is in collectives, on the CPU or as kernels of a GPU, that do not overlap with computing."""
+    seen = _on_gpu(evidence) or _on_cpu(evidence)
+    if seen is None:
+        return None
+    ms, exposed_ms, where = seen
+    step_ms = evidence.profile.step_ms
+    share = min(0.95, exposed_ms / step_ms)
+    if share < LEAST_EXPOSED:
+        return None
+    return Finding(
+        kind="communication_bound",
+        title=f"Waiting for other ranks: {percent(share)} of each step",
+        what=f"{ms:.3g} ms a step are communication between ranks, and for {exposed_ms:.3g} ms of that nothing else runs.",
+        share=share,
+        evidence=(f"{where}: {ms:.3g} ms a step", f"with nothing beside: {exposed_ms:.3g} ms, {percent(share)} of the step"),
+        prediction=amdahl(
+            f"waiting for ranks, {percent(share)} of the step, halves with half the bytes, or is hidden at the most",
+            Part(share, 1.0, 2.0, GONE),
+        ),
+        suggests=(),
+        remedy="Send less: register_comm_hook(None, bf16_compress_hook) halves the bytes, accumulating over more "
+        "micro-batches with no_sync() sends more seldom, a larger batch for each rank computes longer for the same bytes. "
+        "Start earlier: gradient_as_bucket_view=True, and smaller buckets (bucket_cap_mb) for the first all-reduce.",
+        wrong_when="one rank is slower than the others: then they wait for it, not for the network, and what it does has to "
+        "be profiled. With few large layers the last bucket cannot be hidden.",
+        details={"communication_ms": ms, "exposed_ms": exposed_ms},
+    )  # fmt: skip
+
+
+def _on_gpu(evidence: Evidence) -> tuple[float, float, str] | None:
+    device = evidence.device
+    if device is None or not device.communication_ms:
+        return None
+    exposed_ms = device.communication_ms * (1 - device.communication_overlap)
+    return device.communication_ms, exposed_ms, f"collective kernels of {device.device}"
+
+
+def _on_cpu(evidence: Evidence) -> tuple[float, float, str] | None:
+    talk = read_communication(evidence.profile.events)
+    return None if talk is None else (talk.ms, talk.exposed_ms, f"{talk.calls:.3g} collectives")

@@ -1,0 +1,56 @@
+"""DistributedDataParallel reduces gradients in every micro-batch of an accumulation, where the last one would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.diagnosis.collectives import read_communication
+from accel.diagnosis.predicting import GONE, Part, amdahl
+from accel.profiling.finding import Finding
+from accel.profiling.report.words import percent
+
+if TYPE_CHECKING:
+    from accel.diagnosis.evidence import Evidence
+
+
+def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
+    """Several backward passes a step, and more than one of them starts an all-reduce."""
+    micro_batches = evidence.workload.accumulation
+    name = next((name for name, model in evidence.objects.models.items() if _is_ddp(model)), "")
+    talk = read_communication(evidence.profile.events)
+    if micro_batches < 2 or not name or talk is None or not talk.backwards:
+        return None
+    reducing = talk.reducing / talk.backwards
+    if reducing * micro_batches < 1.5:  # one in each step is as it should be
+        return None
+    step_ms = evidence.profile.step_ms
+    needless = 1 - 1 / (reducing * micro_batches)
+    exposed = min(0.95, needless * (talk.exposed_ms + talk.bookkeeping_ms) / step_ms)
+    whole = min(0.95, needless * (talk.ms + talk.bookkeeping_ms) / step_ms)
+    return Finding(
+        kind="ddp_without_no_sync",
+        title=f"Gradients are reduced in each of {micro_batches} micro-batches: {percent(exposed)} of each step",
+        what="DistributedDataParallel sums the gradients of all ranks in every backward. While gradients accumulate only "
+        "the last sum is needed.",
+        share=exposed,
+        evidence=(f"{talk.reducing} of {talk.backwards} profiled backward passes started an all-reduce",
+                  f"{talk.calls:.3g} all-reduces and {talk.ms:.3g} ms of communication a step, "
+                  f"{talk.exposed_ms:.3g} ms of it with nothing beside"),
+        prediction=amdahl(
+            f"{percent(needless)} of the reductions go: {percent(exposed)} of the step, or at the most, where they held up "
+            f"computing beside them, {percent(max(exposed, whole))}",
+            Part(exposed, 2.0, GONE, GONE), Part(max(0.0, whole - exposed), 1.0, 1.0, GONE),
+        ),
+        suggests=(),
+        remedy=f"Run all micro-batches but the last of a step in `with {name}.no_sync():`, forward and backward both.",
+        wrong_when="the gradients of all ranks are needed after each micro-batch, as for clipping by their norm before they "
+        "are summed, or the step has to keep little memory (no_sync keeps gradients unsharded).",
+        line=evidence.line_where(lambda node: getattr(getattr(node, "func", None), "attr", "") == "backward"),
+        details={"micro_batches": float(micro_batches), "reducing_share": reducing},
+    )  # fmt: skip
+
+
+def _is_ddp(model: object) -> bool:
+    from torch.nn.parallel import DistributedDataParallel
+
+    return isinstance(model, DistributedDataParallel)
