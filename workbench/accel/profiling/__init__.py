@@ -18,6 +18,8 @@ roofline.py           their rates against this machine's measured peaks
 memory_use.py         bytes allocated over the profiled steps
 compilation.py        graphs, recompilations and graph breaks
 loader_time.py        time of each transform, in the loader's workers too
+loader_watch.py       watches the DataLoaders while the cell runs
+pipeline_timer.py     times the stages of one batch, here or in a worker
 whole_run.py          settings, page faults, unused graphs and loader starts of the whole run
 synchronisations.py   where the code waits for the device on the quiet
 device_activity.py    kernels, copies, idle time of a GPU

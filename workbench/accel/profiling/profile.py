@@ -197,6 +197,7 @@ def build_profile(
     if window.raised and not ended_early:
         was_interrupted = window.raised == "KeyboardInterrupt"
         ended_early = "The cell was interrupted" if was_interrupted else f"The cell raised {window.raised}"
+    loaders: tuple[LoaderTime, ...] = (),
     events = read_events(read_columns(window.events, with_inputs=window.options.shapes), warmup=window.warmup)
     table = read_op_table(events)
     timing = read_timing(recording, window.window_ns)
@@ -227,3 +228,4 @@ def build_profile(
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+        loaders=loaders,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from accel.profiling.loader_watch import LoaderWatch
 from accel.profiling.profiled_window import ProfiledWindow
 from accel.profiling.synchronisation_watch import SynchronisationWatch
 from accel.workload.capture import CellCapture
@@ -37,6 +38,7 @@ class ProfileSession:
         )
         self._window = ProfiledWindow(self._capture.marks, options)
         self._watch = SynchronisationWatch()
+        self._loaders = LoaderWatch(self._capture.marks)
         self._stack = ExitStack()
         self._raised = False
 
@@ -53,6 +55,7 @@ class ProfileSession:
         with ExitStack() as entering:
             entering.enter_context(self._capture)
             self._watch.install(self._capture.marks.patches)
+            entering.enter_context(self._loaders)
             entering.enter_context(self._window)
             self._stack = entering.pop_all()
         return self
@@ -77,6 +80,7 @@ class ProfileSession:
         profile = build_profile(
             recording, self._window, workload, machine,
             synchronisations=self._watch.found(len(recording.steps.steps)),
+            loaders=self._loaders.found(workload.namespace),
         )  # fmt: skip
         profile = with_findings(profile, workload, machine, kept=self._workbench.kept_for(workload))
         if problem := self._workbench.history_keeper.keep_predictions(profile, workload, machine):

@@ -8,6 +8,7 @@ headline.py      how long a step takes
 steps.py         every step of the run: warm-up, profiled and slow ones marked
 phases.py        where a step goes
 findings.py      what to do about it
+loaders.py       what making a batch consists of
 operations.py    the most expensive operations
 modules.py       the most expensive modules
 lines.py         what each line of the user's code costs

@@ -6,6 +6,7 @@ from accel.profiling.report.devices import DEVICES
 from accel.profiling.report.findings import FINDINGS
 from accel.profiling.report.headline import HEADLINE
 from accel.profiling.report.lines import LINES
+from accel.profiling.report.loaders import LOADERS
 from accel.profiling.report.memory import MEMORY
 from accel.profiling.report.modules import MODULES
 from accel.profiling.report.notes import NOTES
@@ -22,6 +23,7 @@ SECTIONS: tuple[Section, ...] = (
     STEPS,         # every step of the run: which were left out
     PHASES,        # where it goes
     FINDINGS,      # what to do about it
+    LOADERS,       # what making a batch consists of
     OPERATIONS,    # the most expensive operations
     MODULES,       # the most expensive modules
     ROOFLINE,      # how near operations come to what this machine can do
@@ -29,7 +31,7 @@ SECTIONS: tuple[Section, ...] = (
     LINES,         # the user's lines that led to them (--stacks)
     MEMORY,        # bytes held over the steps (--memory)
     SYNCHRONISATIONS,  # where tensors are read back
-                   # loaders, compilation
+                   # compilation
     NOTES,         # what a reader must know before believing it, and the machine
 )
 # fmt: on

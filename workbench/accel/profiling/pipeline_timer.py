@@ -1,0 +1,216 @@
+"""Time the stages of a data pipeline from inside one fetcher of a DataLoader: in the training process or in a worker.
+
+Nothing is drawn from a random number generator, batches pass unchanged, and what is replaced for the length of one fetch is
+put back before the batch leaves.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import get_ident
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+READING, COLLATING = "reading", "collating"
+COMPOSED = (
+    ("torchvision.transforms.transforms", "__call__"),
+    ("torchvision.transforms.v2._container", "forward"),
+)
+WRAPPED = ("dataset", "datasets")  # where Subset, ConcatDataset and their like keep what they wrap
+DEEPEST = 6
+
+
+class BatchRecord(NamedTuple):
+    """One batch: ns and calls by stage; a stage's time is without that of stages inside it."""
+
+    process: int
+    samples: int
+    total_ns: int
+    stages: dict[str, tuple[int, int]]
+
+    def to_line(self) -> str:
+        """As one line of JSON, which a worker appends to its file."""
+        return json.dumps([self.process, self.samples, self.total_ns, self.stages]) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> BatchRecord:
+        """The record that `to_line` wrote."""
+        process, samples, total_ns, stages = json.loads(line)
+        return cls(process, samples, total_ns, {name: (ns, calls) for name, (ns, calls) in stages.items()})
+
+
+class StageClock:
+    """Own time of nested stages, on one thread.
+
+    >>> clock = StageClock(); clock.run("reading", dataset.__getitem__, 0); clock.stages
+    {'reading': (52100, 1)}
+    """
+
+    def __init__(self) -> None:
+        self.stages: dict[str, tuple[int, int]] = {}
+        self._inside: list[int] = []
+        self._thread = get_ident()
+
+    def run(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the function and add its time, less that of stages inside it, to `name`."""
+        if (
+            get_ident() != self._thread
+        ):  # a data set with threads of its own: they overlap, and have no own time
+            return function(*args, **kwargs)
+        self._inside.append(0)
+        started = perf_counter_ns()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            elapsed, inside = perf_counter_ns() - started, self._inside.pop()
+            before = self.stages.get(name, (0, 0))
+            self.stages[name] = before[0] + elapsed - inside, before[1] + 1
+            if self._inside:
+                self._inside[-1] += elapsed
+
+
+class FetchTimer:
+    """Stands for `fetcher.fetch` during its next batches, reports each, and then takes itself off.
+
+    >>> FetchTimer.on(fetcher, records.append, batches=8)
+    """
+
+    def __init__(
+        self, fetcher: Any, report: Callable[[BatchRecord], None], batches: int, process: int
+    ) -> None:
+        self._fetcher = weakref.ref(fetcher)  # the data set must not live longer because it was watched
+        self._report, self._left, self._process = report, batches, process
+
+    @classmethod
+    def on(
+        cls, fetcher: Any, report: Callable[[BatchRecord], None], *, batches: int, process: int = 0
+    ) -> FetchTimer:
+        """Put a timer on a fetcher of torch.utils.data."""
+        timer = cls(fetcher, report, batches, process)
+        vars(fetcher)["fetch"] = timer
+        return timer
+
+    def take_off(self) -> None:
+        """Give the fetcher its own method back; calling it again does nothing."""
+        fetcher = self._fetcher()
+        if fetcher is not None and vars(fetcher).get("fetch") is self:
+            del vars(fetcher)["fetch"]
+
+    def __call__(self, index: Any) -> Any:
+        fetcher = self._fetcher()
+        assert fetcher is not None, "a fetcher calls this itself"
+        clock, sizes = StageClock(), [1]
+        with ExitStack() as undo:
+            _watch_collating(fetcher, clock, sizes, undo)
+            _watch_transforms(fetcher.dataset, clock, undo)
+            batch = clock.run(READING, type(fetcher).fetch, fetcher, index)
+        stages = clock.stages
+        self._report(BatchRecord(self._process, sizes[0], sum(ns for ns, _ in stages.values()), stages))
+        self._left -= 1
+        if self._left <= 0:
+            self.take_off()
+        return batch
+
+
+class TimedCall:
+    """Stands for one callable and otherwise is it: attributes and class are those of what it calls."""
+
+    def __init__(self, function: Any, name: str, clock: StageClock) -> None:
+        self.__dict__.update(_function=function, _name=name, _clock=clock)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._clock.run(self._name, self._function, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_function"], name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.__dict__["_function"])
+
+
+class _Composed:
+    """Stands for a Compose while it runs: its transforms are timed, all else is its own."""
+
+    def __init__(self, composed: Any, clock: StageClock) -> None:
+        self._composed = composed
+        self.transforms = [TimedCall(each, name_of(each), clock) for each in composed.transforms]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._composed, name)
+
+
+def name_of(transform: Any) -> str:
+    """What a reader calls a transform: its class, or a function's own name.
+
+    >>> name_of(torchvision.transforms.ToTensor()), name_of(normalise)
+    ('ToTensor', 'normalise')
+    """
+    function = getattr(transform, "func", transform)  # functools.partial
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def _watch_collating(fetcher: Any, clock: StageClock, sizes: list[int], undo: ExitStack) -> None:
+    collate = fetcher.collate_fn
+
+    def collating(samples: Any) -> Any:
+        if fetcher.auto_collation:
+            sizes[0] = len(samples)
+        return clock.run(COLLATING, collate, samples)
+
+    undo.enter_context(_replaced(vars(fetcher), "collate_fn", collating))
+
+
+def _watch_transforms(dataset: Any, clock: StageClock, undo: ExitStack) -> None:
+    """Those in a Compose wherever it is called from, and the single ones that a data set holds."""
+    for module, method in COMPOSED:
+        composed = getattr(sys.modules.get(module), "Compose", None)
+        if composed is not None:
+            undo.enter_context(_timed_compose(composed, method, clock))
+    for owner, name, transform in _single_transforms(dataset):
+        undo.enter_context(_replaced(vars(owner), name, TimedCall(transform, name_of(transform), clock)))
+
+
+@contextmanager
+def _timed_compose(composed: type, method: str, clock: StageClock) -> Iterator[None]:
+    original = vars(composed)[method]
+    setattr(composed, method, lambda self, *inputs: original(_Composed(self, clock), *inputs))
+    try:
+        yield
+    finally:
+        setattr(composed, method, original)
+
+
+@contextmanager
+def _replaced(attributes: dict[str, Any], name: str, replacement: Any) -> Iterator[None]:
+    original = attributes[name]
+    attributes[name] = replacement
+    try:
+        yield
+    finally:
+        if attributes.get(name) is replacement:
+            attributes[name] = original
+
+
+def _single_transforms(holder: Any, *, depth: int = 0) -> Iterator[tuple[Any, str, Any]]:
+    """(owner, attribute, transform) of what a data set, and those it wraps, apply without a Compose."""
+    if depth > DEEPEST or not hasattr(holder, "__dict__"):
+        return
+    for name, held in list(vars(holder).items()):
+        if name in WRAPPED:
+            for part in held if isinstance(held, (list, tuple)) else [held]:
+                yield from _single_transforms(part, depth=depth + 1)
+        elif "transform" in name and callable(held) and not _is_compose(held):
+            inner = list(
+                _single_transforms(held, depth=depth + 1)
+            )  # torchvision's pair: of the sample and of its label
+            yield from inner or [(holder, name, held)]
+
+
+def _is_compose(held: Any) -> bool:
+    """Its transforms are timed one by one, through its class."""
+    return any(isinstance(held, getattr(sys.modules.get(module), "Compose", ())) for module, _ in COMPOSED)
