@@ -19,7 +19,7 @@ NOTEBOOK_CELL = re.compile(r"^<(?:accel cell|ipython-input)|[\\/]ipykernel_\d+[\
 class CodeLine(NamedTuple):
     """A line of source: the file, or a cell's name in tracebacks, and its number from 1.
 
-    >>> str(CodeLine("/home/ada/train.py", 12)), str(CodeLine("<ipython-input-3-0f1e>", 4))
+    >>> str(CodeLine("project/train.py", 12)), str(CodeLine("<ipython-input-3-0f1e>", 4))
     ('train.py, line 12', 'cell, line 4')
     """
 
