@@ -33,6 +33,10 @@ profile_html.py       Profile as static HTML
 report/               the sections that both are made of, one file each, and the words for phases, times and sizes
 profile_figure.py     Profile as a picture, by kind
 figures/              one file a kind
+profile_diff.py       ProfileDiff: two profiles side by side, and what replaced what
+compared_ops.py       their operations, by phase and module
+profile_diff_text.py  ProfileDiff for a terminal
+profile_diff_html.py  ProfileDiff as static HTML
 timeline.py           the profiled steps as slices in rows and lanes, to be drawn
 timeline_rows.py      which row and lane each event lies in
 chrome_trace.py       the profiled steps as a file for Perfetto

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from accel.profiling.loader_time import LoaderTime
     from accel.profiling.memory_use import MemoryUse
     from accel.profiling.op_cost import OpCost
+    from accel.profiling.profile_diff import ProfileDiff
     from accel.profiling.profiled_window import ProfiledWindow
     from accel.profiling.roofline import Roofline
     from accel.profiling.synchronisations import Synchronisation
@@ -160,6 +161,15 @@ class Profile:
 
         return roofline_of(self)
 
+    def diff(self, after: Profile) -> ProfileDiff:
+        """What is different in another profile of the same training: operations that came, went, sped up, slowed down.
+
+        >>> eager.diff(compiled)
+        """
+        from accel.profiling.profile_diff import compare_profiles
+
+        return compare_profiles(self, after)
+
     def panel(self) -> Any:
         """The profiled steps as a live timeline: zoom, search, click a slice for its details.
 
@@ -187,6 +197,7 @@ def build_profile(
     *,
     ended_early: str = "",
     synchronisations: tuple[Synchronisation, ...] = (),
+    loaders: tuple[LoaderTime, ...] = (),
 ) -> Profile:
     """Put together what a run of the cell left: its marks, the profiled steps, and what they ran on.
 
@@ -197,7 +208,6 @@ def build_profile(
     if window.raised and not ended_early:
         was_interrupted = window.raised == "KeyboardInterrupt"
         ended_early = "The cell was interrupted" if was_interrupted else f"The cell raised {window.raised}"
-    loaders: tuple[LoaderTime, ...] = (),
     events = read_events(read_columns(window.events, with_inputs=window.options.shapes), warmup=window.warmup)
     table = read_op_table(events)
     timing = read_timing(recording, window.window_ns)
@@ -219,6 +229,7 @@ def build_profile(
         costs=read_op_costs(events),
         peaks=find_peaks() if window.options.shapes else None,
         synchronisations=synchronisations,
+        loaders=loaders,
         whole_run=read_whole_run(recording, workload),
         devices=read_device_activity(events),
         completeness=check_completeness(events, uses_gpu=workload.objects().device_type == "cuda"),
@@ -228,4 +239,3 @@ def build_profile(
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
-        loaders=loaders,

@@ -1,0 +1,180 @@
+"""ProfileDiff: what is different between two profiles of the same training, and what replaced what."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel.profiling.compared_ops import OpChange, compare_ops
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects
+
+    from accel.profiling.profile import Profile
+
+CAUTION = (
+    "Two separate runs: the machine may have been slower or faster in one of them. "
+    "Which operations came and went is certain; for a proof of the speed use %accel try."
+)
+
+
+@dataclass(frozen=True)
+class PhaseChange:
+    """A phase, or the gap between two, before and after: ms per step, 0 where it is not."""
+
+    name: str
+    before_ms: float
+    after_ms: float
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """In one phase and module some operations are gone and others are new: what compile, autocast or IPEX really did."""
+
+    phase: str
+    module: str
+    vanished: tuple[OpChange, ...]
+    appeared: tuple[OpChange, ...]
+
+    @property
+    def before_ms(self) -> float:
+        """Time per step of what is gone."""
+        return sum(change.before_ms for change in self.vanished)
+
+    @property
+    def after_ms(self) -> float:
+        """Time per step of what is new."""
+        return sum(change.after_ms for change in self.appeared)
+
+
+@dataclass(frozen=True)
+class ProfileDiff:
+    """Two profiles side by side.
+
+    >>> difference = eager.diff(compiled)
+    >>> print(difference)
+    >>> difference.replacements[0].vanished[0].op
+    'aten::max_pool2d_with_indices'
+    >>> difference.figure(); difference.to_dataframe()      # one row per (phase, module, operation)
+
+    Times are per step. `changes` has every operation of either, the greatest difference first; a module that was compiled
+    on one side stands for all modules inside it on both, for in a compiled graph there are none.
+    """
+
+    before_ms: float
+    after_ms: float
+    before_spread_ms: tuple[float, float]
+    after_spread_ms: tuple[float, float]
+    unit: str
+    phases: tuple[PhaseChange, ...]
+    changes: tuple[OpChange, ...]
+    notes: tuple[str, ...]
+    machine_line: str
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast a step was after, in these two runs; NaN without steps."""
+        return self.before_ms / self.after_ms if self.after_ms else float("nan")
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the middle halves of the step times do not overlap."""
+        (low, high), (other_low, other_high) = self.before_spread_ms, self.after_spread_ms
+        return high < other_low or other_high < low
+
+    @property
+    def replacements(self) -> tuple[Replacement, ...]:
+        """Phases and modules in which operations both vanished and appeared, the most time first."""
+        places = dict.fromkeys((change.phase, change.module) for change in self.changes)
+        found = (
+            Replacement(*place, *(self._at(place, kind) for kind in ("vanished", "appeared")))
+            for place in places
+        )
+        replaced = [one for one in found if one.vanished and one.appeared]
+        return tuple(sorted(replaced, key=lambda one: -one.before_ms - one.after_ms))
+
+    def _at(self, place: tuple[str, str], kind: str) -> tuple[OpChange, ...]:
+        return tuple(one for one in self.changes if one.change == kind and (one.phase, one.module) == place)
+
+    def __str__(self) -> str:
+        from accel.profiling.profile_diff_text import diff_text
+
+        return diff_text(self)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        from accel.profiling.profile_diff_html import diff_html
+
+        return {"text/plain": str(self), "text/html": diff_html(self)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that JSON can hold; what is not known is None."""
+        told = asdict(self) | {"ratio": _known(self.ratio), "is_told_apart": self.is_told_apart}
+        for name in ("before_ms", "after_ms"):
+            told[name] = _known(told[name])
+        for name in ("before_spread_ms", "after_spread_ms"):
+            told[name] = [_known(value) for value in told[name]]
+        return told | {"replacements": [asdict(one) for one in self.replacements]}
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per (phase, module, operation), the greatest difference first."""
+        import pandas
+
+        return pandas.DataFrame(
+            [asdict(change) for change in self.changes], columns=list(OpChange.__dataclass_fields__)
+        )
+
+    def figure(self) -> plotly.graph_objects.Figure:
+        """The operations that changed most, before and after, in plotly."""
+        from accel.profiling.figures.difference import difference_figure
+
+        return difference_figure(self)
+
+
+def compare_profiles(before: Profile, after: Profile) -> ProfileDiff:
+    """What `before.diff(after)` gives."""
+    return ProfileDiff(
+        before_ms=before.step_ms,
+        after_ms=after.step_ms,
+        before_spread_ms=before.spread_ms,
+        after_spread_ms=after.spread_ms,
+        unit=after.timing.unit,
+        phases=_phases(before, after),
+        changes=compare_ops(before, after),
+        notes=tuple(_notes(before, after)),
+        machine_line=after.machine_line,
+    )
+
+
+def _phases(before: Profile, after: Profile) -> tuple[PhaseChange, ...]:
+    old, new = ({phase.name: phase.ms for phase in profile.phases} for profile in (before, after))
+    both = (PhaseChange(name, old.get(name, 0.0), new.get(name, 0.0)) for name in old | new)
+    return tuple(sorted(both, key=lambda phase: -max(phase.before_ms, phase.after_ms)))
+
+
+def _notes(before: Profile, after: Profile) -> list[str]:
+    """What makes the two hard to compare, the gravest first."""
+    notes = []
+    if before.timing.unit != after.timing.unit:
+        notes.append(f"The first is timed by {before.timing.unit}, the second by {after.timing.unit}.")
+    if before.accumulation != after.accumulation:
+        notes.append(
+            f"A step has {before.accumulation} batches in the first, {after.accumulation} in the second."
+        )
+    if before.machine_line != after.machine_line:
+        notes.append(f"The first is from another machine: {before.machine_line}")
+    for name, version in before.versions:
+        if (other := dict(after.versions).get(name)) != version:
+            notes.append(f"The first was run by {name} {version}, the second by {name} {other}.")
+    if before.options != after.options:
+        notes.append(
+            "They were taken with different options, which cost time of their own in the profiled steps."
+        )
+    if not before.rows or not after.rows:
+        notes.append("One of them has no operations: its own notes say why.")
+    return [*notes, CAUTION]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
