@@ -57,6 +57,7 @@ def test_a_wrong_word_gets_the_nearest_right_one(line: str, nearest: str) -> Non
         ("keep a b", "'b' is one word too many"),
         ("profile --steps x", "invalid int value: 'x'"),
         ("try", "no plan is named"),
+        ("open", "no file is named"),
         ("profile --steps 0", "at least one step"),
         ("profile --steps -3", "at least one step"),
         ("try a --budget-s 0", "a time is a number of seconds above 0"),
@@ -75,9 +76,9 @@ def test_other_mistakes_say_why_and_what_to_do(line: str, because: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_option_is_a_keyword_of_the_function_of_that_name(command) -> None:
-    function = getattr(accel, {"try": "try_"}.get(command.name, command.name))
+    function = getattr(accel, {"try": "try_", "open": "open_trace"}.get(command.name, command.name))
     keywords = set(inspect.signature(function).parameters)
-    words = {"profile": "profile", "try": "try x"}.get(command.name, command.name)
+    words = {"try": "try x", "open": "open x"}.get(command.name, command.name)
     options = set(vars(parse(words))) - {"command", "help", "out"}
     assert {"command" if option == "topic" else option for option in options} <= keywords
 

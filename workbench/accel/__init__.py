@@ -8,6 +8,7 @@ a function here, for scripts and tests:
     accel.try_("channels_last")    measure plans against the baseline, on copies
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
+    accel.open_trace("t.json.gz")  a trace of torch.profiler, or a folder of ranks, as the same report
     accel.peaks()                  the most this machine can do, which a profile with shapes is held against
     accel.graph(model, images)     the model as operations with their cost; what one more layer would add
     accel.history()                what was measured on this machine; with predictions=True, what had been predicted
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import torch
 
@@ -42,13 +44,15 @@ if TYPE_CHECKING:
     from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
+    from accel.traces.ranks_report import RanksReport
+    from accel.traces.trace_profile import TraceProfile
     from accel.workbench import Workbench as Workbench
     from accel.workbench.status import Applicabilities, Status
     from accel.workers.trial import Trial
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "doctor", "export", "findings", "graph", "help", "history", "keep", "machine",
+    "Workbench", "accelerations", "doctor", "export", "findings", "graph", "help", "history", "keep", "machine", "open_trace",
     "panel", "peaks", "profile", "status", "try_", "undo",
 ]  # fmt: skip
 
@@ -177,6 +181,17 @@ def peaks(*, again: bool = False) -> Peaks:
     from accel.machine.peaks import peaks as find
 
     return find(again=again)
+
+
+def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
+    """Traces that torch.profiler wrote, of any version, on CPU or GPU, as the same report as a profile.
+
+    >>> print(accel.open_trace("trace.json.gz"))
+    >>> print(accel.open_trace("traces/"))      # one a rank: stragglers, communication and its overlap
+    """
+    from accel.traces import open_trace as read
+
+    return read(*files)
 
 
 def doctor() -> Installation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -96,6 +97,8 @@ def _values(argument: Argument, word: str, namespace: Mapping[str, object]) -> l
         return list(argument.choices)
     if argument.completes == "command":
         return list(COMMAND_NAMES)
+    if argument.completes == "file":
+        return sorted(path for path in glob.glob(f"{glob.escape(word)}*") if " " not in path)
     if argument.completes == "variable":
         return sorted(name for name in namespace if not name.startswith("_"))
     if argument.completes == "plan" and (knobs := KNOBS.search(word)):

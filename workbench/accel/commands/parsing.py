@@ -126,6 +126,12 @@ def _check(options: argparse.Namespace, program: str) -> None:
     if options.command == "try":
         check_seconds(f"--budget-s {options.budget_s}", options.budget_s)
         check_seconds(f"--timeout-s {options.timeout_s}", options.timeout_s)
+    if options.command == "open" and not options.files:
+        raise AccelError(
+            f"{program} open",
+            because="no file is named",
+            do=f"Name a trace, as in {program} open trace.json.gz, or a folder with one trace a rank.",
+        )
     if options.command == "try" and not options.plans:
         raise AccelError(
             f"{program} try",

@@ -32,6 +32,10 @@ def run_without_notebook(options: argparse.Namespace) -> object:
         return AccelerationList.of_catalogue()
     if options.command == "history":
         return past(options.predictions)
+    if options.command == "open":
+        from accel.traces import open_trace
+
+        return open_trace(*options.files)
     return Help(options.topic)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 class Argument:
     """One positional argument or option of a command, in argparse's terms.
 
-    `completes` says what a word there may be: "plan", "acceleration", "command", "variable", or nothing known.
+    `completes` says what a word there may be: "plan", "acceleration", "command", "variable", "file", or nothing known.
     """
 
     flags: tuple[str, ...]
@@ -233,6 +233,21 @@ COMMANDS: tuple[Command, ...] = (
                 ("--again",),
                 "measure anew and keep the higher rates: a busy machine makes them too low",
                 (("action", "store_true"),),
+            ),
+            OUT,
+        ),
+        needs_notebook=False,
+    ),
+    Command(
+        "open",
+        "read PyTorch profiler traces from a file, or from a folder with one a rank, and report on them",
+        "%accel open trace.json.gz",
+        (
+            Argument(
+                ("files",),
+                "a .json or .json.gz file, several, or a folder",
+                (("metavar", "FILE"), ("nargs", "*")),
+                completes="file",
             ),
             OUT,
         ),

@@ -153,7 +153,7 @@ def _cells(row: RankRow) -> list[str]:
     return [
         str(row.rank), row.host, str(row.steps), whole(milliseconds(row.step_ms)), whole(milliseconds(row.own_ms)),
         time_cell(row.communication_ms), whole(percent(row.overlap_share)) if talks else "–", time_cell(row.exposed_ms),
-        "–" if row.late_ms is None else time_cell(row.late_ms),
+        "–" if row.late_ms is None else whole(milliseconds(row.late_ms)),
     ]  # fmt: skip
 
 

@@ -1,0 +1,72 @@
+"""`%accel open`, `accel open` and `accel.open_trace`: files, several, folders, and what is none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import accel
+from accel.cli import main
+from accel.commands import parse
+from accel.commands.completing import complete
+from accel.commands.running import run_without_notebook
+from accel.errors import AccelError
+from accel.traces.ranks_report import RanksReport
+from accel.traces.trace_profile import TraceProfile
+from tests.traces.writing import trace, training_events, write
+
+
+@pytest.fixture
+def file(tmp_path):
+    return write(tmp_path / "my trace.json.gz", trace(training_events()))
+
+
+def test_the_function_the_magic_and_the_program_give_the_same_report(file, capsys):
+    report = accel.open_trace(file)
+    assert isinstance(report, TraceProfile)
+    assert str(run_without_notebook(parse(f"open '{file}'"))) == str(report)
+    assert main(["open", str(file)]) == 0
+    assert capsys.readouterr().out.rstrip() == str(report)
+
+
+def test_the_program_prints_json(file, capsys):
+    assert main(["open", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["source"]["events"] == len(training_events())
+    assert told["rows"]
+
+
+def test_a_folder_with_one_trace_gives_its_report_and_with_more_the_ranks(file):
+    assert isinstance(accel.open_trace(file.parent), TraceProfile)
+    (file.parent / "deeper").mkdir()
+    write(file.parent / "deeper" / "rank1.json", trace(training_events()))
+    assert isinstance(accel.open_trace(file.parent), RanksReport)
+
+
+def test_a_pattern_names_files(file):
+    write(file.parent / "other.json", trace(training_events()))
+    assert isinstance(accel.open_trace(file.parent / "*.json*"), RanksReport)
+
+
+def test_a_file_named_twice_is_read_once(file):
+    assert isinstance(accel.open_trace(file, str(file)), TraceProfile)
+
+
+def test_nothing_to_open_says_what_to_name(tmp_path, capsys):
+    for asked, because in [
+        ((), "no file is named"),
+        ((tmp_path,), "there is no .json"),
+        ((tmp_path / "x",), "No such file"),
+    ]:
+        with pytest.raises(AccelError, match=because) as caught:
+            accel.open_trace(*asked)
+        assert caught.value.do
+    assert main(["open", str(tmp_path / "x.json")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_tab_completes_files(file):
+    assert complete(f"%accel open {file.parent}/my") == []  # with a space in it: not one word
+    write(file.parent / "step.json", trace(training_events()))
+    assert complete(f"%accel open {file.parent}/st") == [str(file.parent / "step.json")]
