@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from accel.html_parts import text
-from accel.profiling.completeness import Completeness
+from accel.profiling.completeness import NOTHING, Completeness
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.profiled_events import read_events
 from accel.profiling.reading_device_activity import read_device_activity
@@ -84,6 +84,14 @@ def test_the_stamp_stands_below_the_figures_of_a_gpu(on_gpu):
             in told
         )
         assert "Restart the kernel" in told
+
+
+def test_a_gpu_of_which_nothing_was_recorded_has_a_title_and_the_reason(real_profile):
+    unseen = replace(real_profile, completeness=Completeness(False, (NOTHING,)))
+    title, first, *_ = DEVICES.text(unseen)
+    assert title == "On the GPU"
+    assert "Incomplete: nothing was recorded of the GPU, though the model is on it." in first
+    assert NOTHING in html_of(unseen)
 
 
 def test_a_profile_of_the_cpu_has_no_such_section(real_profile):

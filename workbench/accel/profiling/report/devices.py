@@ -19,6 +19,7 @@ WIDTH, LINE_WIDTH = 108, 125
 SHOWN_KERNELS, SHOWN_CAUSES = 8, 4
 NAME_WIDTH = 60
 WORTH_TELLING = 0.01
+UNSEEN = "On the GPU"
 REMEDY = (
     "This is the profiler's fault, not your cell's: CUPTI before CUDA 13.1 is known to lose or shift rows in profiles after "
     "a process's first. Restart the kernel and profile again; times of the CPU are right."
@@ -42,6 +43,8 @@ def _text(profile: Profile) -> Iterator[str]:
     for i, activity in enumerate(profile.devices):
         yield from [""] * (i > 0)
         yield from device_lines(activity)
+    if _is_unseen(profile):
+        yield UNSEEN
     for said in _stamp(profile):
         yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
@@ -59,6 +62,8 @@ def _html(profile: Profile) -> Iterator[object]:
                 headings, [*map(_kernel_cells, activity.kernels)], numeric=(2, 3, 4), shown=SHOWN_KERNELS,
                 rest_in=".devices[…].kernels",
             )  # fmt: skip
+    if _is_unseen(profile):
+        yield heading(UNSEEN)
     yield from map(note, _stamp(profile))
 
 
@@ -165,6 +170,11 @@ def _shorten(name: str, width: int) -> str:
 
 def _times(calls: float) -> str:
     return "1 copy" if calls == 1 else f"{calls:.3g} copies"
+
+
+def _is_unseen(profile: Profile) -> bool:
+    """A GPU was at work, and nothing is known of it: the stamp needs a title of its own."""
+    return not profile.devices and not profile.completeness.is_complete
 
 
 def _stamp(profile: Profile) -> Iterator[str]:
