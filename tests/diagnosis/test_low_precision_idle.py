@@ -13,7 +13,9 @@ from accel.diagnosis import Evidence
 from accel.diagnosis.low_precision_idle import low_precision_idle
 from accel.machine import read_machine
 from accel.machine.gpus import Gpu
+from accel.machine.peaks import DevicePeaks, Peaks
 from accel.profiling.device_activity import DeviceActivity, KernelRow
+from accel.profiling.op_cost import OpCost
 from tests.diagnosis.making import TRAIN, by_hand, notebook, real, row
 
 CNN = """
@@ -36,7 +38,9 @@ def profiled():
 def on(isa, gpus=(), evidence=None):
     given = evidence or profiled()
     machine = dataclasses.replace(read_machine(), isa=isa, gpus=gpus)
-    return Evidence(given.profile, given.workload, machine)
+    evidence = Evidence(given.profile, given.workload, machine)
+    evidence.objects.models.update(given.objects.models)
+    return evidence
 
 
 @cache
@@ -90,3 +94,23 @@ def test_weights_in_bfloat16_are_not():
     evidence = by_hand({"forward": 1.0}, ROWS, namespace=notebook("model = model.to(torch.bfloat16)"))
     evidence.objects.models["model"] = nn.Linear(4, 4, dtype=torch.bfloat16)
     assert low_precision_idle(on(("avx512_bf16",), evidence=evidence)) is None
+
+
+def test_no_prediction_goes_beyond_the_roofline():
+    costs = (OpCost("aten::addmm", "forward", "", "", "float32", 2.0, 8.0, 4e9, 1e6),)
+
+    def predicted(bf16_rate):
+        peaks = Peaks(
+            (DevicePeaks("cpu", "cpu", 1, (("float32", 1e12), ("bfloat16", bf16_rate)), 1e11),), "", "", 0.0
+        )
+        rows = (row("aten::addmm", "forward", 0.8, calls=2.0),)
+        evidence = by_hand({"forward": 1.0}, rows, costs=costs, peaks=peaks)
+        evidence.objects.models["model"] = nn.Linear(4, 4)
+        return low_precision_idle(on(("avx512_bf16",), evidence=evidence)).prediction
+
+    near, far = (
+        predicted(1e12),
+        predicted(0.6e12),
+    )  # 8 ms took 4 GFLOP: at these rates they take 4 and 6.7 ms at least
+    assert near.high == pytest.approx(1 / (0.2 + 0.8 / 2))
+    assert far.high == far.ratio == pytest.approx(1 / (0.2 + 0.8 / 1.2))

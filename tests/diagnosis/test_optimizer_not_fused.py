@@ -36,3 +36,10 @@ def test_a_fused_adam_is_not():
 
 def test_an_optimizer_that_has_no_fused_kernel_is_not():
     assert optimizer_not_fused(real(setup="optimizer = torch.optim.RMSprop(model.parameters())")) is None
+
+
+def test_plain_sgd_on_large_weights_gains_nothing_and_is_not():
+    large = "model = nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 4)); x = torch.randn(8, 512)\n"
+    sgd = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1{})"
+    assert optimizer_not_fused(real(setup=large + sgd.format(""))) is None
+    assert optimizer_not_fused(real(setup=large + sgd.format(", momentum=0.9"))) is not None

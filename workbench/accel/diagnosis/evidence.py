@@ -43,12 +43,24 @@ class Evidence:
         return sum(phase.ms for phase in self.profile.phases if phase.name in phases)
 
     def rows(self, wanted: Callable[[OpRow], bool]) -> tuple[OpRow, ...]:
-        """The finest rows (phase, module, operation) that are wanted, most expensive first."""
-        return tuple(row for row in self.profile.rows if wanted(row))
+        """The finest rows (phase, module, operation) that are wanted, most expensive first; none if `is_disturbed`."""
+        return () if self.is_disturbed else tuple(row for row in self.profile.rows if wanted(row))
 
     def share_of_ops(self, wanted: Callable[[OpRow], bool]) -> float:
         """The wanted rows' share of all self time in the profiled steps."""
         return sum(row.share for row in self.rows(wanted))
+
+    @cached_property
+    def is_disturbed(self) -> bool:
+        """Whether the profiled steps took so much longer than the others that their operations prove nothing.
+
+        Another process that runs for a few ms in the middle of an operation makes it look the most expensive one of a short
+        step. The profiler alone makes short steps 1.5 times as long, with all its options 2.3 times.
+        """
+        options = self.profile.options
+        usual = 3.5 if options.shapes or options.stacks or options.memory else 2.0
+        profiled_ms = sum(row.self_ms for row in self.profile.rows)
+        return profiled_ms > usual * self.profile.step_ms
 
     @cached_property
     def objects(self) -> Replica:

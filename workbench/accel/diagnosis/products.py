@@ -21,7 +21,12 @@ def is_convolution(row: OpRow) -> bool:
 
 def is_product(row: OpRow) -> bool:
     """Whether it is a matrix product or a convolution, forward or backward."""
-    return is_convolution(row) or any(part in row.op for part in PRODUCTS)
+    return is_product_name(row.op)
+
+
+def is_product_name(op: str) -> bool:
+    """The same for the name of an operation."""
+    return any(part in op for part in (*CONVOLUTIONS, *PRODUCTS))
 
 
 def ms_a_call(rows: tuple[OpRow, ...]) -> float:

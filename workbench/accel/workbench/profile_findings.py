@@ -6,13 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel.accelerations.plan import Plan
-from accel.diagnosis import RULES, diagnose
+from accel.diagnosis import RULES, Evidence, diagnose
 
 if TYPE_CHECKING:
     from accel.machine import Machine
     from accel.profiling.finding import Finding
     from accel.profiling.profile import Profile
     from accel.workload.workload import Workload
+
+DISTURBED = (
+    "Other work on the machine came between in the profiled steps, which took more than twice as long as the rest: "
+    "rules that look at single operations say nothing."
+)
 
 
 def with_findings(profile: Profile, workload: Workload, machine: Machine, *, kept: Plan) -> Profile:
@@ -31,6 +36,8 @@ def with_findings(profile: Profile, workload: Workload, machine: Machine, *, kep
             faults.append(
                 f"The rule {rule.__name__} failed on this profile ({type(error).__name__}: {error})."
             )
+    if Evidence(profile, workload, machine).is_disturbed:
+        faults.append(DISTURBED)
     usable = [finding for each in found if (finding := _possible(each, workload, machine, kept)) is not None]
     usable.sort(key=lambda finding: -finding.share)
     return replace(profile, findings=tuple(usable), notes=(*profile.notes, *faults))
