@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 from torch import nn
 
-from accel.errors import AccelError
 from accel.labs import CNN
 from accel.opgraph import read_graph
 from accel.opgraph.graph_figure import layout
@@ -114,10 +112,3 @@ def test_a_module_with_two_computing_operations_keeps_its_time_to_the_table():
 )
 def test_counts_are_scaled(count, unit, shown):
     assert scaled(count, unit) == shown
-
-
-def test_without_onnx_the_error_says_what_to_install(graph, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "onnx", None)  # what Python itself takes for "cannot be imported"
-    with pytest.raises(AccelError, match=r'pip install "accel-workbench\[onnx\]"'):
-        graph.to_onnx(tmp_path / "model.onnx")
-    assert not (tmp_path / "model.onnx").exists()

@@ -93,6 +93,7 @@ def doctor() -> Installation:
 
 
 _OWN = "The notebook's environment should have it: pip install {0}."
+_ONNX = 'pip install "accel-workbench[onnx]".'
 PACKAGES: tuple[tuple[str, str, str, str], ...] = (
     ("torch", "torch", "everything", _OWN.format("torch")),
     ("torchvision", "torchvision", "Fashion-MNIST and CIFAR-10 from your disk, and transforms", _OWN.format("torchvision")),
@@ -100,6 +101,8 @@ PACKAGES: tuple[tuple[str, str, str, str], ...] = (
     ("anywidget", "anywidget", "the panel: toggles and live trials", _OWN.format("anywidget")),
     ("plotly", "plotly", "profile.figure(), the phases, modules and operations as a chart", _OWN.format("plotly")),
     ("pandas", "pandas", "to_dataframe() of every table", "pip install pandas."),
+    ("onnx", "onnx", "graph.to_onnx(), the model as an ONNX file", _ONNX),
+    ("onnxscript", "onnxscript", "graph.to_onnx(), the model as an ONNX file", _ONNX),
 )  # fmt: skip
 
 

@@ -130,6 +130,8 @@ def out_of_sight() -> Iterator[None]:
 
 def reason_of(error: BaseException) -> str:
     """Why a model could not be followed, in a line, with the line of the user's own code."""
+    while isinstance(error.__cause__, Exception):  # torch.onnx wraps what torch.export raised in advice
+        error = error.__cause__
     what = f"{type(error).__name__}: {first_line(error)}"
     if "DataDependent" in type(error).__name__:
         what = "its Python code depends on the values in a tensor"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,6 @@ from accel.opgraph.model_copy import out_of_sight, reason_of, with_weights
 if TYPE_CHECKING:
     from accel.opgraph.op_graph import OpGraph
 
-NEEDED = ("onnx", "onnxscript")
-
 
 def write_onnx(graph: OpGraph, path: str | Path) -> Path:
     """Export the model in evaluation mode, for the shapes that the graph was read with; returns the path.
@@ -22,12 +19,7 @@ def write_onnx(graph: OpGraph, path: str | Path) -> Path:
     or torch cannot export it.
     """
     asked = f"Writing {path}"
-    missing = [name for name in NEEDED if not _is_there(name)]
-    if missing:
-        raise AccelError(
-            asked, because=f"ONNX export needs {' and '.join(missing)}, not installed here",
-            do='Run: pip install "accel-workbench[onnx]"',
-        )  # fmt: skip
+    _check_packages(asked)
     model = graph.origin.model() if graph.origin is not None else None
     if graph.origin is None or model is None:
         raise AccelError(
@@ -56,9 +48,13 @@ def write_onnx(graph: OpGraph, path: str | Path) -> Path:
     return Path(path)
 
 
-def _is_there(package: str) -> bool:
+def _check_packages(asked: str) -> None:
+    """torch.onnx names one missing package after the other, and neither the extra."""
     try:
-        import_module(package)
-    except ImportError:
-        return False
-    return True
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise AccelError(
+            asked, because=f"ONNX export needs the packages onnx and onnxscript, and here is no {error.name}",
+            do='Run: pip install "accel-workbench[onnx]"',
+        ) from error  # fmt: skip
