@@ -132,7 +132,7 @@ def test_slices_are_drawn_where_and_how_long_they_were(timeline):
     assert drawn.colour(1) == drawn.colour(39) == FORWARD
     assert drawn.colour(41) != FORWARD
     assert drawn.colour(41)[3] == 255
-    assert drawn.colour(30, lane=1)[3] == 0  # nothing runs there
+    assert drawn.colour(33, lane=1)[3] == 0  # nothing runs there
 
 
 def test_a_click_shows_a_slice_with_its_line_and_tells_python(timeline):
@@ -242,9 +242,9 @@ def test_slices_below_a_pixel_are_merged_and_still_found(show):
     names = [0] * 100_000
     names[50_000] = 2
     drawn = Timeline(show(TimelinePanel, **traits(starts, [0.001] * 100_000, names, [[0, 100_000]])))
-    assert drawn.colour(30) == FORWARD
+    assert drawn.colour(33) == FORWARD
     drawn.page.get_by_test_id("timeline-search").fill("backward")
-    assert drawn.colour(30)[3] < 100
+    assert drawn.colour(33)[3] < 100
     x, y = drawn.spot(50)
     near = [drawn.page.evaluate(PIXEL, [x + by, y + 5])[3] for by in (-2, -1, 0, 1, 2)]
     assert max(near) == 255

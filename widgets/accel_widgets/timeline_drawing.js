@@ -133,7 +133,7 @@ function drawLane(brush, data, lane, y, view) {
     const pixel = Math.floor(data.start[i] * scale);
     const next = firstWhere(i + 1, lane.end, (at) => data.start[at] * scale >= pixel + 1);
     const end = next - 1 > i && data.duration[next - 1] * scale >= 1 ? next - 1 : next;
-    brush.speck(i, end, pixel - view.from * scale, y);
+    brush.speck(i, end, pixel - brush.shift, y);
     i = end;
   }
   brush.flush(y);
@@ -147,6 +147,9 @@ class Brush {
     this.scale = (view.width - GUTTER) / (view.until - view.from);
     this.colours = data.phases.map((phase) => shades(phase.colour));
     this.run = { x: 0, wide: 0, colour: "", isFaint: false };
+    // Whole pixels, so that a merged run has sharp edges and costs no blending.
+    this.shift = Math.round(view.from * this.scale);
+    [this.colour, this.alpha] = ["", -1];
   }
 
   slice(/** @type {number} */ i, /** @type {number} */ y) {
@@ -155,13 +158,15 @@ class Brush {
     const wide = Math.min((data.start[i] + data.duration[i] - view.from) * scale, view.width) - x;
     const own = this.colours[data.phase[i]];
     this.rectangle(x, y, wide > 3 ? wide - 0.6 : wide, own[data.name[i] % own.length], this.isFaint(i, i + 1));
-    if (wide > 30) drawText(this.context, data.names[data.name[i]], GUTTER + Math.max(x, 0) + 3, y, wide - 6, "#fff");
+    if (wide <= 30) return;
+    drawText(this.context, data.names[data.name[i]], GUTTER + Math.max(x, 0) + 3, y, wide - 6, "#fff");
+    this.colour = "";
   }
 
   /** All slices from `i` up to `end` as one pixel. */
   speck(/** @type {number} */ i, /** @type {number} */ end, /** @type {number} */ x, /** @type {number} */ y) {
     const [run, colour, isFaint] = [this.run, this.colours[this.data.phase[i]][0], this.isFaint(i, end)];
-    if (run.wide && Math.abs(run.x + run.wide - x) < 0.01 && run.colour === colour && run.isFaint === isFaint) run.wide += 1;
+    if (run.wide && run.x + run.wide === x && run.colour === colour && run.isFaint === isFaint) run.wide += 1;
     else {
       this.flush(y);
       this.run = { x, wide: 1, colour, isFaint };
@@ -180,8 +185,9 @@ class Brush {
   }
 
   rectangle(/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ wide, /** @type {string} */ colour, /** @type {boolean} */ isFaint) {
-    this.context.globalAlpha = isFaint ? 0.2 : 1;
-    this.context.fillStyle = colour;
+    const alpha = isFaint ? 0.2 : 1;
+    if (alpha !== this.alpha) this.context.globalAlpha = this.alpha = alpha;
+    if (colour !== this.colour) this.context.fillStyle = this.colour = colour;
     this.context.fillRect(GUTTER + x, y, wide, LANE - 2);
     this.drawn += 1;
   }
@@ -196,22 +202,32 @@ function drawText(/** @type {CanvasRenderingContext2D} */ context, /** @type {st
   context.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, x, y + 11.5);
 }
 
-/** Ticks at round times, at least 90 pixels apart, and a veil over what the tables leave out. */
-function drawAxis(/** @type {CanvasRenderingContext2D} */ context, /** @type {Data} */ data, /** @type {View} */ view) {
+/** Round times at least 90 pixels apart. @param {View} view @returns {{x: number, ms: number}[]} */
+function ticksOf(view) {
   const scale = (view.width - GUTTER) / (view.until - view.from);
   const rough = 90 / scale;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
+  const ticks = [];
+  for (let ms = Math.ceil(view.from / step) * step; ms < view.until; ms += step) ticks.push({ x: GUTTER + (ms - view.from) * scale, ms });
+  return ticks;
+}
+
+/** Lines at the ticks, under the lanes. @param {CanvasRenderingContext2D} context @param {View} view */
+function drawGrid(context, view) {
+  context.fillStyle = view.grid;
+  for (const { x } of ticksOf(view)) context.fillRect(Math.round(x), AXIS - 6, 1, view.height);
+}
+
+/** A veil over what the tables leave out, and the times at the ticks.
+ * @param {CanvasRenderingContext2D} context @param {Data} data @param {View} view */
+function drawAxis(context, data, view) {
+  const scale = (view.width - GUTTER) / (view.until - view.from);
   context.fillStyle = view.grid;
   for (const [from, until] of [[view.from, data.counted[0]], [data.counted[1], view.until]]) {
-    if (until > from) context.fillRect(GUTTER + (from - view.from) * scale, AXIS, (until - from) * scale, view.height);
+    if (until > from) context.fillRect(GUTTER + (from - view.from) * scale, 0, (until - from) * scale, view.height);
   }
-  for (let tick = Math.ceil(view.from / step) * step; tick < view.until; tick += step) {
-    const x = GUTTER + (tick - view.from) * scale;
-    context.fillStyle = view.grid;
-    context.fillRect(x, AXIS - 6, 1, view.height);
-    drawText(context, timeText(Number(tick.toPrecision(9))), x + 3, 2, 88, view.muted);
-  }
+  for (const { x, ms } of ticksOf(view)) drawText(context, timeText(Number(ms.toPrecision(9))), x + 3, 2, 88, view.muted);
 }
 
 /** The whole picture: lanes, the chosen slice, then axis and labels over what scrolled under them.
@@ -219,6 +235,7 @@ function drawAxis(/** @type {CanvasRenderingContext2D} */ context, /** @type {Da
 function draw(context, data, layout, view) {
   context.font = "11px ui-sans-serif, system-ui, 'DejaVu Sans', sans-serif";
   context.clearRect(0, 0, view.width, view.height);
+  drawGrid(context, view);
   drawLanes(context, data, layout, view);
   drawChosen(context, data, layout, view);
   context.clearRect(0, 0, view.width, AXIS);
