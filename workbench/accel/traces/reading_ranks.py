@@ -99,8 +99,7 @@ def find_straggler(ranks: Sequence[RankFacts]) -> Straggler | None:
         _quartile(rank, 2) for rank in others
     ):
         return None
-    phase, phase_ms = max(_excess(slowest, others).items(), key=lambda found: found[1])
-    return Straggler(slowest.rank, by_ms, by_ms / step_ms, phase, phase_ms)
+    return Straggler(slowest.rank, by_ms, by_ms / step_ms, *_place(slowest, others, by_ms))
 
 
 def _quartile(rank: RankFacts, which: int) -> float:
@@ -108,13 +107,16 @@ def _quartile(rank: RankFacts, which: int) -> float:
     return quantiles(times, n=4, method="inclusive")[which] if len(times) > 1 else times[0]
 
 
-def _excess(slowest: RankFacts, others: Sequence[RankFacts]) -> dict[str, float]:
-    """How much more of each phase it has than the others, and of work on the GPU, which the CPU's phases do not show."""
-    phases = {
+def _place(slowest: RankFacts, others: Sequence[RankFacts], by_ms: float) -> tuple[str, float]:
+    """Where it loses most: on the GPU where the kernels themselves take longer (the CPU then only waits), else in a phase."""
+    on_gpu = slowest.gpu_ms - median(rank.gpu_ms for rank in others)
+    if on_gpu >= by_ms / 2:
+        return ON_GPU, on_gpu
+    excess = {
         name: ms - median(rank.own_phases.get(name, 0.0) for rank in others)
         for name, ms in slowest.own_phases.items()
     }
-    return {**phases, ON_GPU: slowest.gpu_ms - median(rank.gpu_ms for rank in others)}
+    return max(excess.items(), key=lambda found: found[1])
 
 
 def _notes(ranks: Sequence[RankFacts], aligned: Alignment, missing: tuple[int, ...]) -> list[str]:
