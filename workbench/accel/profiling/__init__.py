@@ -15,13 +15,21 @@ op_formulas.py        FLOPs and bytes of one call
 contractions.py       the same for matrix products, convolutions, attention, recurrent layers
 op_cost.py            FLOPs and bytes of operations and modules, per step
 roofline.py           their rates against this machine's measured peaks
-memory_use.py         bytes allocated over the profiled steps
+user_code.py          whose code it is: the user's own, or torch's, accel's, Python's
+user_lines.py         which line of the user's code runs when, written into the trace
+line_cost.py          LineCost: the line that led to each operation
+memory_use.py         MemoryUse: bytes allocated over the profiled steps
+reading_memory_use.py it is read from the profiler's allocations and frees
+allocator_statistics.py  what the CUDA allocator says of itself
 compilation.py        graphs, recompilations and graph breaks
+compile_watch.py      listens to dynamo while the cell runs
+dynamo_messages.py    reason and line in what dynamo says
 loader_time.py        time of each transform, in the loader's workers too
 loader_watch.py       watches the DataLoaders while the cell runs
 pipeline_timer.py     times the stages of one batch, here or in a worker
 whole_run.py          settings, page faults, unused graphs and loader starts of the whole run
 synchronisations.py   where the code waits for the device on the quiet
+synchronisation_watch.py  counts and times those calls while the cell runs
 device_activity.py    kernels, copies, idle time of a GPU
 completeness.py       whether the profiler lost something
 finding.py            Finding: what a rule of accel.diagnosis found
@@ -50,10 +58,12 @@ if TYPE_CHECKING:
     from accel.profiling.op_table import OpRow as OpRow
     from accel.profiling.profile import Profile as Profile
     from accel.profiling.profile import build_profile as build_profile
+    from accel.profiling.profile_options import ProfileOptions as ProfileOptions
     from accel.profiling.profiled_window import ProfiledWindow as ProfiledWindow
 
 _HOMES = {
     "OpRow": "op_table", "Profile": "profile", "build_profile": "profile", "ProfiledWindow": "profiled_window",
+    "ProfileOptions": "profile_options",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ def notes_for(
         _sentence(window.user_lines.reason),
         _about_steps(timing),
         _about_operations(table),
+        _about_lines(table, window),
         _about_noise(timing, machine),
         _about_gpu(window, machine),
     ]
@@ -78,6 +79,12 @@ def _about_operations(table: OpTable) -> str:
     )
     steps = count_of(table.steps, "step")
     return f"Times of operations are averages over {steps} under torch.profiler{dropped}; trust their shares."
+
+
+def _about_lines(table: OpTable, window: ProfiledWindow) -> str:
+    if not table.rows or not window.user_lines.lines:
+        return ""
+    return "Following your lines (--stacks) takes time of its own: the share of Python code is too high here."
 
 
 def _about_noise(timing: StepTiming, machine: Machine) -> str:

@@ -66,7 +66,7 @@ def size(count: float) -> str:
     ('3.34 MiB', '12 B')
     """
     for unit, unit_bytes in SIZES:
-        if abs(count) >= unit_bytes:
+        if abs(count) >= 0.9765 * unit_bytes:  # 1,000 and more would be shown as 1e+03
             return f"{count / unit_bytes:.3g} {unit}"
     return f"{count:.0f} B"
 
