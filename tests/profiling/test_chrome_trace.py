@@ -6,11 +6,13 @@ import gzip
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from accel.errors import AccelError
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.profiled_events import read_events
+from accel.profiling.user_code import CodeLine
 from tests.profiling.recorded_event import RecordedEvent
 
 
@@ -59,6 +61,17 @@ def test_a_kernel_is_on_its_stream_and_linked_to_the_operation_that_launched_it(
     assert by_name["Memcpy HtoD (Pinned -> Device)"]["args"]["bytes"] == 4096
 
 
+def test_with_stacks_an_operation_tells_its_line(real_profile, tmp_path):
+    events = read_events(
+        read_columns([RecordedEvent("aten::mm", 0, 1000), RecordedEvent("aten::add", 2000, 1000)])
+    )
+    lined = replace(events, line=np.array([0, -1]), lines=(CodeLine(__file__, 1),))
+    told = written(replace(real_profile, events=lined), tmp_path / "lines.json")["traceEvents"]
+    by_name = {one["name"]: one["args"] for one in told if one["ph"] == "X"}
+    assert by_name["aten::mm"]["line"].startswith("test_chrome_trace.py, line 1: ")
+    assert "line" not in by_name["aten::add"]
+
+
 def test_names_with_quotes_and_other_scripts_stay_what_they_are(real_profile, tmp_path):
     name = 'say "hi" </script> 層'
     events = read_events(read_columns([RecordedEvent(name, 0, 1000)]))
@@ -78,3 +91,17 @@ def test_a_path_that_will_not_do_is_refused_with_the_remedy(real_profile, tmp_pa
 def test_a_profile_without_events_says_so(real_profile, tmp_path):
     with pytest.raises(AccelError, match="holds no events"):
         replace(real_profile, events=None).to_chrome_trace(tmp_path / "step.json")
+
+
+def test_read_again_it_gives_the_same_report(real_profile, tmp_path):
+    from accel.traces.opening import open_trace
+
+    again = open_trace(real_profile.to_chrome_trace(tmp_path / "step.json.gz"))
+    assert not again.damage
+    assert again.profiled_steps == real_profile.profiled_steps
+    ours = {(row.phase, row.module, row.op): row for row in real_profile.rows}
+    theirs = {(row.phase, row.module, row.op): row for row in again.rows}
+    assert set(theirs) == set(ours)
+    for key, row in ours.items():
+        assert theirs[key].calls == pytest.approx(row.calls)
+        assert theirs[key].self_ms == pytest.approx(row.self_ms, abs=2e-4)

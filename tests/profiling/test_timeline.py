@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.profiled_events import read_events
 from accel.profiling.timeline import read_timeline
+from accel.workbench import Workbench
+from tests.profiling.conftest import SmallCNN
 from tests.profiling.recorded_event import RecordedEvent
 
 MS = 1_000_000
@@ -102,3 +105,22 @@ def test_of_too_many_slices_the_longest_are_kept_and_the_rest_counted(real_profi
     assert on_threads.sum() == 50
     assert few.duration_ms[on_threads].min() >= few.left_out_ms > 0
     assert few.left_out == (read_timeline(real_profile.events).event >= 0).sum() - 50
+
+
+def test_with_stacks_a_slice_knows_the_line_that_led_to_it():
+    model = SmallCNN()
+    namespace = {"torch": torch, "model": model, "optimizer": torch.optim.SGD(model.parameters())}
+    cell = "for _ in range(9):\n    loss = model(torch.randn(4, 1, 8, 8)).sum()\n    loss.backward()\n    optimizer.step()\n"
+    workbench = Workbench(namespace, spare_workers=0)
+    timeline = read_timeline(workbench.profile(cell, stacks=True).events)
+    workbench.close()
+    at = np.flatnonzero(timeline.name == timeline.names.index("aten::conv2d"))
+    lines = {timeline.lines[n].text for n in timeline.line[at]}
+    assert "x = torch.relu(self.conv1(x))" in lines
+    drawn = np.flatnonzero(timeline.name == timeline.names.index("aten::randn"))
+    assert {str(timeline.lines[n]) for n in timeline.line[drawn]} == {"cell, line 2"}
+
+
+def test_without_stacks_no_slice_has_a_line(timeline):
+    assert set(timeline.line.tolist()) == {-1}
+    assert timeline.lines == ()

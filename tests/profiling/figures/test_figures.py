@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from accel.errors import AccelError, UnknownName
+from accel.machine.peaks import DevicePeaks, Peaks
 from accel.profiling.memory_use import MemoryPoint, MemoryUse
+from accel.profiling.op_cost import OpCost
 from accel.profiling.report.steps import WORDS
 from accel.profiling.step_timing import OneStep
 
@@ -70,3 +72,34 @@ def test_a_figure_is_no_widget_and_reads_on_any_page(real_profile, kind):
     assert type(figure) is go.Figure
     assert figure.layout.paper_bgcolor == "rgba(0,0,0,0)"
     assert figure.to_json()
+
+
+@pytest.fixture
+def with_costs(real_profile):
+    """Two operations whose cost is known, one that only moves data, and round peaks: 100 GFLOP/s, 10 GB/s."""
+    costs = (
+        OpCost("aten::mm", "forward", "fc", "[64, 64]", "float32", 1, 1.0, flops=5e7, bytes=1e6),
+        OpCost("aten::add", "backward", EVIL, "[64]", "float32", 2, 0.5, flops=1e5, bytes=4e6),
+        OpCost("aten::copy_", "forward", "", "[64]", "float32", 2, 0.5, flops=0.0, bytes=4e6),
+    )
+    device = DevicePeaks("cpu", "A CPU", 2, (("float32", 1e11), ("bfloat16", 4e11)), 1e10)
+    return replace(real_profile, costs=costs, peaks=Peaks((device,), "2.14", "2026-01-31T10:00", 1.0))
+
+
+def test_the_roofline_puts_rates_under_measured_peaks(with_costs):
+    figure = with_costs.figure("roofline")
+    lines = {trace.name: trace for trace in figure.data if trace.mode == "lines"}
+    assert list(lines) == ["cpu: float32 peak"]  # nothing ran in bfloat16
+    assert (lines["cpu: float32 peak"].x[1], lines["cpu: float32 peak"].y[1]) == pytest.approx((10.0, 100.0))
+    marks = {trace.name: trace for trace in figure.data if trace.mode == "markers"}
+    assert (marks["Forward"].x[0], marks["Forward"].y[0]) == pytest.approx((50.0, 50.0))
+    assert (marks["Forward"].marker.symbol[0], marks["Backward"].marker.symbol[0]) == ("circle", "square")
+    assert "50 % of the attainable rate, bound by computing" in marks["Forward"].text[0]
+    assert "25 % of the known time moves data and computes nothing" in figure.layout.title.text
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
+    assert "<b>" not in marks["Backward"].text[0]
+
+
+def test_without_shapes_the_roofline_says_which_option_to_use(real_profile):
+    with pytest.raises(AccelError, match="--shapes"):
+        replace(real_profile, costs=()).figure("roofline")

@@ -24,7 +24,7 @@ def write_chrome_trace(profile: Profile, path: str | Path) -> Path:
 
     >>> profile.to_chrome_trace("step.json.gz")     # opens in ui.perfetto.dev, and with %accel open
 
-    Each operation's `args` hold its phase and module; kernels are linked to the operation that launched them, and the
+    Each operation's `args` hold its phase, module and, with `--stacks`, its line; kernels are linked to the operation that launched them, and the
     ranges `accel::<phase>` and `accel.module::<name>` are kept, so that nothing is lost when it is read again.
     """
     path, asked = Path(path), f'to_chrome_trace("{path}")'
@@ -118,6 +118,8 @@ def _links(events: ProfiledEvents, i: int, on_device: bool) -> dict[str, Any]:
     if on_device:
         links |= {"device": int(columns.device[i]), "stream": int(columns.stream[i])}
         links |= {"bytes": int(columns.bytes[i])} if columns.bytes[i] else {}
+    if events.line is not None and events.line[i] >= 0:
+        links["line"] = f"{(line := events.lines[events.line[i]])}: {line.text}"
     if sequence >= 0:
         links |= {"Sequence number": sequence, "Fwd thread id": int(columns.forward_thread[i])}
     return links

@@ -43,6 +43,19 @@ class LineCost:
         return str(CodeLine(self.filename, self.line))
 
 
+def with_lines(
+    raw: Iterable[Any], lines: Sequence[CodeLine], events: ProfiledEvents | None
+) -> ProfiledEvents | None:
+    """The events with the line of each; as they are where none were recorded.
+
+    >>> with_lines(window.events, window.user_lines.lines, events).lines[0]
+    CodeLine(filename='<ipython-input-3-0f1e>', line=2)
+    """
+    if events is None or not lines or events.line is not None:
+        return events
+    return replace(events, line=_line_of_each(raw, events), lines=tuple(lines))
+
+
 def read_lines(
     raw: Iterable[Any], lines: Sequence[CodeLine], events: ProfiledEvents | None, *, total_ms: float
 ) -> tuple[LineCost, ...]:
@@ -51,10 +64,10 @@ def read_lines(
     `raw` are the profiler's own events, for the instants at which another line began; `lines` is what those count.
     Operations that no line of the user's led to have no row.
     """
-    if events is None or not lines:
+    events = with_lines(raw, lines, events)
+    if events is None or events.line is None:
         return ()
-    line = _line_of_each(raw, events)
-    sums = _add_up(events, line)
+    sums = _add_up(events, events.line)
     steps = events.kept.steps
     rows = []
     for (op, phase, module, number), (ns, calls, device_ns) in sums.items():

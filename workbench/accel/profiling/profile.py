@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from accel.machine.peaks import peaks as find_peaks
 from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.kineto_columns import read_columns
-from accel.profiling.line_cost import LineCost, add_up_lines, read_lines
+from accel.profiling.line_cost import LineCost, add_up_lines, read_lines, with_lines
 from accel.profiling.op_cost import read_op_costs
 from accel.profiling.op_table import OpRow, add_up, read_op_table
 from accel.profiling.profile_notes import notes_for
@@ -144,7 +144,7 @@ class Profile:
         return pandas.DataFrame([asdict(row) for row in self.rows], columns=list(OpRow.__dataclass_fields__))
 
     def figure(self, kind: str = "sunburst") -> plotly.graph_objects.Figure:
-        """A picture in plotly: "sunburst" (phase, module, operation), "steps" or "memory".
+        """A picture in plotly: "sunburst" (phase, module, operation), "steps", "memory" or "roofline".
 
         >>> profile.figure("steps")             # every step with its phases; warm-up and slow ones marked
         """
@@ -198,6 +198,7 @@ def build_profile(
     ended_early: str = "",
     synchronisations: tuple[Synchronisation, ...] = (),
     loaders: tuple[LoaderTime, ...] = (),
+    compilation: Compilation | None = None,
 ) -> Profile:
     """Put together what a run of the cell left: its marks, the profiled steps, and what they ran on.
 
@@ -209,6 +210,7 @@ def build_profile(
         was_interrupted = window.raised == "KeyboardInterrupt"
         ended_early = "The cell was interrupted" if was_interrupted else f"The cell raised {window.raised}"
     events = read_events(read_columns(window.events, with_inputs=window.options.shapes), warmup=window.warmup)
+    events = with_lines(window.events, window.user_lines.lines, events)
     table = read_op_table(events)
     timing = read_timing(recording, window.window_ns)
     per_step, step_s = workload.samples_per_step, timing.step_ms / 1e3
@@ -230,6 +232,7 @@ def build_profile(
         peaks=find_peaks() if window.options.shapes else None,
         synchronisations=synchronisations,
         loaders=loaders,
+        compilation=compilation,
         whole_run=read_whole_run(recording, workload),
         devices=read_device_activity(events),
         completeness=check_completeness(events, uses_gpu=workload.objects().device_type == "cuda"),

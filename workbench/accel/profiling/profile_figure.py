@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import UnknownName
 from accel.profiling.figures.memory import memory_figure
+from accel.profiling.figures.roofline import roofline_figure
 from accel.profiling.figures.steps import steps_figure
 from accel.profiling.figures.sunburst import sunburst
 
@@ -19,6 +20,7 @@ FIGURES: dict[str, Callable[[Profile], Any]] = {
     "sunburst": sunburst,
     "steps": steps_figure,
     "memory": memory_figure,
+    "roofline": roofline_figure,
 }
 
 
