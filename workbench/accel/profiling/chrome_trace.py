@@ -24,8 +24,8 @@ def write_chrome_trace(profile: Profile, path: str | Path) -> Path:
 
     >>> profile.to_chrome_trace("step.json.gz")     # opens in ui.perfetto.dev, and with %accel open
 
-    Each operation's `args` hold its phase, module and, with `--stacks`, its line; kernels are linked to the operation that launched them, and the
-    ranges `accel::<phase>` and `accel.module::<name>` are kept, so that nothing is lost when it is read again.
+    Each operation's `args` hold its phase, its module and, with `--stacks`, its line; kernels are linked to the operation
+    that launched them. The ranges `accel::<phase>` and `accel.module::<name>` are kept: read again, nothing is lost.
     """
     path, asked = Path(path), f'to_chrome_trace("{path}")'
     if profile.events is None:
