@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
 
 WIDEST = 60
-OPS_OF_A_LINE = 3
+OPS_OF_A_LINE = 2
+ENGINE = ("autograd::engine::", "torch::autograd::")  # what autograd does round every backward operation
 
 
 def _title(profile: Profile) -> str:
@@ -38,7 +39,7 @@ def _html(profile: Profile) -> Iterator[object]:
         return
     yield heading(_title(profile))
     cells = [
-        (row.place, _code(row.text), _leading_ops(profile, row), time_cell(row.self_ms),
+        (whole(row.place), _code(row.text), _leading_ops(profile, row), time_cell(row.self_ms),
          whole(percent(row.share)), bar(row.share))
         for row in add_up_lines(profile.lines)
     ]  # fmt: skip
@@ -52,7 +53,7 @@ def _operations(profile: Profile) -> list[Markup]:
     headings = ["Operation", "Phase", "Module", "Where", "Line", "Self time", *(["On the GPU"] if on_gpu else []),
                 "Calls"]  # fmt: skip
     cells = [
-        (row.op, phase_words(row.phase), row.module or NO_MODULE, row.place, _code(row.text),
+        (row.op, phase_words(row.phase), row.module or NO_MODULE, whole(row.place), _code(row.text),
          time_cell(row.self_ms), *([time_cell(row.device_ms)] if on_gpu else []), count_cell(row.calls))
         for row in profile.lines
     ]  # fmt: skip
@@ -60,13 +61,12 @@ def _operations(profile: Profile) -> list[Markup]:
 
 
 def _leading_ops(profile: Profile, line: LineCost) -> str:
-    """The operations that take most of a line's time, and in which phase."""
-    sums: dict[tuple[str, str], float] = {}
+    """The operations that take most of a line's time."""
+    sums: dict[str, float] = {}
     for row in profile.lines:
-        if (row.filename, row.line) == (line.filename, line.line):
-            sums[row.op, row.phase] = sums.get((row.op, row.phase), 0.0) + row.self_ms
-    names = sorted(sums, key=lambda name: -sums[name])[:OPS_OF_A_LINE]
-    return ", ".join(f"{op} ({phase_words(phase).lower()})" for op, phase in names)
+        if (row.filename, row.line) == (line.filename, line.line) and not row.op.startswith(ENGINE):
+            sums[row.op] = sums.get(row.op, 0.0) + row.self_ms
+    return ", ".join(sorted(sums, key=lambda name: -sums[name])[:OPS_OF_A_LINE])
 
 
 def _shortened(code: str, width: int = WIDEST) -> str:
