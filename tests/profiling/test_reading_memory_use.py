@@ -122,6 +122,18 @@ def test_each_device_has_a_curve_of_its_own():
     ]  # fmt: skip
 
 
+def test_a_users_own_range_around_the_step_takes_no_memory_from_the_phases(loop, profiled):
+    def work():
+        for _ in range(9):
+            with torch.profiler.record_function("my step"):
+                loop.run(1)
+
+    (use,) = read(profiled(work, memory=True))
+    phases = {point.phase for point in use.points}
+    assert {"data → zero_grad", "optimizer → data", "optimizer → zero_grad"} & phases
+    assert {"forward", "backward", "optimizer"} <= phases
+
+
 def test_the_sentence_says_where_the_peak_is():
     told = [str(use) for use in read_memory_use(TWO_DEVICES, read_events(read_columns(TWO_DEVICES)))]
     assert "cuda:0: peak 4.88 KiB above the start of the step, in forward of layer" in told[1]

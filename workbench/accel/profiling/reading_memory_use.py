@@ -69,13 +69,19 @@ def _read_device(device: str, rows: list[Any], events: ProfiledEvents) -> Memory
 
 
 def _places(events: ProfiledEvents, times: Ints, threads: Ints) -> list[tuple[str, str]]:
-    """(phase, module) of each moment: of the innermost event around it, else what the cell's own thread was doing."""
+    """(phase, module) of each moment: of the innermost event around it.
+
+    Outside of all phase ranges the phase is what the cell's own thread was doing at that moment.
+    """
     found = events.found
     around = enclosing(events.columns, times, threads).tolist()
-    otherwise = found.timeline.at(times).tolist()
+    meanwhile = found.timeline.at(times).tolist()
     return [
-        (str(found.phase[i]), str(found.module[i])) if i >= 0 else (str(name), "")
-        for i, name in zip(around, otherwise, strict=True)
+        (
+            str(name if i < 0 or found.is_outside[i] else found.phase[i]),
+            str(found.module[i]) if i >= 0 else "",
+        )
+        for i, name in zip(around, meanwhile, strict=True)
     ]
 
 
