@@ -14,6 +14,9 @@ class GraphBreak:
     line: int
     count: int
 
+    def __str__(self) -> str:
+        return f"graph break, line {self.line} of {self.filename}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class Recompilation:
@@ -25,13 +28,46 @@ class Recompilation:
     line: int
     count: int
 
+    def __str__(self) -> str:
+        often = f"{self.count} times " if self.count > 1 else ""
+        return f"compiled again {often}{self.function}, line {self.line} of {self.filename}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class Compilation:
-    """All of it for one run of the cell; `compile_s` is the time spent compiling."""
+    """All of it for one run of the cell; `compile_s` is the time spent compiling.
+
+    >>> print(profile.compilation)
+    torch.compile: 3 graphs, 4.2 s compiling, 2 recompilations, 1 graph break
+      compiled again 2 times forward, line 12 of model.py: tensor 'x' size mismatch at index 0. expected 64, actual 48
+      graph break, line 14 of model.py: Failed to trace builtin operator: Dynamo does not know how to trace `print`
+
+    Source: dynamo's own counters, compilation metrics and log messages. `notes` say what could not be read.
+    """
 
     graphs: int
     compile_s: float
     recompilations: tuple[Recompilation, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
     reached_limit: bool = False  # dynamo gave up on a function and runs it eagerly
+    notes: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The counts in one line."""
+        again = sum(one.count for one in self.recompilations)
+        breaks = sum(one.count for one in self.graph_breaks)
+        counts = [
+            _count(self.graphs, "graph"), f"{self.compile_s:.3g} s compiling", _count(again, "recompilation"),
+            _count(breaks, "graph break"),
+        ]  # fmt: skip
+        limit = ["recompile limit reached: a function runs without being compiled"] * self.reached_limit
+        return "torch.compile: " + ", ".join([*counts, *limit])
+
+    def __str__(self) -> str:
+        found = [*self.recompilations, *self.graph_breaks, *self.notes]
+        return "\n".join([self.line, *(f"  {one}" for one in found)])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from accel.profiling.compile_watch import CompileWatch
 from accel.profiling.loader_watch import LoaderWatch
 from accel.profiling.profiled_window import ProfiledWindow
 from accel.profiling.synchronisation_watch import SynchronisationWatch
@@ -39,6 +40,7 @@ class ProfileSession:
         self._window = ProfiledWindow(self._capture.marks, options)
         self._watch = SynchronisationWatch()
         self._loaders = LoaderWatch(self._capture.marks)
+        self._compiling = CompileWatch()
         self._stack = ExitStack()
         self._raised = False
 
@@ -56,6 +58,7 @@ class ProfileSession:
             entering.enter_context(self._capture)
             self._watch.install(self._capture.marks.patches)
             entering.enter_context(self._loaders)
+            entering.enter_context(self._compiling)
             entering.enter_context(self._window)
             self._stack = entering.pop_all()
         return self
@@ -80,7 +83,7 @@ class ProfileSession:
         profile = build_profile(
             recording, self._window, workload, machine,
             synchronisations=self._watch.found(len(recording.steps.steps)),
-            loaders=self._loaders.found(workload.namespace),
+            loaders=self._loaders.found(workload.namespace), compilation=self._compiling.found(),
         )  # fmt: skip
         profile = with_findings(profile, workload, machine, kept=self._workbench.kept_for(workload))
         if problem := self._workbench.history_keeper.keep_predictions(profile, workload, machine):

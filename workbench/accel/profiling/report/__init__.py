@@ -14,6 +14,7 @@ modules.py       the most expensive modules
 lines.py         what each line of the user's code costs
 memory.py        bytes held over the profiled steps
 synchronisations.py  where tensors are read back
+compilation.py   what torch.compile did
 roofline.py      how near operations come to what this machine can do
 notes.py         what a reader must know before believing it
 """

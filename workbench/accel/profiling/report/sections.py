@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accel.profiling.report.compilation import COMPILATION
 from accel.profiling.report.devices import DEVICES
 from accel.profiling.report.findings import FINDINGS
 from accel.profiling.report.headline import HEADLINE
@@ -31,7 +32,7 @@ SECTIONS: tuple[Section, ...] = (
     LINES,         # the user's lines that led to them (--stacks)
     MEMORY,        # bytes held over the steps (--memory)
     SYNCHRONISATIONS,  # where tensors are read back
-                   # compilation
+    COMPILATION,   # what torch.compile did
     NOTES,         # what a reader must know before believing it, and the machine
 )
 # fmt: on

@@ -1,0 +1,45 @@
+"""What torch.compile did in the cell: graphs, recompilations and graph breaks with their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from accel.html_parts import heading, note, table
+from accel.profiling.report.section import Section
+from accel.profiling.report.words import SHOWN_ROWS
+
+if TYPE_CHECKING:
+    from accel.profiling.compilation import Compilation
+    from accel.profiling.profile import Profile
+
+WIDTH = 108
+
+
+def _text(profile: Profile) -> Iterator[str]:
+    if profile.compilation is not None:
+        lines = str(profile.compilation).splitlines()
+        yield from (
+            line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines[: SHOWN_ROWS + 1]
+        )
+
+
+def _html(profile: Profile) -> Iterator[object]:
+    found = profile.compilation
+    if found is None:
+        return
+    yield heading(found.line)
+    if found.recompilations or found.graph_breaks:
+        yield table(["What", "Where", "Times", "Why"], list(_rows(found)), numeric=(2,))
+    yield from map(note, found.notes)
+
+
+def _rows(found: Compilation) -> Iterator[tuple[str, str, str, str]]:
+    for again in found.recompilations[:SHOWN_ROWS]:
+        where = f"{again.filename}:{again.line}"
+        yield f"compiled again: {again.function}", where, str(again.count), again.reason
+    for broken in found.graph_breaks[:SHOWN_ROWS]:
+        yield "graph break", f"{broken.filename}:{broken.line}", str(broken.count), broken.reason
+
+
+COMPILATION = Section("compilation", _text, _html)
