@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.profiling.kineto_columns import read_columns
+from accel.profiling.op_table import read_op_table
 from accel.profiling.profiled_events import read_events
 from accel.profiling.reading_device_activity import read_device_activity
 from tests.profiling.gpu_trace import (
@@ -150,6 +151,10 @@ def test_a_device_that_runs_behind_the_cpu_is_busy_and_its_steps_are_its_own():
     assert activity.busy_share == pytest.approx(1.0)
     assert activity.kernels_per_step == 1
     assert activity.kernels[0].ms == pytest.approx(3.0)
+    (row,) = [
+        row for row in read_op_table(read_events(read_columns(trace.events))).rows if row.op == "aten::mm"
+    ]
+    assert row.device_ms == pytest.approx(3.0)
 
 
 def test_communication_and_the_part_of_it_that_other_kernels_hide():

@@ -66,14 +66,14 @@ def read_device_work(events: ProfiledEvents) -> tuple[DeviceWork, ...]:
     rows = np.flatnonzero(is_of(columns.kind, columns.kinds, WORK) & (columns.device >= 0))
     if not len(rows):
         return ()
-    launched = _launch_times(columns)
+    launched = launch_times(columns)
     return tuple(
         _one_device(events, int(device), rows[columns.device[rows] == device], launched)
         for device in np.unique(columns.device[rows])
     )
 
 
-def _launch_times(columns: KinetoColumns) -> Ints:
+def launch_times(columns: KinetoColumns) -> Ints:
     """When each event was asked for: by its call, else by the operation it is linked to, else when it began."""
     import numpy as np
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.profiling.attribution import STEP, Attribution, attribute
+from accel.profiling.device_work import launch_times
 from accel.profiling.kept_steps import KeptSteps, is_named, kept_steps
 from accel.profiling.kineto_columns import KinetoColumns, self_time
 
@@ -19,7 +20,8 @@ class ProfiledEvents:
     """One entry per event of `columns` in every array.
 
     `parent` is as in the columns, but past brackets (step instants, annotations round phases); `duration_ns` and
-    `self_ns` only count what lies in the steps that were kept; `counts` says which events are work of a CPU thread.
+    `self_ns` only count what lies in the steps that were kept (of a GPU: what they launched); `counts` says which events
+    are work of a CPU thread.
     `line` is each event's number in `lines`, the lines of the user's code, -1 for none; None without `--stacks`.
     """
 
@@ -68,9 +70,17 @@ def _past_spans(parent: Ints, is_span: Flags) -> Ints:
 
 
 def _clip(columns: KinetoColumns, kept: KeptSteps) -> Ints:
-    """Durations, only as far as they lie in the steps that were kept."""
+    """Durations, only as far as they lie in the steps that were kept; a GPU's work is whole or out, by its launch.
+
+    A GPU that runs behind does the work of these steps after the CPU has left them.
+    """
     import numpy as np
 
     ends = np.minimum(columns.start_ns + columns.duration_ns, kept.until_ns)
     clipped: Ints = np.maximum(ends - np.maximum(columns.start_ns, kept.from_ns), 0)
+    on_device = columns.device >= 0
+    if on_device.any():
+        launched = launch_times(columns)[on_device]
+        is_kept = (launched >= kept.from_ns) & (launched < kept.until_ns)
+        clipped[on_device] = columns.duration_ns[on_device] * is_kept
     return clipped
