@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 import torchvision
@@ -15,6 +17,7 @@ from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_cost import cost_by_module, read_op_costs
 from accel.profiling.op_table import read_op_table
 from accel.profiling.profiled_events import read_events
+from tests.profiling.recorded_event import RecordedEvent
 
 BATCH = 8
 CNN_MULTIPLY_ADDS = {
@@ -147,6 +150,40 @@ def test_self_times_are_those_of_the_rows_and_modules_add_up(profiled, loop):
     assert sum(cost.flops for cost in by_module) == pytest.approx(sum(cost.flops or 0 for cost in costs))
     conv2 = {cost.phase: cost.flops for cost in by_module if cost.module == "conv2"}
     assert conv2["backward"] > conv2["forward"] > 2 * 4 * 8 * 36 * 6 * 6 / 2
+
+
+@dataclass
+class RecordedOp(RecordedEvent):
+    """An operation with the inputs that the profiler records."""
+
+    shapes: tuple = ()
+
+    def structured_input_shapes(self):
+        return [list(shape) for shape in self.shapes]
+
+    def dtypes(self):
+        return ["c10::Half" for _ in self.shapes]
+
+    def concrete_inputs(self):
+        return [None for _ in self.shapes]
+
+
+def test_work_on_a_gpu_is_timed_by_the_kernels_that_the_operation_launched():
+    launch = {"number": 50, "linked": 3}
+    events = [
+        RecordedOp("aten::matmul", 0, 100, number=2, shapes=((64, 32), (32, 16))),
+        RecordedOp("aten::mm", 10, 50, number=3, shapes=((64, 32), (32, 16))),
+        RecordedOp("cudaLaunchKernel", 15, 20, **launch),
+        RecordedOp("gemm", 70, 9000, on_device=1, **launch),
+    ]
+    (product,) = (
+        cost for cost in read_op_costs(read_events(read_columns(events, with_inputs=True))) if cost.flops
+    )
+    assert (product.op, product.device, product.dtype) == ("aten::mm", "cuda:0", "float16")
+    assert product.device_ms == product.ms == pytest.approx(9e-3)
+    assert product.self_ms < product.ms
+    assert product.flops == 2 * 64 * 32 * 16
+    assert product.bytes == 2 * (64 * 32 + 32 * 16 + 64 * 16)
 
 
 def test_without_recorded_shapes_there_are_no_costs(profiled, loop):
