@@ -26,7 +26,9 @@ from accel.diagnosis.input_bound import input_bound
 from accel.diagnosis.last_batch_recompiles import last_batch_recompiles
 from accel.diagnosis.launch_bound import launch_bound
 from accel.diagnosis.layout_nchw import layout_nchw
+from accel.diagnosis.loader_restarts import loader_restarts
 from accel.diagnosis.low_precision_idle import low_precision_idle
+from accel.diagnosis.memory_bound_elementwise import memory_bound_elementwise
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
 from accel.diagnosis.profiling_leftovers import profiling_leftovers
 from accel.diagnosis.recompilation_churn import recompilation_churn
@@ -57,6 +59,8 @@ RULES: tuple[Rule, ...] = (
     recompilation_churn,
     ddp_without_no_sync,
     communication_bound,
+    memory_bound_elementwise,
+    loader_restarts,
 )
 # fmt: on
 

@@ -1,0 +1,50 @@
+"""A loader starts its worker processes anew for every epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.diagnosis.predicting import GONE, Part, amdahl
+from accel.profiling.finding import Finding
+from accel.profiling.report.words import percent
+
+if TYPE_CHECKING:
+    from accel.diagnosis.evidence import Evidence
+
+
+def loader_restarts(evidence: Evidence) -> Finding | None:
+    """Workers that were started twice and more in this cell, by a loader without `persistent_workers=True`."""
+    loaders = evidence.objects.loaders
+    again = [
+        start
+        for start in evidence.profile.whole_run.loader_starts
+        if start.starts > 1
+        and not getattr(loaders.get(start.loader), "persistent_workers", False)
+        and "loader_workers" not in evidence.live
+    ]
+    if not again:
+        return None
+    worst = max(again, key=lambda start: start.ms)
+    needless = (worst.starts - 1) / worst.starts
+    share = min(0.95, worst.share * needless)
+    return Finding(
+        kind="loader_restarts",
+        title=f"Worker processes are started {worst.starts} times: {percent(share)} of the cell",
+        what=f"Each epoch {worst.loader} starts its {worst.workers} worker processes again, and training waits for their "
+        "first batch.",
+        share=share,
+        evidence=(f"{worst.starts} starts took {worst.ms:.3g} ms more than fetching a batch, together",
+                  f"{worst.loader}: num_workers={worst.workers}, persistent_workers=False"),
+        prediction=amdahl(
+            f"of the whole cell; all starts but the first go, {percent(share)} of it, or at the least half of that: the first "
+            "batch of an epoch is not ready at once even so",
+            Part(share, 2.0, GONE, GONE),
+        ),
+        suggests=(),
+        remedy=f"Build {worst.loader} with persistent_workers=True; where epochs stay that short, num_workers=0 may be faster "
+        "still.",
+        wrong_when="the data set changes between epochs (workers keep the copy they began with), or memory is short: idle "
+        "workers keep theirs. From the second epoch on a shuffle draws another order.",
+        line=evidence.line_where(lambda node: getattr(getattr(node, "func", None), "id", "") == "DataLoader"),
+        details={"starts": float(worst.starts), "start_ms": worst.ms / worst.starts},
+    )  # fmt: skip
