@@ -186,6 +186,17 @@ def test_work_on_a_gpu_is_timed_by_the_kernels_that_the_operation_launched():
     assert product.bytes == 2 * (64 * 32 + 32 * 16 + 64 * 16)
 
 
+def test_compiled_code_is_of_unknown_cost_and_what_it_calls_is_known():
+    events = [
+        RecordedOp("## Call CompiledFxGraph fcb4t32h ##", 0, 900),
+        RecordedOp("aten::mm", 100, 300, shapes=((64, 32), (32, 16), (64, 16))),
+    ]
+    compiled, product = read_op_costs(read_events(read_columns(events, with_inputs=True)))
+    assert (compiled.op, compiled.flops, compiled.bytes) == ("CompiledFxGraph", None, None)
+    assert compiled.self_ms == pytest.approx(600e-6)
+    assert product.flops == 2 * 64 * 32 * 16
+
+
 def test_without_recorded_shapes_there_are_no_costs(profiled, loop):
     assert read_op_costs(read_events(read_columns(profiled(lambda: loop.run(3)).events))) == ()
     assert read_op_costs(None) == ()

@@ -74,7 +74,7 @@ class LoaderWatch:
                 timer.take_off()
             watched.records += _read_records(watched.path)
         self._unwatched = [
-            (loader, STARTED_BEFORE if getattr(loader, "_iterator", None) is not None else OWN_ITERATOR)
+            (loader, STARTED_BEFORE if getattr(loader, "persistent_workers", False) else OWN_ITERATOR)
             for role, loader in self._marks.seen
             if role == "loaders" and id(loader) not in self._watched
         ]

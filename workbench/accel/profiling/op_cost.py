@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from accel.profiling.attribution import COMPILED
 from accel.profiling.op_formulas import NOTHING, CallCost, call_cost
 from accel.profiling.op_inputs import OpInputs, calls_others
 
@@ -69,7 +70,7 @@ def read_op_costs(events: ProfiledEvents | None) -> tuple[OpCost, ...]:
     names, name = events.columns.names, events.columns.name.tolist()
     inside, self_ns = events.begins_inside.tolist(), events.self_ns.tolist()
     for i, number in enumerate(inputs.number.tolist()):
-        if number < 0 or not _is_operation(names[name[i]]) or not (inside[i] or self_ns[i] or on_device[i]):
+        if not (inside[i] or self_ns[i] or on_device[i]) or not _has_cost(names[name[i]], number):
             continue
         key = (found.phase[i], found.module[i], number, device[i], cost[i] is NOTHING)
         total = sums.setdefault(key, [0.0, 0.0, 0.0])
@@ -96,6 +97,11 @@ def cost_by_module(costs: Iterable[OpCost]) -> tuple[OpCost, ...]:
             device_ms=old.device_ms + cost.device_ms,
         )  # fmt: skip
     return tuple(sorted(sums.values(), key=lambda cost: -cost.ms))
+
+
+def _has_cost(name: str, number: int) -> bool:
+    """Operations with inputs; compiled code too, so that it is seen to be of unknown cost."""
+    return COMPILED in name or (number >= 0 and _is_operation(name))
 
 
 def _is_operation(name: str) -> bool:
@@ -147,7 +153,7 @@ def _rows(
 ) -> tuple[OpCost, ...]:
     rows = []
     for (phase, module, number, device, is_nothing), (calls, self_ns, device_ns) in sums.items():
-        inputs = distinct[number]
+        inputs = distinct[number] if number >= 0 else OpInputs(COMPILED, ())
         one = NOTHING if is_nothing else call_cost(inputs)
         times = calls / steps
         rows.append(OpCost(
