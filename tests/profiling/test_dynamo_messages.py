@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accel.profiling.dynamo_messages import Place, function_name, kind_of_guard, read_graph_break, read_guard
 
-TORCH_2_8 = """Graph break in user code at /home/me/train.py:14
+TORCH_2_8 = """Graph break in user code at /tmp/lab/train.py:14
 Graph Break Reason: Unsupported Tensor.item() call with capture_scalar_outputs=False
   Explanation: Dynamo does not support tracing `Tensor.item()` with config.capture_scalar_outputs=False.
   Hint: Set `torch._dynamo.config.capture_scalar_outputs = True`.
@@ -16,7 +16,7 @@ Graph Break Reason: Unsupported Tensor.item() call with capture_scalar_outputs=F
   Developer debug context: call_method TensorVariable() item () {}
 
 User code traceback:
-  File "/home/me/train.py", line 14, in step
+  File "/tmp/lab/train.py", line 14, in step
     return y.item()
 """
 TORCH_2_14 = TORCH_2_8.replace(
@@ -27,9 +27,9 @@ DUPLICATE = TORCH_2_8.partition("\n\nUser")[0].replace(
     "Graph break in", "Graph break (user stack suppressed due to duplicate graph break) in"
 )
 SKIPPED = """Graph break: torch.compile cannot properly resume from this graph break, which results in a skip.
-torch.compile will skip tracing the frame step (/home/me/train.py line 9) and fall back to eager.
+torch.compile will skip tracing the frame step (/tmp/lab/train.py line 9) and fall back to eager.
 The graph break occurred in the following user code:
-  File "/home/me/train.py", line 12, in step
+  File "/tmp/lab/train.py", line 12, in step
     print(x)
 """
 REASON = (
@@ -40,12 +40,12 @@ REASON = (
 
 @pytest.mark.parametrize("message", [TORCH_2_8, TORCH_2_14, DUPLICATE])
 def test_reason_and_line_of_a_graph_break(message):
-    assert read_graph_break(message) == (REASON, Place("/home/me/train.py", 14))
+    assert read_graph_break(message) == (REASON, Place("/tmp/lab/train.py", 14))
 
 
 def test_a_frame_that_is_skipped_tells_the_line_of_its_stack():
     reason, place = read_graph_break(SKIPPED)
-    assert place == Place("/home/me/train.py", 12)
+    assert place == Place("/tmp/lab/train.py", 12)
     assert reason.startswith("torch.compile cannot properly resume")
 
 
@@ -55,8 +55,8 @@ def test_other_messages_tell_of_no_graph_break():
 
 def test_a_guard_without_number_comment_and_stack():
     told = "1/0: s.k == 0.0                 # return x*s.k  # me/d.py:14 in forward\nUser stack trace:\n" \
-           '  File "/home/me/d.py", line 14, in forward\n    return x*s.k'  # fmt: skip
-    assert read_guard(told) == ("s.k == 0.0", Place("/home/me/d.py", 14))
+           '  File "/tmp/lab/d.py", line 14, in forward\n    return x*s.k'  # fmt: skip
+    assert read_guard(told) == ("s.k == 0.0", Place("/tmp/lab/d.py", 14))
     assert read_guard("0/0: tensor 'x' rank mismatch") == ("tensor 'x' rank mismatch", None)
 
 
