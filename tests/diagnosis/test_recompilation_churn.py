@@ -8,7 +8,7 @@ import pytest
 
 from accel.diagnosis.recompilation_churn import OTHERWISE, recompilation_churn
 from accel.profiling.compilation import Compilation, Recompilation
-from tests.diagnosis.making import by_hand
+from tests.diagnosis.making import by_hand, real
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 8, actual 7"
 
@@ -18,21 +18,46 @@ def again(count, reason=SIZE, **more):
     return by_hand({"forward": 1.0}, compilation=made)
 
 
+# The backend that runs graphs as they are needs no C++ compiler.
+COMPILED = """
+torch._dynamo.reset()
+@torch.compile(backend="eager", dynamic={dynamic})
+def forward(x):
+    return model(x)
+"""
+SIZES = """
+for number in range(14):
+    optimizer.zero_grad()
+    size = 4 + number % 5
+    criterion(forward(x[:size]), y[:size]).backward()
+    optimizer.step()
+"""
+
+
 @cache
 def faulty():
-    return again(5)
+    return real(SIZES, COMPILED.format(dynamic=False))
 
 
 @cache
 def sound():
-    return again(1)
+    return real(SIZES, COMPILED.format(dynamic=True))
 
 
 def test_the_guard_and_its_line_are_evidence():
-    finding = recompilation_churn(faulty())
+    finding = recompilation_churn(again(5))
     assert finding.evidence[0] == f"forward() at line 4 of <cell>, 5 times: {SIZE}"
     assert finding.line == 4
     assert finding.details["recompilations"] == 5
+
+
+def test_batches_of_many_sizes_compile_anew_for_each_unless_sizes_may_vary():
+    finding = recompilation_churn(faulty())
+    assert finding.details["recompilations"] == 4
+    assert "size mismatch" in finding.evidence[0]
+    assert "mark_dynamic" in finding.remedy
+    assert 0 < finding.share < 1
+    assert sound().profile.compilation.graphs == 1
 
 
 @pytest.mark.parametrize(("reason", "helps"), [
