@@ -5,6 +5,7 @@ evidence.py     Evidence: what a rule may look at
 predicting.py   Amdahl's law with a range
 dispatch.py     time that goes into calling operations
 products.py     which operations are matrix products and convolutions
+collectives.py  communication between ranks in a trace
 
 Every other file is one rule: a function of the file's name. To add one, take the steps in CONTRIBUTING.md.
 """
