@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 from accel.diagnosis.batch_too_small import batch_too_small
-from tests.diagnosis.making import by_hand, real
+from tests.diagnosis.making import by_hand, one_thread, real
 
 
 @cache
 def faulty():
-    return real()
+    with one_thread():
+        return real()
 
 
 @cache

@@ -6,12 +6,13 @@ from functools import cache
 
 from accel.diagnosis.launch_bound import launch_bound
 from accel.profiling.device_activity import DeviceActivity
-from tests.diagnosis.making import by_hand, real
+from tests.diagnosis.making import by_hand, one_thread, real
 
 
 @cache
 def faulty():
-    return real()
+    with one_thread():
+        return real()
 
 
 @cache

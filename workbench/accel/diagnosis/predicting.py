@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from accel.profiling.finding import Prediction
 
 GONE = float("inf")
+SHARE_ERROR = 0.1  # how much a share from a few profiled steps may be off: 10 % of itself, up or down
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,26 @@ def amdahl(basis: str, *parts: Part) -> Prediction:
     """How many times as fast the step becomes when its parts do; the rest stays as it is.
 
     >>> str(amdahl("", Part(0.5, 1.0, 2.0, GONE)))
-    '1.3× [1, 2]'
+    '1.33× [1.00, 2.22]'
 
-    `basis` says which shares and which ranges, for the reader. Source: Amdahl 1967.
+    `basis` says which shares and which ranges, for the reader; the interval allows for errors of the shares as well. Source:
+    Amdahl 1967.
     """
 
-    rest = max(0.0, 1.0 - sum(part.share for part in parts))
-    expected = rest + sum(part.share / part.factor for part in parts)
-    longest = rest + sum(part.share / part.low for part in parts)
-    shortest = rest + sum(part.share / part.high for part in parts)
+    left = [_left([(part.share, getattr(part, level)) for part in parts], sure=sure) for level, sure in _ENDS]
+    longest, expected, shortest = left
     return Prediction(_inverse(expected), _inverse(longest), _inverse(shortest), f"Amdahl: {basis}")
+
+
+_ENDS = (("low", 1.0 - SHARE_ERROR), ("factor", 1.0), ("high", 1.0 + SHARE_ERROR))
+
+
+def _left(parts: list[tuple[float, float]], *, sure: float) -> float:
+    """What is left of a step of length 1; a part that gets slower is as much larger as one that gets faster is smaller."""
+    saved = sum(
+        share * (sure if factor > 1 else 2.0 - sure) * (1.0 - 1.0 / factor) for share, factor in parts
+    )
+    return 1.0 - saved
 
 
 def _inverse(left: float) -> float:

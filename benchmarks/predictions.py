@@ -1,0 +1,203 @@
+"""How good the predictions of the findings are: predicted speed-up beside the measured one, for cells that have the fault.
+
+Each cell is profiled as a user would. What its finding suggests is then measured: a plan by a trial (`%accel try`), an edit
+by the mended cell, run in turns with the cell as it was, in random order, in one process. The predicted interval comes from
+the profile alone, before anything is measured.
+
+`inside_share` is the share of measured speed-ups inside the predicted interval, `median_error` the median of how far the
+predicted figure was off (0.1: 10 % too much or too little), `cases` how many were measured. Every case is in `details`: share of
+the step, predicted and measured speed-up with interval, verdict. A speed-up of an edit is of the whole cell, on as many samples.
+All run on one thread, except for what the case about threads tries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import sys
+import time
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from accel.errors import AccelError
+from accel.profiling.finding import Finding
+from accel.workbench import Workbench
+from benchmarks.faulty_cells import CASES, Case
+from benchmarks.machine_line import report
+
+FEWEST_PAIRS = 10
+ATTEMPTS = 3  # a profile that other work disturbed is taken again, as a user would
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One case: what was predicted, what came out."""
+
+    case: str
+    rule: str
+    remedy: str
+    share: float
+    predicted: float
+    predicted_low: float
+    predicted_high: float
+    measured: float
+    measured_low: float
+    measured_high: float
+    verdict: str
+    baseline_ms: float
+    pairs: int
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the measured ratio lies in the predicted interval."""
+        return self.predicted_low <= self.measured <= self.predicted_high
+
+    @property
+    def error(self) -> float:
+        """How far the predicted ratio is off, as a factor less one."""
+        return math.exp(abs(math.log(self.predicted / self.measured))) - 1.0
+
+    def __str__(self) -> str:
+        predicted = f"{self.predicted:.2f}× [{self.predicted_low:.2f}, {self.predicted_high:.2f}]"
+        measured = f"{self.measured:.2f}× [{self.measured_low:.2f}, {self.measured_high:.2f}]"
+        where = "inside" if self.is_inside else "OUTSIDE"
+        return f"{self.case:<28} {self.remedy:<24} predicted {predicted:<24} measured {measured:<24} {where}"
+
+
+def namespace_of(setup: str) -> dict[str, Any]:
+    """A notebook's variables after the cells of `setup`."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(setup, namespace)
+    return namespace
+
+
+def measure(case: Case, *, budget_s: float) -> Measured | str:
+    """Profile, predict, measure; or in words why that gave nothing."""
+    workbench = Workbench(namespace_of(case.setup))
+    try:
+        finding = find(workbench, case)
+        if finding is None:
+            return "the rule found nothing"
+        if finding.prediction is None:
+            return "the rule predicts nothing"
+        if case.mended:
+            return by_edit(case, finding, budget_s=budget_s)
+        return by_trial(workbench, case, finding, budget_s=budget_s)
+    except AccelError as error:
+        return str(error)
+    finally:
+        workbench.close()
+
+
+def find(workbench: Workbench, case: Case) -> Finding | None:
+    """The finding of the case's rule in a profile of its cell."""
+    for _ in range(ATTEMPTS):
+        profile = workbench.profile(case.cell)
+        for finding in profile.findings:
+            if finding.kind == case.rule:
+                return finding
+    return None
+
+
+def by_trial(workbench: Workbench, case: Case, finding: Finding, *, budget_s: float) -> Measured | str:
+    """Try what the finding suggests first."""
+    if not finding.suggests:
+        return f"nothing to try: {finding.remedy}"
+    row = workbench.try_(finding.suggests[0], budget_s=budget_s, timeout_s=180).rows[0]  # type: ignore[union-attr]
+    shown = row.headline or row.steady
+    if shown is None:
+        return row.sentence
+    return Measured(
+        case.name, case.rule, row.plan, *_predicted(finding), shown.ratio, shown.low, shown.high, row.verdict,
+        row.baseline_ms, shown.pairs,
+    )  # fmt: skip
+
+
+def by_edit(case: Case, finding: Finding, *, budget_s: float) -> Measured:
+    """Run the cell and the mended cell in turns, each on variables of its own."""
+    sides = {
+        False: (namespace_of(case.setup), compile(case.cell, "<cell>", "exec")),
+        True: (namespace_of(case.mended_setup or case.setup), compile(case.mended, "<mended cell>", "exec")),
+    }
+    for namespace, code in sides.values():
+        exec(code, namespace)
+    order, ratios, before_s = random.Random(0), [], []
+    until = time.monotonic() + budget_s
+    while time.monotonic() < until or len(ratios) < FEWEST_PAIRS:
+        seconds = {}
+        for is_mended in order.sample([True, False], 2):
+            namespace, code = sides[is_mended]
+            begin = time.perf_counter_ns()
+            exec(code, namespace)
+            seconds[is_mended] = (time.perf_counter_ns() - begin) / 1e9
+        ratios.append(math.log(seconds[False] / seconds[True]))
+        before_s.append(seconds[False])
+    low, middle, high = _interval(ratios)
+    verdict = "faster" if low > 1 else "slower" if high < 1 else "undecided"
+    return Measured(
+        case.name,
+        case.rule,
+        "edit",
+        *_predicted(finding),
+        middle,
+        low,
+        high,
+        verdict,
+        1e3 * median(before_s),
+        len(ratios),
+    )
+
+
+def _predicted(finding: Finding) -> tuple[float, float, float, float]:
+    prediction = finding.prediction
+    assert prediction is not None  # asked before
+    return finding.share, prediction.ratio, prediction.low, prediction.high
+
+
+def _interval(ratios: list[float]) -> tuple[float, float, float]:
+    """Median with its 95 % percentile bootstrap interval, from logarithms back to ratios."""
+    draws = np.random.default_rng(0).choice(ratios, size=(4000, len(ratios)))
+    low, high = np.percentile(np.median(draws, axis=1), [2.5, 97.5])
+    return math.exp(low), math.exp(median(ratios)), math.exp(high)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--quick", action="store_true", help="short trials, and nothing is written")
+    arguments.add_argument(
+        "--only", default="", metavar="CASE", help="one case, by its name; nothing is written"
+    )
+    given = arguments.parse_args()
+    os.environ["ACCEL_HISTORY"] = "off"  # these trials are not the user's
+    torch.set_num_threads(
+        1
+    )  # other work on the machine makes every thread of an operation wait for the slowest
+    found: list[Measured] = []
+    missing: dict[str, str] = {}
+    for case in CASES:
+        if given.only in ("", case.name):
+            result = measure(case, budget_s=15 if given.quick else 60)
+            if isinstance(result, Measured):
+                found.append(result)
+            else:
+                missing[case.name] = result
+            sys.stderr.write(f"{result if isinstance(result, Measured) else f'{case.name}: {result}'}\n")
+    figures = {"cases": float(len(found))}
+    if found:
+        figures["inside_share"] = round(sum(each.is_inside for each in found) / len(found), 3)
+        figures["median_error"] = round(median([each.error for each in found]), 3)
+    details = [asdict(each) | {"is_inside": each.is_inside, "error": each.error} for each in found]
+    is_full = not given.quick and not given.only
+    report("predictions", figures, is_full_run=is_full, details=details, not_measured=missing)
+
+
+if __name__ == "__main__":
+    main()

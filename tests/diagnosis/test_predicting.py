@@ -1,0 +1,45 @@
+"""Amdahl's law with a range: the expected figure lies in the interval, whatever the parts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.diagnosis.predicting import GONE, Part, amdahl
+
+factors = st.lists(st.floats(0.2, 50), min_size=3, max_size=3).map(sorted)
+
+
+def test_half_of_the_step_at_twice_the_speed_saves_a_quarter():
+    assert amdahl("", Part(0.5, 2.0, 2.0, 2.0)).ratio == pytest.approx(1 / 0.75)
+
+
+def test_what_vanishes_leaves_the_rest():
+    prediction = amdahl("data, 40 %", Part(0.4, 1.0, 2.0, GONE))
+    assert prediction.low == 1.0
+    assert prediction.high == pytest.approx(1 / (1 - 1.1 * 0.4))  # a share may be off by a tenth
+    assert prediction.basis == "Amdahl: data, 40 %"
+
+
+def test_a_step_that_vanishes_entirely_has_a_finite_speed_up():
+    assert math.isfinite(amdahl("", Part(1.0, 1.0, 2.0, GONE)).high)
+
+
+def test_nothing_to_speed_up_is_no_speed_up():
+    prediction = amdahl("", Part(0.0, 1.0, 2.0, GONE))
+    assert (prediction.ratio, prediction.low, prediction.high) == (1.0, 1.0, 1.0)
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 0.33), factors), max_size=3))
+def test_the_expected_speed_up_lies_in_its_interval(parts):
+    prediction = amdahl("", *(Part(share, *speeds) for share, speeds in parts))
+    assert 0 < prediction.low <= prediction.ratio * (1 + 1e-9)
+    assert prediction.ratio <= prediction.high * (1 + 1e-9)
+    assert math.isfinite(prediction.high)
+
+
+def test_a_bound_holds_for_all_three():
+    assert Part(0.5, 1.0, 2.0, GONE).bounded(1.5) == Part(0.5, 1.0, 1.5, 1.5)
