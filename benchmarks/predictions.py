@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import random
 import sys
 import time
@@ -176,7 +175,6 @@ def main() -> None:
         "--only", default="", metavar="CASE", help="one case, by its name; nothing is written"
     )
     given = arguments.parse_args()
-    os.environ["ACCEL_HISTORY"] = "off"  # these trials are not the user's
     torch.set_num_threads(
         1
     )  # other work on the machine makes every thread of an operation wait for the slowest
