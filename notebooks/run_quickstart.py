@@ -81,12 +81,12 @@ def show_outputs(cell: Any) -> None:
             print(strip_ansi(text.rstrip()), flush=True)
 
 
-def write_page(notebook: Any, page: Path, *, title: str) -> None:
+def write_page(notebook: Any, page: Path, *, title: str, theme: str = "light") -> None:
     """One HTML file, without widgets: they would need a kernel, and a script from the internet."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)
-    exporter = HTMLExporter(raw_template=OFFLINE_TEMPLATE)
+    exporter = HTMLExporter(raw_template=OFFLINE_TEMPLATE, theme=theme)
     body, _ = exporter.from_notebook_node(notebook, resources={"metadata": {"name": title}})
     page.write_text(body, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Make the pictures of the panel anew, from a trial on this machine: `python docs/pictures/make.py`, about two minutes."""
+"""Make the pictures of panel, report and timeline anew, from runs on this machine: `python docs/pictures/make.py`, three minutes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ REPOSITORY = HERE.parents[1]
 
 
 def main() -> int:
-    """Run the page that takes the pictures, in JupyterLab in Chromium, as the browser tests do."""
-    command = [sys.executable, "-m", "pytest", "tests/browser/pictures_of_the_panel.py"]
+    """Run the pages that take the pictures, in JupyterLab in Chromium, as the browser tests do; names on the line choose."""
+    chosen = sys.argv[1:] or ["panel", "profile"]
+    pages = {"panel": "pictures_of_the_panel.py", "profile": "pictures_of_a_profile.py"}
+    command = [sys.executable, "-m", "pytest", *(f"tests/browser/{pages[name]}" for name in chosen)]
     return subprocess.run(
         command, cwd=REPOSITORY, env={**os.environ, "ACCEL_SCREENSHOTS": str(HERE)}
     ).returncode

@@ -72,7 +72,7 @@ def traits(
     assert all(len(values) == count for values in (duration, name))
     return {
         "names": NAMES, "modules": MODULES, "phases": PHASES, "lines": LINES, "counted_ms": [0.0, 1e9],
-        "rows": [{"label": "Training thread", "lanes": lanes}], "label": "Timeline of slices.",
+        "rows": [{"label": "Training thread", "is_band": False, "lanes": lanes}], "label": "Timeline of slices.",
         "summary": ["aten::conv2d: 3 ms itself, 4 times"], "is_open": True,
         **{key: np.array(values, "<f8").tobytes() for key, values in floats.items()},
         **{key: np.array(values, "<i4").tobytes() for key, values in numbers.items()}, **more,
@@ -224,6 +224,17 @@ def test_a_search_looks_into_modules_and_says_when_there_is_nothing(timeline):
     drawn.page.get_by_test_id("timeline-search").fill("attention")
     assert drawn.text("found") == "Nothing found"
     assert drawn.page.get_by_test_id("timeline-next").is_disabled()
+
+
+def test_phases_are_no_matches_and_stay_as_they_are(timeline):
+    rows = [
+        {"label": "Phases", "is_band": True, "lanes": [[0, 3]]},
+        {"label": "Training thread", "is_band": False, "lanes": [[3, 5]]},
+    ]
+    drawn = timeline(rows=rows)
+    drawn.page.get_by_test_id("timeline-search").fill("relu")
+    assert drawn.text("found") == "1 found"  # the one on the thread
+    assert drawn.colour(20) == FORWARD
 
 
 def test_a_match_too_short_to_see_is_made_wide_enough_to_see(show):

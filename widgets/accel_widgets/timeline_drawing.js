@@ -7,10 +7,10 @@ const ROW_GAP = 9;
 const AXIS = 24;
 const GUTTER = 150;
 
-/** @typedef {{first: number, end: number, y: number}} Lane */
+/** @typedef {{first: number, end: number, y: number, isBand: boolean}} Lane */
 /** @typedef {{lanes: Lane[], labels: {text: string, y: number}[], height: number}} Layout */
 /** @typedef {{count: number, last: number, names: string[], modules: string[], phases: {label: string, colour: string}[],
- *   lines: {where: string, text: string}[], rows: {label: string, lanes: number[][]}[], counted: number[],
+ *   lines: {where: string, text: string}[], rows: {label: string, is_band: boolean, lanes: number[][]}[], counted: number[],
  *   start: Float64Array, duration: Float64Array, self: Float64Array,
  *   name: Int32Array, phase: Int32Array, module: Int32Array, line: Int32Array}} Data */
 /** @typedef {{before: Int32Array, inTime: Int32Array}} Matches */
@@ -45,7 +45,7 @@ export function layOut(rows) {
   for (const row of rows) {
     layout.labels.push({ text: row.label, y: layout.height });
     for (const [first, end] of row.lanes) {
-      layout.lanes.push({ first, end, y: layout.height });
+      layout.lanes.push({ first, end, y: layout.height, isBand: row.is_band });
       layout.height += LANE;
     }
     layout.height += ROW_GAP;
@@ -70,7 +70,8 @@ function firstWhere(/** @type {number} */ low, /** @type {number} */ high, /** @
   return low;
 }
 
-/** Every slice whose name and module hold all words: how many there are before each slice, and all in order of time.
+/** Every operation whose name and module hold all words: how many there are before each slice, and all in order of time.
+ * Steps and phases, which come first, are no operations.
  * @param {Data} data @param {string} query @returns {Matches | null} */
 export function findMatches(data, query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
@@ -79,7 +80,8 @@ export function findMatches(data, query) {
   const known = new Map();
   const before = new Int32Array(data.count + 1);
   const found = [];
-  for (let i = 0; i < data.count; i += 1) {
+  const bands = Math.max(0, ...data.rows.filter((row) => row.is_band).flatMap((row) => row.lanes.map(([, end]) => end)));
+  for (let i = bands; i < data.count; i += 1) {
     const key = data.name[i] * data.modules.length + data.module[i];
     let matches = known.get(key);
     if (matches === undefined) {
@@ -122,6 +124,7 @@ export function drawLanes(context, data, layout, view) {
 /** @param {Brush} brush @param {Data} data @param {Lane} lane @param {number} y @param {View} view */
 function drawLane(brush, data, lane, y, view) {
   const { scale } = brush;
+  brush.isSteady = lane.isBand;
   let i = firstWhere(lane.first, lane.end, (at) => data.start[at] + data.duration[at] > view.from);
   while (i < lane.end && data.start[i] < view.until) {
     if (data.duration[i] * scale >= 1) {
@@ -149,7 +152,7 @@ class Brush {
     this.run = { x: 0, wide: 0, colour: "", isFaint: false };
     // Whole pixels, so that a merged run has sharp edges and costs no blending.
     this.shift = Math.round(view.from * this.scale);
-    [this.colour, this.alpha] = ["", -1];
+    [this.colour, this.alpha, this.isSteady] = ["", -1, false];
   }
 
   slice(/** @type {number} */ i, /** @type {number} */ y) {
@@ -157,9 +160,11 @@ class Brush {
     const x = Math.max((data.start[i] - view.from) * scale, -1);
     const wide = Math.min((data.start[i] + data.duration[i] - view.from) * scale, view.width) - x;
     const own = this.colours[data.phase[i]];
-    this.rectangle(x, y, wide > 3 ? wide - 0.6 : wide, own[data.name[i] % own.length], this.isFaint(i, i + 1));
+    const isFaint = this.isFaint(i, i + 1);
+    this.rectangle(x, y, wide > 3 ? wide - 0.6 : wide, own[data.name[i] % own.length], isFaint);
     if (wide <= 30) return;
-    drawText(this.context, data.names[data.name[i]], GUTTER + Math.max(x, 0) + 3, y, wide - 6, "#fff");
+    this.context.globalAlpha = this.alpha = 1;
+    drawText(this.context, data.names[data.name[i]], GUTTER + Math.max(x, 0) + 3, y, wide - 6, isFaint ? view.muted : "#fff");
     this.colour = "";
   }
 
@@ -181,7 +186,7 @@ class Brush {
   /** Whether a search goes on that finds none of these slices. */
   isFaint(/** @type {number} */ i, /** @type {number} */ end) {
     const { matches } = this.view;
-    return matches !== null && matches.before[end] === matches.before[i];
+    return matches !== null && !this.isSteady && matches.before[end] === matches.before[i];
   }
 
   rectangle(/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ wide, /** @type {string} */ colour, /** @type {boolean} */ isFaint) {

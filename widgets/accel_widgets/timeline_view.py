@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NO_EVENTS = "No profiled steps to show. Put %%accel profile over your training cell and run it."
 SUMMARISED = 20
+BANDS = ("steps", "phases")  # they tell where one is: a search neither finds nor fades them
 EMPTY: dict[str, Any] = {
     "names": [], "modules": [], "phases": [], "lines": [], "rows": [], "counted_ms": [0.0, 0.0], "summary": [], "label": "",
     "start_ms": b"", "duration_ms": b"", "self_ms": b"", "name": b"", "phase": b"", "module": b"", "line": b"",
@@ -35,7 +36,10 @@ def timeline_traits(profile: Profile | None) -> dict[str, Any]:
         "modules": list(timeline.modules),
         "phases": [_phase(name) for name in timeline.phases],
         "lines": [{"where": str(line), "text": line.text} for line in timeline.lines],
-        "rows": [{"label": row.label, "lanes": [list(lane) for lane in row.lanes]} for row in timeline.rows],
+        "rows": [
+            {"label": row.label, "is_band": row.kind in BANDS, "lanes": [list(lane) for lane in row.lanes]}
+            for row in timeline.rows
+        ],
         "counted_ms": list(timeline.counted_ms),
         "label": label(timeline),
         "summary": summary(timeline),

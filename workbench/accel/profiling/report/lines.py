@@ -39,8 +39,8 @@ def _html(profile: Profile) -> Iterator[object]:
         return
     yield heading(_title(profile))
     cells = [
-        (whole(row.place), _code(row.text), _leading_ops(profile, row), time_cell(row.self_ms),
-         whole(percent(row.share)), bar(row.share))
+        (whole(row.place), _code(row.text), _shortened(_leading_ops(profile, row), 60), time_cell(row.self_ms),
+         whole(percent(row.share)), bar(row.share, width_px=80))
         for row in add_up_lines(profile.lines)
     ]  # fmt: skip
     headings = ["Where", "Line", "Mostly", "Self time", "Share", ""]

@@ -50,10 +50,15 @@ def _line(point: RooflinePoint) -> str:
 
 
 def _cells(point: RooflinePoint) -> list[object]:
-    return [
-        point.op, point.shapes, phase_words(point.phase), time_cell(point.ms), f"{point.flops_per_s / 1e9:,.4g}",
-        f"{point.bytes_per_s / 1e9:,.4g}", BOUND_WORDS[point.bound], whole(percent(point.attained)), bar(point.attained),
-    ]  # fmt: skip
+    shapes, phase = _breaking_between(point.shapes), phase_words(point.phase)
+    rates = (f"{point.flops_per_s / 1e9:,.4g}", f"{point.bytes_per_s / 1e9:,.4g}")
+    attained = (whole(percent(point.attained)), bar(point.attained, width_px=80))
+    return [point.op, shapes, phase, time_cell(point.ms), *rates, BOUND_WORDS[point.bound], *attained]
+
+
+def _breaking_between(shapes: str) -> str:
+    """A narrow column may break a line between two shapes, not inside one."""
+    return shapes.replace(", ", ",\N{NO-BREAK SPACE}")
 
 
 def _text(profile: Profile) -> Iterator[str]:
