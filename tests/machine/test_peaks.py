@@ -59,11 +59,30 @@ def test_a_peak_is_at_least_what_a_single_product_or_copy_reaches(measured):
     assert cpu.threads == torch.get_num_threads()
 
 
-def test_peaks_are_measured_once_and_then_read_from_the_users_cache(cache):
-    first = peaks()
+def store(found):
+    path = peaks_path()
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(found.to_dict()))
+
+
+def test_peaks_are_stored_in_the_users_cache(cache):
+    found = peaks()
     assert [path.parent for path in cache.iterdir()] == [cache]
+    assert found == read_peaks(peaks_path())
     assert peaks_path().parent == cache
-    assert peaks() == first == read_peaks(peaks_path())
+
+
+def test_stored_peaks_are_read_and_not_measured_again(cache):
+    store(MADE_UP)
+    assert peaks() == MADE_UP
+
+
+def test_peaks_measured_beside_other_work_are_measured_again_and_say_so(cache):
+    busy = replace(MADE_UP, was_busy=True)
+    assert "measured again the next time" in str(busy)
+    assert "measured again the next time" not in str(MADE_UP)
+    store(busy)
+    assert peaks().measured != MADE_UP.measured
 
 
 def test_another_thread_count_has_peaks_of_its_own(cache):
@@ -88,15 +107,13 @@ def test_a_damaged_file_is_measured_again(tmp_path, damage):
 
 
 def test_measuring_again_keeps_the_higher_rate(cache):
-    path = peaks_path()
-    path.parent.mkdir(parents=True)
     fast = replace(MADE_UP.devices[0], flops_per_s=(("float32", 1e18), ("bfloat16", 1.0)), bytes_per_s=1.0)
-    path.write_text(json.dumps(replace(MADE_UP, devices=(fast,)).to_dict()))
+    store(replace(MADE_UP, devices=(fast,)))
     again = peaks(again=True).of("cpu")
     assert again.flop_rate("float32") == 1e18
     assert again.flop_rate("bfloat16") > 1.0
     assert again.bytes_per_s > 1.0
-    assert read_peaks(path).of("cpu") == again
+    assert read_peaks(peaks_path()).of("cpu") == again
 
 
 def test_a_cache_that_cannot_be_written_costs_only_the_storing(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 BUDGET_S = 0.4  # for each rate: enough that one repeat meets no other work
+UNDISTURBED = 0.75  # of the time our threads have a core; beside a busy neighbour 0.1 to 0.4 was seen
 LARGEST = 2048  # rows of a matrix: larger ones are not faster, on a CPU
 SMALLEST = 256
 MEMORY_BYTES = 128 << 20  # larger than any cache that two cores have to themselves
@@ -32,12 +33,23 @@ def measure_peaks() -> Peaks:
 
     started = time.perf_counter()
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        cpu, cpu_share = _watched(_cpu)
         gpus = map(_gpu, range(torch.cuda.device_count()))
-        devices = [_cpu(), *(gpu for gpu in gpus if gpu is not None)]
+        devices = [cpu, *(gpu for gpu in gpus if gpu is not None)]
     return Peaks(
         devices=tuple(devices), torch=torch.__version__, measured=datetime.now().isoformat(timespec="seconds"),
-        seconds=time.perf_counter() - started,
+        seconds=time.perf_counter() - started, was_busy=cpu_share < UNDISTURBED,
     )  # fmt: skip
+
+
+def _watched(measure: Callable[[], DevicePeaks]) -> tuple[DevicePeaks, float]:
+    """The peaks, and the share of the time in which our threads really had a core: less means that others had it."""
+    import torch
+
+    wall, own = time.perf_counter(), time.process_time()
+    found = measure()
+    elapsed = time.perf_counter() - wall
+    return found, (time.process_time() - own) / (elapsed * torch.get_num_threads())
 
 
 def _cpu() -> DevicePeaks:

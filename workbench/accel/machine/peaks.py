@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-WAY = 1  # to be counted up when peaks are measured in another way: those stored are then measured again
+BUSY = "Other work had the cores meanwhile: these are too low, and are measured again the next time."
+WAY = 2  # to be counted up when peaks are measured in another way: those stored are then measured again
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Peaks:
     torch: str
     measured: str  # date and time, ISO
     seconds: float  # what measuring took
+    was_busy: bool = False  # other work had the cores meanwhile: the rates are too low
 
     def of(self, device: str) -> DevicePeaks | None:
         """The peaks of one device, None when it was not measured."""
@@ -68,7 +70,8 @@ class Peaks:
 
     def __str__(self) -> str:
         when = f"Peaks measured on this machine, {self.measured.replace('T', ' ')[:16]}, torch {self.torch}"
-        return "\n".join([when, *(f"  {peaks}" for peaks in self.devices)])
+        lines = [when, *(f"  {peaks}" for peaks in self.devices)]
+        return "\n".join([*lines, f"  {BUSY}"] if self.was_busy else lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries; rates in FLOP/s and bytes/s."""
@@ -88,14 +91,14 @@ def peaks(*, again: bool = False) -> Peaks:
     >>> peaks().of("cpu").bytes_per_s
     41.2e9
 
-    Measuring takes under 3 s a device. `again=True` measures anew and keeps the higher of both rates: other work on the
-    machine makes them too low, never too high.
+    Measuring takes under 3 s a device. Other work on the machine makes rates too low, never too high: what was measured
+    beside it is measured again the next time, as it is with `again=True`, and the higher of both rates is kept.
     """
     from accel.machine.measuring_peaks import measure_peaks
 
     path = peaks_path()
     stored = read_peaks(path)
-    if stored is not None and not again:
+    if stored is not None and not stored.was_busy and not again:
         return stored
     measured = measure_peaks()
     found = measured if stored is None else _higher(measured, stored)
