@@ -92,6 +92,27 @@ def test_two_forwards_for_one_backward_are_both_used():
     assert run(cell).unused_forwards == ()
 
 
+def test_one_backward_for_a_whole_episode_uses_all_its_forwards():
+    cell = """
+for episode in range(3):
+    total = 0
+    for t in range(5):
+        total = total + criterion(model(X[:4] + t), Y[:4])
+    optimizer.zero_grad()
+    total.backward()
+    optimizer.step()
+"""
+    assert run(cell).unused_forwards == ()
+
+
+def test_two_models_before_one_backward_are_both_used():
+    critic = nn.Linear(8, 3)
+    cell = TRAIN.replace(
+        "criterion(model(x), y)", "(criterion(model(x), y)\n        + criterion(critic(x), y))"
+    )
+    assert run(cell, critic=critic).unused_forwards == ()
+
+
 def test_a_closure_and_a_recomputed_forward_are_used():
     cell = """
 from torch.utils.checkpoint import checkpoint

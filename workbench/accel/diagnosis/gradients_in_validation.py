@@ -42,8 +42,8 @@ def gradients_in_validation(evidence: Evidence) -> Finding | None:
         ),
         suggests=(),
         remedy=f"Put `with torch.no_grad():` (or torch.inference_mode()) round the loop at {_place(first, evidence)}.",
-        wrong_when="something reads gradients of these results later, in another cell, or they train a model through "
-        "a loss that is summed over several batches before one backward.",
+        wrong_when="something reads gradients of these results later, in another cell, or one backward later "
+        "trains several models by what they gave over many calls, as with a policy and a value network.",
         line=in_cell[0] if in_cell else 0,
         details={"forward_share_of_cell": share, "calls": float(calls)},
     )  # fmt: skip

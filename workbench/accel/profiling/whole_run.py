@@ -94,7 +94,8 @@ def unused_forwards(
 ) -> tuple[UnusedForward, ...]:
     """Lines whose model calls recorded graphs that no backward used, most expensive first.
 
-    A call is used when a backward begins before the next batch is fetched and before the same line calls again.
+    A call is used when a backward begins before the next batch is fetched and before the same line calls again, or before
+    another line calls a model: one backward may be for a whole episode, or for the sum over several batches.
     """
     backward = _times(marks, "backward", begins=True)
     ended = _times(marks, "backward", begins=False)
@@ -105,10 +106,13 @@ def unused_forwards(
             groups[call.filename, call.line, call.function, call.is_training].append(call)
     found = []
     for (filename, line, function, was_training), group in groups.items():
+        others = sorted(call.begin_ns for each in groups.values() if each is not group for call in each)
         unused = [
             call
             for call, following in zip(group, [*group[1:], None], strict=True)
-            if call.nodes and not _is_used(call, following, fetches, backward)
+            if call.nodes
+            and not _is_used(call, following, fetches, backward)
+            and not _comes_first(backward, others, call.end_ns)
         ]
         if len(unused) >= MOSTLY * len(group):
             ms = sum(call.end_ns - call.begin_ns for call in unused) / 1e6
@@ -125,6 +129,12 @@ def _is_used(
     ends += [following.begin_ns] if following is not None else []
     first = bisect_left(backward, call.end_ns)
     return first < len(backward) and (not ends or backward[first] < min(ends))
+
+
+def _comes_first(these: Sequence[int], others: Sequence[int], after_ns: int) -> bool:
+    """Whether one of these times comes after that moment, and before any of the others."""
+    first, other = bisect_left(these, after_ns), bisect_left(others, after_ns)
+    return first < len(these) and (other == len(others) or these[first] < others[other])
 
 
 def _times(marks: Sequence[Mark], phase: str, *, begins: bool) -> list[int]:
