@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from accel.profiling.inheritance import (
+    BACKWARD_NODE,
+    COMPILED,
+    MODULE,
+    PHASE,
+    STEP,
+    NumberedNames,
+    modules_of,
+    rows_of_ranges,
+)
 from accel.profiling.step_timing import CELL_END, CELL_START
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from accel.profiling.kineto_columns import Ints, KinetoColumns
+    from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
 
     Names = NDArray[np.object_]
 
-PHASE, MODULE, STEP = "accel::", "accel.module::", "accel.step"
-BACKWARD_NODE = "autograd::engine::evaluate_function"
-COMPILED = "CompiledFxGraph"
+__all__ = ["BACKWARD_NODE", "COMPILED", "MODULE", "PHASE", "STEP", "Attribution", "Timeline", "attribute"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +40,45 @@ class Timeline:
     starts: Ints
     names: Names
 
-    def at(self, times_ns: Ints) -> Names:
-        """The name of the piece that holds each time."""
+    def places(self, times_ns: Ints) -> Ints:
+        """The piece that holds each time, by its place."""
         import numpy as np
 
-        return self.names[np.searchsorted(self.starts, times_ns, side="right") - 1]
+        return np.searchsorted(self.starts, times_ns, side="right") - 1
+
+    def at(self, times_ns: Ints) -> Names:
+        """The name of the piece that holds each time."""
+        return self.names[self.places(times_ns)]
 
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
     """For every event: its phase or gap, its module ("" if none), and whether it is outside of all phase ranges."""
 
-    phase: Names
-    module: Names
-    is_outside: NDArray[np.bool_]
+    phases: NumberedNames
+    modules: NumberedNames
+    is_outside: Flags
     timeline: Timeline
     own_thread: int
+
+    @cached_property
+    def phase(self) -> Names:
+        """The phase or gap of each event, spelled out."""
+        return self.phases.spelled()
+
+    @cached_property
+    def module(self) -> Names:
+        """The module of each event, spelled out."""
+        return self.modules.spelled()
+
+    def renamed(self, rename: Callable[[str], str]) -> Attribution:
+        """The same with other names of phases and gaps."""
+        import numpy as np
+
+        names = np.array([*map(rename, self.timeline.names.tolist())], dtype=object)
+        return replace(
+            self, phases=self.phases.renamed(rename), timeline=Timeline(self.timeline.starts, names)
+        )
 
 
 def attribute(columns: KinetoColumns) -> Attribution:
@@ -56,58 +89,20 @@ def attribute(columns: KinetoColumns) -> Attribution:
     """
     import numpy as np
 
-    phase, module = _inherit(columns)
     thread = _own_thread(columns)
-    timeline = _timeline(columns, phase, thread)
-    outside = np.array([p is None for p in phase], dtype=np.bool_)
+    timeline = _timeline(columns, thread)
+    inside = rows_of_ranges(columns)
+    outside = inside < 0
+    number: dict[str, int] = {}
+    of_name = [
+        number.setdefault(name[len(PHASE) :], len(number)) if name.startswith(PHASE) else 0
+        for name in columns.names
+    ]
+    of_piece = [number.setdefault(name, len(number)) for name in timeline.names.tolist()]
     middles = columns.start_ns[outside] + columns.duration_ns[outside] // 2
-    phases = np.array(phase, dtype=object)
-    phases[outside] = timeline.at(middles)
-    return Attribution(phases, np.array(module, dtype=object), outside, timeline, thread)
-
-
-def _inherit(columns: KinetoColumns) -> tuple[list[str | None], list[str]]:
-    """Hand phase and module down from ranges to what they enclose.
-
-    Forward operations write (thread, sequence number) → module, the innermost last; a backward node carries the
-    forward's thread and number, and everything below it inherits that module.
-    """
-    names, parent = [columns.names[i] for i in columns.name.tolist()], columns.parent.tolist()
-    threads, forward_threads = columns.thread.tolist(), columns.forward_thread.tolist()
-    sequences = columns.sequence.tolist()
-    phase: list[str | None] = [None] * len(names)
-    module = [""] * len(names)
-    is_backward = [False] * len(names)
-    module_of: dict[tuple[int, int], str] = {}
-    for i in _by_start(columns):
-        name, above = names[i], parent[i]
-        if above >= 0:
-            phase[i], module[i], is_backward[i] = phase[above], module[above], is_backward[above]
-        if name.startswith(PHASE):
-            phase[i] = name[len(PHASE) :]
-        elif name.startswith(MODULE):
-            module[i] = name[len(MODULE) :]
-        elif COMPILED in name:
-            module[i] = module[i] if module[i].startswith(COMPILED) else _compiled_name(module[i])
-        elif name.startswith(BACKWARD_NODE):
-            is_backward[i] = True
-            module[i] = module_of.get((forward_threads[i], sequences[i]), "")
-        elif sequences[i] >= 0 and module[i] and not is_backward[i]:
-            module_of[threads[i], sequences[i]] = module[i]
-    return phase, module
-
-
-def _by_start(columns: KinetoColumns) -> list[int]:
-    """All threads in one order of time, parents first: a backward on another thread comes after its forward."""
-    import numpy as np
-
-    starts = columns.start_ns[columns.order]
-    return [int(i) for i in columns.order[np.argsort(starts, kind="stable")]]
-
-
-def _compiled_name(module: str) -> str:
-    """Inside a compiled graph there are no modules; say so, under the module that was compiled."""
-    return f"{COMPILED} in {module}" if module else COMPILED
+    phases = np.array([*of_name, 0], dtype=np.int64)[columns.name[inside]]
+    phases[outside] = np.array(of_piece, dtype=np.int64)[timeline.places(middles)]
+    return Attribution(NumberedNames(tuple(number), phases), modules_of(columns), outside, timeline, thread)
 
 
 def _own_thread(columns: KinetoColumns) -> int:
@@ -126,7 +121,7 @@ def _own_thread(columns: KinetoColumns) -> int:
     return int(threads[np.argmax(np.bincount(places, weights=columns.duration_ns[candidates] + 1))])
 
 
-def _timeline(columns: KinetoColumns, phase: list[str | None], thread: int) -> Timeline:
+def _timeline(columns: KinetoColumns, thread: int) -> Timeline:
     """Cut the own thread's time at every start and end of a phase range; what lies between two phases is a gap."""
     import numpy as np
 
@@ -142,17 +137,20 @@ def _timeline(columns: KinetoColumns, phase: list[str | None], thread: int) -> T
     running: list[int] = []
     last = CELL_START
 
+    def phase_of(row: int) -> str:
+        return columns.names[int(columns.name[row])][len(PHASE) :]
+
     def close(until: int | None) -> None:
         nonlocal last
         while running and (until is None or ends[running[-1]] <= until):
             ended = running.pop()
-            last = str(phase[ended])
+            last = phase_of(ended)
             cuts.append(int(ends[ended]))
             names.append(last)
 
     for i in map(int, rows):
         close(int(starts[i]))
-        names.append(str(phase[running[-1]]) if running else f"{last} → {phase[i]}")
+        names.append(phase_of(running[-1]) if running else f"{last} → {phase_of(i)}")
         cuts.append(int(starts[i]))
         running.append(i)
     close(None)

@@ -10,9 +10,6 @@ from accel.profiling.attribution import COMPILED, MODULE, PHASE, Attribution
 from accel.profiling.kept_steps import KeptSteps
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
     from accel.profiling.profiled_events import ProfiledEvents
 
@@ -91,8 +88,8 @@ def _add_up(
 
     shown = [shown_name(name) for name in columns.names]
     ops, op = np.unique(np.array(shown, dtype=object), return_inverse=True)
-    phases, phase = _codes(found.phase)
-    modules, module = _codes(found.module)
+    phases, phase = found.phases.names, found.phases.number
+    modules, module = found.modules.names, found.modules.number
     key = (phase * len(modules) + module) * len(ops) + op[columns.name]
     keys, place = np.unique(key, return_inverse=True)
     launched = columns.launcher >= 0
@@ -109,15 +106,6 @@ def _add_up(
     return sums
 
 
-def _codes(names: NDArray[np.object_]) -> tuple[list[str], Ints]:
-    """Distinct names, and for each event the number of its name."""
-    import numpy as np
-
-    number: dict[str, int] = {}
-    codes = np.array([number.setdefault(name, len(number)) for name in names.tolist()], dtype=np.int64)
-    return list(number), codes
-
-
 def shown_name(name: str) -> str:
     """A range's own time is Python; a compiled graph is known by its kind, for its name is a hash."""
     if name.startswith((PHASE, MODULE)):
@@ -132,16 +120,18 @@ def _add_gaps(sums: Sums, found: Attribution, covered: Ints, kept: KeptSteps) ->
     starts = np.clip(found.timeline.starts, kept.from_ns, kept.until_ns)
     lengths = np.diff(starts, append=kept.until_ns)
     for name in {str(n) for n in found.timeline.names if "→" in n}:
-        length = lengths[found.timeline.names == name].sum() - covered[found.phase == name].sum()
+        length = lengths[found.timeline.names == name].sum() - covered[found.phases.where(name)].sum()
         if length > 0:
             sums.setdefault((name, "", PYTHON), [0.0, 0.0, 0.0])[0] += float(length)
 
 
 def _take_off_waiting(sums: Sums, found: Attribution, elsewhere: Ints) -> None:
     """While another thread worked for a phase (backward on a GPU), the own thread's range only waited."""
-    for phase in set(found.phase[elsewhere > 0].tolist()):
+    import numpy as np
+
+    for phase in {found.phases.names[i] for i in np.unique(found.phases.number[elsewhere > 0]).tolist()}:
         if waiting := sums.get((phase, "", PYTHON)):
-            waiting[0] = max(0.0, waiting[0] - float(elsewhere[found.phase == phase].sum()))
+            waiting[0] = max(0.0, waiting[0] - float(elsewhere[found.phases.where(phase)].sum()))
 
 
 def _rows(sums: Sums, steps: int) -> tuple[OpRow, ...]:

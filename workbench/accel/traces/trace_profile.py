@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel.profiling.attribution import Attribution, Timeline
 from accel.profiling.completeness import check_completeness
 from accel.profiling.op_table import OpTable, read_op_table
 from accel.profiling.profile import Profile
@@ -74,7 +73,7 @@ def _attributed(columns: KinetoColumns) -> ProfiledEvents | None:
     steps = profiler_steps(columns)
     begins_late = len(steps) > 0 and "ProfilerStep#0" not in columns.names
     events = read_events(with_phases(columns), warmup=0 if begins_late else WARM_UP)
-    return None if events is None else _of_a_trace(events)
+    return None if events is None else replace(events, found=events.found.renamed(_of_trace))
 
 
 def _profile(
@@ -104,24 +103,8 @@ def _profile(
     )  # fmt: skip
 
 
-def _of_a_trace(events: ProfiledEvents) -> ProfiledEvents:
-    """What a live profile calls the start and the end of the cell is that of the trace."""
-    import numpy as np
-
-    found = events.found
-    words = {name: _of_trace(name) for name in set(found.timeline.names.tolist())}
-    changed = {old: new for old, new in words.items() if old != new}
-    if not changed:
-        return events
-    phase, names = found.phase.copy(), found.timeline.names.copy()
-    for old, new in changed.items():
-        phase[phase == old], names[names == old] = new, new
-    timeline = Timeline(found.timeline.starts, np.array(names, dtype=object))
-    told = Attribution(phase, found.module, found.is_outside, timeline, found.own_thread)
-    return replace(events, found=told)
-
-
 def _of_trace(name: str) -> str:
+    """What a live profile calls the start and the end of the cell is that of the trace."""
     return name.replace(CELL_START, TRACE_START).replace(CELL_END, TRACE_END)
 
 
