@@ -1,4 +1,4 @@
-"""Make the pictures of panel, report and timeline anew, from runs on this machine: `python docs/pictures/make.py`, three minutes."""
+"""Make the pictures of panel, report and timeline anew, from runs on this machine: `python docs/pictures/make.py`."""
 
 from __future__ import annotations
 
