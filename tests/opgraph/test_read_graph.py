@@ -96,8 +96,9 @@ def test_what_prepares_weights_is_not_shown_and_their_parameters_are():
     assert [node.parameters for node in graph.nodes] == [20, 3 * 4 + 3 + 3]
 
 
-def test_dropout_is_not_shown_and_batch_normalisation_uses_its_averages():
-    graph = read_graph(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)), (2, 4))
+@pytest.mark.parametrize("inplace", [False, True])
+def test_dropout_is_not_shown_and_batch_normalisation_uses_its_averages(inplace):
+    graph = read_graph(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5, inplace), nn.BatchNorm1d(4)), (2, 4))
     assert [node.op for node in graph.nodes] == ["Gemm", "BatchNormalization"]
 
 
@@ -208,6 +209,34 @@ def test_a_graph_does_not_keep_the_weights_alive():
     assert all(
         type(parameter.data).__name__ == "FakeTensor" for parameter in graph.origin.double.parameters()
     )
+
+
+def test_a_model_on_the_meta_device_needs_no_memory():
+    with torch.device("meta"):
+        model = torchvision.models.vit_b_16()
+    assert read_graph(model, (64, 3, 224, 224)).parameters == 86_567_656
+
+
+def test_a_model_in_data_parallel_is_read_as_itself():
+    assert read_graph(nn.DataParallel(nn.Linear(4, 4)), (2, 4)).model_name == "Linear"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("inputs", [(64, 1, 28, 28), torch.randn(64, 1, 28, 28)])
+def test_a_model_on_a_gpu_is_read_from_shapes_or_a_batch_wherever_it_lies(inputs):
+    model = CNN().cuda()
+    state, allocated = torch.cuda.get_rng_state(), torch.cuda.memory_allocated()
+    graph = read_graph(model, inputs)
+    assert graph.op_types == read_graph(CNN(), inputs).op_types
+    assert torch.equal(state, torch.cuda.get_rng_state())
+    assert torch.cuda.memory_allocated() == allocated
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_batch_is_recorded_on_the_gpu_of_the_model():
+    assert read_graph(TakesTheSign().cuda(), torch.randn(2, 4)).nodes[0].op == "Gemm"
 
 
 WIDTHS = st.lists(st.integers(1, 12), min_size=2, max_size=6)

@@ -50,7 +50,7 @@ class GraphBuilder:
             return Value((), parameters, True)
         if not results:
             return Value()
-        if name in IDLE and sources and _is_same(read[0], results[0]):
+        if name.rstrip("_") in IDLE and sources and _is_same(read[0], results[0]):
             return sources[0]
         return self._node(name, read, results[0], sources, parameters, module, flops, bytes_moved)
 

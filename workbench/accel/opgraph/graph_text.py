@@ -32,11 +32,15 @@ def head_lines(graph: OpGraph) -> list[str]:
     frozen = graph.parameters - graph.trainable
     return [
         f"{graph.model_name}, forward of {graph.inputs} in evaluation mode",
-        f"{len(graph.nodes)} operations of {len(graph.op_types)} types: {types}",
+        f"{_many(len(graph.nodes), 'operation')} of {_many(len(graph.op_types), 'type')}: {types}",
         f"{graph.parameters:,} parameters ({scaled(graph.parameter_bytes, 'B')})"
         + (f", {frozen:,} of them frozen" if frozen else "")
         + f"; {scaled(graph.flops, 'FLOP')}, {scaled(graph.bytes, 'B')} read and written",
     ]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def notes(graph: OpGraph) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import sysconfig
 import warnings
 from collections.abc import Callable, Iterator
@@ -142,10 +143,8 @@ def _own_line(error: BaseException) -> str:
     """Where in the user's code it happened: the innermost frame that is neither torch's, ours nor Python's own."""
     import torch
 
-    foreign = (
-        str(Path(torch.__file__).parent), str(Path(__file__).parent.parent), sysconfig.get_path("stdlib"),
-        "<string>", "<frozen", "<eval",
-    )  # fmt: skip
+    folders = (Path(torch.__file__).parent, Path(__file__).parent.parent, sysconfig.get_path("stdlib"))
+    foreign = (*(f"{folder}{os.sep}" for folder in folders), "<string>", "<frozen", "<eval")
     place = ""
     for frame, number in walk_tb(error.__traceback__):
         code = frame.f_code

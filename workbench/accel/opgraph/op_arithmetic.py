@@ -24,7 +24,8 @@ VIEWS = names_of(
 MAYBE_VIEWS = names_of("reshape flatten _reshape_alias contiguous")  # a copy if the input is not contiguous
 MOVES = names_of(
     "cat concat stack to _to_copy clone copy pad constant_pad_nd repeat tile embedding index index_select gather "
-    "masked_fill where roll flip pixel_shuffle pixel_unshuffle one_hot tril triu"
+    "masked_fill where roll flip pixel_shuffle pixel_unshuffle one_hot tril triu fill zero index_put scatter "
+    "new_zeros new_ones new_full new_empty zeros_like ones_like full_like empty_like"
 )
 ONE_AN_OUTPUT = names_of(
     "add sub rsub subtract mul multiply div divide true_divide neg abs relu clamp clamp_min clamp_max hardtanh relu6 "

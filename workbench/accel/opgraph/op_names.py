@@ -55,4 +55,4 @@ def onnx_name(aten: str, output_shape: Sequence[object], input_rank: int) -> str
         kind = "Max" if "max" in name else "Average"
         to_one = all(size == 1 for size in output_shape[2:])
         return f"Global{kind}Pool" if to_one else f"{kind}Pool"
-    return ONNX_NAMES.get(name, aten)
+    return ONNX_NAMES.get(name, name)

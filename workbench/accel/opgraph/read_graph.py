@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.opgraph.exported_ops import exported_ops
-from accel.opgraph.model_copy import as_fake, first_line, reason_of, unwrapped, with_weights, without_weights
+from accel.opgraph.model_copy import first_line, reason_of, unwrapped, with_weights, without_weights
 from accel.opgraph.module_costs import module_costs
 from accel.opgraph.op_graph import OpGraph, Origin
 from accel.opgraph.recorded_ops import recorded_ops
@@ -17,6 +17,7 @@ from accel.workload.call_inputs import CallInputs, TensorShape
 
 if TYPE_CHECKING:
     import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
     from accel.opgraph.op_node import OpNode
 
@@ -57,11 +58,17 @@ def origin_of(model: torch.nn.Module, inputs: CallInputs) -> Origin:
 def exported_graph(origin: Origin) -> OpGraph:
     """The graph by torch.export; raises whatever that raises."""
     mode = mode_of(origin)
-    args, kwargs = origin.inputs.filled(lambda shape: as_fake(shape.empty(device_of(origin.double)), mode))
+    args, kwargs = fake_inputs(origin, mode)
     return _graph(origin, exported_ops(origin.double, args, kwargs, mode))
 
 
-def mode_of(origin: Origin) -> Any:
+def fake_inputs(origin: Origin, mode: FakeTensorMode) -> Call:
+    """What the model is called with, without memory, on the device of its parameters."""
+    with mode:
+        return origin.inputs.filled(lambda shape: shape.empty(device_of(origin.double)))
+
+
+def mode_of(origin: Origin) -> FakeTensorMode:
     """The mode that the copy's tensors were made in; a new one when it has none."""
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
@@ -90,7 +97,8 @@ def _recorded_graph(model: torch.nn.Module, given: Call, origin: Origin, refusal
         raise AccelError(
             f"The graph of {type(model).__name__} for {origin.inputs}",
             because=f"the model cannot be called with that: {type(error).__name__}: {first_line(error)}",
-            do="Give what model(...) takes: a tensor, a tuple of positional arguments, or a dict of keyword arguments.",
+            do="Give what model(...) takes: a tensor, a tuple of positional arguments, or a dict of keyword arguments; "
+            "of a batch with labels, only the images.",
         ) from error
     note = (
         f"Recorded while one batch ran, because torch.export could not follow the model: {reason_of(refusal)}. "

@@ -10,9 +10,9 @@ from accel.errors import AccelError, UnknownName
 from accel.opgraph.fitting_layers import fit_while_running
 from accel.opgraph.graph_text import aligned, scaled
 from accel.opgraph.layer_text import layer_of
-from accel.opgraph.model_copy import as_fake, out_of_sight, reason_of, without_weights
+from accel.opgraph.model_copy import out_of_sight, reason_of, without_weights
 from accel.opgraph.op_graph import OpGraph, Origin
-from accel.opgraph.read_graph import device_of, exported_graph, mode_of
+from accel.opgraph.read_graph import exported_graph, fake_inputs, mode_of
 
 if TYPE_CHECKING:
     import pandas
@@ -122,7 +122,7 @@ def _insert(
     from torch import nn
 
     mode, added = mode_of(origin), list[Any]()
-    args, kwargs = origin.inputs.filled(lambda shape: as_fake(shape.empty(device_of(origin.double)), mode))
+    args, kwargs = fake_inputs(origin, mode)
 
     def then(module: Any, inputs: Any, output: Any) -> Any:
         result = output[0] if isinstance(output, tuple) else output
