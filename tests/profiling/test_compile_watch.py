@@ -210,5 +210,8 @@ def test_a_profile_holds_and_shows_what_was_compiled():
         workbench.close()
     assert profile.compilation.graphs == 2
     assert "size mismatch" in profile.compilation.recompilations[0].reason
-    assert any("compiled again" in line for line in COMPILATION.text(profile))
+    lines = list(COMPILATION.text(profile))
+    assert any("compiled again" in line for line in lines)
+    assert "size mismatch" in " ".join(line.strip() for line in lines)
+    assert max(map(len, lines)) <= 110
     assert "torch.compile: 2 graphs" in profile._repr_mimebundle_()["text/html"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.html_parts import heading, note, table
@@ -17,11 +18,12 @@ WIDTH = 108
 
 
 def _text(profile: Profile) -> Iterator[str]:
-    if profile.compilation is not None:
-        lines = str(profile.compilation).splitlines()
-        yield from (
-            line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines[: SHOWN_ROWS + 1]
-        )
+    if profile.compilation is None:
+        return
+    title, *found = str(profile.compilation).splitlines()
+    yield title
+    for line in found[:SHOWN_ROWS]:
+        yield from wrap(line.strip(), WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _html(profile: Profile) -> Iterator[object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.html_parts import bar, heading, note
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from accel.profiling.roofline import Roofline, RooflinePoint
 
 TITLE = "How near this machine's peaks"
+WIDTH = 108
 BOUND_WORDS = {"compute": "computing", "memory": "moving data"}
 HEADINGS = ("Operation", "Shapes", "Phase", "Time", "GFLOP/s", "GB/s", "Bound by", "Of the attainable", "")
 
@@ -27,8 +29,8 @@ def roofline_text(roofline: Roofline) -> Iterator[str]:
     yield f"{TITLE} (operations of known cost: {percent(roofline.known_share)} of the operations' time)"
     yield "       ms   GFLOP/s      GB/s  bound by     attained"
     yield from map(_line, roofline.points[:SHOWN_ROWS])
-    yield from (f"  {line.strip()}" for line in str(roofline.peaks).splitlines())
-    yield from (f"  {said}" for said in roofline.notes)
+    for said in [*str(roofline.peaks).splitlines(), *roofline.notes]:
+        yield from wrap(said.strip(), WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def roofline_html(roofline: Roofline) -> Iterator[object]:
