@@ -32,6 +32,7 @@ def test_a_profile_carries_what_the_rules_found_most_expensive_first(workbench):
     assert shares == sorted(shares, reverse=True)
     assert "What to do about it" in str(profile)
     assert "%accel try fused_optimizer" in str(profile)
+    assert "<code>%accel try fused_optimizer</code>" in profile._repr_mimebundle_()["text/html"]
     assert workbench.findings().rows == profile.findings
 
 
