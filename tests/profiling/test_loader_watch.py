@@ -13,9 +13,11 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset
 from torchvision import datasets, transforms
 from torchvision.transforms import v2
 
+from accel.accelerations.loader_workers import LoaderWorkers
 from accel.profiling.loader_watch import BATCHES, LoaderWatch
 from accel.workbench import Workbench
 from accel.workload.phase_marks import PhaseMarks
+from accel.workload.replica import Replica
 from accel.workload.shipping import generator_states
 
 
@@ -196,6 +198,21 @@ def test_a_fresh_interpreter_as_worker_is_measured_too():
     dataset = TensorDataset(torch.arange(40.0))
     loader = DataLoader(dataset, batch_size=4, num_workers=1, multiprocessing_context="spawn")
     assert set(stages(only(loader))) == {"reading", "collating"}
+
+
+def test_workers_that_an_acceleration_started_are_measured():
+    loader = DataLoader(Pictures(Slow()), batch_size=4)
+    with LoaderWorkers(n=1).apply(Replica(loaders={"loader": loader})):
+        found = only(loader)
+    assert (found.workers, found.stages[0].name) == (1, "Slow")
+
+
+def test_a_loader_with_iterators_of_its_own_is_named_as_not_measured():
+    class Foreign(DataLoader):
+        def _get_iterator(self):
+            return iter([1, 2])
+
+    assert "iterators of its own" in only(Foreign(Pictures(), batch_size=4)).not_measured
 
 
 def test_what_a_transform_raises_reaches_the_user_and_is_no_batch():
