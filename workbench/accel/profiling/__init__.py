@@ -45,6 +45,7 @@ profile_diff.py       ProfileDiff: two profiles side by side, and what replaced 
 compared_ops.py       their operations, by phase and module
 profile_diff_text.py  ProfileDiff for a terminal
 profile_diff_html.py  ProfileDiff as static HTML
+profile_tables.py     Profile as data frames, by kind
 timeline.py           the profiled steps as slices in rows and lanes, to be drawn
 timeline_rows.py      which row and lane each event lies in
 chrome_trace.py       the profiled steps as a file for Perfetto

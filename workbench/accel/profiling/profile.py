@@ -137,11 +137,14 @@ class Profile:
         told["timing"]["spread_ms"] = [_known(value) for value in self.spread_ms]
         return told
 
-    def to_dataframe(self) -> pandas.DataFrame:
-        """One row per (phase, module, operation), most expensive first."""
-        import pandas
+    def to_dataframe(self, kind: str = "operations") -> pandas.DataFrame:
+        """One row per (phase, module, operation), most expensive first; or another of the tables.
 
-        return pandas.DataFrame([asdict(row) for row in self.rows], columns=list(OpRow.__dataclass_fields__))
+        >>> profile.to_dataframe("steps")       # phases, steps, lines, costs, kernels, copies, memory, loaders, findings
+        """
+        from accel.profiling.profile_tables import profile_table
+
+        return profile_table(self, kind)
 
     def figure(self, kind: str = "sunburst") -> plotly.graph_objects.Figure:
         """A picture in plotly: "sunburst" (phase, module, operation), "steps", "memory" or "roofline".

@@ -1,0 +1,53 @@
+"""A Profile as data frames: one kind a question, one row a thing. A new kind is a line in TABLES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from accel.errors import UnknownName
+from accel.profiling.device_activity import CopyRow, KernelRow
+from accel.profiling.finding import Finding
+from accel.profiling.line_cost import LineCost
+from accel.profiling.loader_time import TransformTime
+from accel.profiling.memory_use import MemoryPoint
+from accel.profiling.op_cost import OpCost
+from accel.profiling.op_table import OpRow
+from accel.profiling.step_timing import OneStep, PhaseShare
+from accel.profiling.synchronisations import Synchronisation
+
+if TYPE_CHECKING:
+    import pandas
+
+    from accel.profiling.profile import Profile
+
+# (what a row is, the rows with what else tells them apart); a kind without data gives an empty table with its columns.
+TABLES: dict[str, tuple[type, Callable[[Profile], Iterable[tuple[dict[str, Any], Any]]]]] = {
+    "operations": (OpRow, lambda profile: (({}, row) for row in profile.rows)),
+    "phases": (PhaseShare, lambda profile: (({}, row) for row in profile.phases)),
+    "steps": (OneStep, lambda profile: (({}, step) for step in profile.timing.each_step)),
+    "lines": (LineCost, lambda profile: (({}, row) for row in profile.lines)),
+    "costs": (OpCost, lambda profile: (({}, cost) for cost in profile.costs)),
+    "kernels": (KernelRow, lambda p: (({"device": d.device}, row) for d in p.devices for row in d.kernels)),
+    "copies": (CopyRow, lambda p: (({"device": d.device}, row) for d in p.devices for row in d.copies)),
+    "memory": (MemoryPoint, lambda p: (({"device": use.device}, point) for use in p.memory for point in use.points)),
+    "loaders": (TransformTime, lambda p: (({"loader": one.loader}, row) for one in p.loaders for row in one.stages)),
+    "synchronisations": (Synchronisation, lambda profile: (({}, row) for row in profile.synchronisations)),
+    "findings": (Finding, lambda profile: (({}, row) for row in profile.findings)),
+}  # fmt: skip
+KEYS = {"kernels": ["device"], "copies": ["device"], "memory": ["device"], "loaders": ["loader"]}
+
+
+def profile_table(profile: Profile, kind: str = "operations") -> pandas.DataFrame:
+    """One of them; a wrong kind gives the nearest right word.
+
+    >>> profile_table(profile, "steps")[["ms", "is_warm_up"]]
+    """
+    import pandas
+
+    if kind not in TABLES:
+        raise UnknownName("table", kind, TABLES)
+    row_type, rows = TABLES[kind]
+    columns = [*KEYS.get(kind, []), *(field.name for field in fields(row_type))]
+    return pandas.DataFrame([{**keys, **asdict(row)} for keys, row in rows(profile)], columns=columns)
