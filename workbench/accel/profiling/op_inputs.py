@@ -22,7 +22,6 @@ DTYPES = {
     "c10::complex<c10::Half>": ("complex32", 4), "c10::Float8_e4m3fn": ("float8_e4m3fn", 1),
     "c10::Float8_e5m2": ("float8_e5m2", 1),
 }  # fmt: skip
-ASSUMED = "float32 (assumed)"  # the profiler does not record dtypes in a list
 NO_TENSORS = frozenset({"Scalar", "ScalarList", ""})
 
 
@@ -83,13 +82,17 @@ class OpInputs:
     def __str__(self) -> str:
         lists = sum(isinstance(argument, TensorList) for argument in self.arguments)
         if lists:
-            return f"{lists} × {max(len(a.tensors) for a in self.arguments if isinstance(a, TensorList))} tensors"
+            longest = max(len(a.tensors) for a in self.arguments if isinstance(a, TensorList))
+            return f"{lists} × {longest} tensors, taken as float32"
         return " × ".join(str(list(tensor.shape)) for tensor in self.tensors)
 
 
 @dataclass(frozen=True)
 class TensorList:
-    """A list of tensors, such as the parameters that a fused optimizer updates in one call; float32 is assumed."""
+    """A list of tensors, such as the parameters that a fused optimizer updates in one call; taken as float32.
+
+    The profiler does not record the dtypes in a list.
+    """
 
     tensors: tuple[TensorInput, ...]
 
@@ -138,7 +141,7 @@ def each_dimension(value: object, count: int, default: int) -> Shape:
 
 def _argument(shape: Any, dtype: str, value: Any) -> Any:
     if dtype == "TensorList":
-        return TensorList(tuple(TensorInput(tuple(one), ASSUMED, 4) for one in shape))
+        return TensorList(tuple(TensorInput(tuple(one), "float32", 4) for one in shape))
     if dtype in NO_TENSORS:
         return tuple(value) if isinstance(value, list) else value
     return TensorInput(tuple(shape), *DTYPES.get(dtype, (dtype, 4)))
