@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.kineto_columns import BOOKKEEPING, NO_WORK, ON_CPU
 from accel.traces.damage import Damage
-from accel.traces.trace_event import TraceEvent
+from accel.traces.trace_event import NO_ARGS, EventArgs, TraceEvent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,10 +34,8 @@ KNOWN = NO_WORK | {
     "trace", "cpu_instant_event", "ac2g", "fwdbwd", "fwd_bwd", "cuda_profiler_range", "mtia_ccp_events", "mtia_insight",
     "collective_comm", "xpu_sync", "mtia_workloadd", "glow_runtime", "",
 }  # fmt: skip
-TIMES, ARGUMENTS = (
-    ("ts", "dur"),
-    ("external", "correlation", "stream", "device", "bytes", "sequence", "forward"),
-)
+TIMES = ("ts", "dur")
+OF_ANY, OF_DEVICES = ("external", "sequence", "forward"), ("correlation", "stream", "device", "bytes")
 
 
 class Numbers(dict[Any, int]):
@@ -92,9 +89,8 @@ class EventTable:
 
         self.seen += len(events)
         spans = [event for event in events if event.ph == "X"]
-        self.damage.counts["odd_phase"] += sum(
-            event.ph not in OTHER_PHASES for event in events if event.ph != "X"
-        )
+        if len(spans) < len(events):
+            self.damage.counts["odd_phase"] += sum(e.ph != "X" and e.ph not in OTHER_PHASES for e in events)
         part: dict[str, Any] = {
             "name": _numbered(self._names, spans, "name"),
             "kind": _numbered(self.categories, spans, "cat"),
@@ -103,10 +99,22 @@ class EventTable:
         for field in TIMES:
             part[field] = np.fromiter(map(attrgetter(field), spans), np.float64, len(spans))
         args = [event.args for event in spans]
-        for field in ARGUMENTS:
+        for field in OF_ANY:
             part[field] = _whole_numbers(args, field)
+        self._add_device_fields(part, args)
         for field, values in part.items():
             self._parts.setdefault(field, []).append(values)
+
+    def _add_device_fields(self, part: dict[str, Any], args: list[EventArgs]) -> None:
+        """Operations, which most events are, have none of these fields: they are not asked."""
+        import numpy as np
+
+        asked = np.array([category not in ON_CPU for category in self.categories] or [True], dtype=np.bool_)
+        rows = np.flatnonzero(asked[part["kind"]])
+        some = [args[row] for row in rows.tolist()]
+        for field in OF_DEVICES:
+            part[field] = np.full(len(args), getattr(NO_ARGS, field), dtype=np.int64)
+            part[field][rows] = _whole_numbers(some, field)
 
     def arrays(self) -> EventArrays:
         """All that was added, without what is no work of its own; kinds under the names that torch uses now."""
@@ -143,10 +151,10 @@ class EventTable:
         self.damage.counts["odd_category"] += int(odd[kind].sum())
 
 
-def _numbered(numbers: Numbers, events: Iterable[TraceEvent], field: str) -> Any:
+def _numbered(numbers: Numbers, events: list[TraceEvent], field: str) -> Any:
     import numpy as np
 
-    return np.fromiter(map(numbers.__getitem__, map(attrgetter(field), events)), np.int32)
+    return np.fromiter(map(numbers.__getitem__, map(attrgetter(field), events)), np.int32, len(events))
 
 
 def _whole_numbers(args: list[Any], field: str) -> Any:

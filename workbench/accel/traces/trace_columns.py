@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from accel.profiling.attribution import BACKWARD_NODE
 from accel.profiling.kineto_columns import ON_CPU, RUNTIME, KinetoColumns, is_of
@@ -40,14 +40,12 @@ def read_trace_columns(events: EventArrays, damage: Damage) -> KinetoColumns:
     thread = _threads(events)
     linked = (launcher >= 0) & ~is_device
     thread[linked] = thread[launcher[linked]]
-    start, duration = _nested(~is_device, start, duration, thread, damage)
-    order = nesting_order(thread, start, duration)
-    parent = parents(order[~is_device[order]], start, duration, thread)
+    nest = _nested(~is_device, start, duration, thread, damage)
     return KinetoColumns(
-        names=events.names, name=events.name.astype(np.int64), start_ns=start, duration_ns=duration, thread=thread,
+        names=events.names, name=events.name.astype(np.int64), start_ns=nest.start, duration_ns=nest.duration, thread=thread,
         sequence=events.sequence, forward_thread=_forward_threads(events, thread),
         is_annotation=is_of(kind, events.kinds, {"user_annotation"}), is_nested=~is_device,
-        parent=parent, launcher=_by_call(events, launcher, parent, is_device, is_runtime), order=order,
+        parent=nest.parent, launcher=_by_call(events, launcher, nest.parent, is_device, is_runtime), order=nest.order,
         kinds=events.kinds, kind=kind.astype(np.int64),
         device=np.where(is_device, np.maximum(events.device, 0), -1), stream=_streams(events, is_device),
         bytes=np.maximum(events.bytes, 0) * is_device, correlation=events.correlation * (is_device | is_runtime),
@@ -90,16 +88,27 @@ def _chosen(events: EventArrays, kept: Flags) -> EventArrays:
     return replace(events, **{name: getattr(events, name)[kept] for name in columns})
 
 
-def _nested(
-    takes_part: Flags, start: Ints, duration: Ints, thread: Ints, damage: Damage
-) -> tuple[Ints, Ints]:
-    """Times in which each event lies within the one it began in; mostly those that were given."""
+class _Nest(NamedTuple):
+    start: Ints
+    duration: Ints
+    order: Ints
+    parent: Ints
+
+
+def _nested(takes_part: Flags, start: Ints, duration: Ints, thread: Ints, damage: Damage) -> _Nest:
+    """Times in which each event lies within the one it began in: mostly those that were given."""
+    nest = _nest(takes_part, start, duration, thread)
+    if not overlaps(nest.parent, start, duration, thread).any():
+        return nest
+    nested = nest.order[takes_part[nest.order]]
+    start, duration, cut = cut_at_parents(nested, start, duration, thread)
+    damage.counts["outlived"] += cut
+    return _nest(takes_part, start, duration, thread)
+
+
+def _nest(takes_part: Flags, start: Ints, duration: Ints, thread: Ints) -> _Nest:
     order = nesting_order(thread, start, duration)
-    nested = order[takes_part[order]]
-    if overlaps(parents(nested, start, duration, thread), start, duration, thread).any():
-        start, duration, cut = cut_at_parents(nested, start, duration, thread)
-        damage.counts["outlived"] += cut
-    return start, duration
+    return _Nest(start, duration, order, parents(order[takes_part[order]], start, duration, thread))
 
 
 def _threads(events: EventArrays) -> Ints:
