@@ -9,7 +9,7 @@ from torch import nn
 
 from accel.labs import CNN
 from accel.opgraph import read_graph
-from accel.opgraph.graph_figure import layout
+from accel.opgraph.graph_figure import SIDESTEP, layout
 from accel.opgraph.graph_text import scaled
 
 
@@ -76,6 +76,21 @@ def test_the_drawing_puts_each_operation_below_what_it_takes_its_data_from(graph
     assert sorted(drawn) == sorted(f" {node.op} {node.module}" for node in graph.nodes)
     assert [trace.name for trace in figure.data[1:]] == ["Conv", "Relu", "MaxPool", "Reshape", "Gemm"]
     assert "&lt;b&gt;" in read_graph(Named(), (2, 4)).figure().to_json()
+
+
+def test_a_residual_connection_is_drawn_beside_what_it_skips():
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.first(x)
+            return self.second(x).relu() + x
+
+    lines = read_graph(Residual(), (2, 4)).figure().data[0]
+    assert {x for x in lines.x if x is not None} == {0.0, -SIDESTEP}
+    assert len(lines.x) == len(lines.y) == 3 * 3 + 5
 
 
 def test_measured_times_go_to_the_only_operation_that_computes_in_a_module(graph):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Dark enough for white text; types beyond these share the last.
 COLOURS = ("#2563eb", "#15803d", "#b45309", "#7c3aed", "#0e7490", "#be185d", "#4d7c0f", "#854d0e", "#6b7280")
 ROW_PX, COLUMN_PX = 46, 210
+SIDESTEP = 0.3  # of a column
 
 
 def graph_figure(graph: OpGraph) -> plotly.graph_objects.Figure:
@@ -35,7 +36,8 @@ def graph_figure(graph: OpGraph) -> plotly.graph_objects.Figure:
         layout={
             "title": escape(f"{graph.model_name}: {len(graph.nodes)} operations, {graph.parameters:,} parameters"),
             "height": 120 + ROW_PX * int(depth), "width": max(480, min(1400, int(COLUMN_PX * width) + 260)),
-            "xaxis": {"visible": False}, "yaxis": {"visible": False}, "margin": {"t": 60, "l": 10, "r": 10, "b": 10},
+            "xaxis": {"visible": False, "range": [-width / 2 - 0.2, width / 2 + 0.6]},
+            "yaxis": {"visible": False, "range": [-depth, 1]}, "margin": {"t": 60, "l": 10, "r": 10, "b": 10},
             "plot_bgcolor": "rgba(0,0,0,0)", "hoverlabel": {"align": "left"},
         },
     )  # fmt: skip
@@ -72,8 +74,13 @@ def _edges(nodes: tuple[OpNode, ...], places: list[tuple[float, int]]) -> dict[s
     y: list[float | None] = []
     for node in nodes:
         for index in node.inputs:
-            x += [places[index][0], places[node.index][0], None]
-            y += [places[index][1], places[node.index][1], None]
+            (from_x, from_y), (to_x, to_y) = places[index], places[node.index]
+            aside = (
+                min(from_x, to_x) - SIDESTEP
+            )  # a connection that skips rows must not hide behind what it skips
+            skips = to_y < from_y - 1
+            x += [from_x, *([aside, aside] if skips else []), to_x, None]
+            y += [from_y, *([from_y - 0.5, to_y + 0.5] if skips else []), to_y, None]
     return {"x": x, "y": y}
 
 
