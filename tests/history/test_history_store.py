@@ -138,6 +138,13 @@ def test_the_file_is_where_the_environment_says(monkeypatch, tmp_path):
     assert history_path() == Path.home() / ".local" / "share" / "accel" / "history.sqlite"
 
 
+def test_without_a_home_no_history_is_kept_and_that_is_said(monkeypatch):
+    monkeypatch.setenv("ACCEL_HISTORY", "~nobody-of-this-name/history.sqlite")
+    store = HistoryStore()
+    store.add([PREDICTION])
+    assert "No history is kept" in store.take_problem()
+
+
 @pytest.mark.parametrize("word", ["off", "OFF", ""])
 def test_the_history_can_be_off(monkeypatch, word):
     monkeypatch.setenv("ACCEL_HISTORY", word)

@@ -43,8 +43,12 @@ class HistoryStore:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = history_path() if path is None else path
         self.problem = ""
+        try:
+            self.path = history_path() if path is None else path
+        except RuntimeError as error:  # this user has no home
+            self.path = None
+            self.problem = f"No history is kept: {error} ACCEL_HISTORY names a file."
         self._is_told = self._is_checked = False
         self._lock = threading.Lock()
 
