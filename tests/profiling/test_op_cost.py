@@ -15,6 +15,8 @@ from accel.labs.models import CNN
 from accel.profiling.contractions import CONTRACTIONS
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_cost import cost_by_module, read_op_costs
+from accel.profiling.op_formulas import call_cost
+from accel.profiling.op_inputs import OpInputs, TensorInput, TensorList
 from accel.profiling.op_table import read_op_table
 from accel.profiling.profiled_events import read_events
 from tests.profiling.recorded_event import RecordedEvent
@@ -184,6 +186,13 @@ def test_work_on_a_gpu_is_timed_by_the_kernels_that_the_operation_launched():
     assert product.self_ms < product.ms
     assert product.flops == 2 * 64 * 32 * 16
     assert product.bytes == 2 * (64 * 32 + 32 * 16 + 64 * 16)
+
+
+def test_a_list_of_tensors_whose_shapes_torch_does_not_tell_makes_the_cost_unknown():
+    inputs = OpInputs("aten::_fused_sgd_", (TensorList(()), TensorList(()), TensorList(())))
+    assert call_cost(inputs) is None
+    told = TensorList((TensorInput((10,), "float32", 4),))
+    assert call_cost(OpInputs("aten::_fused_sgd_", (told, told, TensorList(())))).flops == 50
 
 
 def test_compiled_code_is_of_unknown_cost_and_what_it_calls_is_known():

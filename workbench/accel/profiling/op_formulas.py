@@ -46,7 +46,7 @@ def call_cost(inputs: OpInputs) -> CallCost | None:
     if inputs.op in CONTRACTIONS:
         found = contraction(inputs)
         return found if found is None else CallCost("contraction", *found)
-    if namespace != "aten":
+    if namespace != "aten" or not inputs.is_whole:
         return None
     name = full.removesuffix("_")
     for formula in (_foreach, _fused, _elementwise, _rowwise, _reduction, _pool, _move):

@@ -67,6 +67,13 @@ class OpInputs:
             elif isinstance(argument, TensorList):
                 yield from argument.tensors
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the first list of tensors, if there is one, came with their shapes; later ones may well be empty."""
+        lists = (argument for argument in self.arguments if isinstance(argument, TensorList))
+        first = next(lists, None)
+        return first is None or bool(first.tensors)
+
     def value(self, *names: str) -> Any:
         """The argument that the operation's schema calls by one of these names; None where there is none.
 
@@ -120,7 +127,10 @@ def read_inputs(events: Iterable[Any]) -> RecordedInputs:
         if not dtypes:
             numbers.append(-1)
             continue
-        recorded = event.structured_input_shapes(), dtypes, event.concrete_inputs()
+        shapes = getattr(
+            event, "structured_input_shapes", event.shapes
+        )()  # older torch leaves lists of tensors empty
+        recorded = shapes, dtypes, event.concrete_inputs()
         number = known.setdefault((event.name(), repr(recorded)), len(distinct))
         if number == len(distinct):
             distinct.append(OpInputs(event.name(), tuple(map(_argument, *recorded))))
