@@ -125,6 +125,18 @@ def test_a_ratio_is_told_only_when_step_times_do_not_overlap_and_always_with_cau
     assert "No training step was seen" in str(none)
 
 
+def test_when_all_operations_drift_alike_the_machine_is_named_as_the_likely_cause(real_profile):
+    def rows(factor):
+        return [(f"op{i}", "forward", "fc", (1 + i) * factor, 1) for i in range(8)]
+
+    slow = with_rows(real_profile, *rows(1.0)).diff(with_rows(real_profile, *rows(2.0)))
+    assert "took 2 times as long: rather the machine" in " ".join(slow.notes)
+    one = with_rows(real_profile, *rows(1.0)).diff(
+        with_rows(real_profile, *rows(1.0)[:-1], ("op7", "forward", "fc", 1.0, 1))
+    )
+    assert one.notes == (CAUTION,)
+
+
 def test_what_makes_two_profiles_hard_to_compare_is_told(real_profile):
     other = replace(
         real_profile, accumulation=4, machine_line="Another machine", rows=(),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from accel.profiling.compared_ops import OpChange, compare_ops
+from accel.profiling.compared_ops import CLEAR_RATIO, LEAST_SHARE, OpChange, compare_ops
+from accel.profiling.profile_diff_text import dtype_words
 
 if TYPE_CHECKING:
     import pandas
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
     from accel.profiling.profile import Profile
 
+LEAST_COMMON = 5  # operations, to speak of most of them
 CAUTION = (
     "Two separate runs: the machine may have been slower or faster in one of them. "
     "Which operations came and went is certain; for a proof of the speed use %accel try."
@@ -134,6 +138,7 @@ class ProfileDiff:
 
 def compare_profiles(before: Profile, after: Profile) -> ProfileDiff:
     """What `before.diff(after)` gives."""
+    changes = compare_ops(before, after)
     return ProfileDiff(
         before_ms=before.step_ms,
         after_ms=after.step_ms,
@@ -141,8 +146,8 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileDiff:
         after_spread_ms=after.spread_ms,
         unit=after.timing.unit,
         phases=_phases(before, after),
-        changes=compare_ops(before, after),
-        notes=tuple(_notes(before, after)),
+        changes=changes,
+        notes=(*_differences(before, after), *_drift(changes), CAUTION),
         machine_line=after.machine_line,
     )
 
@@ -153,7 +158,26 @@ def _phases(before: Profile, after: Profile) -> tuple[PhaseChange, ...]:
     return tuple(sorted(both, key=lambda phase: -max(phase.before_ms, phase.after_ms)))
 
 
-def _notes(before: Profile, after: Profile) -> list[str]:
+def _drift(changes: Sequence[OpChange]) -> Iterator[str]:
+    """When what nobody touched is faster or slower as well, that is no effect of one operation.
+
+    Looked at are operations that ran as often and in the same type before and after, those of half a percent and more.
+    """
+    largest = [
+        c for c in changes if c.before_ms and c.after_ms and max(c.before_share, c.after_share) >= LEAST_SHARE
+    ]
+    same = [
+        c.after_ms / c.before_ms for c in largest if c.before_calls == c.after_calls and not dtype_words(c)
+    ]
+    if len(same) < LEAST_COMMON or 1 / CLEAR_RATIO < (common := median(same)) < CLEAR_RATIO:
+        return
+    yield (
+        f"Most operations that ran as often and in the same type as before took {common:.2g} times as long: "
+        "rather the machine, or a setting of the whole process, than a change of one operation."
+    )
+
+
+def _differences(before: Profile, after: Profile) -> list[str]:
     """What makes the two hard to compare, the gravest first."""
     notes = []
     if before.timing.unit != after.timing.unit:
@@ -173,7 +197,7 @@ def _notes(before: Profile, after: Profile) -> list[str]:
         )
     if not before.rows or not after.rows:
         notes.append("One of them has no operations: its own notes say why.")
-    return [*notes, CAUTION]
+    return notes
 
 
 def _known(value: float) -> float | None:

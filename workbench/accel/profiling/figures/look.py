@@ -20,6 +20,7 @@ def look(title: str, **own: Any) -> dict[str, Any]:
         "paper_bgcolor": CLEAR,
         "plot_bgcolor": CLEAR,
         "font": {"color": GREY, "size": 12},
+        "height": 440,
         "margin": {"t": 44, "l": 60, "r": 20, "b": 44},
         "legend": {"orientation": "h", "y": -0.2},
     }

@@ -34,7 +34,7 @@ def roofline_figure(profile: Profile) -> plotly.graph_objects.Figure:
     left_out = sum(point.share for point in roofline.points) - sum(point.share for point in points)
     layout = look(
         f"Roofline; {percent(max(left_out, 0.0))} of the known time moves data and computes nothing",
-        xaxis=axis("FLOP per byte moved", type="log"), yaxis=axis("GFLOP/s", type="log"),
+        xaxis=axis("FLOP per byte moved", type="log"), yaxis=axis("GFLOP/s", type="log", exponentformat="power"),
     )  # fmt: skip
     return go.Figure([*traces, *_markers(points)], layout=layout)
 

@@ -42,7 +42,12 @@ def steps_figure(profile: Profile) -> plotly.graph_objects.Figure:
     ]  # fmt: skip
     figure = go.Figure([*bars, *_marked(steps)], layout=_layout(profile))
     if profile.steps:
-        figure.add_hline(y=profile.step_ms, line={"color": GREY, "dash": "dot"}, annotation_text="median")
+        figure.add_hline(
+            y=profile.step_ms,
+            line={"color": GREY, "dash": "dot"},
+            annotation_text="median",
+            annotation_position="top left",
+        )
     return figure
 
 

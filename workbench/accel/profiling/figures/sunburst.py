@@ -45,5 +45,5 @@ def sunburst(profile: Profile) -> plotly.graph_objects.Figure:
             marker={"colors": [PHASE_COLOURS.get(path[0], OTHER_COLOUR) for path in shown]},
             hovertemplate="%{label}<br>%{value:.3g} ms · %{percentRoot:.1%}<extra></extra>",
         ),
-        layout=look(f"Self time, {op_base(profile)}", margin={"t": 44, "l": 0, "r": 0, "b": 0}),
+        layout=look(f"Self time, {op_base(profile)}", height=560, margin={"t": 44, "l": 0, "r": 0, "b": 0}),
     )
