@@ -50,13 +50,18 @@ class EventBatches:
         if not self.has_events:
             return
         for piece in self._counted():
-            buffer += piece
-            read = self._whole_events(buffer)
+            read = self._up_to_seam(buffer, piece)
+            if read is None:
+                buffer += piece
+                read = self._whole_events(buffer)
+                rest = buffer[read.upto :]
+            else:
+                rest = piece[read.upto - len(buffer) :]
             yield read.events
             if read.is_end:
-                self._read_tail(buffer[read.upto :] + b"".join(self._counted()))
+                self._read_tail(rest + b"".join(self._counted()))
                 return
-            buffer = buffer[read.upto :]
+            buffer = rest
         read = self._last_events(buffer)
         yield read.events
         if read.is_end:
@@ -115,6 +120,16 @@ class EventBatches:
             self.damage.whole_file.append("The file is cut off or damaged after its last event.")
             return
         self.header.update(told)
+
+    def _up_to_seam(self, rest: bytes, piece: bytes) -> _Read | None:
+        """The common case, with a single copy of the piece: its last seam is one, and all before it is sound."""
+        seams = [seam.start() + 1 for seam in SEAM.finditer(piece, max(0, len(piece) - SEAM_BYTES))]
+        if not seams:
+            return None
+        try:
+            return _Read(decode_events(rest, memoryview(piece)[: seams[-1]]), len(rest) + seams[-1], False)
+        except (msgspec.DecodeError, ValueError):
+            return None
 
     def _whole_events(self, buffer: bytes) -> _Read:
         """The events up to a seam near the end; what follows it waits for more bytes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from accel.errors import AccelError
 from accel.traces.damage import Damage
 
-PIECE_BYTES = 4 << 20
+PIECE_BYTES = 1 << 19  # larger ones cost a fifth more: their objects leave the cache
 GZIP = b"\x1f\x8b"
 NOT_JSON = {
     b"PK\x03\x04": ("it is a zip archive", "Unpack it, then open the .json or .json.gz inside."),

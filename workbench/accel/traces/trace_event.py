@@ -50,12 +50,12 @@ _as_written_now = Decoder(list[TraceEvent]).decode
 _with_numbers_as_text = Decoder(list[TraceEvent], strict=False).decode  # torch 1.8 wrote "External id": "12"
 
 
-def decode_events(objects: bytes) -> list[TraceEvent]:
-    """Decode the objects of a list, given without its brackets.
+def decode_events(objects: bytes, more: bytes | memoryview = b"") -> list[TraceEvent]:
+    """Decode the objects of a list, given without its brackets, in one part or two.
 
     msgspec.DecodeError when that is no JSON, its subclass ValidationError when a field is of a type that torch never wrote.
     """
-    listed = b"[%b]" % objects.lstrip(b" \t\r\n,")
+    listed = b"".join((b"[", objects.lstrip(b" \t\r\n,"), more, b"]"))
     try:
         return _as_written_now(listed)
     except ValidationError:
