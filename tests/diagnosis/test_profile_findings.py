@@ -8,10 +8,16 @@ from accel.accelerations import Plan
 from accel.errors import AccelError
 from accel.profiling.finding import Finding
 from accel.workbench import Workbench, profile_findings
-from tests.diagnosis.making import TRAIN, notebook, real
+from tests.diagnosis.making import TRAIN, notebook, one_thread, real
 
 MANY = "model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))\n"
 PLAIN = MANY + "optimizer = torch.optim.Adam(model.parameters())"
+
+
+@pytest.fixture(autouse=True)
+def small_operations_on_one_thread():
+    with one_thread():
+        yield
 
 
 @pytest.fixture
@@ -64,6 +70,16 @@ def test_a_suggestion_that_cannot_work_here_is_taken_out_with_the_reason(monkeyp
     assert first.suggests == ("fused_optimizer",)
     assert second.suggests == ()
     assert "No model has convolution weights" in second.remedy
+
+
+def test_a_cell_that_only_runs_forward_is_not_told_to_try_what_cannot_be_tried(monkeypatch):
+    def suggesting(evidence):
+        return Finding("rule", "t", "w.", 0.5, ("e",), None, ("fused_optimizer",), "", "never")
+
+    monkeypatch.setattr(profile_findings, "RULES", (suggesting,))
+    (finding,) = real("for _ in range(9):\n    model(x)").profile.findings
+    assert finding.suggests == ()
+    assert "no training step" in finding.remedy
 
 
 def test_a_rule_that_fails_is_named_and_the_others_are_applied(monkeypatch):

@@ -6,10 +6,16 @@ import pytest
 
 from accel import cli
 from accel.workbench import Workbench
-from tests.diagnosis.making import TRAIN, notebook
+from tests.diagnosis.making import TRAIN, notebook, one_thread
 
 MANY = "model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))\n"
 PLAIN = MANY + "optimizer = torch.optim.Adam(model.parameters())"
+
+
+@pytest.fixture(autouse=True)
+def small_operations_on_one_thread():
+    with one_thread():
+        yield
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ DISTURBED = (
     "rules that look at single operations say nothing."
 )
 
+NO_STEP = "the cell takes no training step, and only training can be tried."
+
 
 def with_findings(profile: Profile, workload: Workload, machine: Machine, *, kept: Plan) -> Profile:
     """The same profile with its findings, most expensive first.
@@ -51,7 +53,7 @@ def _possible(finding: Finding, workload: Workload, machine: Machine, kept: Plan
         plan = Plan.parse(suggestion)
         if all(name in kept.names for name in plan.names):
             continue
-        hindered = plan.why_not(workload, machine) if workload.has_training_step else {}
+        hindered = plan.why_not(workload, machine) if workload.has_training_step else {str(plan): [NO_STEP]}
         refused = {name: why for name, why in hindered.items() if name not in kept.names}
         reasons += [f"{name}: {' '.join(why)}" for name, why in refused.items()]
         left += [] if refused else [suggestion]
