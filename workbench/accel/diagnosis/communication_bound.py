@@ -20,8 +20,7 @@ def communication_bound(evidence: Evidence) -> Finding | None:
     seen = _on_gpu(evidence) or _on_cpu(evidence)
     if seen is None:
         return None
-    ms, exposed_ms, where = seen
-    step_ms = evidence.profile.step_ms
+    ms, exposed_ms, step_ms, where = seen
     share = min(0.95, exposed_ms / step_ms)
     if share < LEAST_EXPOSED:
         return None
@@ -45,14 +44,16 @@ def communication_bound(evidence: Evidence) -> Finding | None:
     )  # fmt: skip
 
 
-def _on_gpu(evidence: Evidence) -> tuple[float, float, str] | None:
+def _on_gpu(evidence: Evidence) -> tuple[float, float, float, str] | None:
     device = evidence.device
     if device is None or not device.communication_ms:
         return None
     exposed_ms = device.communication_ms * (1 - device.communication_overlap)
-    return device.communication_ms, exposed_ms, f"collective kernels of {device.device}"
+    return device.communication_ms, exposed_ms, device.step_ms, f"collective kernels of {device.device}"
 
 
-def _on_cpu(evidence: Evidence) -> tuple[float, float, str] | None:
+def _on_cpu(evidence: Evidence) -> tuple[float, float, float, str] | None:
     talk = read_communication(evidence.profile.events)
-    return None if talk is None else (talk.ms, talk.exposed_ms, f"{talk.calls:.3g} collectives")
+    if talk is None:
+        return None
+    return talk.ms, talk.exposed_ms, evidence.traced_step_ms, f"{talk.calls:.3g} collectives"

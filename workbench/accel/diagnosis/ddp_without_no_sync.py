@@ -23,7 +23,7 @@ def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
     reducing = talk.reducing / talk.backwards
     if reducing * micro_batches < 1.5:  # one in each step is as it should be
         return None
-    step_ms = evidence.profile.step_ms
+    step_ms = evidence.traced_step_ms
     needless = 1 - 1 / (reducing * micro_batches)
     exposed = min(0.95, needless * (talk.exposed_ms + talk.bookkeeping_ms) / step_ms)
     whole = min(0.95, needless * (talk.ms + talk.bookkeeping_ms) / step_ms)

@@ -62,6 +62,14 @@ class Evidence:
         profiled_ms = sum(row.self_ms for row in self.profile.rows)
         return profiled_ms > usual * self.profile.step_ms
 
+    @property
+    def traced_step_ms(self) -> float:
+        """Wall time of a step under torch.profiler, which times from the trace are parts of; without a trace the timed one."""
+        events = self.profile.events
+        if events is None:
+            return self.profile.step_ms
+        return (events.kept.until_ns - events.kept.from_ns) / events.kept.steps / 1e6
+
     @cached_property
     def objects(self) -> Replica:
         """Models, optimizers, loaders … of the workload, by kind and name."""

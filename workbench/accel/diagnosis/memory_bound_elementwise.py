@@ -52,7 +52,7 @@ def memory_bound_elementwise(evidence: Evidence) -> Finding | None:
         return None
     if evidence.rows(lambda row: row.op == COMPILED):
         return None
-    share = min(0.95, chains.ms / _traced_step_ms(evidence))
+    share = min(0.95, chains.ms / evidence.traced_step_ms)
     length, rest = chains.length, _rest(evidence)
     expected = min(WITH_FUNCTIONS, length) if _has_functions(chains) else 1 + 0.5 * (length - 1)
     return Finding(
@@ -151,9 +151,3 @@ def _bandwidth(evidence: Evidence) -> tuple[str, ...]:
 
 def _plain(op: str) -> str:
     return op.removeprefix("aten::").removesuffix("_")
-
-
-def _traced_step_ms(evidence: Evidence) -> float:
-    events = evidence.profile.events
-    assert events is not None  # there were chains
-    return (events.kept.until_ns - events.kept.from_ns) / events.kept.steps / 1e6

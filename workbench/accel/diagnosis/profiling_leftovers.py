@@ -115,7 +115,7 @@ def _anomaly_share(evidence: Evidence) -> float:
     """NaN checks as traced, and for each backward node the traceback that its forward formatted, which is timed here."""
     checks = evidence.share_of_ops(lambda row: row.phase == "backward" and row.op in NAN_CHECKS)
     nodes = sum(row.calls for row in evidence.rows(lambda row: row.op.startswith(NODE)))
-    return min(0.9, checks + nodes * _traceback_ms() / evidence.profile.step_ms)
+    return min(0.9, checks + nodes * _traceback_ms() / evidence.traced_step_ms)
 
 
 def _traceback_ms() -> float:
