@@ -3,6 +3,8 @@
 profiled_window.py    ProfiledWindow: opens the profiler with the cell, closes it some steps later
 quiet_stderr.py       what the profiler prints to descriptor 2 stays out of the notebook
 kineto_columns.py     raw events as numpy columns, with parents and self time
+nesting.py            which event encloses which
+inheritance.py        what events inherit from the ranges round them
 attribution.py        phase and module of every event; backward by the module of its forward
 kept_steps.py         the steps a trace is read for: warm-up cut off
 profiled_events.py    the events with phase, module and kept part of each: tables and views read from it
