@@ -45,7 +45,7 @@ class TraceProfile(Profile):
 
 
 def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES) -> TraceProfile:
-    """Read one trace, gzip or not, in bounded memory: some 10 MB, and 100 bytes an event.
+    """Read one trace, gzip or not, in bounded memory: some 10 MB, and about 400 bytes an event.
 
     AccelError when the file cannot be read or holds no work of torch; other damage is told in the notes.
     """
