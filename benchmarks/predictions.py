@@ -4,7 +4,8 @@ Each cell is profiled as a user would. What its finding suggests is then measure
 by the mended cell, run in turns with the cell as it was, in random order, in one process. The predicted interval comes from
 the profile alone, before anything is measured.
 
-`inside_share` is the share of measured speed-ups inside the predicted interval, `median_error` the median of how far the
+`inside_share` is the share of measured speed-ups inside the predicted interval, `overlap_share` that of measured intervals which
+have anything in common with the predicted one (a wide measurement contradicts little), `median_error` the median of how far the
 predicted figure was off (0.1: 10 % too much or too little), `cases` how many were measured. Every case is in `details`: share of
 the step, predicted and measured speed-up with interval, verdict. A speed-up of an edit is of the whole cell, on as many samples.
 All run on one thread, except for what the case about threads tries.
@@ -56,6 +57,11 @@ class Measured:
     def is_inside(self) -> bool:
         """Whether the measured ratio lies in the predicted interval."""
         return self.predicted_low <= self.measured <= self.predicted_high
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the measured interval and the predicted one have anything in common: no contradiction was found."""
+        return self.predicted_low <= self.measured_high and self.measured_low <= self.predicted_high
 
     @property
     def error(self) -> float:
@@ -191,8 +197,12 @@ def main() -> None:
     figures = {"cases": float(len(found))}
     if found:
         figures["inside_share"] = round(sum(each.is_inside for each in found) / len(found), 3)
+        figures["overlap_share"] = round(sum(each.overlaps for each in found) / len(found), 3)
         figures["median_error"] = round(median([each.error for each in found]), 3)
-    details = [asdict(each) | {"is_inside": each.is_inside, "error": each.error} for each in found]
+    details = [
+        asdict(each) | {"is_inside": each.is_inside, "overlaps": each.overlaps, "error": each.error}
+        for each in found
+    ]
     is_full = not given.quick and not given.only
     report("predictions", figures, is_full_run=is_full, details=details, not_measured=missing)
 
