@@ -84,6 +84,8 @@ def namespace_of(setup: str) -> dict[str, Any]:
 
 def measure(case: Case, *, budget_s: float) -> Measured | str:
     """Profile, predict, measure; or in words why that gave nothing."""
+    torch.autograd.set_detect_anomaly(False)  # the case before may have left its fault on
+    torch.set_num_threads(1)  # other work on the machine makes every thread wait for the slowest
     workbench = Workbench(namespace_of(case.setup))
     try:
         finding = find(workbench, case)
@@ -181,9 +183,6 @@ def main() -> None:
         "--only", default="", metavar="CASE", help="one case, by its name; nothing is written"
     )
     given = arguments.parse_args()
-    torch.set_num_threads(
-        1
-    )  # other work on the machine makes every thread of an operation wait for the slowest
     found: list[Measured] = []
     missing: dict[str, str] = {}
     for case in CASES:
