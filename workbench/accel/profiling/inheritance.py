@@ -74,6 +74,8 @@ def modules_of(columns: KinetoColumns) -> NumberedNames:
     is_module = _named(columns, lambda name: name.startswith(MODULE))
     is_node = _named(columns, lambda name: name.startswith(BACKWARD_NODE))
     is_graph = _named(columns, lambda name: COMPILED in name and not name.startswith((PHASE, MODULE)))
+    if not is_module.any() and not is_graph.any():
+        return NumberedNames(("",), np.zeros(len(columns), dtype=np.int64))
     is_node &= ~is_graph
     base = nearest(columns.parent, is_module | is_node)
     inner = nearest(columns.parent, is_module | is_node | is_graph)

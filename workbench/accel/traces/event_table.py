@@ -90,7 +90,8 @@ class EventTable:
         self.seen += len(events)
         spans = [event for event in events if event.ph == "X"]
         if len(spans) < len(events):
-            self.damage.counts["odd_phase"] += sum(e.ph != "X" and e.ph not in OTHER_PHASES for e in events)
+            others = [event.ph for event in events if event.ph != "X"]
+            self.damage.counts["odd_phase"] += sum(phase not in OTHER_PHASES for phase in others)
         part: dict[str, Any] = {
             "name": _numbered(self._names, spans, "name"),
             "kind": _numbered(self.categories, spans, "cat"),
