@@ -48,7 +48,8 @@ _ENDS = (("low", 1.0 - SHARE_ERROR), ("factor", 1.0), ("high", 1.0 + SHARE_ERROR
 def _left(parts: list[tuple[float, float]], *, sure: float) -> float:
     """What is left of a step of length 1; a part that gets slower is as much larger as one that gets faster is smaller."""
     saved = sum(
-        share * (sure if factor > 1 else 2.0 - sure) * (1.0 - 1.0 / factor) for share, factor in parts
+        min(share * (sure if factor > 1 else 2.0 - sure), 1.0) * (1.0 - 1.0 / factor)
+        for share, factor in parts
     )
     return 1.0 - saved
 
