@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+import torch
+from torch import nn
 
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
-from tests.diagnosis.making import real
+from tests.diagnosis.making import by_hand, real, row
 
 MANY = "model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(20)], nn.Linear(32, 4)); x = torch.randn(8, 32)\n"
 
@@ -39,7 +41,12 @@ def test_an_optimizer_that_has_no_fused_kernel_is_not():
 
 
 def test_plain_sgd_on_large_weights_gains_nothing_and_is_not():
-    large = "model = nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 4)); x = torch.randn(8, 512)\n"
-    sgd = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1{})"
-    assert optimizer_not_fused(real(setup=large + sgd.format(""))) is None
-    assert optimizer_not_fused(real(setup=large + sgd.format(", momentum=0.9"))) is not None
+    def with_sgd(**settings):
+        update = (row("aten::add_", "optimizer", 0.3, calls=4.0), row("aten::mm", "backward", 0.7))
+        evidence = by_hand({"optimizer": 0.3, "backward": 0.7}, update)
+        weights = nn.Linear(512, 512).parameters()
+        evidence.objects.optimizers["optimizer"] = torch.optim.SGD(weights, lr=0.1, **settings)
+        return evidence
+
+    assert optimizer_not_fused(with_sgd()) is None
+    assert optimizer_not_fused(with_sgd(momentum=0.9)) is not None
