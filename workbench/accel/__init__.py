@@ -239,7 +239,11 @@ def __getattr__(name: str) -> Any:
         from accel.workbench import Workbench
 
         return Workbench
-    if name in ("machine", "accelerations", "history"):  # callable packages: accel.machine() and accel.machine.Machine
+    if name in (
+        "machine",
+        "accelerations",
+        "history",
+    ):  # callable packages: accel.machine() and accel.machine.Machine
         import importlib
 
         return importlib.import_module(f"accel.{name}")

@@ -85,7 +85,9 @@ class Peaks:
         return {"text/plain": str(self), "text/html": shown}
 
 
-_measured_here: set[Path] = set()  # once a process, also where the machine stays busy: a profile must not get slow
+_measured_here: set[Path] = (
+    set()
+)  # once a process, also where the machine stays busy: a profile must not get slow
 
 
 def peaks(*, again: bool = False) -> Peaks:
