@@ -15,6 +15,7 @@ from torchvision.transforms import v2
 
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.profiling.loader_watch import BATCHES, LoaderWatch
+from accel.profiling.pipeline_timer import TimedCall
 from accel.workbench import Workbench
 from accel.workload.phase_marks import PhaseMarks
 from accel.workload.replica import Replica
@@ -172,6 +173,39 @@ def test_a_stream_is_timed(workers):
     batches, (found,) = watched(loader)
     assert len(batches) == 6
     assert stages(found)["Slow"].calls == 4 * found.batches
+
+
+class KeepsItsTransform(Stream):
+    """Takes its attribute into a variable, as generators do."""
+
+    def __iter__(self):
+        transform = self.transform
+        for number in range(self.count):
+            yield transform(torch.zeros(1)), number, type(transform) is TimedCall
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_generator_that_keeps_its_transform_keeps_its_own_and_the_report_says_what_is_not_measured(workers):
+    loader = DataLoader(KeepsItsTransform(Slow()), batch_size=4, num_workers=workers)
+    batches, (found,) = watched(loader)
+    assert not any(flag.any() for *_, flag in batches)
+    assert set(stages(found)) == {"reading", "collating"}
+    assert "not measured" in str(found)
+
+
+def test_a_kept_transform_whose_fetch_is_over_is_called_straight_through():
+    kept = []
+
+    class Keeps(Pictures):
+        def __getitem__(self, index):
+            kept.append(self.transform)
+            return super().__getitem__(index)
+
+    watched(DataLoader(Keeps(Quick()), batch_size=4))
+    (timed, *_) = [transform for transform in kept if type(transform) is TimedCall]
+    before = dict(timed._clock.stages)
+    assert timed(3) == 6
+    assert timed._clock.stages == before
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -26,7 +26,7 @@ class LoaderTime:
     """What one DataLoader spent, measured where it was spent; `workers` is 0 when that is the training process itself.
 
     The first batches are measured, without the very first of each process where there are others. `not_measured` says
-    why there are no figures.
+    why there are no figures, `note` what the figures leave out.
     """
 
     loader: str  # the name of the variable, "" when it has none
@@ -35,6 +35,7 @@ class LoaderTime:
     batches: int
     stages: tuple[TransformTime, ...]  # most expensive first
     not_measured: str = ""
+    note: str = ""
 
     def __str__(self) -> str:
         where = f"{self.workers} workers" if self.workers else "in the training process"
@@ -42,10 +43,11 @@ class LoaderTime:
         if self.not_measured:
             return f"{title}: not measured, {self.not_measured}"
         stages = ", ".join(f"{stage.name} {stage.share:.0%}" for stage in self.stages)
-        return f"{title}: {self.ms_per_batch:.3g} ms a batch ({stages})"
+        note = f"; {self.note}" if self.note else ""
+        return f"{title}: {self.ms_per_batch:.3g} ms a batch ({stages}){note}"
 
 
-def loader_time(name: str, workers: int, records: Sequence[BatchRecord]) -> LoaderTime:
+def loader_time(name: str, workers: int, records: Sequence[BatchRecord], note: str = "") -> LoaderTime:
     """Put the measured batches of one loader together.
 
     >>> loader_time("train_loader", 2, records).stages[0].name
@@ -66,7 +68,7 @@ def loader_time(name: str, workers: int, records: Sequence[BatchRecord]) -> Load
     ]
     return LoaderTime(
         name, workers, median(record.total_ns for record in kept) / 1e6, len(kept),
-        tuple(sorted(stages, key=lambda stage: -stage.share)),
+        tuple(sorted(stages, key=lambda stage: -stage.share)), note=note,
     )  # fmt: skip
 
 

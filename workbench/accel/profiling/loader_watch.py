@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.loader_time import LoaderTime, loader_time
-from accel.profiling.pipeline_timer import BatchRecord, FetchTimer
+from accel.profiling.pipeline_timer import BatchRecord, FetchTimer, has_unseen_transforms
 from accel.workload.attribute_patches import AttributePatches
 from accel.workload.roles import names_by_id
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BATCHES = 8  # of each process: about those that run under torch.profiler, so that later steps are timed free of this
 STARTED_BEFORE = "its worker processes were started before this cell (persistent_workers=True)"
 OWN_ITERATOR = "its class makes iterators of its own"
+UNSEEN = "transforms of an IterableDataset are not measured one by one unless they are in a Compose: they count as reading"
 
 
 @dataclass
@@ -84,7 +85,12 @@ class LoaderWatch:
         """What each loader took, by the names of this namespace; lets go of the loaders."""
         names = names_by_id(namespace)
         measured = [
-            loader_time(names.get(key, ""), watched.loader.num_workers, watched.records)
+            loader_time(
+                names.get(key, ""),
+                watched.loader.num_workers,
+                watched.records,
+                UNSEEN if has_unseen_transforms(watched.loader.dataset) else "",
+            )  # fmt: skip
             for key, watched in self._watched.items()
         ]
         refused = [

@@ -1,7 +1,8 @@
 """Time the stages of a data pipeline from inside one fetcher of a DataLoader: in the training process or in a worker.
 
 Nothing is drawn from a random number generator, batches pass unchanged, and what is replaced for the length of one fetch is
-put back before the batch leaves.
+put back before the batch leaves. The attributes of an IterableDataset are left alone, since its generator may take one into
+a variable and keep it; whatever else the user's code keeps calls straight through once the fetch is over.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class StageClock:
 
     def __init__(self) -> None:
         self.stages: dict[str, tuple[int, int]] = {}
+        self.is_over = False
         self._inside: list[int] = []
         self._thread = get_ident()
 
@@ -106,8 +108,14 @@ class FetchTimer:
         clock, sizes = StageClock(), [1]
         with ExitStack() as undo:
             _watch_collating(fetcher, clock, sizes, undo)
-            _watch_transforms(fetcher.dataset, clock, undo)
-            batch = clock.run(READING, type(fetcher).fetch, fetcher, index)
+            _watch_composed(clock, undo)
+            for owner, name, transform in single_transforms(fetcher.dataset):
+                timed = TimedCall(transform, name_of(transform), clock)
+                undo.enter_context(_replaced(vars(owner), name, timed))
+            try:
+                batch = clock.run(READING, type(fetcher).fetch, fetcher, index)
+            finally:
+                clock.is_over = True
         stages = clock.stages
         self._report(BatchRecord(self._process, sizes[0], sum(ns for ns, _ in stages.values()), stages))
         self._left -= 1
@@ -117,12 +125,17 @@ class FetchTimer:
 
 
 class TimedCall:
-    """Stands for one callable and otherwise is it: attributes and class are those of what it calls."""
+    """Stands for one callable and otherwise is it: attributes and class are those of what it calls.
+
+    When its fetch is over it calls straight through.
+    """
 
     def __init__(self, function: Any, name: str, clock: StageClock) -> None:
         self.__dict__.update(_function=function, _name=name, _clock=clock)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._clock.is_over:
+            return self._function(*args, **kwargs)
         return self._clock.run(self._name, self._function, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -165,14 +178,32 @@ def _watch_collating(fetcher: Any, clock: StageClock, sizes: list[int], undo: Ex
     undo.enter_context(_replaced(vars(fetcher), "collate_fn", collating))
 
 
-def _watch_transforms(dataset: Any, clock: StageClock, undo: ExitStack) -> None:
-    """Those in a Compose wherever it is called from, and the single ones that a data set holds."""
+def _watch_composed(clock: StageClock, undo: ExitStack) -> None:
+    """The transforms in a Compose, wherever it is called from."""
     for module, method in COMPOSED:
         composed = getattr(sys.modules.get(module), "Compose", None)
         if composed is not None:
             undo.enter_context(_timed_compose(composed, method, clock))
-    for owner, name, transform in _single_transforms(dataset):
-        undo.enter_context(_replaced(vars(owner), name, TimedCall(transform, name_of(transform), clock)))
+
+
+def single_transforms(dataset: Any) -> list[tuple[Any, str, Any]]:
+    """(owner, attribute, transform) of what a data set, and those it wraps, apply without a Compose.
+
+    >>> single_transforms(Pictures(transform=ToTensor()))[0][1]
+    'transform'
+
+    None of an IterableDataset: its generator lives on between fetches, and with it what it took from an attribute.
+    """
+    from torch.utils.data import IterableDataset
+
+    return [] if isinstance(dataset, IterableDataset) else list(_single_transforms(dataset))
+
+
+def has_unseen_transforms(dataset: Any) -> bool:
+    """Whether transforms of an IterableDataset count as reading, since they are not in a Compose."""
+    from torch.utils.data import IterableDataset
+
+    return isinstance(dataset, IterableDataset) and any(_single_transforms(dataset))
 
 
 @contextmanager
@@ -197,7 +228,6 @@ def _replaced(attributes: dict[str, Any], name: str, replacement: Any) -> Iterat
 
 
 def _single_transforms(holder: Any, *, depth: int = 0) -> Iterator[tuple[Any, str, Any]]:
-    """(owner, attribute, transform) of what a data set, and those it wraps, apply without a Compose."""
     if depth > DEEPEST or not hasattr(holder, "__dict__"):
         return
     for name, held in list(vars(holder).items()):

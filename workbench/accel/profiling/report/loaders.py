@@ -29,6 +29,8 @@ def _text(profile: Profile) -> Iterator[str]:
     for loader in profile.loaders:
         yield _title(loader)
         yield from map(_line, loader.stages[:SHOWN_ROWS])
+        if loader.note:
+            yield f"  ({loader.note})"
 
 
 def _line(stage: TransformTime) -> str:
@@ -45,6 +47,8 @@ def _html(profile: Profile) -> Iterator[object]:
         yield from long_table(
             ["Stage", "A sample", "Share", ""], list(map(_cells, loader.stages)), numeric=(1, 2)
         )
+        if loader.note:
+            yield note(loader.note)
 
 
 def _cells(stage: TransformTime) -> list[object]:
