@@ -29,6 +29,8 @@ class Talks(nn.Module):
 
 
 LINE = Talks.forward.__code__.co_firstlineno + 2  # of the print
+# Dynamo says where a failed guard belongs only from torch 2.9 on; before, it is where the resumed code begins: at the break.
+RESUMES_BELOW = 1 if torch.__version__ >= torch.torch_version.TorchVersion("2.9") else 0
 
 
 class Quiet(nn.Module):
@@ -125,7 +127,7 @@ def test_a_function_after_a_graph_break_is_named_after_its_own():
 
     (again,) = watch_of(work).recompilations
     assert again.function == f"forward (after line {LINE})"
-    assert again.line == LINE + 1
+    assert again.line == LINE + RESUMES_BELOW
     assert "factor" in again.reason
 
 

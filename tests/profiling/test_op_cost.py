@@ -22,6 +22,7 @@ from accel.profiling.profiled_events import read_events
 from tests.profiling.recorded_event import RecordedEvent
 
 BATCH = 8
+TELLS_LISTS = hasattr(torch._C._autograd._KinetoEvent, "structured_input_shapes")
 CNN_MULTIPLY_ADDS = {
     "conv1": BATCH * 28 * 28 * 32 * 9 * 1,
     "conv2": BATCH * 14 * 14 * 64 * 9 * 32,
@@ -124,6 +125,7 @@ def test_an_operation_that_only_calls_others_costs_nothing_and_elementwise_work_
     assert known["aten::clamp_min"] == (1000, 8000)
 
 
+@pytest.mark.skipif(not TELLS_LISTS, reason="torch before 2.9 records no shapes of tensors in lists")
 def test_a_fused_optimizer_is_known_and_moves_its_state():
     model = nn.Linear(10, 10)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
@@ -182,6 +184,7 @@ def test_work_on_a_gpu_is_timed_by_the_kernels_that_the_operation_launched():
         cost for cost in read_op_costs(read_events(read_columns(events, with_inputs=True))) if cost.flops
     )
     assert (product.op, product.device, product.dtype) == ("aten::mm", "cuda:0", "float16")
+    assert type(product.device_ms) is float
     assert product.device_ms == product.ms == pytest.approx(9e-3)
     assert product.self_ms < product.ms
     assert product.flops == 2 * 64 * 32 * 16
@@ -191,6 +194,7 @@ def test_work_on_a_gpu_is_timed_by_the_kernels_that_the_operation_launched():
 def test_a_list_of_tensors_whose_shapes_torch_does_not_tell_makes_the_cost_unknown():
     inputs = OpInputs("aten::_fused_sgd_", (TensorList(()), TensorList(()), TensorList(())))
     assert call_cost(inputs) is None
+    assert str(inputs).startswith("3 lists of tensors, shapes not recorded")
     told = TensorList((TensorInput((10,), "float32", 4),))
     assert call_cost(OpInputs("aten::_fused_sgd_", (told, told, TensorList(())))).flops == 50
 

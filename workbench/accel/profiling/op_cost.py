@@ -68,15 +68,15 @@ def read_op_costs(events: ProfiledEvents | None) -> tuple[OpCost, ...]:
     on_device, device = _device_time(events)
     sums: dict[tuple[str, str, int, str, bool], list[float]] = {}
     names, name = events.columns.names, events.columns.name.tolist()
-    inside, self_ns = events.begins_inside.tolist(), events.self_ns.tolist()
+    inside, self_ns, device_ns = events.begins_inside.tolist(), events.self_ns.tolist(), on_device.tolist()
     for i, number in enumerate(inputs.number.tolist()):
-        if not (inside[i] or self_ns[i] or on_device[i]) or not _has_cost(names[name[i]], number):
+        if not (inside[i] or self_ns[i] or device_ns[i]) or not _has_cost(names[name[i]], number):
             continue
         key = (found.phase[i], found.module[i], number, device[i], cost[i] is NOTHING)
         total = sums.setdefault(key, [0.0, 0.0, 0.0])
         total[0] += inside[i]
         total[1] += self_ns[i]
-        total[2] += on_device[i]
+        total[2] += device_ns[i]
     return _rows(sums, inputs.distinct, events.kept.steps)
 
 

@@ -89,6 +89,8 @@ class OpInputs:
     def __str__(self) -> str:
         lists = sum(isinstance(argument, TensorList) for argument in self.arguments)
         if lists:
+            if not self.is_whole:
+                return f"{lists} lists of tensors, shapes not recorded (torch 2.9 and later do)"
             longest = max(len(a.tensors) for a in self.arguments if isinstance(a, TensorList))
             return f"{lists} × {longest} tensors, taken as float32"
         return " × ".join(str(list(tensor.shape)) for tensor in self.tensors)
