@@ -101,3 +101,56 @@ def test_a_loop_that_makes_its_batches_itself_is_told_to_use_a_loader():
 @pytest.mark.parametrize("share", [0.0, 0.02])
 def test_a_short_wait_is_none(share):
     assert input_bound(by_hand({"data": share, "forward": 1 - share})) is None
+
+
+TWO_LOADERS = """
+import time
+class Turn:
+    def __call__(self, sample):
+        time.sleep(0.002)
+        return sample
+class Blur:
+    def __call__(self, sample):
+        time.sleep(0.008)
+        return sample
+class Samples(torch.utils.data.Dataset):
+    def __init__(self, count, transform):
+        self.count, self.transform = count, transform
+    def __len__(self):
+        return self.count
+    def __getitem__(self, i):
+        return self.transform(torch.randn(16)), i % 4
+train = torch.utils.data.DataLoader(Samples(56, Turn()), batch_size=4)
+valid = torch.utils.data.DataLoader(Samples(16, Blur()), batch_size=8)
+"""
+TRAINING = LOOP.replace("loader", "train")
+VALIDATION = """
+with torch.no_grad():
+    for x, y in valid:
+        model(x)
+"""
+
+
+def in_functions(cell):
+    return "def run():" + cell.replace("\n", "\n    ") + "\nrun()\n"
+
+
+@pytest.mark.parametrize("form", [str, in_functions], ids=["in the cell", "in a function"])
+@pytest.mark.parametrize(
+    "cell", [TRAINING + VALIDATION, VALIDATION + TRAINING], ids=["train first", "validation first"]
+)
+def test_the_loader_that_training_waits_for_is_named_and_not_that_of_validation(cell, form):
+    evidence = real(form(cell), TWO_LOADERS)
+    finding = input_bound(evidence)
+    assert evidence.workload.samples_per_step == 4
+    assert "slowest stage is Turn" in finding.what
+    assert "num_workers=0, batch_size=4" in finding.evidence
+    assert not any("Blur" in said for said in finding.evidence)
+
+
+def test_a_loop_without_a_loader_is_not_told_about_the_loader_of_validation():
+    waits = "def batches():\n    for i in range(14):\n        time.sleep(0.004)\n        yield x, y\n"
+    cell = waits + VALIDATION + TRAINING.replace("in train", "in batches()")
+    evidence = real(cell, TWO_LOADERS)
+    assert evidence.profile.whole_run.step_loader == ""
+    assert "The loop makes its batches itself" in input_bound(evidence).what

@@ -51,3 +51,37 @@ def test_compiling_in_the_middle_of_an_epoch_is_another_fault():
     evidence = real(cell, COMPILED + DATA.format(more=", drop_last=True"))
     assert [number for number, _ in evidence.profile.whole_run.late_compiling] == [2]
     assert last_batch_recompiles(evidence) is None
+
+
+ONE_STEP_EPOCHS = """
+whole = DataLoader(TensorDataset(X[:5], Y[:5]), batch_size=8)
+for v, w in whole:
+    with torch.no_grad():
+        model(v[:4])
+"""
+
+
+def test_a_loader_of_one_batch_that_only_validates_is_not_blamed():
+    cell = EPOCH.replace("model(x)", "model(x[: 8 - 4 * (epoch == 0 and x[0, 0] == X[16, 0])])")
+    cell = cell.replace(", y)", ", y[: 8 - 4 * (epoch == 0 and x[0, 0] == X[16, 0])])")
+    evidence = real(cell + ONE_STEP_EPOCHS, COMPILED + DATA.format(more=", drop_last=True"))
+    assert [number for number, _ in evidence.profile.whole_run.late_compiling] == [2]
+    assert evidence.profile.whole_run.step_loader == "loader"
+    assert last_batch_recompiles(evidence) is None
+
+
+def test_a_training_loop_of_one_step_an_epoch_has_no_last_batch():
+    data = DATA.replace("50", "6").format(more="")
+    cell = EPOCH.replace("range(2)", "range(6)").replace("model(x)", "model(x[: 6 - 2 * (epoch == 3)])")
+    evidence = real(cell.replace(", y)", ", y[: 6 - 2 * (epoch == 3)])"), COMPILED + data)
+    assert evidence.profile.whole_run.late_compiling
+    assert last_batch_recompiles(evidence) is None
+
+
+def test_compiling_for_another_reason_in_the_last_step_is_not_its_size():
+    cell = EPOCH.replace("model(x)", "model(x[:2].clone().requires_grad_(len(x) == 2))").replace(
+        ", y)", ", y[:2])"
+    )
+    evidence = real(cell, COMPILED + DATA.format(more=""))
+    assert [number for number, _ in evidence.profile.whole_run.late_compiling] == [6]
+    assert last_batch_recompiles(evidence) is None

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from accel.machine import Machine
     from accel.profiling.device_activity import DeviceActivity
+    from accel.profiling.loader_time import LoaderTime
     from accel.profiling.op_table import OpRow
     from accel.profiling.profile import Profile
     from accel.workload.replica import Replica
@@ -74,6 +75,27 @@ class Evidence:
     def objects(self) -> Replica:
         """Models, optimizers, loaders … of the workload, by kind and name."""
         return self.workload.objects()
+
+    @property
+    def step_loader(self) -> tuple[str, Any] | None:
+        """Name and DataLoader that the training steps take their batches from, not that of validation; None without one.
+
+        A profile that does not tell (from a trace) leaves no choice where there is one loader only.
+        """
+        loaders, name = self.objects.loaders, self.profile.whole_run.step_loader
+        if name is None and len(loaders) == 1:
+            return next(iter(loaders.items()))
+        return (name, loaders[name]) if name in loaders else None
+
+    @property
+    def step_loader_time(self) -> LoaderTime | None:
+        """What that loader's pipeline takes, where it was measured; a loader without a variable is measured without a name."""
+        name = self.step_loader[0] if self.step_loader else None
+        times = self.profile.loaders
+        named = [each for each in times if each.loader == name]
+        nameless = [each for each in times if not each.loader]
+        found = named or (nameless if name is not None else [])
+        return found[0] if len(found) == 1 else None
 
     @property
     def on_gpu(self) -> bool:

@@ -27,7 +27,7 @@ def input_bound(evidence: Evidence) -> Finding | None:
     share = evidence.share("data")
     if share < LEAST_SHARE:
         return None
-    loader = next(iter(evidence.objects.loaders.values()), None)
+    loader = evidence.step_loader[1] if evidence.step_loader else None
     advice = _advice(evidence, loader)
     return Finding(
         kind="input_bound",
@@ -79,7 +79,7 @@ def _workers(evidence: Evidence, loader: Any) -> int:
     """As many as keep up with the rest of the step, and as there are cores."""
     data_ms = evidence.ms("data")
     rest_ms = max(evidence.profile.step_ms - data_ms, 1e-3)
-    own_ms = max((each.ms_per_batch for each in evidence.profile.loaders), default=0.0)
+    own_ms = evidence.step_loader_time.ms_per_batch if evidence.step_loader_time else 0.0
     made_ms = max(own_ms, data_ms if not loader.num_workers else (data_ms + rest_ms) * loader.num_workers)
     cores = evidence.machine.usable_cores
     return max(
@@ -112,8 +112,8 @@ def _crowded(evidence: Evidence, n: int) -> float:
 
 
 def _slowest(evidence: Evidence) -> str:
-    stages = [stage for loader in evidence.profile.loaders for stage in loader.stages]
-    slowest = max(stages, key=lambda stage: stage.share, default=None)
+    time = evidence.step_loader_time
+    slowest = max(time.stages, key=lambda stage: stage.share, default=None) if time else None
     return (
         f" Its slowest stage is {slowest.name}, {percent(slowest.share)} of the pipeline." if slowest else ""
     )
@@ -121,11 +121,8 @@ def _slowest(evidence: Evidence) -> str:
 
 def _pipeline(evidence: Evidence, loader: Any) -> tuple[str, ...]:
     """The stages where they were timed, and the loader's own settings."""
-    said = [
-        f"{stage.name}: {milliseconds(stage.ms_per_sample)} a sample"
-        for each in evidence.profile.loaders
-        for stage in each.stages[:3]
-    ]
+    stages = evidence.step_loader_time.stages[:3] if evidence.step_loader_time else ()
+    said = [f"{stage.name}: {milliseconds(stage.ms_per_sample)} a sample" for stage in stages]
     if loader is not None:
         said.append(f"num_workers={loader.num_workers}, batch_size={loader.batch_size}")
     return tuple(said)

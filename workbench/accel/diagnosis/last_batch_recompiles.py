@@ -16,15 +16,21 @@ if TYPE_CHECKING:
 def last_batch_recompiles(evidence: Evidence) -> Finding | None:
     """Graphs were compiled in the last step of an epoch, whose batch is smaller than the others."""
     late = evidence.profile.whole_run.late_compiling
-    for name, loader in evidence.objects.loaders.items():
-        rest = _rest(loader)
-        if rest is None or evidence.workload.accumulation > 1:
-            continue
-        steps = len(loader)
-        at_the_end = [ms for number, ms in late if (number + 1) % steps == 0]
-        if at_the_end:
-            return _finding(evidence, name, loader, rest, sum(at_the_end))
-    return None
+    if evidence.step_loader is None or evidence.workload.accumulation > 1:
+        return None
+    name, loader = evidence.step_loader
+    rest, reasons = _rest(loader), _size_reasons(evidence)
+    if rest is None or not reasons or len(loader) < 2:  # of an epoch of one step, each step is the last
+        return None
+    at_the_end = [ms for number, ms in late if (number + 1) % len(loader) == 0]
+    return _finding(evidence, name, loader, rest, sum(at_the_end), reasons[0]) if at_the_end else None
+
+
+def _size_reasons(evidence: Evidence) -> list[str]:
+    """Guards on a tensor's size that failed, as dynamo says it; other guards fail at any step."""
+    compilation = evidence.profile.compilation
+    found = compilation.recompilations if compilation is not None else ()
+    return [again.reason for again in found if "size" in again.reason]
 
 
 def _rest(loader: Any) -> int | None:
@@ -34,10 +40,8 @@ def _rest(loader: Any) -> int | None:
     return len(loader.dataset) % loader.batch_size or None
 
 
-def _finding(evidence: Evidence, name: str, loader: Any, rest: int, ms: float) -> Finding:
+def _finding(evidence: Evidence, name: str, loader: Any, rest: int, ms: float, reason: str) -> Finding:
     share = min(0.99, ms / evidence.profile.timing.cell_ms)
-    compilation = evidence.profile.compilation
-    reasons = [again.reason for again in compilation.recompilations] if compilation is not None else []
     return Finding(
         kind="last_batch_recompiles",
         title=f"The last batch is smaller and compiles again: {percent(share)} of the cell",
@@ -45,7 +49,7 @@ def _finding(evidence: Evidence, name: str, loader: Any, rest: int, ms: float) -
         "model was compiled once more.",
         share=share,
         evidence=(f"{len(loader.dataset)} samples in batches of {loader.batch_size} leave {rest}, drop_last=False",
-                  f"steps that compiled at the end of an epoch took {ms:.3g} ms more than the median", *reasons[:1]),
+                  f"steps that compiled at the end of an epoch took {ms:.3g} ms more than the median", reason),
         prediction=amdahl(
             f"of the whole cell; compiling for the last batch, {percent(share)} of it, goes. It is paid once a process: "
             "over more epochs it is less",

@@ -52,6 +52,7 @@ class LoaderStart:
 class WholeRun:
     """Facts about one run of a cell. `page_faults_per_step` is None where the system or the run does not tell.
 
+    `step_loader` is the name of the loader that the steps take their batches from, "" where they take them from elsewhere.
     `late_compiling` are the steps after the first in which graphs were compiled: (number from 0, ms above the median).
     """
 
@@ -60,6 +61,7 @@ class WholeRun:
     unused_forwards: tuple[UnusedForward, ...] = ()
     loader_starts: tuple[LoaderStart, ...] = ()
     late_compiling: tuple[tuple[int, float], ...] = ()
+    step_loader: str | None = None  # None: not known, as in a trace
 
 
 def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
@@ -75,6 +77,14 @@ def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
             for number, step in enumerate(steps.steps)
             if number and step.is_warm_up
         ),
+        step_loader=_step_loader(recording, workload),
+    )
+
+
+def _step_loader(recording: Recording, workload: Workload) -> str:
+    loaders = [(role.name, role.reference()) for role in workload.roles if role.kind == "loaders"]
+    return next(
+        (name for name, loader in loaders if loader is not None and id(loader) == recording.step_loader), ""
     )
 
 

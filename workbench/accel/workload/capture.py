@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Recording:
     """What was seen of one run: all marks, when it began and ended (`time.perf_counter_ns`), and its steps.
 
-    `notes` are what was going on at each boundary, `conditions` the settings that were in force.
+    `notes` are what was going on at each boundary, `conditions` the settings that were in force,
+    `step_loader` the id of the loader that the steps took their batches from.
     """
 
     marks: tuple[Mark, ...] = field(repr=False)
@@ -39,6 +40,7 @@ class Recording:
     notes: tuple[BoundaryNote, ...] = field(default=(), repr=False)
     forward_calls: tuple[ForwardCall, ...] = field(default=(), repr=False)
     conditions: RunConditions | None = None
+    step_loader: int | None = None
 
     @property
     def duration_ms(self) -> float:
@@ -113,19 +115,19 @@ class CellCapture:
             roles=roles_of(marks, before=self._before, after=self.namespace, writes=writes),
             boundary=steps.boundary, accumulation=steps.accumulation,
             steps=marks.boundaries, step_ms=steps.median_ms,
-            samples_per_step=_samples_per_step(marks, steps),
+            samples_per_step=_samples_per_step(marks, steps.accumulation),
         )  # fmt: skip
         recording = Recording(
             tuple(marks.marks), *self._times, steps, tuple(marks.boundary_notes), tuple(marks.forward_calls),
-            marks.conditions or read_conditions(),
+            marks.conditions or read_conditions(), marks.step_loader,
         )  # fmt: skip
         marks.let_go()
         return workload, recording
 
 
-def _samples_per_step(marks: PhaseMarks, steps: Steps) -> int | None:
+def _samples_per_step(marks: PhaseMarks, accumulation: int) -> int | None:
     """Samples of a step: the batch of the loader it is fetched from, else the first dimension the model was given."""
     loaders = [loader for kind, loader in marks.seen if kind == "loaders" and loader.batch_size]
-    batch = next((loader.batch_size for loader in loaders if id(loader) == steps.loop_key), None)
+    batch = next((loader.batch_size for loader in loaders if id(loader) == marks.step_loader), None)
     batch = batch or (loaders[0].batch_size if loaders else marks.first_batch)
-    return None if batch is None else batch * steps.accumulation
+    return None if batch is None else batch * accumulation

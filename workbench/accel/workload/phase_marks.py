@@ -7,6 +7,7 @@ use, and the count of step boundaries.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from threading import get_ident
@@ -78,6 +79,8 @@ class PhaseMarks:
         self.conditions: RunConditions | None = None  # read when the first backward begins
         self.first_optimizer: Any = None
         self.first_batch: int | None = None
+        self.batch_from: int | None = None  # id of the loader that gave a batch last, since the last boundary
+        self.step_loaders: Counter[int | None] = Counter()  # boundaries by that id
         self.inputs: dict[int, CallInputs] = {}  # id of a model → what it was first called with
         self.built: set[int] = set()  # ids of what was constructed during the run; see CellCapture
         self.events = (
@@ -105,6 +108,17 @@ class PhaseMarks:
     def boundaries(self) -> int:
         """Optimizer steps of the first optimizer that stepped; ends of backward while there is none."""
         return self._backward_ends if self.first_optimizer is None else self._optimizer_steps
+
+    @property
+    def step_loader(self) -> int | None:
+        """Id of the loader that most steps took their batch from; None where they took it from elsewhere.
+
+        The loader that was used first, or whose loop is longest, may be that of validation.
+        """
+        loader, count = max(
+            self.step_loaders.items(), key=lambda each: (each[1], each[0] or 0), default=(None, 0)
+        )
+        return loader if 2 * count >= sum(self.step_loaders.values()) else None
 
     def __enter__(self) -> Self:
         global _active
@@ -213,6 +227,9 @@ class PhaseMarks:
         compiled, self._graphs = graphs != self._graphs, graphs
         profiled = self._profiler_enabled()
         self.boundary_notes.append(BoundaryNote(perf_counter_ns(), compiled, profiled, page_faults()))
+        if self.thread != -1:
+            self.step_loaders[self.batch_from] += 1
+            self.batch_from = None
         if len(self.marks) > MOST_MARKS:
             self.thread = -1  # patches pass straight through from here; the optimizer hook goes on counting
 

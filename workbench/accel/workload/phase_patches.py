@@ -131,12 +131,17 @@ def _loader_next(loader_of: dict[int, int], marks: PhaseMarks, original: Functio
             marks.events += (
                 1  # a loop probe is marking this fetch already; tell it that its loop is worth marking
             )
-            return original(self)
+            return fetched(self)
         marks.begin("data", loader_of.get(id(self), id(self)))
         try:
-            return original(self)
+            return fetched(self)
         finally:
             marks.end("data")
+
+    def fetched(iterator: Any) -> Any:
+        batch = original(iterator)
+        marks.batch_from = loader_of.get(id(iterator), id(iterator))
+        return batch
 
     return next_batch
 
