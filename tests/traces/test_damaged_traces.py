@@ -178,6 +178,36 @@ def test_an_event_that_outlives_the_one_it_began_in_is_cut_and_counted(tmp_path)
     assert report.damage == ("1 event outlived the one it began in, and was cut at its end.",)
 
 
+@given(
+    depth=st.integers(1, 200_000), level=st.sampled_from([("[", "]"), ('{"a":', "}")]), is_closed=st.booleans(),
+    where=st.sampled_from(['"args": ', '"name": "aten::mm"', '"traceEvents": ', '"traceName": ', '"host_name": ', "schemaVersion"]),
+)  # fmt: skip
+@settings(FILES, max_examples=40)
+def test_nesting_of_any_depth_anywhere_never_ends_in_a_traceback(tmp_path, depth, level, is_closed, where):
+    deep = level[0] * depth + ("0" + level[1] * depth if is_closed else "")
+    said = where.encode() if where.endswith(" ") else b'"odd": 1, ' + where.encode()
+    opened(write(tmp_path / "deep.json", SOUND.replace(where.encode(), said + deep.encode() + b", ", 1)))
+    opened(
+        write(
+            tmp_path / "named.json", SOUND.replace(b'"name": ', b'"name": ' + deep.encode() + b', "x": ', 1)
+        )
+    )
+
+
+@pytest.mark.parametrize("key", ["profiles", "odd"])
+def test_a_file_without_events_that_is_nested_too_deep_is_refused_in_words(tmp_path, key):
+    error = opened(write(tmp_path / "deep.json", f'{{"{key}": {"[" * 100_000}{"]" * 100_000}}}'))
+    assert isinstance(error, AccelError)
+
+
+@given(depth=st.integers(300, 1100))
+@FILES
+def test_a_name_that_is_nested_is_text_or_skipped(tmp_path, depth):
+    events = [*training_events(), {**span("x", 5, 1.0), "name": None}]
+    content = json.dumps(trace(events)).replace('"name": null', '"name": ' + "[" * depth + "]" * depth)
+    assert isinstance(opened(write(tmp_path / "deep.json", content)), TraceProfile)
+
+
 def test_html_in_names_is_shown_as_text(tmp_path):
     name = "<script>alert('x')</script>"
     events = [*training_events(), span(name, 3120, 500.0, tid=5)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -96,3 +97,61 @@ def test_a_broken_head_costs_what_it_says_but_no_event():
     events, _, damage = read(content)
     assert len(events) == len(training_events())
     assert damage.sentences == ("What the file says of its machine cannot be read.",)
+
+
+DEEP = st.sampled_from([("[", "]"), ('{"a":', "}"), ('[{"b":', "}]")])
+
+
+@given(
+    level=DEEP, depth=st.integers(900, 30_000), is_closed=st.booleans(), where=st.sampled_from(["args", "name", "odd"]),
+    piece_bytes=st.sampled_from([1 << 10, 1 << 14, 1 << 22]),
+)  # fmt: skip
+@settings(deadline=None, max_examples=40)
+def test_an_event_nested_too_deep_costs_only_itself(level, depth, is_closed, where, piece_bytes):
+    events = [json.dumps(event) for event in training_events()]
+    deep = level[0] * depth + ("0" + level[1] * depth if is_closed else "")
+    events.insert(5, f'{{"ph": "X", "{where}": {deep}}}')
+    content = json.dumps({**HEAD, "traceEvents": []})[:-2] + ",".join(events) + "]}"
+    found, batches, damage = read(content.encode(), piece_bytes)
+    sound, _, _ = read(json.dumps(trace(training_events())).encode())
+    assert found[:5] == sound[:5]
+    assert found[-len(sound) + 6 :] == sound[6:]
+    assert batches.header["host_name"] == "node7"
+
+
+@pytest.mark.parametrize("place", ["head", "tail", "no events"])
+def test_what_is_nested_too_deep_beside_the_events_costs_no_event(place):
+    deep, events = "[" * 100_000 + "]" * 100_000, json.dumps(training_events())
+    content = {
+        "head": f'{{"deep": {deep}, "traceEvents": {events}}}',
+        "tail": f'{{"traceEvents": {events}, "deep": {deep}}}',
+        "no events": f'{{"deep": {deep}}}',
+    }[place]
+    found, batches, damage = read(content.encode())
+    assert len(found) == (0 if place == "no events" else len(training_events()))
+    assert batches.has_events == bool(found)
+    assert bool(damage.sentences) == bool(found)
+
+
+def test_an_event_longer_than_what_is_tried_at_once_is_read_beside_damage():
+    long = [span("a" * size, 1, 2.0, lines=list(range(size // 4))) for size in (20_000, 1 << 14, 70_000)]
+    content = json.dumps(trace([*long, *training_events(1)])).replace('"aten::mm"', '"aten::mm', 1)
+    found, _, damage = read(content.encode())
+    assert [event.name for event in found[:3]] == [event["name"] for event in long]
+    assert len(found) == len(long) + len(training_events(1)) - 1
+    assert damage.sentences == ("1 place that is no JSON was skipped.",)
+
+
+@pytest.mark.parametrize("garbage", ['{"a":', '{"ph":', '{"ph":1,"a":{"a":', '{"a" 1},'])
+def test_a_megabyte_of_garbage_takes_no_longer_than_some_megabytes_of_events(garbage):
+    def seconds(entries, count):
+        content = json.dumps(trace(training_events())).replace('[{"ph"', f'[{entries * count},{{"ph"', 1)
+        began = time.process_time()
+        found, _, _ = read(content.encode())
+        return time.process_time() - began, found
+
+    event = json.dumps({**training_events()[0], "tid": []}) + ","  # read one by one, for its odd thread
+    usual, _ = seconds(event, (4 << 20) // len(event))
+    taken, found = seconds(garbage, (1 << 20) // len(garbage))
+    assert taken < 5 * usual
+    assert len(found) == len(training_events()) or '"ph"' in garbage

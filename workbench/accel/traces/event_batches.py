@@ -20,9 +20,15 @@ from accel.traces.trace_event import TraceEvent, decode_events, lenient_event
 ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 SEAM = re.compile(rb"\}\s*,\s*\{")
 OBJECT = re.compile(r"\{\s*\"")
+EVENT = re.compile(r"\{\s*\"ph\"\s*:")  # how torch begins an event
 SEAM_BYTES = 1 << 16  # how far from the end of a piece a seam is looked for at first
 GUESSES = 3
 MOST_HEADER_BYTES = MOST_EVENT_BYTES = 64 << 20
+IN_VAIN = 8  # how often a piece is read over, looking for the end of what cannot be read
+LEAST_IN_VAIN = 1 << 24
+WINDOW = 1 << 14  # letters, far more than an event has
+DEEP_LETTERS = 1 << 16  # what an attempt counts that ends because objects are nested too deep
+NO_JSON = (msgspec.DecodeError, ValueError, RecursionError)  # the last: nested deeper than Python can follow
 CUT_OFF = "The file is cut off: the events before that place were read."
 
 scan = json.JSONDecoder(strict=False).raw_decode  # takes NaN, and line ends within names
@@ -100,7 +106,7 @@ class EventBatches:
     def _read_head(self, head: bytes) -> bool:
         try:
             self.header.update(msgspec.json.decode(head + b'"traceEvents":0}'))
-        except (msgspec.DecodeError, TypeError, ValueError):
+        except (*NO_JSON, TypeError):
             return False
         self.has_events = True
         return True
@@ -108,7 +114,7 @@ class EventBatches:
     def _read_without_events(self, buffer: bytes) -> None:
         try:
             told = msgspec.json.decode(buffer)
-        except (msgspec.DecodeError, ValueError):
+        except NO_JSON:
             return
         if isinstance(told, dict):
             self.header.update(told)
@@ -116,7 +122,7 @@ class EventBatches:
     def _read_tail(self, tail: bytes) -> None:
         try:
             told = msgspec.json.decode(b'{"traceEvents":0' + tail) if tail.strip() else {}
-        except (msgspec.DecodeError, ValueError):
+        except NO_JSON:
             self.damage.whole_file.append("The file is cut off or damaged after its last event.")
             return
         self.header.update(told)
@@ -128,7 +134,7 @@ class EventBatches:
             return None
         try:
             return _Read(decode_events(rest, memoryview(piece)[: seams[-1]]), len(rest) + seams[-1], False)
-        except (msgspec.DecodeError, ValueError):
+        except NO_JSON:
             return None
 
     def _whole_events(self, buffer: bytes) -> _Read:
@@ -137,9 +143,9 @@ class EventBatches:
         for upto in seams[:GUESSES]:
             try:
                 return _Read(decode_events(buffer[:upto]), upto, False)
-            except msgspec.ValidationError:
+            except (msgspec.ValidationError, RecursionError):
                 break
-            except (msgspec.DecodeError, ValueError):
+            except NO_JSON:
                 continue
         if len(buffer) > MOST_EVENT_BYTES:  # no event is so large: the rest of this stretch is lost
             read = self._leniently(buffer, is_last=False)
@@ -156,7 +162,9 @@ class EventBatches:
             try:
                 events = decode_events(buffer[:end])
                 return _Read(events, end + 1, True)
-            except (msgspec.DecodeError, ValueError):
+            except RecursionError:
+                break
+            except NO_JSON:
                 continue
         return self._leniently(buffer, is_last=True)
 
@@ -164,6 +172,7 @@ class EventBatches:
         """Event by event; what cannot be read is skipped up to the next seam and counted."""
         text = buffer.decode("utf-8", "surrogateescape")
         events: list[TraceEvent] = []
+        patience = dict.fromkeys((OBJECT, EVENT), max(IN_VAIN * len(text), LEAST_IN_VAIN))
         place, end = 0, len(text)
         while True:
             place = _past_blanks(text, place)
@@ -172,9 +181,9 @@ class EventBatches:
             if text[place] == "]":
                 return _Read(events, _bytes_of(text, place + 1), True)
             try:
-                told, after = scan(text, place)
+                told, after = _scanned(text, place)
             except (ValueError, RecursionError):
-                following = _next_event(text, place)
+                following = _next_event(text, place, patience)
                 if following < 0:
                     break
                 self.damage.counts["unreadable"] += 1
@@ -211,16 +220,54 @@ def _past_blanks(text: str, place: int) -> int:
     return place
 
 
-def _next_event(text: str, place: int) -> int:
-    """Where the next object that can be read begins, after a place that cannot; -1 when there is none yet."""
-    for found in OBJECT.finditer(text, place + 1):
-        try:
-            told, _ = scan(text, found.start())
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(told, dict) and "ph" in told:
-            return found.start()
-    return -1
+def _next_event(text: str, place: int, patience: dict[re.Pattern[str], int]) -> int:
+    """Where the next object that can be read begins, after a place that cannot; -1 when there is none yet.
+
+    Any object is tried at first, then only what begins as torch's events do, then none: the end of the text is returned.
+    `patience` holds how many letters may be read in vain for each; objects nested in each other are read once for each level.
+    """
+    for pattern in (OBJECT, EVENT):
+        for found in pattern.finditer(text, place + 1):
+            start = found.start()
+            if patience[pattern] <= 0:
+                place = start - 1
+                break
+            is_event, letters = _tried(text, start)
+            if is_event:
+                return start
+            patience[pattern] -= letters
+        else:
+            return -1
+    return len(text)
+
+
+def _scanned(text: str, start: int) -> tuple[Any, int]:
+    """The value that begins there, and where it ends; json.JSONDecodeError, its `pos` in the text, ValueError, RecursionError.
+
+    A window is read first: an error counts the lines from the beginning of what is read, which takes long in a whole piece.
+    """
+    window = text[start : start + WINDOW]
+    try:
+        told, after = scan(window, 0)
+        if after < WINDOW:
+            return told, start + after
+    except json.JSONDecodeError as error:
+        is_cut = error.msg.startswith("Unterminated string") or error.pos > WINDOW - 16
+        if not is_cut or len(window) < WINDOW:
+            error.pos += start
+            raise
+    return scan(text, start)
+
+
+def _tried(text: str, start: int) -> tuple[bool, int]:
+    """Whether an event begins there, and how many letters were read to find out."""
+    try:
+        told, after = _scanned(text, start)
+    except json.JSONDecodeError as error:
+        return False, error.pos - start + 1
+    except (ValueError, RecursionError):  # a number of too many digits is a ValueError
+        return False, DEEP_LETTERS
+    return isinstance(told, dict) and "ph" in told, after - start
 
 
 def _bytes_of(text: str, letters: int) -> int:
