@@ -44,7 +44,11 @@ def mlp(width: int, optimizer: str = "SGD") -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A cell with a fault. `mended` is the cell after the remedy, where that is an edit and not a plan."""
+    """A cell with a fault. `mended` is the cell after the remedy, where that is an edit and not a plan.
+
+    `is_fitted`: a figure of this cell, or of one like it, went into the ranges of its rule (the comments there tell), so that
+    it says how well the ranges describe what was seen, and nothing about cells that nobody has seen.
+    """
 
     name: str
     rule: str
@@ -52,6 +56,7 @@ class Case:
     cell: str = LOOP
     mended: str = ""
     mended_setup: str = ""
+    is_fitted: bool = False
 
 
 AUGMENTED = """
@@ -116,21 +121,22 @@ CASES: tuple[Case, ...] = (
     Case("augmentation in Python", "input_bound", mlp(2048) + AUGMENTED),
     Case("tensors taken one by one", "input_bound", mlp(64) + IN_MEMORY, LOOP, BY_BATCH),
     Case("doubles converted each step", "copy_bound", mlp(32) + DOUBLES, CONVERTING, LOOP,
-         mlp(32) + DOUBLES + "batches = [(x.float(), y) for x, y in data]\n"),
-    Case("24 layers of 32 units", "launch_bound", DEEP),
+         mlp(32) + DOUBLES + "batches = [(x.float(), y) for x, y in data]\n", is_fitted=True),
+    Case("24 layers of 32 units", "launch_bound", DEEP, is_fitted=True),
     Case("course CNN in float32", "low_precision_idle", CNN.format(optimizer="SGD")),
     Case("MLP of 1024 units in float32", "low_precision_idle", mlp(1024) + READY.format(size=256)),
     Case("course CNN in NCHW", "layout_nchw", CNN.format(optimizer="SGD")),
-    Case("course CNN with plain Adam", "optimizer_not_fused", CNN.format(optimizer="Adam")),
-    Case("MLP of 1024 units, plain Adam", "optimizer_not_fused", mlp(1024, "Adam") + READY.format(size=16)),
+    Case("course CNN with plain Adam", "optimizer_not_fused", CNN.format(optimizer="Adam"), is_fitted=True),
+    Case("MLP of 1024 units, plain Adam", "optimizer_not_fused", mlp(1024, "Adam") + READY.format(size=16),
+         is_fitted=True),
     Case("batches of 8", "batch_too_small", mlp(64, "Adam") + SMALL_BATCHES.format(size=8), LOOP, LOOP,
          mlp(64, "Adam") + SMALL_BATCHES.format(size=32)),
     Case("one thread on two cores", "thread_subscription", CNN.format(optimizer="SGD")),
-    Case("default malloc", "allocator_page_faults", CNN.format(optimizer="SGD")),
+    Case("default malloc", "allocator_page_faults", CNN.format(optimizer="SGD"), is_fitted=True),
     Case("anomaly mode left on", "profiling_leftovers",
          mlp(256) + READY.format(size=64), "torch.autograd.set_detect_anomaly(True)\n" + LOOP,
-         "torch.autograd.set_detect_anomaly(False)\n" + LOOP),
+         "torch.autograd.set_detect_anomaly(False)\n" + LOOP, is_fitted=True),
     Case("gradients in validation", "gradients_in_validation",
          mlp(256) + READY.format(size=64) + "validation = batches[:2]\n",
-         VALIDATING.format(context="if True"), VALIDATING.format(context="with torch.no_grad()")),
+         VALIDATING.format(context="if True"), VALIDATING.format(context="with torch.no_grad()"), is_fitted=True),
 )  # fmt: skip

@@ -6,19 +6,26 @@ the profile alone, before anything is measured.
 
 `inside_share` is the share of measured speed-ups inside the predicted interval, `overlap_share` that of measured intervals which
 have anything in common with the predicted one (a wide measurement contradicts little), `median_error` the median of how far the
-predicted figure was off (0.1: 10 % too much or too little), `cases` how many were measured. Every case is in `details`: share of
-the step, predicted and measured speed-up with interval, verdict. A speed-up of an edit is of the whole cell, on as many samples.
-All run on one thread, except for what the case about threads tries.
+predicted figure was off (0.1: 10 % too much or too little), `median_interval_width` that of how many times its lower end the
+predicted interval's upper end is (an interval that holds everything says nothing), `cases` how many were measured. Each figure is
+given for all cases, and apart for `fitted` ones, whose figures went into the ranges of their rule, and `held_out` ones, which
+nothing was fitted to: only those say how good a prediction for another cell is.
+
+Every case is in `details`: share of the step, predicted and measured speed-up with interval, verdict, the machine's load before
+it. `notes` say how busy the machine was. A speed-up of an edit is of the whole cell, on as many samples. All run on one thread,
+except for what the case about threads tries.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import random
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -26,6 +33,7 @@ import numpy as np
 import torch
 
 from accel.errors import AccelError
+from accel.machine import read_machine
 from accel.profiling.finding import Finding
 from accel.workbench import Workbench
 from benchmarks.faulty_cells import CASES, Case
@@ -52,6 +60,8 @@ class Measured:
     verdict: str
     baseline_ms: float
     pairs: int
+    is_fitted: bool = False
+    load_before: float | None = None
 
     @property
     def is_inside(self) -> bool:
@@ -67,6 +77,20 @@ class Measured:
     def error(self) -> float:
         """How far the predicted ratio is off, as a factor less one."""
         return math.exp(abs(math.log(self.predicted / self.measured))) - 1.0
+
+    @property
+    def width(self) -> float:
+        """How many times its lower end the predicted interval's upper end is."""
+        return self.predicted_high / self.predicted_low
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {
+            "is_inside": self.is_inside,
+            "overlaps": self.overlaps,
+            "error": self.error,
+            "width": self.width,
+        }
+        return asdict(self) | told
 
     def __str__(self) -> str:
         predicted = f"{self.predicted:.2f}× [{self.predicted_low:.2f}, {self.predicted_high:.2f}]"
@@ -174,6 +198,50 @@ def _interval(ratios: list[float]) -> tuple[float, float, float]:
     return math.exp(low), math.exp(median(ratios)), math.exp(high)
 
 
+def figures_of(found: Sequence[Measured]) -> dict[str, float]:
+    """All figures, for all cases and for those that ranges were fitted to and those that they were not.
+
+    >>> figures_of(found)["held_out_inside_share"]
+    """
+    groups = {"": found, "fitted_": [each for each in found if each.is_fitted],
+              "held_out_": [each for each in found if not each.is_fitted]}  # fmt: skip
+    return {
+        name + figure: value for name, group in groups.items() for figure, value in _figures(group).items()
+    }
+
+
+def _figures(found: Sequence[Measured]) -> dict[str, float]:
+    if not found:
+        return {"cases": 0.0}
+    return {
+        "cases": float(len(found)),
+        "inside_share": round(sum(each.is_inside for each in found) / len(found), 3),
+        "overlap_share": round(sum(each.overlaps for each in found) / len(found), 3),
+        "median_error": round(median(each.error for each in found), 3),
+        "median_interval_width": round(median(each.width for each in found), 3),
+    }
+
+
+def notes_on_load(loads: Sequence[float], cores: int) -> list[str]:
+    """How busy the machine was before each case; a case before it leaves a load of about one itself.
+
+    >>> notes_on_load([0.9, 1.2, 6.8], cores=2)
+    ['load average before the cases: median 1.2, at most 6.8, on 2 cores', 'other work took part: at times the load was above 3']
+    """
+    if not loads:
+        return ["the load of the machine is not known"]
+    notes = [
+        f"load average before the cases: median {median(loads):.1f}, at most {max(loads):.1f}, on {cores} cores"
+    ]
+    if max(loads) > cores + 1:
+        notes.append(f"other work took part: at times the load was above {cores + 1}")
+    return notes
+
+
+def _load() -> float | None:
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -185,25 +253,22 @@ def main() -> None:
     given = arguments.parse_args()
     found: list[Measured] = []
     missing: dict[str, str] = {}
+    loads: list[float] = []
     for case in CASES:
         if given.only in ("", case.name):
+            load = _load()
+            loads += [] if load is None else [load]
             result = measure(case, budget_s=15 if given.quick else 60)
             if isinstance(result, Measured):
-                found.append(result)
+                found.append(replace(result, is_fitted=case.is_fitted, load_before=load))
             else:
                 missing[case.name] = result
             sys.stderr.write(f"{result if isinstance(result, Measured) else f'{case.name}: {result}'}\n")
-    figures = {"cases": float(len(found))}
-    if found:
-        figures["inside_share"] = round(sum(each.is_inside for each in found) / len(found), 3)
-        figures["overlap_share"] = round(sum(each.overlaps for each in found) / len(found), 3)
-        figures["median_error"] = round(median([each.error for each in found]), 3)
-    details = [
-        asdict(each) | {"is_inside": each.is_inside, "overlaps": each.overlaps, "error": each.error}
-        for each in found
-    ]
-    is_full = not given.quick and not given.only
-    report("predictions", figures, is_full_run=is_full, details=details, not_measured=missing)
+    report(
+        "predictions", figures_of(found), is_full_run=not given.quick and not given.only,
+        notes=notes_on_load(loads, read_machine().usable_cores), details=[each.to_dict() for each in found],
+        not_measured=missing,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
