@@ -31,9 +31,9 @@ def threads(n):
         torch.set_num_threads(before)
 
 
-def on_cores(evidence, count):
-    """The same evidence, read on a machine with that many cores."""
-    machine = replace(evidence.machine, usable_cores=count, physical_cores=count)
+def on_cores(evidence, count, load=0.0):
+    """The same evidence, read on a machine with that many cores and that load."""
+    machine = replace(evidence.machine, usable_cores=count, physical_cores=count, load_average=load)
     return Evidence(evidence.profile, evidence.workload, machine)
 
 
@@ -67,7 +67,7 @@ def test_one_thread_on_many_cores_is_found_where_long_operations_dominate():
         evidence = on_cores(real(TRAIN, LARGE), 8)
     finding = thread_subscription(evidence)
     assert finding.title == "Idle cores: 1 thread on 8"
-    assert finding.prediction.low == 1 < finding.prediction.high
+    assert finding.prediction.low < 1 < finding.prediction.ratio < finding.prediction.high
     assert finding.suggests == ("intraop_threads(n=8)",)
 
 
@@ -99,3 +99,20 @@ def test_a_kept_number_of_threads_is_not_called_too_few():
         evidence = on_cores(real(TRAIN, LARGE), 8)
     kept = Evidence(evidence.profile, evidence.workload, evidence.machine, ("intraop_threads",))
     assert thread_subscription(kept) is None
+
+
+def test_cores_that_other_work_keeps_busy_are_not_idle():
+    with threads(1):
+        evidence = on_cores(real(TRAIN, LARGE), 8, load=1.0)
+    quiet, half, full = (on_cores(evidence, 8, load) for load in (1.0, 5.0, 9.0))
+    assert thread_subscription(quiet).suggests == ("intraop_threads(n=8)",)
+    assert thread_subscription(half).suggests == ("intraop_threads(n=4)",)
+    assert thread_subscription(half).prediction.high < thread_subscription(quiet).prediction.high
+    assert thread_subscription(half).prediction.low < thread_subscription(quiet).prediction.low
+    assert thread_subscription(full) is None
+
+
+def test_this_cells_own_threads_are_not_other_work():
+    with threads(2):
+        evidence = on_cores(real(TRAIN, LARGE), 8, load=2.0)
+    assert thread_subscription(evidence).suggests == ("intraop_threads(n=8)",)

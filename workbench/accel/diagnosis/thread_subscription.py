@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from accel.profiling.finding import Prediction
 
 LONG_MS = 0.1  # an operation that long is split over threads with profit; below some 10 µs it gets slower
-FEW = 0.5  # of the cores: with fewer threads than this part of them, the others are idle
+FEW = 0.5  # of the free cores: with more threads than this part of them, few are idle
+SLOWER = 0.9  # threads that wait for each other; where other work has some of the cores, they wait for that as well
 
 
 class _Fault(NamedTuple):
@@ -94,24 +95,25 @@ def _too_many_processes(evidence: Evidence, threads: int) -> _Fault | None:
 
 def _too_few(evidence: Evidence, threads: int) -> _Fault | None:
     cores = _cores(evidence)
-    if evidence.on_gpu or threads > cores * FEW or "intraop_threads" in evidence.live:
+    free = int(cores - _others(evidence, threads))
+    if evidence.on_gpu or threads > free * FEW or "intraop_threads" in evidence.live:
         return None
     long = evidence.rows(lambda row: row.calls > 0 and row.self_ms / row.calls >= LONG_MS)
     share = sum(row.share for row in long if row.op.startswith(("aten::", "mkldnn", "Compiled")))
     if not share:
         return None
-    most = cores / threads
+    least, most = SLOWER * free / cores, free / threads
     return _Fault(
-        title=f"Idle cores: {threads} thread{'s' if threads > 1 else ''} on {cores}",
+        title=f"Idle cores: {threads} thread{'s' if threads > 1 else ''} on {free}",
         what=f"{percent(share)} of the step is in operations of {LONG_MS:g} ms and more, which more threads could share.",
-        share=share * (1 - threads / cores),
+        share=share * (1 - threads / free),
         evidence=(*_facts(evidence, threads), f"operations of {LONG_MS:g} ms and more: {percent(share)}"),
         prediction=amdahl(
-            f"operations of {LONG_MS:g} ms and more, {percent(share)} of the step, become 1 to {most:.2g} times as fast "
-            f"on {cores} threads",
-            Part(share, 1.0, 1 + 0.6 * (most - 1), most),
+            f"operations of {LONG_MS:g} ms and more, {percent(share)} of the step, become {least:.2g} to {most:.2g} times as "
+            f"fast on {free} threads",
+            Part(share, least, 1 + 0.6 * (most - 1), most),
         ),
-        plan=f"intraop_threads(n={cores})",
+        plan=f"intraop_threads(n={free})",
         wrong_when="the cores are meant for others: more processes of this training, loader workers, other users "
         "(load " + ("unknown" if evidence.machine.load_average is None else f"{evidence.machine.load_average:.1f}") + ").",
     )  # fmt: skip
@@ -121,6 +123,11 @@ def _cores(evidence: Evidence) -> int:
     """Physical cores that may be used: two hardware threads of one core share its arithmetic units."""
     machine = evidence.machine
     return max(1, min(machine.usable_cores, machine.physical_cores or machine.usable_cores))
+
+
+def _others(evidence: Evidence, threads: int) -> float:
+    """Cores that other work keeps busy: the load average (of the last minute) without this process's own threads."""
+    return max(0.0, (evidence.machine.load_average or 0.0) - threads)
 
 
 def _computing(evidence: Evidence) -> float:
