@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel.diagnosis.dispatch import TRAINING, dispatch_share, operations, short_share
+from accel.diagnosis.dispatch import TRAINING, dispatch_share, operations, short_ms, short_share
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
@@ -71,8 +71,9 @@ def _on_cpu(evidence: Evidence) -> _Calls | None:
     share, count = dispatch_share(evidence), operations(evidence)
     if evidence.on_gpu or share < LEAST_ON_CPU:
         return None
+    part = Part(min(1.0, max(share, short_share(evidence, *TRAINING))), *COMPILED_CPU)
     return _Calls(
-        share, Part(min(1.0, max(share, short_share(evidence, *TRAINING))), *COMPILED_CPU), "calls and operations below 20 µs",
+        share, part, f"calls and operations below {1e3 * short_ms(evidence):.2g} µs",
         "The operations are so small that calling them takes longer than what they compute.",
         (f"{count:.0f} operations a step, {1e3 * evidence.profile.step_ms / max(count, 1):.1f} µs of the step each",),
     )  # fmt: skip
