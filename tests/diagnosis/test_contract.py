@@ -7,7 +7,7 @@ Evidence without it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 
 import pytest
@@ -62,8 +62,11 @@ def test_a_prediction_lies_in_its_interval_and_says_what_it_rests_on(rule):
 
 
 @each_rule
-def test_a_small_share_is_not_reported_unless_it_is_hygiene(rule):
+@pytest.mark.parametrize("share", [0.0, 0.0299, 0.03, 0.5])
+def test_a_small_share_is_not_reported_unless_it_is_hygiene(rule, share):
     evidence = situations(rule).faulty()
-    found = diagnose(evidence.profile, evidence.workload, evidence.machine, live=evidence.live, rules=(rule,))
-    share = rule(evidence).share
-    assert bool(found) == (share >= 0.03 or rule.__name__ in HYGIENE)
+    finding = replace(rule(evidence), share=share)
+    found = diagnose(
+        evidence.profile, evidence.workload, evidence.machine, live=evidence.live, rules=(lambda _: finding,)
+    )
+    assert found == ((finding,) if share >= 0.03 or rule.__name__ in HYGIENE else ())
