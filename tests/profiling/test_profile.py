@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import time
 from contextlib import suppress
 
 import pytest
@@ -161,8 +162,16 @@ def test_gradient_accumulation_is_told(profile_cell):
     assert backward.calls == 3
 
 
+class TakesItsTime(torch.utils.data.TensorDataset):
+    """Waits long enough for its share of a step to be shown, however busy the machine is."""
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return super().__getitem__(index)
+
+
 def test_waiting_for_data_is_told_with_the_operations_that_make_a_batch(profile_cell):
-    images = torch.utils.data.TensorDataset(torch.randn(48, 1, 8, 8), torch.randint(0, 10, (48,)))
+    images = TakesItsTime(torch.randn(48, 1, 8, 8), torch.randint(0, 10, (48,)))
     cell = TRAIN.replace("for _ in range(steps):", "for x, y in loader:").replace(
         "x, y = torch.randn(4, 1, 8, 8), torch.randint(0, 10, (4,))", "pass"
     )
@@ -237,10 +246,13 @@ def test_the_sunburst_holds_each_name_once_under_its_parent(profile_cell):
 
 
 def test_text_says_in_plain_words_where_time_goes(profile_cell):
-    text = str(profile_cell(TRAIN))
+    profile = profile_cell(
+        TRAIN.replace("    loss.backward()", "    time.sleep(0.01)\n    loss.backward()"), time=time
+    )
+    text = str(profile)
     assert "Backward:" in text
     assert "Between loss and backward:" in text
-    assert "aten::convolution_backward" in text
+    assert profile.ops[0].op in text  # which one costs most depends on what else the machine does
 
 
 @pytest.mark.parametrize(
