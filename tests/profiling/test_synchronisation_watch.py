@@ -8,20 +8,22 @@ import torch
 
 from accel.profiling.synchronisation_watch import CALLS, SynchronisationWatch
 from accel.workload.attribute_patches import AttributePatches
+from accel.workload.step_boundaries import find_steps
+from tests.diagnosis.making import real
 
 
 @pytest.fixture
 def watched():
-    """Run something under a watch; gives what was found."""
+    """Run something under a watch, outside of any step; gives what was found."""
 
-    def run(work, steps=1):
+    def run(work):
         watch, patches = SynchronisationWatch(), AttributePatches()
         watch.install(patches)
         try:
             work()
         finally:
             patches.take_back()
-        return watch.found(steps)
+        return watch.found(find_steps([]))
 
     return run
 
@@ -53,15 +55,55 @@ def test_each_way_to_read_a_tensor_back_is_counted_once_with_its_line(watched, w
     assert found.ms > 0
 
 
-def test_calls_and_time_are_per_step(watched):
-    def work():
-        for _ in range(12):
-            LOSS.item()
+LOOP = """
+{before}
+for i in range(20):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    {each}
+{after}
+"""
+SLOW_AT_FIRST = """
+import time
+waits = [0.0] * 19 + [0.3]  # as the first number read from a GPU waits for all that was launched before it
+class Slow(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if getattr(function, "__name__", "") == "item":
+            time.sleep(waits.pop())
+        return super().__torch_function__(function, types, args, kwargs or {})
+slow = torch.tensor(1.0).as_subclass(Slow)
+"""
 
-    (found,) = watched(work, steps=4)
+
+def of_cell(each, before="", after="", setup=""):
+    return real(LOOP.format(each=each, before=before, after=after), setup).profile
+
+
+def test_calls_and_time_are_per_step():
+    (found,) = of_cell("for _ in range(3): loss.item()").synchronisations
     assert found.calls == 3
-    assert str(found).startswith("Tensor.item at test_synchronisation_watch.py, line ")
-    assert "LOSS.item() (3 a step, " in str(found)
+    assert str(found).startswith("Tensor.item at cell, line ")
+    assert "loss.item() (3 a step, " in str(found)
+
+
+def test_calls_after_and_before_the_loop_are_not_of_a_step():
+    profile = of_cell(
+        "if i % 2: total = loss.item()",
+        before="[x.sum().item() for _ in range(2000)]",
+        after="[loss.item() for _ in range(2000)]",
+    )
+    (found,) = profile.synchronisations
+    assert found.text.strip() == "if i % 2: total = loss.item()"
+    assert 0 < found.calls < 1
+
+
+def test_one_long_first_wait_is_not_of_every_step():
+    (found,) = of_cell("slow.item()", setup=SLOW_AT_FIRST).synchronisations
+    assert found.calls == 1
+    assert found.ms < 300 / 20 / 2  # half of what that one wait comes to when all 20 steps share it
 
 
 def test_what_torch_calls_itself_is_not_the_users(watched):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from accel.profiling.user_code import CodeLine, users_line
 
 if TYPE_CHECKING:
     from accel.workload.attribute_patches import AttributePatches
+    from accel.workload.step_boundaries import Step, Steps
 
 Method = Callable[..., Any]
 # Method of torch.Tensor → what a reader calls it.
@@ -22,6 +25,17 @@ CALLS = {
     "__array__": "numpy.asarray", "__bool__": "bool", "__float__": "float", "__int__": "int", "__index__": "int",
     "__repr__": "print", "__format__": "format",
 }  # fmt: skip
+MOST_CALLS = 1_000_000  # 16 MB; as with marks, a day of training must not fill the memory
+
+
+class _Calls:
+    """When one line's calls began, in order, and how long each took, in ns."""
+
+    def __init__(self) -> None:
+        self.begins, self.lasts = array("q"), array("q")
+
+    def within(self, begin_ns: int, end_ns: int) -> Sequence[int]:
+        return self.lasts[bisect_left(self.begins, begin_ns) : bisect_left(self.begins, end_ns)]
 
 
 class SynchronisationWatch:
@@ -29,12 +43,13 @@ class SynchronisationWatch:
 
     >>> watch = SynchronisationWatch()
     >>> watch.install(marks.patches)        # taken back with the marks' own patches
-    >>> watch.found(steps=120)[0].call
+    >>> watch.found(recording.steps)[0].call
     'Tensor.item'
     """
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, CodeLine, str], list[int]] = {}  # → [ns, calls]
+        self._calls: dict[tuple[str, CodeLine, str], _Calls] = {}
+        self._noted = 0
 
     def install(self, patches: AttributePatches) -> None:
         """Wrap; `patches` gives the originals back, and meanwhile whenever torch.compile looks at them."""
@@ -43,13 +58,24 @@ class SynchronisationWatch:
         for method, call in CALLS.items():
             patches.add(torch.Tensor, method, self._watched(call, getattr(torch.Tensor, method)))
 
-    def found(self, steps: int) -> tuple[Synchronisation, ...]:
-        """What was called, most time first; per step, where the cell took any."""
-        steps = max(steps, 1)
-        rows = (
-            Synchronisation(call, *line, line.text, device, ns / steps / 1e6, calls / steps)
-            for (call, line, device), (ns, calls) in self._sums.items()
-        )
+    def found(self, steps: Steps) -> tuple[Synchronisation, ...]:
+        """What was called in the steps that count, most time first, per step; in all of a cell that takes none.
+
+        The steps are those that shares of phases come from: what warm-up, the profiler or a stall did to the others is left out,
+        as are calls between epochs and after the loop.
+        """
+        counted = _counted(steps)
+        rows = []
+        for (call, line, device), calls in self._calls.items():
+            lasts = (
+                [ns for step in counted for ns in calls.within(step.begin_ns, step.end_ns)]
+                if counted
+                else calls.lasts
+            )
+            count = len(counted) or 1
+            if lasts:
+                ms = sum(lasts) / count / 1e6
+                rows.append(Synchronisation(call, *line, line.text, device, ms, len(lasts) / count))
         return tuple(sorted(rows, key=lambda row: -row.ms))
 
     def _watched(self, call: str, original: Method) -> Method:
@@ -69,15 +95,24 @@ class SynchronisationWatch:
             try:
                 return original(tensor, *args, **kwargs)
             finally:
-                self._note(call, users_line(caller), device, perf_counter_ns() - began)
+                self._note(call, users_line(caller), device, began, perf_counter_ns() - began)
 
         return watched
 
-    def _note(self, call: str, line: CodeLine | None, device: str, ns: int) -> None:
-        if line is not None:
-            sums = self._sums.setdefault((call, line, device), [0, 0])
-            sums[0] += ns
-            sums[1] += 1
+    def _note(self, call: str, line: CodeLine | None, device: str, began_ns: int, lasts_ns: int) -> None:
+        if line is None or self._noted >= MOST_CALLS:
+            return
+        calls = self._calls.setdefault((call, line, device), _Calls())
+        place = bisect_right(
+            calls.begins, began_ns
+        )  # the end, unless this call was made inside another of the same line
+        calls.begins.insert(place, began_ns)
+        calls.lasts.insert(place, lasts_ns)
+        self._noted += 1
+
+
+def _counted(steps: Steps) -> Sequence[Step]:
+    return [step for step in steps.timed if not step.is_outlier] or steps.timed
 
 
 def _device_of(tensor: Any) -> str:

@@ -9,7 +9,9 @@ from accel.profiling.user_code import CodeLine
 
 @dataclass(frozen=True)
 class Synchronisation:
-    """One call in the user's code that reads a tensor back; `ms` and `calls` are per step, over the whole run.
+    """One call in the user's code that reads a tensor back; `ms` and `calls` are means per step.
+
+    Of the steps that count: no warm-up, none under the profiler, no unusually slow one; in a cell without steps, of its run.
 
     >>> print(profile.synchronisations[0])
     Tensor.item at cell, line 7: running += loss.item() (1 a step, 4.1 ms on cuda:0)

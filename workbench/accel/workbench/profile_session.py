@@ -82,7 +82,7 @@ class ProfileSession:
         machine = self._workbench.machine
         profile = build_profile(
             recording, self._window, workload, machine,
-            synchronisations=self._watch.found(len(recording.steps.steps)),
+            synchronisations=self._watch.found(recording.steps),
             loaders=self._loaders.found(workload.namespace), compilation=self._compiling.found(),
         )  # fmt: skip
         profile = with_findings(profile, workload, machine, kept=self._workbench.kept_for(workload))
