@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -141,6 +143,41 @@ def test_peaks_read_well_and_escape_names():
     ]
     assert "<b>" not in html
     assert "&lt;b&gt;" in html
+
+
+def test_three_levels_of_memory_each_have_their_rate():
+    cpu = replace(
+        MADE_UP.of("cpu"), cache_bytes=32 << 20, cache_bytes_per_s=7e10,
+        core_cache_bytes=2 << 20, core_cache_bytes_per_s=17e10,
+    )  # fmt: skip
+    rates = [cpu.byte_rate(size) for size in (512 << 10, 2 << 20, 30 << 20, 33 << 20)]
+    assert rates == [17e10, 17e10, 7e10, 2e10]
+    assert "caches 70 GB/s, the cores' own 170 GB/s" in str(cpu)
+
+
+def test_the_levels_of_this_machine_are_told_from_small_to_large(measured):
+    cpu = measured.of("cpu")
+    assert 0 < cpu.core_cache_bytes <= cpu.cache_bytes
+    assert cpu.core_cache_bytes_per_s > 0
+    assert cpu.cache_bytes_per_s > 0
+
+
+def test_gpus_are_measured_by_a_process_of_their_own_that_writes_what_is_read_here():
+    child = subprocess.run(
+        [sys.executable, "-m", measuring_peaks.MEASURING_GPUS], capture_output=True, check=True
+    )
+    found = [DevicePeaks.from_dict(one) for one in json.loads(child.stdout)]
+    assert [gpu.device for gpu in found] == [f"cuda:{index}" for index in range(len(found))]
+    assert torch.cuda.is_available() or found == []
+    assert DevicePeaks.from_dict(json.loads(json.dumps(MADE_UP.devices[0].to_dict()))) == MADE_UP.devices[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+def test_measuring_leaves_the_users_gpu_memory_alone():
+    before = torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()
+    measure_peaks()
+    assert (torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()) == before
 
 
 @pytest.mark.gpu

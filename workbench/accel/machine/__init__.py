@@ -11,6 +11,7 @@ linked_libraries.py   which OpenMP runtime and which allocator are really in use
 reading.py            read_machine()
 peaks.py              Peaks: the most this machine can do, stored in the user's cache
 measuring_peaks.py    the matrix products and copies that they are measured with
+measuring_gpus.py     the same on every GPU, in a process of its own
 installation.py       doctor(): what is installed, what is missing, what that would enable
 """
 

@@ -1,10 +1,13 @@
-"""Measure the peaks of the CPU and of each GPU: matrix products, convolutions and copies, the best of many repeats."""
+"""Measure the peaks of the CPU: matrix products, convolutions and copies, the best of many repeats; GPUs in a child."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,13 +17,19 @@ from accel.machine.reading import read_machine
 if TYPE_CHECKING:
     import torch
 
+    from accel.machine.machine import Machine
+
 BUDGET_S = 0.4  # for each rate: enough that one repeat meets no other work
+MOVING = 0.75  # of that for each level of memory
 UNDISTURBED = 0.75  # of the time our threads have a core; beside a busy neighbour 0.1 to 0.4 was seen
 LARGEST = 2048  # rows of a matrix: larger ones are not faster, on a CPU
 SMALLEST = 256
 MEMORY_BYTES = 128 << 20  # larger than any cache that two cores have to themselves
 CACHED_BYTES = 512 << 10  # for each thread: less than a core's own cache
+CACHE_FILLED = 0.9  # of the largest cache: what holds for data that only just stays in it
 CACHE_BYTES = 4 << 20  # where the system tells of no cache
+MEASURING_GPUS = "accel.machine.measuring_gpus"
+CHILD_S = 120.0  # importing torch and starting CUDA can take long on a busy machine
 
 
 def measure_peaks() -> Peaks:
@@ -34,8 +43,7 @@ def measure_peaks() -> Peaks:
     started = time.perf_counter()
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         cpu, cpu_share = _watched(_cpu)
-        gpus = map(_gpu, range(torch.cuda.device_count()))
-        devices = [cpu, *(gpu for gpu in gpus if gpu is not None)]
+    devices = [cpu, *_gpus()]
     return Peaks(
         devices=tuple(devices), torch=torch.__version__, measured=datetime.now().isoformat(timespec="seconds"),
         seconds=time.perf_counter() - started, was_busy=cpu_share < UNDISTURBED,
@@ -56,45 +64,49 @@ def _cpu() -> DevicePeaks:
     import torch
 
     machine, threads = read_machine(), torch.get_num_threads()
-    caches = {cache.name: cache.bytes_each for cache in machine.caches}
+    largest = max((cache.bytes_each for cache in machine.caches), default=CACHE_BYTES)
     return DevicePeaks(
         device="cpu",
         name=machine.cpu_model,
         threads=threads,
         flops_per_s=tuple(
-            (dtype, max(_products(dtype, "cpu", _wall), _convolutions(dtype)))
+            (dtype, max(products(dtype, "cpu", _wall), _convolutions(dtype)))
             for dtype in ("float32", "bfloat16")
         ),
-        bytes_per_s=_moving(_fitting(machine.available_bytes), "cpu", _wall),
-        cache_bytes=max(caches.values(), default=CACHE_BYTES),
-        cache_bytes_per_s=_moving(CACHED_BYTES * threads, "cpu", _wall),
+        bytes_per_s=moving(_fitting(machine.available_bytes), "cpu", _wall),
+        cache_bytes=largest,
+        cache_bytes_per_s=moving(int(CACHE_FILLED * largest), "cpu", _wall),
+        core_cache_bytes=min(threads * _core_cache(machine), largest),
+        core_cache_bytes_per_s=moving(CACHED_BYTES * threads, "cpu", _wall),
     )
 
 
-def _gpu(index: int) -> DevicePeaks | None:
-    """Rates of one GPU; None when its memory is too full to measure in."""
+def _gpus() -> list[DevicePeaks]:
+    """Measured in a process of their own: here the buffers would stay in the user's allocator and raise its peak."""
     import torch
 
-    properties = torch.cuda.get_device_properties(index)
-    cache = int(getattr(properties, "L2_cache_size", 0))
-    device = f"cuda:{index}"
+    if not torch.cuda.is_available():
+        return []
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
-        with torch.cuda.device(index), torch.autocast("cuda", enabled=False):
-            rates = tuple((name, _gpu_products(name, device)) for name in ("float32", "tf32", "bfloat16"))
-            memory = _moving(4 * MEMORY_BYTES, device, _by_events)
-            cached = _moving(cache // 4, device, _by_events) if cache else 0.0
-    except torch.OutOfMemoryError:
-        return None
-    return DevicePeaks(device, properties.name, 0, rates, memory, cache, cached)
+        told = subprocess.run(
+            [sys.executable, "-m", MEASURING_GPUS],
+            env=environment,
+            capture_output=True,
+            check=True,
+            timeout=CHILD_S,
+        )
+        return [DevicePeaks.from_dict(one) for one in json.loads(told.stdout)]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []  # as where its memory is full: the roofline says that there are no peaks of the device
 
 
-def _gpu_products(name: str, device: str) -> float:
-    precision = {"float32": "ieee", "tf32": "tf32"}.get(name, "")
-    with _float32_precision(precision):
-        return _products("float32" if precision else name, device, _by_events, largest=8192)
+def _core_cache(machine: Machine) -> int:
+    """What each core has to itself."""
+    return next((cache.bytes_each for cache in machine.caches if cache.name == "L2"), CACHED_BYTES)
 
 
-def _products(
+def products(
     dtype: str, device: str, timed: Callable[[Callable[[], object]], float], largest: int = LARGEST
 ) -> float:
     """FLOP/s of square matrix products: as large as the time allows, for small ones leave cores idle."""
@@ -127,12 +139,12 @@ def _convolutions(dtype: str) -> float:
     return best
 
 
-def _moving(total_bytes: int, device: str, timed: Callable[[Callable[[], object]], float]) -> float:
+def moving(total_bytes: int, device: str, timed: Callable[[Callable[[], object]], float]) -> float:
     """Bytes read and written per second, by a copy and by the sum of two arrays, over buffers of so many bytes in all."""
     import torch
 
     one, other, result = torch.ones((3, max(total_bytes // 12, 1024)), dtype=torch.float32, device=device)
-    moved, best, until = one.numel() * 4, 0.0, time.perf_counter() + BUDGET_S
+    moved, best, until = one.numel() * 4, 0.0, time.perf_counter() + MOVING * BUDGET_S
     repeats = max(1, (1 << 20) // moved)  # a call on little data is over sooner than the clock ticks
     while best == 0.0 or time.perf_counter() < until:
         copying = timed(lambda: [result.copy_(one) for _ in range(repeats)])
@@ -150,31 +162,3 @@ def _wall(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return max(time.perf_counter() - started, 1e-9)
-
-
-def _by_events(work: Callable[[], object]) -> float:
-    """Timed on the GPU itself: kernels run on after the call that launched them."""
-    import torch
-
-    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    before.record()
-    work()
-    after.record()
-    after.synchronize()
-    return max(float(before.elapsed_time(after)) / 1e3, 1e-9)
-
-
-@contextmanager
-def _float32_precision(precision: str) -> Iterator[None]:
-    """float32 matrix products with tensor cores ("tf32") or without ("ieee"), for a while."""
-    import torch
-
-    settings = torch.backends.cuda.matmul
-    name = "fp32_precision" if hasattr(settings, "fp32_precision") else "allow_tf32"  # new from torch 2.9
-    before = getattr(settings, name)
-    if precision:
-        setattr(settings, name, precision if name == "fp32_precision" else precision == "tf32")
-    try:
-        yield
-    finally:
-        setattr(settings, name, before)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 BUSY = "Other work had the cores meanwhile: these are too low, and are measured again the next time."
-WAY = 2  # to be counted up when peaks are measured in another way: those stored are then measured again
+WAY = 3  # to be counted up when peaks are measured in another way: those stored are then measured again
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class DevicePeaks:
     """The highest rates one device reached.
 
     `flops_per_s` are (dtype, rate); on CUDA "tf32" is float32 with tensor cores. `bytes_per_s` is memory bandwidth, bytes
-    read and written together; `cache_bytes_per_s` is for data of up to `cache_bytes`, which stays in the caches.
+    read and written together; `cache_bytes_per_s` is for data of up to `cache_bytes`, which stays in the largest cache, and
+    `core_cache_bytes_per_s` for up to `core_cache_bytes`, which stays in the cores' own (0: the device has none).
     """
 
     device: str  # "cpu", "cuda:0"
@@ -29,6 +30,18 @@ class DevicePeaks:
     bytes_per_s: float
     cache_bytes: int = 0
     cache_bytes_per_s: float = 0.0
+    core_cache_bytes: int = 0
+    core_cache_bytes_per_s: float = 0.0
+
+    @classmethod
+    def from_dict(cls, told: dict[str, Any]) -> DevicePeaks:
+        """What `to_dict` gave."""
+        rates = tuple((str(dtype), float(rate)) for dtype, rate in told["flops_per_s"].items())
+        return cls(**told | {"flops_per_s": rates})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as plain values; FLOP/s as a dictionary by dtype."""
+        return asdict(self) | {"flops_per_s": dict(self.flops_per_s)}
 
     def flop_rate(self, dtype: str) -> float:
         """The peak for a dtype; float16 is as fast as bfloat16, anything not measured at most as fast as float32."""
@@ -36,9 +49,12 @@ class DevicePeaks:
         return rates.get({"float16": "bfloat16"}.get(dtype, dtype), rates["float32"])
 
     def byte_rate(self, moved_bytes: float) -> float:
-        """The peak for an operation that moves so many bytes: what fits into the caches may come from there."""
-        in_cache = self.cache_bytes_per_s and moved_bytes <= self.cache_bytes
-        return max(self.cache_bytes_per_s, self.bytes_per_s) if in_cache else self.bytes_per_s
+        """The peak for an operation that moves so many bytes: what fits into a cache may come from there."""
+        levels = (
+            (self.core_cache_bytes, self.core_cache_bytes_per_s),
+            (self.cache_bytes, self.cache_bytes_per_s),
+        )
+        return max(self.bytes_per_s, *(rate for size, rate in levels if moved_bytes <= size), 0.0)
 
     def __str__(self) -> str:
         threads = f", {self.threads} thread{'s' if self.threads > 1 else ''}" if self.threads else ""
@@ -46,6 +62,8 @@ class DevicePeaks:
         rates.append(f"memory {self.bytes_per_s / 1e9:,.3g} GB/s")
         if self.cache_bytes_per_s:
             rates.append(f"caches {self.cache_bytes_per_s / 1e9:,.3g} GB/s")
+        if self.core_cache_bytes_per_s:
+            rates.append(f"the cores' own {self.core_cache_bytes_per_s / 1e9:,.3g} GB/s")
         return f"{self.device} ({self.name}{threads}): {', '.join(rates)}"
 
 
@@ -55,7 +73,8 @@ class Peaks:
 
     >>> print(accel.peaks())
     Peaks measured on this machine, 2026-01-31 10:00, torch 2.15.0
-      cpu (AMD EPYC 9V74, 2 threads): float32 212 GFLOP/s, bfloat16 655 GFLOP/s, memory 41 GB/s, caches 190 GB/s
+      cpu (AMD EPYC 9V74, 2 threads): float32 212 GFLOP/s, bfloat16 655 GFLOP/s, memory 41 GB/s, caches 69 GB/s,
+      the cores' own 190 GB/s
     """
 
     devices: tuple[DevicePeaks, ...]
@@ -75,7 +94,7 @@ class Peaks:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries; rates in FLOP/s and bytes/s."""
-        return asdict(self) | {"devices": [_as_dict(peaks) for peaks in self.devices]}
+        return asdict(self) | {"devices": [peaks.to_dict() for peaks in self.devices]}
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         from accel.html_parts import block, heading, table
@@ -96,8 +115,9 @@ def peaks(*, again: bool = False) -> Peaks:
     >>> peaks().of("cpu").bytes_per_s
     41.2e9
 
-    Measuring takes under 3 s a device. Other work on the machine makes rates too low, never too high: what was measured
-    beside it is measured again by the next process, as it is with `again=True`, and the higher of both rates is kept.
+    Measuring takes under 3 s a device, and the start of one process where there is a GPU. Other work on the machine makes
+    rates too low, never too high: what was measured beside it is measured again by the next process, as it is with
+    `again=True`, and the higher of both rates is kept.
     """
     from accel.machine.measuring_peaks import measure_peaks
 
@@ -130,12 +150,7 @@ def read_peaks(path: Path) -> Peaks | None:
     """Stored peaks; None when there are none or the file is not one of ours, which is then measured again."""
     try:
         told = json.loads(path.read_text())
-        devices = tuple(
-            DevicePeaks(
-                **one | {"flops_per_s": tuple((str(d), float(r)) for d, r in one["flops_per_s"].items())}
-            )
-            for one in told["devices"]
-        )
+        devices = tuple(map(DevicePeaks.from_dict, told["devices"]))
         found = Peaks(**told | {"devices": devices})
         is_whole = all("float32" in dict(one.flops_per_s) and one.bytes_per_s > 0 for one in devices)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -168,10 +183,7 @@ def _higher(new: Peaks, old: Peaks) -> Peaks:
             flops_per_s=tuple((dtype, max(rate, before.get(dtype, 0.0))) for dtype, rate in mine.flops_per_s),
             bytes_per_s=max(mine.bytes_per_s, theirs.bytes_per_s),
             cache_bytes_per_s=max(mine.cache_bytes_per_s, theirs.cache_bytes_per_s),
+            core_cache_bytes_per_s=max(mine.core_cache_bytes_per_s, theirs.core_cache_bytes_per_s),
         )
 
     return replace(new, devices=tuple(map(best, new.devices)))
-
-
-def _as_dict(one: DevicePeaks) -> dict[str, Any]:
-    return asdict(one) | {"flops_per_s": dict(one.flops_per_s)}

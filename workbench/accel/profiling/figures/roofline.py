@@ -48,11 +48,15 @@ def _roofs(device: DevicePeaks, points: Sequence[RooflinePoint]) -> Iterator[plo
         ridge = rate / device.bytes_per_s
         xs = [min(low, ridge), ridge, max(high, 2 * ridge)]
         yield _line(f"{device.device}: {dtype} peak", xs, [xs[0] * device.bytes_per_s, rate, rate], "solid")
-    if device.cache_bytes_per_s > device.bytes_per_s:
-        ridge = max(rates.values()) / device.cache_bytes_per_s
-        xs = [min(low, ridge), ridge]
-        ys = [x * device.cache_bytes_per_s for x in xs]
-        yield _line(f"{device.device}: from the caches", xs, ys, "dot")
+    levels = (
+        ("from the caches", device.cache_bytes_per_s),
+        ("from the cores' own caches", device.core_cache_bytes_per_s),
+    )
+    for name, rate in levels:
+        if rate > device.bytes_per_s:
+            ridge = max(rates.values()) / rate
+            xs = [min(low, ridge), ridge]
+            yield _line(f"{device.device}: {name}", xs, [x * rate for x in xs], "dot")
 
 
 def _line(name: str, xs: list[float], ys: list[float], dash: str) -> plotly.graph_objects.Scatter:
