@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from benchmarks.course_ops import CELL, REFERENCE, course_notebook, forward_shares
 
 from accel.labs.models import CNN
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_table import add_up, read_op_table
 from accel.profiling.profiled_events import read_events
+from accel.workbench import Workbench
 
 
 def test_one_forward_lists_the_operations_the_course_shows(profiled):
@@ -26,3 +29,11 @@ def test_one_forward_lists_the_operations_the_course_shows(profiled):
     } <= top
     modules = {row.module for row in table.rows if row.op == "aten::mkldnn_convolution"}
     assert modules == {"conv1", "conv2"}
+
+
+def test_the_four_operations_of_the_courses_list_are_the_most_expensive_of_a_forward():
+    workbench = Workbench(course_notebook(batches=8), spare_workers=0)
+    shares = forward_shares(workbench.profile(CELL))
+    workbench.close()
+    assert set(list(shares)[:4]) == set(REFERENCE)
+    assert sum(shares.values()) == pytest.approx(1)
