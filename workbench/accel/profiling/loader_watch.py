@@ -89,8 +89,8 @@ class LoaderWatch:
                 names.get(key, ""),
                 watched.loader.num_workers,
                 watched.records,
-                UNSEEN if has_unseen_transforms(watched.loader.dataset) else "",
-            )  # fmt: skip
+                note=UNSEEN if has_unseen_transforms(watched.loader.dataset) else "",
+            )
             for key, watched in self._watched.items()
         ]
         refused = [
