@@ -56,3 +56,15 @@ def test_help_of_a_command(capsys) -> None:
 def test_the_program_is_a_module_as_well() -> None:
     shown = subprocess.check_output([sys.executable, "-m", "accel.cli", "--version"], text=True)
     assert shown.strip() == f"accel-workbench {accel.__version__}"
+
+
+def test_a_reader_that_reads_no_further_ends_the_program_quietly() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-m", "accel.cli", "help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    program.stdout.close()
+    assert program.stderr is not None
+    assert program.stderr.read() == ""
+    program.stderr.close()
+    assert program.wait() == 141

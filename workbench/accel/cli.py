@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,19 +14,23 @@ from accel.commands.running import run_without_notebook
 from accel.errors import AccelError
 
 PROGRAM = "accel"
+CUT_SHORT = 141  # as of a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, or 2 when the command cannot be run.
+    """Run one command; returns the exit status: 0, 2 when the command cannot be run, 141 when nobody reads on (`| head`).
 
     >>> main(["machine", "--json"])
     0
     """
     try:
-        print(answer(sys.argv[1:] if arguments is None else arguments))
+        print(answer(sys.argv[1:] if arguments is None else arguments), flush=True)
     except AccelError as error:
         print(error, file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
+        return CUT_SHORT
     return 0
 
 
