@@ -6,7 +6,8 @@ import math
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -80,8 +81,6 @@ def test_two_notebooks_write_at_once_and_nothing_is_lost(file):
 @pytest.mark.parametrize("damage", ["not a database", "torn page"])
 def test_a_damaged_file_is_named_set_aside_and_never_deleted(file, damage):
     HistoryStore(file).add([replace(PREDICTION, kind=str(i) * 200) for i in range(200)])
-    with sqlite3.connect(file) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     content = bytearray(file.read_bytes())
     content[: 100 if damage == "not a database" else 0] = b"\0" * (100 if damage == "not a database" else 0)
     content[4096:9000] = b"\xff" * (9000 - 4096)
@@ -92,6 +91,65 @@ def test_a_damaged_file_is_named_set_aside_and_never_deleted(file, damage):
     assert [path.read_bytes() for path in aside] == [bytes(content)]
     assert aside[0].name in store.problem
     assert store.predictions() == [PREDICTION]
+
+
+@pytest.mark.parametrize("bad", [replace(PREDICTION, kind=None), replace(PREDICTION, kind=["a list"])])
+def test_a_record_that_cannot_be_kept_is_reported_and_loses_nothing(file, bad):
+    HistoryStore(file).add([PREDICTION])
+    store = HistoryStore(file)
+    store.add([replace(PREDICTION, kind="goes with it"), bad])
+    assert "cannot be used" in store.problem
+    store.add([replace(PREDICTION, kind="after")])
+    assert [each.kind for each in store.predictions()] == [PREDICTION.kind, "after"]
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_half_a_surrogate_pair_is_written_as_its_number(file):
+    store = HistoryStore(file)
+    store.add([replace(PREDICTION, basis="a \ud83d b")])
+    assert store.problem == ""
+    assert store.predictions()[0].basis == "a \\ud83d b"
+
+
+def test_a_name_that_no_file_can_have_is_said_and_nothing_fails(tmp_path):
+    store = HistoryStore(tmp_path / "a\0b" / "history.sqlite")
+    store.add([PREDICTION])
+    assert "cannot be used" in store.problem
+
+
+def journal_mode(file):
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute("PRAGMA journal_mode").fetchone()[0]
+
+
+def test_the_file_works_where_memory_cannot_be_shared_as_on_a_network(file):
+    HistoryStore(file).add([PREDICTION])
+    assert journal_mode(file) == "delete"
+
+
+def test_a_file_of_the_first_format_keeps_its_records_and_leaves_its_log(file):
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        for record, table in ((PREDICTION, "predictions"), (TRIAL, "trials")):
+            values = {name: value for name, value in asdict(record).items() if name != "live"}
+            names = [
+                f"{name} {'REAL' if isinstance(value, float) else 'TEXT NOT NULL'}"
+                for name, value in values.items()
+            ]
+            connection.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(names)})")
+            marks = ", ".join("?" * len(values))
+            connection.execute(
+                f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", [*values.values()]
+            )
+        connection.commit()
+        connection.execute("PRAGMA user_version=1")
+    store = HistoryStore(file)
+    store.add([replace(TRIAL, live="steady_allocator")])
+    assert store.problem == ""
+    assert store.predictions() == [replace(PREDICTION, live="?")]
+    assert [trial.live for trial in store.trials()] == ["?", "steady_allocator"]
+    assert journal_mode(file) == "delete"
 
 
 def test_a_folder_that_cannot_be_written_is_said_once_and_nothing_fails(tmp_path):

@@ -23,6 +23,50 @@ def test_a_prediction_is_joined_with_the_last_trial_of_its_plan_on_its_workload(
     assert past.rows[0].measured == TRIAL
 
 
+@pytest.mark.parametrize(
+    ("predicted", "measured", "said"),
+    [
+        (
+            {"live": "fused_optimizer"},
+            {},
+            "predicted with fused_optimizer kept, measured against nothing kept",
+        ),
+        (
+            {},
+            {"live": "steady_allocator"},
+            "predicted with nothing kept, measured against steady_allocator kept",
+        ),
+        ({"live": "?"}, {"live": "?"}, "what was kept is not on record"),
+        (
+            {},
+            {"where_measured": "steady allocator"},
+            "measured with a steady allocator, not as the notebook runs",
+        ),
+    ],
+)
+def test_a_trial_of_another_quantity_is_shown_but_does_not_score_the_prediction(predicted, measured, said):
+    past = of([replace(PREDICTION, **predicted)], [replace(TRIAL, **measured)])
+    row = past.rows[0]
+    assert row.why_not_scored == said
+    assert (row.is_inside, math.isnan(row.error), past.measured, math.isnan(past.inside_share)) == (
+        False,
+        True,
+        (),
+        True,
+    )
+    assert f"measured 1.30× [1.20, 1.40]  not scored: {said}" in str(past)
+    assert "none of them scored yet" in past.sentence
+    assert past.by_kind[0][1:3] == (1, 0)
+    assert past.to_dict()["predictions"][0]["why_not_scored"] == said
+
+
+def test_a_trial_that_measured_the_same_quantity_is_taken_before_a_later_one_of_another():
+    fitting = replace(TRIAL, live="steady_allocator", ratio=1.2)
+    past = of([replace(PREDICTION, live="steady_allocator")], [fitting, TRIAL])
+    assert past.rows[0].measured == fitting
+    assert past.rows[0].is_inside
+
+
 def test_the_share_inside_and_the_median_error_are_of_those_that_were_tried():
     names = [("a", 1.4), ("b", 2.8), ("c", 1.12), ("d", math.nan)]
     predictions = [replace(PREDICTION, profile=name) for name, _ in names] + [

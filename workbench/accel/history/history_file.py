@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
 OFF = "off"
-FORMAT = 1
-WAIT_S = 2.0  # for another notebook's write, which takes milliseconds
+FORMAT = 2
+WAIT_S = 5.0  # for other notebooks' writes, which take milliseconds each; more over a network
+DAMAGE = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
 
 
 def history_path() -> Path | None:
@@ -32,23 +33,40 @@ class NewerFormat(Exception):
 
 
 @contextmanager
-def opened(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
-    """A connection in a transaction that is committed at the end; the tables are made when the file is new.
+def opened(path: Path, schema: Sequence[str], upgrade: Sequence[str]) -> Iterator[sqlite3.Connection]:
+    """A connection; a transaction that the caller begins is committed at the end. The tables are made when the file is new.
 
-    Raises OSError or sqlite3.OperationalError where it cannot be written, sqlite3.DatabaseError when it is damaged.
+    `upgrade` makes the tables of format 1 into those of `schema`. Raises OSError or sqlite3.Error; `is_damage` tells which.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path, timeout=WAIT_S)) as connection:
+    with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as connection:
         connection.row_factory = sqlite3.Row
-        written = connection.execute("PRAGMA user_version").fetchone()[0]
-        if written > FORMAT:
-            raise NewerFormat(f"{path} has format {written}; this version of accel knows {FORMAT}")
-        if written < FORMAT:
-            connection.execute("PRAGMA journal_mode=WAL")  # readers and one writer do not wait for each other
-            connection.executescript(schema)
-            connection.execute(f"PRAGMA user_version={FORMAT}")
+        if _format(connection, path) < FORMAT:
+            # No WAL, which version 1 had: it needs memory shared by all who open the file, and homes lie on networks.
+            connection.execute("PRAGMA journal_mode=DELETE")
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                written = _format(connection, path)  # another notebook may have been faster
+                for statement in () if written == FORMAT else upgrade if written else schema:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={FORMAT}")
         with connection:
             yield connection
+
+
+def _format(connection: sqlite3.Connection, path: Path) -> int:
+    written = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if written > FORMAT:
+        raise NewerFormat(f"{path} has format {written}; this version of accel knows {FORMAT}")
+    return written
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the error says that the file is damaged, not that a record, a lock or the disk is at fault."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # Python 3.10 gives no code, `check` neither; all else that is common is of a subclass
+        return type(error) is sqlite3.DatabaseError
+    return code & 0xFF in DAMAGE
 
 
 def check(path: Path) -> None:
@@ -67,7 +85,7 @@ def set_aside(path: Path) -> Path:
     Another notebook may have done so already: then there is nothing left to rename.
     """
     aside = path.with_name(f"{path.stem}.damaged-{datetime.now():%Y%m%d-%H%M%S-%f}{path.suffix}")
-    for end in ("", "-wal", "-shm"):
+    for end in ("", "-journal", "-wal", "-shm"):
         source = path.with_name(path.name + end)
         if source.exists():
             source.replace(aside.with_name(aside.name + end))

@@ -10,8 +10,8 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accel.history.history_file import NewerFormat, check, history_path, opened, set_aside
-from accel.history.records import PredictionRecord, TrialRecord
+from accel.history.history_file import NewerFormat, check, history_path, is_damage, opened, set_aside
+from accel.history.records import UNKNOWN, PredictionRecord, TrialRecord
 
 Record = TypeVar("Record", PredictionRecord, TrialRecord)
 Answer = TypeVar("Answer")
@@ -24,12 +24,26 @@ def _columns(record: type[Any]) -> list[str]:
     return [field.name for field in fields(record)]
 
 
-SCHEMA = ";\n".join(
-    f"CREATE TABLE IF NOT EXISTS {table} (id INTEGER PRIMARY KEY, "
-    + ", ".join(f"{name} {'REAL' if name in _REAL else 'TEXT NOT NULL'}" for name in _columns(record))
-    + f");\nCREATE INDEX IF NOT EXISTS {table}_by_profile ON {table} (profile)"
+SCHEMA = [
+    statement
     for record, table in _TABLES.items()
-)
+    for statement in (
+        f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, "
+        + ", ".join(f"{name} {'REAL' if name in _REAL else 'TEXT NOT NULL'}" for name in _columns(record))
+        + ")",
+        f"CREATE INDEX {table}_by_profile ON {table} (profile)",
+    )
+]
+UPGRADE = [
+    f"ALTER TABLE {table} ADD COLUMN live TEXT NOT NULL DEFAULT '{UNKNOWN}'" for table in _TABLES.values()
+]
+UNUSABLE = (
+    OSError,
+    sqlite3.Error,
+    NewerFormat,
+    ValueError,
+    OverflowError,
+)  # the last two: values and names no file holds
 
 
 class HistoryStore:
@@ -62,6 +76,7 @@ class HistoryStore:
         given = list(records)
 
         def write(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN IMMEDIATE")
             for record in given:
                 names = _columns(type(record))
                 marks = ", ".join("?" * len(names))
@@ -100,19 +115,19 @@ class HistoryStore:
         with self._lock:
             try:
                 return self._once(self.path, work)
-            except (OSError, sqlite3.OperationalError, NewerFormat) as error:
+            except UNUSABLE as error:
+                if is_damage(error):
+                    return self._anew(self.path, work, otherwise, error)
                 self.problem = (
                     f"The history at {self.path} cannot be used: {error}. ACCEL_HISTORY names another file."
                 )
-            except sqlite3.DatabaseError as error:
-                return self._anew(self.path, work, otherwise, error)
         return otherwise
 
     def _once(self, path: Path, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
         if not self._is_checked:
             check(path)
             self._is_checked = True
-        with opened(path, SCHEMA) as connection:
+        with opened(path, SCHEMA, UPGRADE) as connection:
             return work(connection)
 
     def _anew(
@@ -122,7 +137,7 @@ class HistoryStore:
         try:
             self.problem += f" It was set aside as {set_aside(path).name}, and a new one begun."
             return self._once(path, work)
-        except (OSError, sqlite3.Error) as second:
+        except UNUSABLE as second:
             self.problem += f" A new one could not be begun: {second}."
             return otherwise
 
@@ -132,5 +147,7 @@ def _read_back(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stored(value: str | float) -> str | float | None:
-    """SQLite has no NaN: it would refuse it."""
+    """SQLite has no NaN, and no half of a surrogate pair: it would refuse them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel import html_parts as html
 from accel.history.past_trials import OFF, interval, plain
-from accel.history.records import PredictionRecord, TrialRecord
+from accel.history.records import AS_THE_NOTEBOOK_RUNS, UNKNOWN, PredictionRecord, TrialRecord
 
 if TYPE_CHECKING:
     import pandas
@@ -39,26 +39,50 @@ class PredictedAndMeasured:
         return self.measured is not None and not math.isnan(self.measured.ratio)
 
     @property
+    def why_not_scored(self) -> str:
+        """Why the measured ratio says nothing of the predicted one; "" where it does, or where there is none."""
+        if self.measured is None or not self.is_measured:
+            return ""
+        then, now = self.predicted.live, self.measured.live
+        if UNKNOWN in (then, now):
+            return "what was kept is not on record"
+        if then != now:
+            return f"predicted with {then or 'nothing'} kept, measured against {now or 'nothing'} kept"
+        if self.measured.where_measured != AS_THE_NOTEBOOK_RUNS:
+            return f"measured with a {self.measured.where_measured}, not {AS_THE_NOTEBOOK_RUNS}"
+        return ""
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether a trial measured what was predicted."""
+        return self.is_measured and not self.why_not_scored
+
+    @property
     def is_inside(self) -> bool:
-        """Whether the measured ratio lies in the predicted interval."""
-        return self.measured is not None and self.predicted.low <= self.measured.ratio <= self.predicted.high
+        """Whether the measured ratio lies in the predicted interval; False where it is not scored."""
+        if self.measured is None or not self.is_scored:
+            return False
+        return self.predicted.low <= self.measured.ratio <= self.predicted.high
 
     @property
     def error(self) -> float:
-        """How far the predicted ratio is off, as a factor less one: 0.1 is 10 % too much or too little; NaN unmeasured."""
-        if self.measured is None or not self.measured.ratio > 0:
+        """How far the predicted ratio is off, as a factor less one: 0.1 is 10 % too much or too little; NaN unscored."""
+        if self.measured is None or not self.is_scored or not self.measured.ratio > 0:
             return math.nan
         return math.exp(abs(math.log(self.predicted.ratio / self.measured.ratio))) - 1.0
 
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
-        """Finding, plan, predicted, measured, and whether it lies inside."""
+        """Finding, plan, predicted, measured, and whether it lies inside or why that cannot be said."""
         measured = self.measured
         told = "not tried" if measured is None else measured.verdict
         if measured is not None and self.is_measured:
             told = interval(measured.ratio, measured.low, measured.high)
-        p = self.predicted
-        inside = ("inside" if self.is_inside else "outside") if self.is_measured else ""
+        p, inside = self.predicted, ""
+        if self.is_scored:
+            inside = "inside" if self.is_inside else "outside"
+        elif self.why_not_scored:
+            inside = f"not scored: {self.why_not_scored}"
         return p.kind, p.plan or "(an edit)", interval(p.ratio, p.low, p.high), told, inside
 
     def __str__(self) -> str:
@@ -88,15 +112,18 @@ class PastPredictions:
         file: str,
         problem: str = "",
     ) -> PastPredictions:
-        """Join each prediction with the last trial of its plan on the workload of its profile."""
-        tried = {(trial.profile, trial.plan): trial for trial in trials if trial.plan}
-        rows = [PredictedAndMeasured(each, tried.get((each.profile, each.plan))) for each in predictions]
+        """Join each prediction with the last trial of its plan on the workload of its profile, if one can be scored with that."""
+        tried: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
+        for trial in trials:
+            if trial.plan:
+                tried[trial.profile, trial.plan].insert(0, trial)
+        rows = [_joined(each, tried.get((each.profile, each.plan), [])) for each in predictions]
         return cls(tuple(reversed(rows)), file, problem)
 
     @property
     def measured(self) -> tuple[PredictedAndMeasured, ...]:
-        """Those that a trial answered."""
-        return tuple(row for row in self.rows if row.is_measured)
+        """Those that a trial answered: what was predicted is what it measured."""
+        return tuple(row for row in self.rows if row.is_scored)
 
     @property
     def inside_share(self) -> float:
@@ -113,7 +140,8 @@ class PastPredictions:
         """How good they have been, in one line."""
         tried = self.measured
         if not tried:
-            return f"{len(self.rows)} predictions, none of them tried yet."
+            others = any(row.is_measured for row in self.rows)
+            return f"{len(self.rows)} predictions, none of them {'scored' if others else 'tried'} yet."
         inside = f"{sum(row.is_inside for row in tried)} of {len(tried)} measured speed-ups ({100 * self.inside_share:.0f} %)"
         return f"{inside} lay inside the predicted interval; median error {100 * self.median_error:.0f} %."
 
@@ -125,7 +153,7 @@ class PastPredictions:
             groups[row.predicted.kind].append(row)
         told = []
         for kind, rows in groups.items():
-            tried = [row for row in rows if row.is_measured]
+            tried = [row for row in rows if row.is_scored]
             error = median([row.error for row in tried]) if tried else math.nan
             told.append((kind, len(rows), len(tried), _share_inside(tried), error))
         return sorted(told, key=lambda each: (-each[2], each[0]))
@@ -143,7 +171,7 @@ class PastPredictions:
     @property
     def _shown(self) -> tuple[PredictedAndMeasured, ...]:
         """Measured ones first: those without an answer teach nothing yet."""
-        return (*self.measured, *(row for row in self.rows if not row.is_measured))[:SHOWN]
+        return tuple(sorted(self.rows, key=lambda row: (not row.is_scored, not row.is_measured))[:SHOWN])
 
     @property
     def _small_print(self) -> list[str]:
@@ -163,6 +191,7 @@ class PastPredictions:
                 "predicted": plain(asdict(row.predicted)),
                 "measured": plain(asdict(row.measured)) if row.measured else None,
                 **plain({"error": row.error}),
+                "why_not_scored": row.why_not_scored,
             }
             for row in self.rows
         ]
@@ -199,7 +228,12 @@ class PastPredictions:
 
 
 _COLUMNS = ["time", "kind", "plan", "share", "predicted", "low", "high", "measured", "measured_low", "measured_high",
-            "verdict", "is_inside", "error", "machine", "versions"]  # fmt: skip
+            "verdict", "is_inside", "error", "why_not_scored", "machine", "versions"]  # fmt: skip
+
+
+def _joined(predicted: PredictionRecord, tried: list[TrialRecord]) -> PredictedAndMeasured:
+    rows = [PredictedAndMeasured(predicted, trial) for trial in tried]
+    return next((row for row in rows if row.is_scored), rows[0] if rows else PredictedAndMeasured(predicted))
 
 
 def _flat(row: PredictedAndMeasured) -> dict[str, Any]:
@@ -210,8 +244,8 @@ def _flat(row: PredictedAndMeasured) -> dict[str, Any]:
         else (math.nan,) * 3 + ("",)
     )
     values = (predicted.time, predicted.kind, predicted.plan, predicted.share, predicted.ratio, predicted.low,
-              predicted.high, *ratios, row.is_inside if row.is_measured else None, row.error, predicted.machine,
-              predicted.versions)  # fmt: skip
+              predicted.high, *ratios, row.is_inside if row.is_scored else None, row.error, row.why_not_scored,
+              predicted.machine, predicted.versions)  # fmt: skip
     return dict(zip(_COLUMNS, values, strict=True))
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AS_THE_NOTEBOOK_RUNS, STEADY = "as the notebook runs", "steady allocator"
+UNKNOWN = "?"  # `live` of records from before it was kept
+
 
 @dataclass(frozen=True)
 class PredictionRecord:
     """One finding's prediction for one plan; `plan` is "" where the remedy is an edit of the cell.
 
     `profile` is the name of one profiled run: trials of the workload that it left carry the same. `workload` is a hash.
+    `live` is the plan that was kept while the cell ran: what is predicted comes on top of it.
     """
 
     profile: str
@@ -24,11 +28,15 @@ class PredictionRecord:
     basis: str
     machine: str
     versions: str  # "python 3.11.7, torch 2.14.0"
+    live: str = ""
 
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One row of a trial's ladder. Ratios are the figures a reader saw; NaN where nothing was measured."""
+    """One row of a trial's ladder. Ratios are the figures a reader saw; NaN where nothing was measured.
+
+    `live` is what the baseline had of the plan that was kept: a trial measures as if nothing were, but for the process.
+    """
 
     profile: str
     workload: str
@@ -38,9 +46,10 @@ class TrialRecord:
     ratio: float
     low: float
     high: float
-    where_measured: str  # "as the notebook runs", "steady allocator"
+    where_measured: str  # AS_THE_NOTEBOOK_RUNS or STEADY
     quality: str
     baseline_ms: float
     described: str  # the workload in one line
     machine: str
     versions: str
+    live: str = ""

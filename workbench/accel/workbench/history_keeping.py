@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from accel.accelerations.plan import Plan
 from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord, TrialRecord
+from accel.history.records import AS_THE_NOTEBOOK_RUNS, STEADY
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -25,21 +26,27 @@ if TYPE_CHECKING:
 class HistoryKeeper:
     """Writes the history of one workbench. A history that cannot be written is said once and hinders nothing.
 
-    >>> keeper.keep_predictions(profile, workload, machine)
+    >>> keeper.keep_predictions(profile, workload, machine, kept=Plan(()))
     ''
-    >>> keeper.follow(trial, workload, machine)
+    >>> keeper.follow(trial, workload, machine, kept=Plan(()))
     """
 
     def __init__(self, store: HistoryStore | None = None) -> None:
         self.store = HistoryStore() if store is None else store
         self._profiles: weakref.WeakKeyDictionary[Workload, str] = weakref.WeakKeyDictionary()
+        self._live: weakref.WeakKeyDictionary[Trial, str] = weakref.WeakKeyDictionary()
         self._written: weakref.WeakSet[Trial] = weakref.WeakSet()
         self._lock = threading.Lock()
 
-    def keep_predictions(self, profile: Profile, workload: Workload, machine: Machine) -> str:
-        """Write what the findings predict, one record a plan; returns what is wrong with the history, once."""
+    def keep_predictions(self, profile: Profile, workload: Workload, machine: Machine, *, kept: Plan) -> str:
+        """Write what the findings predict, one record a plan; returns what is wrong with the history, once.
+
+        `kept` was live while the cell ran.
+        """
         name = self._profiles[workload] = uuid.uuid4().hex
-        about = {"profile": name, "workload": _hash(workload), "time": _now(), **_where(machine)}
+        about = {
+            "profile": name, "workload": _hash(workload), "time": _now(), "live": str(kept) if kept else "", **_where(machine),
+        }  # fmt: skip
         self.store.add(
             PredictionRecord(
                 kind=finding.kind, plan=plan, share=finding.share, ratio=finding.prediction.ratio, low=finding.prediction.low,
@@ -51,8 +58,13 @@ class HistoryKeeper:
         )  # fmt: skip
         return self.store.take_problem()
 
-    def follow(self, trial: Trial, workload: Workload, machine: Machine) -> None:
-        """Write the trial's rows when it is over, whoever waits for it."""
+    def follow(self, trial: Trial, workload: Workload, machine: Machine, *, kept: Plan) -> None:
+        """Write the trial's rows when it is over, whoever waits for it.
+
+        Of `kept`, live as the trial began, its baseline has what belongs to the whole process.
+        """
+        of_process = Plan(tuple(entry for entry in kept.entries if entry.needs_own_process))
+        self._live[trial] = str(of_process) if of_process else ""
         trial.on_change(lambda: self.keep_trial(trial, workload, machine))
         self.keep_trial(trial, workload, machine)  # it may have ended before anybody listened
 
@@ -64,7 +76,7 @@ class HistoryKeeper:
             self._written.add(trial)
             about = {
                 "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
-                "described": str(workload), **_where(machine),
+                "described": str(workload), "live": self._live.get(trial, ""), **_where(machine),
             }  # fmt: skip
             rows = trial.ladder.rows
             self.store.add(_record(row, about) for row in rows if row.state != "not applicable")
@@ -94,7 +106,7 @@ def _record(row: Comparison, about: dict[str, str]) -> TrialRecord:
         ratio=shown.ratio if shown else math.nan,
         low=shown.low if shown else math.nan,
         high=shown.high if shown else math.nan,
-        where_measured="as the notebook runs" if row.headline else "steady allocator",
+        where_measured=AS_THE_NOTEBOOK_RUNS if row.headline else STEADY,
         quality=row.quality.following,
         baseline_ms=row.baseline_ms,
         **about,

@@ -43,6 +43,7 @@ class ProfileSession:
         self._compiling = CompileWatch()
         self._stack = ExitStack()
         self._raised = False
+        self.is_entered = False
 
     @property
     def filename(self) -> str:
@@ -61,6 +62,7 @@ class ProfileSession:
             entering.enter_context(self._compiling)
             entering.enter_context(self._window)
             self._stack = entering.pop_all()
+        self.is_entered = True
         return self
 
     def __exit__(
@@ -85,8 +87,9 @@ class ProfileSession:
             synchronisations=self._watch.found(recording.steps),
             loaders=self._loaders.found(workload.namespace), compilation=self._compiling.found(),
         )  # fmt: skip
-        profile = with_findings(profile, workload, machine, kept=self._workbench.kept_for(workload))
-        if problem := self._workbench.history_keeper.keep_predictions(profile, workload, machine):
+        kept = self._workbench.kept_for(workload)
+        profile = with_findings(profile, workload, machine, kept=kept)
+        if problem := self._workbench.history_keeper.keep_predictions(profile, workload, machine, kept=kept):
             profile = replace(profile, notes=(*profile.notes, problem))
         if workload.has_training_step or not self._raised:
             self._workbench.remember(workload, profile)

@@ -91,9 +91,11 @@ class Workbench:
         try:
             with session:
                 exec(code, self.namespace)
-        finally:
-            profile = session.finish()
-        return profile
+        except BaseException:
+            if session.is_entered:  # else nothing has run, and there is nothing to keep
+                session.finish()
+            raise
+        return session.finish()
 
     def remember(self, workload: Workload, profile: Profile) -> None:
         """A profile is over: its cell is the workload from now on, unless it does not train and an earlier one did.
@@ -162,9 +164,10 @@ class Workbench:
                 "%accel try", because="a trial is running already", do="Wait for it, or stop it first."
             )
         parsed, refused = self._sorted_out(plans, workload)
+        kept = self.kept
         trial = start_trial(self, workload, parsed, refused=refused, budget_s=budget_s, timeout_s=timeout_s)
         self.trials.append(trial)
-        self.history_keeper.follow(trial, workload, self.machine)
+        self.history_keeper.follow(trial, workload, self.machine, kept=kept)
         trial.on_change(lambda: self._tell("trial"))
         self._tell("trial")
         return trial.wait() if wait else trial
