@@ -112,7 +112,7 @@ def test_an_event_nested_too_deep_costs_only_itself(level, depth, is_closed, whe
     deep = level[0] * depth + ("0" + level[1] * depth if is_closed else "")
     events.insert(5, f'{{"ph": "X", "{where}": {deep}}}')
     content = json.dumps({**HEAD, "traceEvents": []})[:-2] + ",".join(events) + "]}"
-    found, batches, damage = read(content.encode(), piece_bytes)
+    found, batches, _ = read(content.encode(), piece_bytes)
     sound, _, _ = read(json.dumps(trace(training_events())).encode())
     assert found[:5] == sound[:5]
     assert found[-len(sound) + 6 :] == sound[6:]
