@@ -112,6 +112,13 @@ def test_cores_that_other_work_keeps_busy_are_not_idle():
     assert thread_subscription(full) is None
 
 
+def test_a_little_other_work_leaves_a_second_core_idle():
+    with threads(1):
+        evidence = real(TRAIN, LARGE)
+    assert thread_subscription(on_cores(evidence, 2, load=1.3)).suggests == ("intraop_threads(n=2)",)
+    assert thread_subscription(on_cores(evidence, 2, load=1.7)) is None
+
+
 def test_this_cells_own_threads_are_not_other_work():
     with threads(2):
         evidence = on_cores(real(TRAIN, LARGE), 8, load=2.0)

@@ -95,7 +95,7 @@ def _too_many_processes(evidence: Evidence, threads: int) -> _Fault | None:
 
 def _too_few(evidence: Evidence, threads: int) -> _Fault | None:
     cores = _cores(evidence)
-    free = int(cores - _others(evidence, threads))
+    free = round(cores - _others(evidence, threads))
     if evidence.on_gpu or threads > free * FEW or "intraop_threads" in evidence.live:
         return None
     long = evidence.rows(lambda row: row.calls > 0 and row.self_ms / row.calls >= LONG_MS)

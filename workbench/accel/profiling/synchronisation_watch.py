@@ -67,12 +67,8 @@ class SynchronisationWatch:
         counted = _counted(steps)
         rows = []
         for (call, line, device), calls in self._calls.items():
-            lasts = (
-                [ns for step in counted for ns in calls.within(step.begin_ns, step.end_ns)]
-                if counted
-                else calls.lasts
-            )
-            count = len(counted) or 1
+            inside = [ns for step in counted for ns in calls.within(step.begin_ns, step.end_ns)]
+            lasts, count = (inside, len(counted)) if counted else (calls.lasts, 1)
             if lasts:
                 ms = sum(lasts) / count / 1e6
                 rows.append(Synchronisation(call, *line, line.text, device, ms, len(lasts) / count))
@@ -103,9 +99,8 @@ class SynchronisationWatch:
         if line is None or self._noted >= MOST_CALLS:
             return
         calls = self._calls.setdefault((call, line, device), _Calls())
-        place = bisect_right(
-            calls.begins, began_ns
-        )  # the end, unless this call was made inside another of the same line
+        # At the end, unless other calls of the same line were made inside this one and are noted already.
+        place = bisect_right(calls.begins, began_ns)
         calls.begins.insert(place, began_ns)
         calls.lasts.insert(place, lasts_ns)
         self._noted += 1

@@ -56,7 +56,6 @@ class Steps:
     rule: Rule
     accumulation: int
     counts: dict[str, int]
-    loop_key: int | None = None
 
     @property
     def boundaries_ns(self) -> list[tuple[int, int]]:
@@ -120,7 +119,7 @@ def find_steps(
         spans, accumulation = _spans_between(marks, events), 1
     steps = [_fill(span, chunks) for span in spans]
     steps = _flagged(steps, events, boundary_notes, is_cut_at_event=loop is None)
-    return Steps(tuple(steps), boundary, rule, accumulation, _counts(marks), loop)
+    return Steps(tuple(steps), boundary, rule, accumulation, _counts(marks))
 
 
 def exclusive_segments(marks: Sequence[Mark]) -> list[Segment]:

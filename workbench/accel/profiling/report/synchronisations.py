@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from accel.profiling.profile import Profile
 
-TITLE = "Reading tensors back (per step, whole run)"
+TITLE = "Reading tensors back (per step)"
 ON_CPU = "These tensors are on the CPU, where nothing waits; on a GPU each of these calls waits for it."
 
 
