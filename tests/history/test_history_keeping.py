@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel import cli
+from accel.accelerations.plan import Plan
 from accel.workbench import Workbench
 from tests.diagnosis.making import TRAIN, notebook, one_thread
 
@@ -47,6 +48,20 @@ def test_a_trial_of_what_was_suggested_is_joined_with_its_prediction(workbench):
     workbench.profile(TRAIN)
     assert not workbench.history(predictions=True).rows[0].is_measured
     assert len(workbench.history().rows) == 1
+
+
+def test_what_is_predicted_on_top_of_what_is_kept_is_not_scored_by_a_trial_without_it(workbench):
+    workbench.profile(TRAIN)
+    workbench.keep("intraop_threads(n=2)")
+    workbench.profile(TRAIN)
+    workbench.try_("fused_optimizer", budget_s=15)
+    rows = workbench.history(predictions=True).rows
+    row = next(row for row in rows if row.predicted.kind == "optimizer_not_fused")
+    assert row.predicted.live == str(Plan.parse("intraop_threads(n=2)"))
+    assert row.measured.live == ""
+    assert row.is_measured
+    assert not row.is_scored
+    assert f"not scored: predicted with {row.predicted.live} kept" in str(row)
 
 
 def test_predictions_are_there_for_the_next_notebook_and_for_the_shell(workbench):

@@ -14,7 +14,7 @@ def test_a_profile_within_a_profile_is_told_that_another_cell_is_being_profiled(
     with pytest.raises(AccelError, match="another cell is being profiled") as raised:
         workbench.profile("again()")
     assert raised.value.__context__ is None
-    assert workbench.profile_result is None or workbench.workload is None
+    assert workbench.profile_result is None
 
 
 def test_what_a_cell_raises_is_raised_after_its_partial_profile_was_kept():
@@ -31,9 +31,5 @@ for step in range(4):
 """
     with pytest.raises(ZeroDivisionError):
         workbench.profile(cell)
-    assert (
-        workbench.profile_result.steps_seen
-        if hasattr(workbench.profile_result, "steps_seen")
-        else workbench.profile_result
-    )
+    assert workbench.profile_result is not None
     workbench.close()
