@@ -59,6 +59,7 @@ class Trial:
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._stop, self._over = threading.Event(), threading.Event()
+        self._everybody_knows = threading.Event()  # the listeners were told that it is over
         self._relaunch: Relaunch | None = None
         self._stages: dict[str, Stage] = {}
         self._unchanged = ""
@@ -72,7 +73,7 @@ class Trial:
     def wait(self, timeout_s: float | None = None) -> Ladder:
         """Block until it is over and return the ladder; raises what made it fail. Ctrl-C stops the trial."""
         try:
-            finished = self._over.wait(timeout_s)
+            finished = self._everybody_knows.wait(timeout_s)
         except KeyboardInterrupt:
             self.stop()
             raise
@@ -130,7 +131,10 @@ class Trial:
             finally:  # whatever else went wrong: nobody may wait for ever
                 self.state = "stopped" if self._stop.is_set() else state
                 self._over.set()
-                self._changed()
+                try:
+                    self._changed()
+                finally:
+                    self._everybody_knows.set()
 
     def _raise_if_all_failed(self) -> None:
         """A plan that fails has its error in its row; when every plan did, the trial did."""
