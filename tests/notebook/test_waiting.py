@@ -21,6 +21,7 @@ TRY = "%accel try fused_optimizer --budget-s 3"
 @pytest.fixture
 def profiled(shell) -> Iterator[object]:
     """A shell with a workload; as in a kernel, displays are redrawn in place."""
+    shell.earlier = set(children())  # such as workers of a loader that an earlier test still holds
     assert shell.run("%%accel profile\ntrain();").success
     shell.kernel = "displays are redrawn in place"
     yield shell
@@ -63,14 +64,13 @@ def interrupt_once_it_runs() -> None:
 
 
 def test_interrupt_stops_the_trial_and_leaves_no_worker(profiled) -> None:
-    before = set(children())  # such as workers of a loader that an earlier test still holds
     interrupt_once_it_runs()
     result = profiled.run("%accel try fused_optimizer")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
     assert profiled.tracebacks == [f"KeyboardInterrupt: {result.error_in_exec}"]
     assert current_workbench().trials[-1].state == "stopped"
     current_workbench().pool.close()  # the spare workers that wait for the next trial
-    own = [child for child in children() if child not in before]
+    own = [child for child in children() if child not in profiled.earlier]
     assert psutil.wait_procs(own, timeout=10)[1] == []
     assert profiled.run("train()").success
 
