@@ -24,6 +24,10 @@ for _ in range(14):
     criterion(model(x), y).backward()
     optimizer.step()
 """
+MANY_SMALL_LAYERS = """
+model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))
+optimizer = torch.optim.Adam(model.parameters())
+"""
 
 
 def notebook(setup: str = "") -> dict[str, Any]:

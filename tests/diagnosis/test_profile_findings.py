@@ -8,10 +8,7 @@ from accel.accelerations import Plan
 from accel.errors import AccelError
 from accel.profiling.finding import Finding
 from accel.workbench import Workbench, profile_findings
-from tests.diagnosis.making import TRAIN, notebook, one_thread, real
-
-MANY = "model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))\n"
-PLAIN = MANY + "optimizer = torch.optim.Adam(model.parameters())"
+from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, one_thread, real
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +19,7 @@ def small_operations_on_one_thread():
 
 @pytest.fixture
 def workbench():
-    workbench = Workbench(notebook(PLAIN), spare_workers=0)
+    workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=0)
     yield workbench
     workbench.close()
 
@@ -87,7 +84,7 @@ def test_a_rule_that_fails_is_named_and_the_others_are_applied(monkeypatch):
         raise KeyError("oops")
 
     monkeypatch.setattr(profile_findings, "RULES", (broken, *profile_findings.RULES))
-    evidence = real(setup=PLAIN)
+    evidence = real(setup=MANY_SMALL_LAYERS)
     profile = profile_findings.with_findings(
         evidence.profile, evidence.workload, evidence.machine, kept=Plan(())
     )

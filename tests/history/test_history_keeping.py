@@ -7,10 +7,7 @@ import pytest
 from accel import cli
 from accel.accelerations.plan import Plan
 from accel.workbench import Workbench
-from tests.diagnosis.making import TRAIN, notebook, one_thread
-
-MANY = "model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))\n"
-PLAIN = MANY + "optimizer = torch.optim.Adam(model.parameters())"
+from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, one_thread
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +25,7 @@ def file(tmp_path, monkeypatch):
 
 @pytest.fixture
 def workbench(file):
-    workbench = Workbench(notebook(PLAIN), spare_workers=2)
+    workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=2)
     yield workbench
     workbench.close()
 
@@ -76,7 +73,7 @@ def test_predictions_are_there_for_the_next_notebook_and_for_the_shell(workbench
 def test_a_history_that_cannot_be_written_is_noted_once_in_a_profile(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("ACCEL_HISTORY", str(tmp_path / "file" / "history.sqlite"))
-    workbench = Workbench(notebook(PLAIN), spare_workers=0)
+    workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=0)
     first, second = workbench.profile(TRAIN), workbench.profile(TRAIN)
     assert any("cannot be used" in note for note in first.notes)
     assert not any("cannot be used" in note for note in second.notes)
