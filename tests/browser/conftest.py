@@ -202,6 +202,9 @@ class Notebook:
 
     def set_theme(self, name: str) -> None:
         self.page.evaluate(SET_THEME, name)
+        self.page.wait_for_selector(
+            "#jupyterlab-splash", state="detached"
+        )  # it covers the page while the theme loads
 
     def shut_down(self) -> None:
         """Asked of the server: in the page it may wait for a dialog that nobody answers."""
