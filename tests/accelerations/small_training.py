@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import weakref
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import nn
@@ -20,10 +22,11 @@ class Training:
     optimizer: torch.optim.Optimizer
     loader: DataLoader
     criterion: nn.Module
+    built_by: Callable[[], Training] = field(kw_only=True)
 
     @property
     def namespace(self):
-        return dict(vars(self))
+        return {name: thing for name, thing in vars(self).items() if name != "built_by"}
 
     def replica(self) -> Replica:
         return Replica(
@@ -51,7 +54,7 @@ class Training:
 
     def twin(self) -> Training:
         """Another training, built as a user builds one, at the same point: same weights, same optimizer state."""
-        other = training(type(self.optimizer))
+        other = self.built_by()
         other.model.load_state_dict(self.model.state_dict())
         other.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
         return other
@@ -69,6 +72,7 @@ def training(optimizer=torch.optim.Adam, steps_before: int = 0) -> Training:
         optimizer(model.parameters(), lr=0.01, **options),
         DataLoader(data, batch_size=4, shuffle=True),
         nn.CrossEntropyLoss(),
+        built_by=partial(training, optimizer),
     )
     if steps_before:
         made.epochs(steps_before)

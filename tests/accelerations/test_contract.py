@@ -10,17 +10,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_training import bits, training, wiring, workload_of
+from cases import CASES, ENTRIES, FIRST, case_of
+from small_training import Training, bits, training, wiring, workload_of
 from torch import nn
 
 import accel.accelerations
 from accel.accelerations import CARD_HEADINGS, CATALOGUE, Acceleration
 from accel.accelerations.cards import card
-from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.intraop_threads import IntraopThreads
-from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.plan import Plan
-from accel.accelerations.steady_allocator import use_default_thresholds
 from accel.machine import read_machine
 from accel.workload import Replica
 
@@ -34,25 +32,36 @@ def go_together(first: Acceleration, second: Acceleration) -> bool:
     )
 
 
-# An entry is tested with the knobs it has by default, if it is not listed here.
-KNOBS: dict[type[Acceleration], list[Acceleration]] = {
-    IntraopThreads: [
-        IntraopThreads(n=2)
-    ],  # by default as many as there are: one, and no change, on some machines
-    LoaderWorkers: [LoaderWorkers(n=1), LoaderWorkers(n=1, persistent=True)],
-}
-ENTRIES = [entry for kind in CATALOGUE for entry in KNOBS.get(kind, [kind()])]
 SINGLE = [Plan((entry,)) for entry in ENTRIES]
-PAIRS = [Plan(pair) for pair in itertools.combinations(ENTRIES, 2) if go_together(*pair)]
+ON_CPU = [plan for plan in SINGLE if not CASES[plan.names[0]].gpu]
+PAIRS = [Plan(pair) for pair in itertools.combinations(FIRST, 2) if go_together(*pair)]
 # All but the number of threads, and of two that exclude each other the first.
 ALL = reduce(
     lambda plan, entry: (
         Plan((*plan.entries, entry)) if all(go_together(known, entry) for known in plan.entries) else plan
     ),
-    [entry for entry in ENTRIES if type(entry) is not IntraopThreads],
+    [
+        entry
+        for entry in FIRST
+        if type(entry) is not IntraopThreads and CASES[entry.name].training is training
+    ],
     Plan(),
 )
 OF_PROCESS = ("steady_allocator", "intraop_threads")
+CHANGE_WHAT_IS_COMPILED = ("autocast", "channels_last", "fused_optimizer", "loader_workers")
+
+
+def compiles(plan: Plan) -> bool:
+    return any(entry.layer == "compile" for entry in plan.entries)
+
+
+def go_together_in_one_training(plan: Plan) -> bool:
+    """Whether one training can show them all: at most one entry asks for a training of its own."""
+    return len({CASES[name].training for name in plan.names} - {training}) <= 1
+
+
+def training_for(plan: Plan, **options: int) -> Training:
+    return case_of(*plan.names).training(**options)
 
 
 def of_plans(plans: list[Plan]) -> pytest.MarkDecorator:
@@ -60,10 +69,9 @@ def of_plans(plans: list[Plan]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
         "plan",
         [
-            pytest.param(
-                plan, id=str(plan), marks=pytest.mark.compiles if CompileModel.name in plan.names else ()
-            )
+            pytest.param(plan, id=str(plan), marks=pytest.mark.compiles if compiles(plan) else ())
             for plan in plans
+            if go_together_in_one_training(plan)
         ],
     )
 
@@ -71,6 +79,14 @@ def of_plans(plans: list[Plan]) -> pytest.MarkDecorator:
 each_entry = pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
 each_single = of_plans(SINGLE)
 each_plan = of_plans([*SINGLE, *PAIRS, ALL])
+# Compiling takes seconds: of the pairs that do, those whose other half changes what is compiled.
+each_plan_that_trains = of_plans(
+    [
+        *SINGLE,
+        *[p for p in PAIRS if not compiles(p) or set(p.names) <= {"compile_model", *CHANGE_WHAT_IS_COMPILED}],
+        ALL,
+    ]
+)
 
 
 @each_entry
@@ -101,6 +117,10 @@ def test_every_file_of_an_entry_is_in_the_catalogue():
         path.stem for path in folder.glob("*.py") if "needs_own_process: ClassVar[bool] =" in path.read_text()
     }
     assert entries == {entry.name for entry in CATALOGUE}
+
+
+def test_every_entry_has_its_case():
+    assert set(CASES) == {kind.name for kind in CATALOGUE}
 
 
 def awkward_workloads():
@@ -157,24 +177,22 @@ def test_a_usual_training_on_a_capable_machine_has_no_reason_against_anything():
         usable_cores=8,
         physical_cores=8,
     )
-    workload = training(steps_before=1).workload()
-    assert {str(plan): plan.why_not(workload, machine) for plan in SINGLE} == {
-        str(plan): {} for plan in SINGLE
-    }
+    for plan in ON_CPU:
+        assert plan.why_not(training_for(plan, steps_before=1).workload(), machine) == {}
 
 
 @each_plan
 def test_undo_restores_every_bit_when_nothing_ran(plan):
-    made = training(steps_before=1)
+    made = training_for(plan, steps_before=1)
     before = bits(made), wiring(made)
     with plan.apply(made.replica()):
         pass
     assert (bits(made), wiring(made)) == before
 
 
-@each_plan
+@each_plan_that_trains
 def test_undo_after_training_leaves_a_training_like_one_never_touched(plan):
-    made = training(steps_before=1)
+    made = training_for(plan, steps_before=1)
     before = wiring(made)
     with plan.apply(made.replica()):
         made.epochs(2)
@@ -185,7 +203,7 @@ def test_undo_after_training_leaves_a_training_like_one_never_touched(plan):
 
 @each_single
 def test_undo_works_after_an_interrupt_in_the_middle_of_a_step(plan):
-    made = training(steps_before=1)
+    made = training_for(plan, steps_before=1)
     before = wiring(made)
 
     def interrupt(*_):
@@ -204,10 +222,10 @@ def test_undo_works_after_an_interrupt_in_the_middle_of_a_step(plan):
 
 @each_single
 def test_it_can_be_applied_again_after_undo(plan):
-    made = training(steps_before=1)
+    made = training_for(plan, steps_before=1)
     with plan.apply(made.replica()):
         first = made.epochs(2)
-    made = training(steps_before=1)
+    made = training_for(plan, steps_before=1)
     for _ in range(2):
         with plan.apply(made.replica()):
             pass
@@ -217,23 +235,23 @@ def test_it_can_be_applied_again_after_undo(plan):
 
 @of_plans([plan for plan in SINGLE if plan.effect == "exact"])
 def test_exact_entries_leave_the_losses_equal(plan):
-    usual = training().epochs(3)
-    made = training()
+    usual = training_for(plan).epochs(3)
+    made = training_for(plan)
     with plan.apply(made.replica()):
         assert made.epochs(3) == usual
 
 
-@of_plans([*SINGLE, ALL])
+@of_plans([plan for plan in [*SINGLE, ALL] if plan.effect != "changes training"])
 def test_losses_stay_close(plan):
-    usual = training(steps_before=1).epochs(2)
-    made = training(steps_before=1)
+    usual = training_for(plan, steps_before=1).epochs(2)
+    made = training_for(plan, steps_before=1)
     with plan.apply(made.replica()):
         assert made.epochs(2) == pytest.approx(usual, rel=0.05)
 
 
-@of_plans([*SINGLE, *[pair for pair in PAIRS if "compile_model" not in pair.names], ALL])
+@of_plans([*SINGLE, *[pair for pair in PAIRS if not compiles(pair)], ALL])
 def test_the_plain_code_gives_exactly_the_losses_of_the_live_plan(plan):
-    live, plain = training(steps_before=1), training(steps_before=1)
+    live, plain = training_for(plan, steps_before=1), training_for(plan, steps_before=1)
     with plan.apply(live.replica()):
         expected = live.epochs(2)
     threads = torch.get_num_threads()
@@ -246,9 +264,9 @@ def test_the_plain_code_gives_exactly_the_losses_of_the_live_plan(plan):
     assert losses == expected
 
 
-@each_single
+@of_plans(ON_CPU)
 def test_takes_effect_and_says_so(plan):
-    made = training()
+    made = training_for(plan)
     with plan.apply(made.replica()):
         made.epochs()
         ((name, proof),) = plan.proofs(made.replica())
@@ -256,27 +274,11 @@ def test_takes_effect_and_says_so(plan):
     assert name == plan.names[0]
 
 
-def without_autocast(made):
-    made.model.forward = torch.autocast("cpu", enabled=False)(made.model.forward)
-
-
-# For each entry a way to make it fail without an error; a new entry needs its line here.
-SABOTAGE = {
-    "steady_allocator": lambda made: use_default_thresholds(),
-    "intraop_threads": lambda made: torch.set_num_threads(1),
-    "loader_workers": lambda made: vars(made.loader).update(num_workers=0, persistent_workers=False),
-    "compile_model": lambda made: torch.compiler.set_stance("force_eager"),
-    "channels_last": lambda made: made.model.to(memory_format=torch.contiguous_format),
-    "autocast": without_autocast,
-    "fused_optimizer": lambda made: made.optimizer.param_groups[0].update(fused=False),
-}
-
-
-@each_single
+@of_plans(ON_CPU)
 def test_a_toggle_that_did_not_take_effect_is_found_out(plan):
-    made = training()
+    made = training_for(plan)
     with plan.apply(made.replica()):
-        SABOTAGE[plan.names[0]](made)
+        CASES[plan.names[0]].sabotage(made)
         made.epochs()
         ((_, proof),) = plan.proofs(made.replica())
     torch.compiler.set_stance("default")
@@ -285,7 +287,7 @@ def test_a_toggle_that_did_not_take_effect_is_found_out(plan):
 
 @each_single
 def test_nothing_took_effect_where_nothing_was_applied(plan):
-    made = training()
+    made = training_for(plan)
     made.epochs()
     ((_, proof),) = plan.proofs(made.replica())
     assert not proof.took_effect, proof.evidence
@@ -293,6 +295,6 @@ def test_nothing_took_effect_where_nothing_was_applied(plan):
 
 @of_plans([plan for plan in SINGLE if plan.names[0] in OF_PROCESS])
 def test_settings_of_the_process_are_left_alone_for_a_part_of_it(plan):
-    made = training()
+    made = training_for(plan)
     with plan.apply(Replica(models={"model": made.model}, is_process_wide=False)):
         assert not plan.proofs(made.replica())[0][1].took_effect

@@ -30,16 +30,25 @@ from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import UnknownName
 
-# In the order they are applied: the process first, then from the inside of the model's call outwards (autocast is
-# entered round the compiled call), then the optimizer, which needs the weights in their final layout.
+# In the order they are applied: the process first; the data; the model's own modules, which what comes after must see; then
+# from the inside of the model's call outwards (autocast is entered round the compiled call); last the optimizer, which
+# needs the weights in their final layout.
 CATALOGUE: tuple[type[Acceleration], ...] = (
+    # the process
     SteadyAllocator,
     IntraopThreads,
+    # flags of torch, and what is not needed
+    # data
     LoaderWorkers,
+    # the model
+    # compilation
     CompileModel,
+    # layout and number formats of the model's call
     ChannelsLast,
     Autocast,
+    # the optimizer
     FusedOptimizer,
+    # the batch
 )
 
 

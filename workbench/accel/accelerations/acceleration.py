@@ -10,7 +10,18 @@ if TYPE_CHECKING:
     from accel.machine import Machine
     from accel.workload import Replica, Workload
 
-Layer = Literal["model", "numerics", "compile", "data", "optimizer", "threads", "environment", "distributed"]
+Layer = Literal[
+    "model",
+    "numerics",
+    "compile",
+    "data",
+    "optimizer",
+    "batch",
+    "hygiene",
+    "threads",
+    "environment",
+    "distributed",
+]
 Effect = Literal["exact", "close", "changes training"]
 
 CARD_HEADINGS = ("What it does", "When it helps", "When it hurts", "In plain PyTorch", "References")

@@ -168,7 +168,7 @@ class Relaunch:
 
     def _warm_up(self, variant: Variant, effort: Effort, stop: threading.Event) -> None:
         samples = self.samples[variant.label]
-        compiles = "compile_model" in variant.plan or "compile" in self._load.source
+        compiles = "compile" in variant.plan or "compile" in self._load.source
         started = time.monotonic()
         self._step(variant.label, StepBlock(), COMPILING_TIMEOUT_S if compiles else self._timeout_s)
         samples.first_step_s = time.monotonic() - started

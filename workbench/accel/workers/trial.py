@@ -13,14 +13,14 @@ from typing import Any, Literal
 from accel import html_parts as html
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
-from accel.measuring.comparison import Comparison, Quality, Verdict
+from accel.measuring.comparison import Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_NOISE
 from accel.measuring.ladder import Ladder, speed
-from accel.measuring.quality import compare_losses
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
 from accel.workers.relaunch import Effort, Relaunch, Variant
-from accel.workers.stage import Stage, StagePlan, Standing, median_ms
+from accel.workers.stage import Stage, StagePlan, Standing
+from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row
 from accel.workload.shipping import Parcel
 
 TrialState = Literal["starting", "measuring", "confirming", "done", "stopped", "failed"]
@@ -143,7 +143,7 @@ class Trial:
             raise next(error for error in errors if error)
 
     def _error_of(self, plan: Plan) -> AccelError | None:
-        standings = (self._standing("steady", _in_steady_worker(plan)), self._standing("notebook", str(plan)))
+        standings = (self._standing("steady", in_steady_worker(plan)), self._standing("notebook", str(plan)))
         return next((standing.error for standing in standings if standing and standing.error), None)
 
     def _measure(self) -> None:
@@ -172,7 +172,7 @@ class Trial:
         setting = self._setting
         if setting.notebook_is_steady or not setting.can_be_steady:
             return None
-        texts = list(dict.fromkeys(_in_steady_worker(plan) for plan in self.plans))
+        texts = list(dict.fromkeys(in_steady_worker(plan) for plan in self.plans))
         candidates = tuple((text, text) for text in texts if text)
         return StagePlan(
             "steady",
@@ -245,7 +245,7 @@ class Trial:
         rows.sort(key=lambda row: -speed(row) if speed(row) == speed(row) else 0)
         timed = [row for row in rows if row.baseline_ms == row.baseline_ms]
         base = [row.baseline_ms for row in timed if row.headline] or [row.baseline_ms for row in timed]
-        rows += [_refused_row(plan, why) for plan, why in self._refused.items()]
+        rows += [refused_row(plan, why) for plan, why in self._refused.items()]
         return Ladder(
             rows=tuple(rows),
             baseline_ms=sorted(base)[len(base) // 2] if base else float("nan"),
@@ -257,26 +257,14 @@ class Trial:
 
     def _row(self, plan: Plan) -> Comparison:
         label, failed = str(plan), self._error_of(plan)
-        steady, notebook = (
-            self._standing("steady", _in_steady_worker(plan)),
+        row = comparison_of(
+            plan,
+            self._standing("steady", in_steady_worker(plan)),
             self._standing("notebook", label),
+            floor=next((stage.floor for stage in self._stages.values() if stage.floor), []),
         )
-        known = notebook if notebook and notebook.shown else steady
-        first = steady if steady and steady.samples else notebook
-        return Comparison(
-            plan=label,
-            verdict=_verdict(steady, notebook),
-            headline=notebook.shown if notebook else None,
-            steady=steady.shown if steady and not plan.needs_own_process else None,
-            quality=self._quality(plan, first),
-            effect=plan.effect,
-            proofs=_proofs(notebook) or _proofs(steady),
-            baseline_ms=median_ms(known.base_samples) if known and known.samples else float("nan"),
-            candidate_ms=median_ms(known.samples) if known and known.samples else float("nan"),
-            first_step_s=max((s.first_step_s for s in first.samples), default=float("nan"))
-            if first
-            else float("nan"),
-            notes=_notes(plan, steady, notebook),
+        return replace(
+            row,
             state="failed" if failed else self._row_state(),
             error=f"{failed.because}. {failed.do}" if failed else "",
             details={"rounds_now": max((stage.rounds_now for stage in self._stages.values()), default=0)},
@@ -288,14 +276,6 @@ class Trial:
     def _row_state(self) -> Literal["waiting", "measuring", "confirming", "done", "stopped", "failed"]:
         return "waiting" if self.state == "starting" else self.state
 
-    def _quality(self, plan: Plan, standing: Standing | None) -> Quality:
-        if standing is None or not standing.samples:
-            return Quality("unknown")
-        floor = next((stage.floor for stage in self._stages.values() if stage.floor), [])
-        return compare_losses(
-            standing.base_samples[0].losses, standing.samples[0].losses, floor, effect=plan.effect
-        )
-
     def _allocator_line(self) -> str:
         if self._setting.notebook_is_steady:
             return "Allocator: steady in this notebook already, so in every process of this trial too."
@@ -305,53 +285,3 @@ class Trial:
             "Allocator: the headline holds for this notebook as it runs (glibc's default malloc), over relaunches; "
             "plans are told apart under a steady allocator, which is tighter."
         )
-
-
-def _refused_row(plan: str, why: str) -> Comparison:
-    """A plan that cannot work here keeps its place on the ladder, with the reasons."""
-    return Comparison(
-        plan, "undecided", None, None, Quality("unknown"), "exact", state="not applicable", error=why
-    )
-
-
-def _in_steady_worker(plan: Plan) -> str:
-    """The plan without what a steady worker has anyway; empty when nothing else is in it."""
-    for name in [entry.name for entry in plan.entries if entry.needs_own_process]:
-        plan = plan.without(name)
-    return str(plan) if plan.entries else ""
-
-
-def _verdict(steady: Standing | None, notebook: Standing | None) -> Verdict:
-    """Of the interval that the reader sees: as the notebook runs where that was measured, else under a steady allocator."""
-    deciding = notebook if notebook is not None and notebook.shown is not None else steady
-    return (deciding.verdict if deciding else None) or "undecided"
-
-
-def _proofs(standing: Standing | None) -> tuple[tuple[str, bool, str], ...]:
-    return standing.samples[-1].proofs if standing and standing.samples else ()
-
-
-def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tuple[str, ...]:
-    notes = []
-    if (
-        steady
-        and notebook
-        and notebook.verdict
-        and steady.verdict != notebook.verdict
-        and not plan.needs_own_process
-    ):
-        notes.append(
-            f"under a steady allocator: {steady.verdict}, {steady.shown}. As this notebook runs, processes of the same program "
-            "differ by several per cent; keep steady_allocator as well to have the tight figure."
-        )
-    if any(entry.layer == "data" for entry in plan.entries):
-        notes.append("a median step: starting the loader's workers, once an epoch, is not in it")
-    if notebook and notebook.samples:
-        base, own = notebook.base_samples[-1], notebook.samples[-1]
-        if base.steps and own.steps and base.minor_faults / base.steps > 500:
-            faults = [each.minor_faults // each.steps for each in (base, own)]
-            notes.append(f"page faults per step: {faults[0]:,} baseline, {faults[1]:,} with the plan")
-    first = steady if steady and steady.samples else notebook
-    if first and first.samples and first.samples[0].first_step_s > 5 and "compile" in str(plan):
-        notes.append(f"the first step took {first.samples[0].first_step_s:.0f} s (compilation)")
-    return tuple(notes)

@@ -1,0 +1,65 @@
+"""For each entry of the catalogue: how it can fail without an error, and what to test it with. One line an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from small_training import Training, training
+
+from accel.accelerations import CATALOGUE, Acceleration
+from accel.accelerations.intraop_threads import IntraopThreads
+from accel.accelerations.loader_workers import LoaderWorkers
+from accel.accelerations.steady_allocator import use_default_thresholds
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the contract tests need to know of an entry.
+
+    `sabotage` takes its effect away behind its back: the proof must notice. `entries` are the values of its knobs that are
+    worth a test (default: those it has by itself; the first is also paired with other entries). `training` builds a
+    training on which it shows. `gpu`: what it does shows on a GPU only; here its undo, code and reasons are tested.
+    """
+
+    sabotage: Callable[[Training], object]
+    entries: tuple[Acceleration, ...] = ()
+    training: Callable[..., Training] = training
+    gpu: bool = False
+
+
+def without_autocast(made: Training) -> None:
+    made.model.forward = torch.autocast("cpu", enabled=False)(made.model.forward)
+
+
+CASES: dict[str, Case] = {
+    # the process
+    "steady_allocator": Case(lambda made: use_default_thresholds()),
+    # one thread is as many as some machines have by default
+    "intraop_threads": Case(lambda made: torch.set_num_threads(1), (IntraopThreads(n=2),)),
+    # flags of torch, and what is not needed
+    # data
+    "loader_workers": Case(
+        lambda made: vars(made.loader).update(num_workers=0, persistent_workers=False),
+        (LoaderWorkers(n=1), LoaderWorkers(n=1, persistent=True)),
+    ),
+    # the model
+    # compilation
+    "compile_model": Case(lambda made: torch.compiler.set_stance("force_eager")),
+    # layout and number formats of the model's call
+    "channels_last": Case(lambda made: made.model.to(memory_format=torch.contiguous_format)),
+    "autocast": Case(without_autocast),
+    # the optimizer
+    "fused_optimizer": Case(lambda made: made.optimizer.param_groups[0].update(fused=False)),
+    # the batch
+}
+
+FIRST = [(CASES[kind.name].entries or (kind(),))[0] for kind in CATALOGUE]
+ENTRIES = [entry for kind in CATALOGUE for entry in CASES[kind.name].entries or (kind(),)]
+
+
+def case_of(*names: str) -> Case:
+    """The case of the first entry that needs a training of its own, else of the first."""
+    cases = [CASES[name] for name in names]
+    return next((case for case in cases if case.training is not training), cases[0])
