@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,7 +10,7 @@ from torch import nn
 from accel.profiling.attribution import attribute
 from accel.profiling.kept_steps import kept_steps
 from accel.profiling.kineto_columns import read_columns
-from accel.profiling.op_table import PYTHON, add_up, read_op_table
+from accel.profiling.op_table import PYTHON, _numbered, add_up, read_op_table
 from accel.profiling.profiled_events import read_events
 from tests.profiling.recorded_event import RecordedEvent
 
@@ -175,3 +176,11 @@ def test_a_compiled_graph_is_named_by_its_kind_and_by_the_module_that_was_compil
     inside = "CompiledFxGraph in (Net)"
     assert {("forward", inside, "aten::addmm"), ("forward", inside, "CompiledFxGraph")} <= found
     assert ("backward", inside, "CompiledFxGraph") in found
+
+
+@pytest.mark.parametrize("count", [50, 10_000_000], ids=["without a sort", "with a sort"])
+def test_events_are_grouped_the_same_whichever_way_their_keys_are_numbered(count):
+    key = np.random.default_rng(0).integers(0, 50, 1000) * 2 % 50
+    keys, place = _numbered(key, count)
+    assert keys.tolist() == sorted(set(key.tolist()))
+    assert (keys[place] == key).all()

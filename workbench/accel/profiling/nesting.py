@@ -37,6 +37,10 @@ def parents(order: Ints, start_ns: Ints, duration_ns: Ints, thread: Ints) -> Int
 
     parent = np.full(len(start_ns), -1, dtype=np.int64)
     depth = _depths(order, start_ns, duration_ns, thread)
+    if len(depth) and depth.max() < 2**15:
+        depth = depth.astype(
+            np.int16
+        )  # numpy sorts so short integers by their digits, in a fifth of the time
     by_depth = np.argsort(depth, kind="stable")
     levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1) if len(order) else []
     for above, level in pairwise(levels):

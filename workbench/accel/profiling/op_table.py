@@ -91,7 +91,7 @@ def _add_up(
     phases, phase = found.phases.names, found.phases.number
     modules, module = found.modules.names, found.modules.number
     key = (phase * len(modules) + module) * len(ops) + op[columns.name]
-    keys, place = np.unique(key, return_inverse=True)
+    keys, place = _numbered(key, len(phases) * len(modules) * len(ops))
     launched = columns.launcher >= 0
     on_device = launched & ~columns.is_nested
     device = np.bincount(place[columns.launcher[on_device]], weights=duration[on_device], minlength=len(keys))
@@ -104,6 +104,17 @@ def _add_up(
             p, m = divmod(rest, len(modules))
             sums[phases[p], modules[m], ops[o]] = [float(time[i]), float(calls[i]), float(device[i])]
     return sums
+
+
+def _numbered(key: Ints, count: int) -> tuple[Ints, Ints]:
+    """The keys that occur, in order, and each event's place among them; without a sort where the keys are small numbers."""
+    import numpy as np
+
+    if count > 4 * len(key) + 100_000:
+        return np.unique(key, return_inverse=True)
+    occurs = np.zeros(count, dtype=np.bool_)
+    occurs[key] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[key]
 
 
 def shown_name(name: str) -> str:

@@ -21,7 +21,10 @@ ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 SEAM = re.compile(rb"\}\s*,\s*\{")
 OBJECT = re.compile(r"\{\s*\"")
 EVENT = re.compile(r"\{\s*\"ph\"\s*:")  # how torch begins an event
-SEAM_BYTES = 1 << 16  # how far from the end of a piece a seam is looked for at first
+NEAR_BYTES, SEAM_BYTES = (
+    1 << 12,
+    1 << 16,
+)  # how far from the end of a piece a seam is looked for, at first and then
 GUESSES = 3
 MOST_HEADER_BYTES = MOST_EVENT_BYTES = 64 << 20
 IN_VAIN = 8  # how often a piece is read over, looking for the end of what cannot be read
@@ -129,7 +132,7 @@ class EventBatches:
 
     def _up_to_seam(self, rest: bytes, piece: bytes) -> _Read | None:
         """The common case, with a single copy of the piece: its last seam is one, and all before it is sound."""
-        seams = [seam.start() + 1 for seam in SEAM.finditer(piece, max(0, len(piece) - SEAM_BYTES))]
+        seams = [seam.start() + 1 for seam in SEAM.finditer(piece, max(0, len(piece) - NEAR_BYTES))]
         if not seams:
             return None
         try:
