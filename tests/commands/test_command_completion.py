@@ -35,7 +35,7 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
         ("%accel try channels_last -o ", ["model", "result"]),
         ("%accel try autocast(d", ["dtype="]),
         ('%accel try channels_last+autocast(dtype="b', ['"bf16"']),
-        ("%accel try loader_workers(n=2, ", ["prefetch_factor=", "persistent="]),
+        ("%accel try loader_workers(n=2, ", ["prefetch_factor=", "persistent=", "on="]),
         ("%accel try loader_workers(persistent=", ["True", "False"]),
         ("%accel try unknown(", []),
         ("    %accel tr", ["try"]),

@@ -73,27 +73,31 @@ def profile(
 
 
 def try_(
-    *plans: str | Plan, wait: bool = True, budget_s: float | None = None, timeout_s: float = 60.0
-) -> Trial | Ladder:
+    *plans: str | Plan, on: str | None = None, wait: bool = True,
+    budget_s: float | None = None, timeout_s: float = 60.0,
+) -> Trial | Ladder:  # fmt: skip
     """Measure plans against the baseline on copies of the workload; nothing of yours changes.
 
     >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
 
+    `on` names the objects of your cell that the plans act on, such as "generator" (None: all).
     Returns the ladder, or with `wait=False` the running trial. `budget_s` bounds the trial (None: 240 s), `timeout_s` one step.
     """
     from accel.bounds import check_seconds
 
     check_seconds(f"try_(budget_s={budget_s})", budget_s)
     check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
-    return _workbench().try_(*plans, wait=wait, budget_s=budget_s, timeout_s=timeout_s)
+    return _workbench().try_(*plans, on=on, wait=wait, budget_s=budget_s, timeout_s=timeout_s)
 
 
-def keep(plan: str | Plan | None = None) -> Status:
+def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:
     """Make a plan live: the fastest plan of the last trial whose loss follows, or the one named.
 
-    >>> accel.keep("channels_last")
+    >>> accel.keep("channels_last", on="generator")
+
+    `on` names the objects of your cell that it acts on (None: all).
     """
-    return _workbench().keep(plan)
+    return _workbench().keep(plan, on=on)
 
 
 def undo(name: str | None = None) -> Status:

@@ -32,10 +32,7 @@ class LivePlan:
 
     def keep(self, plan: Plan) -> None:
         """Add a plan's entries to what is live; an entry of the same name takes the new knobs. All or nothing."""
-        whole = self.plan
-        for entry in plan.entries:
-            whole = whole.with_(entry)
-        self._replace_by(whole)
+        self._replace_by(self.plan.updated(plan))
 
     def undo(self, name: str | None = None) -> None:
         """Take one entry back, or (by default) everything, bit for bit."""

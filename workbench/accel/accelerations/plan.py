@@ -7,11 +7,12 @@ import dataclasses
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, by_name
 from accel.accelerations.acceleration import Acceleration, Effect, Proof
+from accel.accelerations.chosen import OF_THE_PROCESS, ON, only, only_roles, read_names, resolve
 from accel.accelerations.knobs import as_literal, check_knobs, knobs_of
 from accel.errors import AccelError
 
@@ -36,10 +37,12 @@ class Plan:
     >>> with plan.apply(replica):
     ...     train_step()
 
-    The empty plan is the baseline. Raises AccelError for an entry given twice or two that exclude each other.
+    The empty plan is the baseline. Every entry can be told which objects of the cell it acts on, `channels_last(on="generator")`;
+    `on` holds the names, by entry. Raises AccelError for an entry given twice or two that exclude each other.
     """
 
     entries: tuple[Acceleration, ...] = ()
+    on: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         names = [entry.name for entry in self.entries]
@@ -53,6 +56,9 @@ class Plan:
                         f"{entry.name}+{other}", because="they exclude each other", do=f"Leave out {other}."
                     )
         object.__setattr__(self, "entries", tuple(sorted(self.entries, key=lambda entry: _ORDER[entry.name])))
+        object.__setattr__(
+            self, "on", tuple(sorted(pair for pair in self.on if pair[0] in names and pair[1]))
+        )
 
     @classmethod
     def parse(cls, text: str) -> Plan:
@@ -62,7 +68,8 @@ class Plan:
         """
         if text.strip() in ("", BASELINE):
             return cls()
-        return cls(tuple(_entry(node, text) for node in _terms(_expression(text))))
+        parts = [_entry(node, text) for node in _terms(_expression(text))]
+        return cls(tuple(entry for entry, _ in parts), tuple((entry.name, names) for entry, names in parts))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,18 +86,47 @@ class Plan:
         """Whether a part of it belongs to a whole process, so that only processes can be compared."""
         return any(entry.needs_own_process for entry in self.entries)
 
+    def objects_of(self, name: str) -> tuple[str, ...]:
+        """The names of the objects that the entry of that name acts on; empty means all."""
+        return dict(self.on).get(name, ())
+
     def without(self, name: str) -> Plan:
         """The plan without the entry of that name; the same plan when it is not in it. Raises UnknownName."""
         by_name(name)
-        return Plan(tuple(entry for entry in self.entries if entry.name != name))
+        return replace(self, entries=tuple(entry for entry in self.entries if entry.name != name))
 
-    def with_(self, entry: Acceleration) -> Plan:
+    def with_(self, entry: Acceleration, on: tuple[str, ...] = ()) -> Plan:
         """The plan with this entry, in place of one of the same name."""
-        return Plan((*self.without(entry.name).entries, entry))
+        rest = self.without(entry.name)
+        return Plan((*rest.entries, entry), (*rest.on, (entry.name, on)))
+
+    def updated(self, other: Plan) -> Plan:
+        """The plan with the entries of another, in place of those of the same name."""
+        whole = self
+        for entry in other.entries:
+            whole = whole.with_(entry, other.objects_of(entry.name))
+        return whole
+
+    def only_on(self, *names: str) -> Plan:
+        """The same entries, acting on these objects alone; those that say themselves on what are left as they are."""
+        said = dict(self.on)
+        return replace(self, on=tuple((entry.name, said.get(entry.name, names)) for entry in self.entries))
+
+    def resolved(self, workload: Workload) -> Plan:
+        """The plan with what belongs to the named objects named too; see `resolve`. Raises UnknownName."""
+        return replace(self, on=tuple((name, resolve(names, workload)) for name, names in self.on))
+
+    def seen_by(self, entry: Acceleration, workload: Workload) -> Workload:
+        """The workload as the entry is to see it: with the objects it acts on."""
+        names = self.objects_of(entry.name)
+        return only_roles(workload, names) if names else workload
 
     def why_not(self, workload: Workload, machine: Machine) -> dict[str, list[str]]:
         """Reasons by entry name why it cannot work here; entries without a reason are left out: empty means it can."""
-        reasons = {entry.name: entry.why_not(workload, machine) for entry in self.entries}
+        reasons = {
+            entry.name: [*self._of_the_process(entry), *entry.why_not(self.seen_by(entry, workload), machine)]
+            for entry in self.entries
+        }
         return {name: why for name, why in reasons.items() if why}
 
     @contextmanager
@@ -98,22 +134,32 @@ class Plan:
         """Apply every entry to the replica's objects in place; leaving the context undoes them, last on, first off."""
         with ExitStack() as stack:
             for entry in self.entries:
-                stack.enter_context(entry.apply(replica))
+                stack.enter_context(entry.apply(self._part_for(entry, replica)))
             yield
 
     def proofs(self, replica: Replica) -> list[tuple[str, Proof]]:
         """Read back, still under `apply` and after a few steps, whether each entry took effect."""
-        return [(entry.name, entry.took_effect(replica)) for entry in self.entries]
+        return [(entry.name, entry.took_effect(self._part_for(entry, replica))) for entry in self.entries]
+
+    def _part_for(self, entry: Acceleration, replica: Replica) -> Replica:
+        names = self.objects_of(entry.name)
+        return only(replica, names) if names else replica
+
+    def _of_the_process(self, entry: Acceleration) -> list[str]:
+        names = self.objects_of(entry.name)
+        if not names or entry.layer not in OF_THE_PROCESS:
+            return []
+        return [f"{entry.name} changes the whole process, not {names[0]} alone. Leave out on=."]
 
     def __bool__(self) -> bool:
         return bool(self.entries)
 
     def __str__(self) -> str:
-        return "+".join(map(entry_text, self.entries)) or BASELINE
+        return "+".join(entry_text(each, self.objects_of(each.name)) for each in self.entries) or BASELINE
 
 
-def entry_text(entry: Acceleration) -> str:
-    """An entry as it is written in a plan: its name, and the knobs that are not at their default.
+def entry_text(entry: Acceleration, on: tuple[str, ...] = ()) -> str:
+    """An entry as it is written in a plan: its name, the knobs that are not at their default, and what it acts on.
 
     >>> entry_text(LoaderWorkers(n=4))
     'loader_workers(n=4)'
@@ -123,6 +169,7 @@ def entry_text(entry: Acceleration) -> str:
         for knob in knobs_of(type(entry))
         if getattr(entry, knob.name) != knob.default
     ]
+    turned += [(ON, ",".join(on))] if on else []
     return (
         f"{entry.name}({', '.join(f'{name}={as_literal(value)}' for name, value in turned)})"
         if turned
@@ -161,9 +208,10 @@ def _terms(node: ast.expr) -> list[ast.expr]:
     return terms
 
 
-def _entry(node: ast.expr, text: str) -> Acceleration:
+def _entry(node: ast.expr, text: str) -> tuple[Acceleration, tuple[str, ...]]:
+    """The entry, and the names of what it acts on."""
     if isinstance(node, ast.Name):
-        return by_name(node.id)()
+        return by_name(node.id)(), ()
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         raise AccelError(
             f"plan {text!r}", because="a plan is names of accelerations joined by +", do=_EXAMPLE
@@ -176,8 +224,18 @@ def _entry(node: ast.expr, text: str) -> Acceleration:
     knobs = {
         str(keyword.arg): _literal(keyword.value, str(keyword.arg), entry.name) for keyword in node.keywords
     }
+    names = _names_of_on(knobs.pop(ON), entry.name) if ON in knobs else ()
     check_knobs(entry, knobs)
-    return entry(**knobs)
+    return entry(**knobs), names
+
+
+def _names_of_on(written: object, name: str) -> tuple[str, ...]:
+    if not isinstance(written, str):
+        raise AccelError(
+            f"{name}(on={written!r})", because="on is a text in quotes",
+            do=f'Write for example {name}(on="generator").',
+        )  # fmt: skip
+    return read_names(written)
 
 
 def _literal(node: ast.expr, knob: str, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -101,11 +102,22 @@ def _values(argument: Argument, word: str, namespace: Mapping[str, object]) -> l
         return sorted(path for path in glob.glob(f"{glob.escape(word)}*") if " " not in path)
     if argument.completes == "variable":
         return sorted(name for name in namespace if not name.startswith("_"))
+    if argument.completes == "object":
+        return sorted(name for name, value in namespace.items() if _is_of_training(value))
     if argument.completes == "plan" and (knobs := KNOBS.search(word)):
         return _knob_words(knobs["entry"], knobs["written"])
     if argument.completes in ("plan", "acceleration"):
         return sorted(_entries())
     return []
+
+
+def _is_of_training(value: object) -> bool:
+    """Whether it is a model, an optimizer or a loader; where torch was not imported, nothing is."""
+    if "torch" not in sys.modules:
+        return False
+    import torch
+
+    return isinstance(value, (torch.nn.Module, torch.optim.Optimizer, torch.utils.data.DataLoader))
 
 
 def _entries() -> dict[str, type[Acceleration]]:
@@ -116,6 +128,7 @@ def _entries() -> dict[str, type[Acceleration]]:
 
 def _knob_words(entry: str, written: str) -> list[str]:
     """After `name(`: the knobs not written yet; after `knob=`: its values."""
+    from accel.accelerations.chosen import ON
     from accel.accelerations.knobs import as_literal, knobs_of
 
     known = _entries().get(entry)
@@ -125,7 +138,7 @@ def _knob_words(entry: str, written: str) -> list[str]:
     *earlier, last = written.split(",")
     if "=" not in last:
         used = {part.split("=")[0].strip() for part in earlier}
-        return [f"{name}=" for name in knobs if name not in used]
+        return [f"{name}=" for name in (*knobs, ON) if name not in used]
     knob = knobs.get(last.split("=")[0].strip())
     if knob is None:
         return []

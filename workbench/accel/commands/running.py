@@ -51,10 +51,14 @@ def run(options: argparse.Namespace, workbench: Workbench) -> object:
     """The result of a command on this workbench; a trial is returned at once, finished only if its `wait` says so."""
     if options.command == "try":
         return workbench.try_(
-            *options.plans, wait=options.wait, budget_s=options.budget_s, timeout_s=options.timeout_s
+            *options.plans,
+            on=options.on,
+            wait=options.wait,
+            budget_s=options.budget_s,
+            timeout_s=options.timeout_s,
         )
     if options.command == "keep":
-        return workbench.keep(options.plan)
+        return workbench.keep(options.plan, on=options.on)
     if options.command == "undo":
         return workbench.undo(options.name)
     if options.command == "findings":

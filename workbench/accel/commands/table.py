@@ -13,7 +13,8 @@ from typing import Any
 class Argument:
     """One positional argument or option of a command, in argparse's terms.
 
-    `completes` says what a word there may be: "plan", "acceleration", "command", "variable", "file", or nothing known.
+    `completes` says what a word there may be: "plan", "acceleration", "command", "variable", "object" (of the
+    training), "file", or nothing known.
     """
 
     flags: tuple[str, ...]
@@ -69,6 +70,14 @@ OUT = Argument(
 )
 
 
+ON = Argument(
+    ("--on",),
+    "act on these objects of the cell alone, as in --on generator,optimizer_g (default: all)",
+    (("metavar", "NAME"), ("default", None)),
+    completes="object",
+)
+
+
 def _switch(flag: str, meaning: str) -> Argument:
     return Argument((flag,), meaning, (("action", "store_true"),))
 
@@ -106,6 +115,7 @@ COMMANDS: tuple[Command, ...] = (
                 (("metavar", "PLAN"), ("nargs", "*")),
                 completes="plan",
             ),
+            ON,
             Argument(
                 ("--background",),
                 "return at once; the trial goes on and the kernel stays free",
@@ -124,6 +134,7 @@ COMMANDS: tuple[Command, ...] = (
         "%accel keep channels_last",
         (
             Argument(("plan",), "the plan to keep", (("metavar", "PLAN"), ("nargs", "?")), completes="plan"),
+            ON,
             OUT,
         ),
     ),

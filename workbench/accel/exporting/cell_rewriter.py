@@ -87,7 +87,7 @@ class CellRewriter:
         if kind is None:
             self._add(entry, as_code_for(entry, self.workload, []), after_header(self.tree))
             return
-        roles = [role for role in self.workload.roles if role.kind == kind]
+        roles = [role for role in self._plan.seen_by(entry, self.workload).roles if role.kind == kind]
         if not roles:
             self.notes.append(Note(entry.name, f"the cell was not seen to use any {kind}.", ""))
         self._write_for_existing(entry, [role for role in roles if not role.is_built_by_cell])
@@ -128,9 +128,8 @@ class CellRewriter:
         """Optimizers whose state a new layout of the weights concerns; fused_optimizer sees to it itself."""
         if entry.layer != "model" or FusedOptimizer.name in self._plan.names:
             return []
-        roles = [
-            role for role in self.workload.roles if role.kind == "optimizers" and not role.is_built_by_cell
-        ]
+        seen = self._plan.seen_by(entry, self.workload).roles
+        roles = [role for role in seen if role.kind == "optimizers" and not role.is_built_by_cell]
         return [role for role in roles if look_up(self.workload.namespace, role.name) is not None]
 
     def _write_for_built(self, entry: Acceleration, role: Role) -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, Acceleration
+from accel.accelerations.chosen import read_names
 from accel.accelerations.live_plan import LivePlan
 from accel.accelerations.plan import Plan
 from accel.bounds import check_seconds
@@ -109,8 +110,10 @@ class Workbench:
             self._drop_live()
             self.workload, self._first_trial = workload, len(self.trials)
             hindered = kept.why_not(workload, self.machine) if kept else {}
-            if still := tuple(entry for entry in kept.entries if entry.name not in hindered):
-                self.live.keep(Plan(still))
+            for name in hindered:
+                kept = kept.without(name)
+            if kept:
+                self.live.keep(kept)
         if workload.has_training_step:
             self.pool.refill()
         self._tell("profile")
@@ -143,16 +146,18 @@ class Workbench:
     # --- try --------------------------------------------------------------------------------------------------------
 
     def try_(
-        self, *plans: str | Plan, wait: bool = True, budget_s: float | None = None, timeout_s: float = 60.0
-    ) -> Trial | Ladder:
+        self, *plans: str | Plan, on: str | None = None, wait: bool = True,
+        budget_s: float | None = None, timeout_s: float = 60.0,
+    ) -> Trial | Ladder:  # fmt: skip
         """Measure plans against the baseline on copies of the workload, interleaved; nothing of the user's changes.
 
         >>> ladder = workbench.try_("channels_last", "compile_model")
         >>> trial = workbench.try_("channels_last", wait=False)
 
-        `budget_s` bounds the whole trial (None: 240 s), `timeout_s` a single step. A plan that cannot work here keeps a
-        row with its reasons; when none can, NotApplicable is raised. Raises NotShippable when the workload cannot be
-        copied, WorkerError with the worker's traceback when it fails.
+        `on` names the objects that the plans act on, "generator,optimizer_g" (None: all). `budget_s` bounds the whole trial
+        (None: 240 s), `timeout_s` a single step. A plan that cannot work here keeps a row with its reasons; when none can,
+        NotApplicable is raised. Raises NotShippable when the workload cannot be copied, WorkerError with the worker's traceback
+        when it fails.
         """
         from accel.workbench.trial_start import start_trial
 
@@ -163,7 +168,7 @@ class Workbench:
             raise AccelError(
                 "%accel try", because="a trial is running already", do="Wait for it, or stop it first."
             )
-        parsed, refused = self._sorted_out(plans, workload)
+        parsed, refused = self._sorted_out(plans, workload, on)
         kept = self.kept
         trial = start_trial(self, workload, parsed, refused=refused, budget_s=budget_s, timeout_s=timeout_s)
         self.trials.append(trial)
@@ -189,7 +194,7 @@ class Workbench:
         return self.trials[-1] if self.trials and not self.trials[-1].is_over else None
 
     def _sorted_out(
-        self, plans: tuple[str | Plan, ...], workload: Workload
+        self, plans: tuple[str | Plan, ...], workload: Workload, on: str | None
     ) -> tuple[list[Plan], dict[str, str]]:
         """Plans that can be measured, and why the others cannot; raises when none can."""
         parsed: list[Plan] = []
@@ -197,7 +202,7 @@ class Workbench:
         first: NotApplicable | None = None
         for plan in dict.fromkeys(plans):
             try:
-                checked = self._differing(self._checked(plan, workload))
+                checked = self._differing(self._checked(plan, workload, on))
                 if checked not in parsed:
                     parsed.append(checked)
             except NotApplicable as error:
@@ -217,8 +222,9 @@ class Workbench:
             raise NotApplicable(str(plan), [reason])
         return plan
 
-    def _checked(self, plan: str | Plan, workload: Workload) -> Plan:
+    def _checked(self, plan: str | Plan, workload: Workload, on: str | None = None) -> Plan:
         plan = Plan.parse(plan) if isinstance(plan, str) else plan
+        plan = (plan.only_on(*read_names(on)) if on is not None else plan).resolved(workload)
         if not plan:
             raise AccelError(
                 "The empty plan", because="it is the baseline itself", do="Name an acceleration."
@@ -239,15 +245,17 @@ class Workbench:
             self._live = LivePlan(self._workload_to_train("keep"))
         return self._live
 
-    def keep(self, plan: str | Plan | None = None) -> Status:
+    def keep(self, plan: str | Plan | None = None, *, on: str | None = None) -> Status:
         """Make a plan live in the notebook: by default the best of the last trial.
 
-        >>> workbench.keep("channels_last")
+        >>> workbench.keep("channels_last", on="generator")
+
+        `on` names the objects that it acts on (None: all).
         """
         workload = self._workload_to_train("keep")
         if self.running_trial is not None:
             raise AccelError("%accel keep", because="a trial is running", do="Wait for it, or stop it first.")
-        self.live.keep(self._checked(self._best_tried() if plan is None else plan, workload))
+        self.live.keep(self._checked(self._best_tried() if plan is None else plan, workload, on))
         self._tell("kept")
         return self.status()
 
