@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from small_training import Training, training
+from trainings_with_waste import in_anomaly_mode
 
 from accel.accelerations import CATALOGUE, Acceleration
 from accel.accelerations.intraop_threads import IntraopThreads
@@ -39,6 +40,10 @@ CASES: dict[str, Case] = {
     # one thread is as many as some machines have by default
     "intraop_threads": Case(lambda made: torch.set_num_threads(1), (IntraopThreads(n=2),)),
     # flags of torch, and what is not needed
+    "detect_anomaly_off": Case(
+        lambda made: setattr(torch, "set_anomaly_enabled", torch._C.set_anomaly_enabled),
+        training=in_anomaly_mode,
+    ),
     # data
     "loader_workers": Case(
         lambda made: vars(made.loader).update(num_workers=0, persistent_workers=False),

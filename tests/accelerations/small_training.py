@@ -108,6 +108,7 @@ def wiring(made: Training) -> dict[str, object]:
         "of model": sorted(vars(made.model)),
         "class": type(made.model),
         "threads": torch.get_num_threads(),
+        "anomaly mode": (torch.is_anomaly_enabled(), torch.set_anomaly_enabled, torch.autograd._engine_run_backward),
     }  # fmt: skip
 
 

@@ -47,7 +47,7 @@ ALL = reduce(
     ],
     Plan(),
 )
-OF_PROCESS = ("steady_allocator", "intraop_threads")
+OF_PROCESS = ("steady_allocator", "intraop_threads", "detect_anomaly_off")
 CHANGE_WHAT_IS_COMPILED = ("autocast", "channels_last", "fused_optimizer", "loader_workers")
 
 

@@ -35,6 +35,7 @@ def test_anomaly_mode_is_found_with_the_share_of_its_checks_and_its_line():
     assert 0 < finding.share <= 0.9
     assert finding.line == 1
     assert finding.prediction.low > 1
+    assert finding.suggests == ("detect_anomaly_off",)
     assert not torch.is_anomaly_enabled()
 
 
@@ -61,6 +62,7 @@ def test_gradcheck_is_found():
     finding = profiling_leftovers(real(check + TRAIN))
     assert (finding.line, finding.prediction) == (1, None)
     assert "gradcheck" in finding.remedy
+    assert finding.suggests == ()
 
 
 def test_deterministic_algorithms_are_found():

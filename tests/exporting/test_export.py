@@ -199,3 +199,23 @@ def test_whatever_is_not_touched_stays_byte_for_byte(before: str, after: str, co
     assert marked == ["-     output = model(images)\n"]
     assert export.code.endswith(LOOP.partition("loss = ")[2] + after)
     assert export.notes == ()
+
+
+TRAIN_IT = "for x, y in loader:\n    optimizer.zero_grad()\n    criterion(model(x), y).backward()\n    optimizer.step()\n"
+LOOKING = "with torch.autograd.detect_anomaly():\n" + "".join(
+    f"    {line}\n" for line in TRAIN_IT.splitlines()
+)
+
+
+@pytest.mark.parametrize("cell", [LOOKING, "torch.autograd.set_detect_anomaly(True)  # a NaN?\n" + TRAIN_IT])
+def test_anomaly_mode_is_switched_off_where_the_cell_switches_it_on(cell: str) -> None:
+    exported = Notebook(cell).export("detect_anomaly_off").code
+    assert exported == cell.replace("detect_anomaly()", "set_detect_anomaly(False)").replace(
+        "(True)", "(False)"
+    )
+
+
+def test_anomaly_mode_of_an_earlier_cell_is_switched_off_before_training() -> None:
+    exported = Notebook(TRAIN_IT).export("detect_anomaly_off").code
+    assert "torch.autograd.set_detect_anomaly(False)" in exported
+    assert exported.endswith(TRAIN_IT)

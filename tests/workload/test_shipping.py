@@ -59,6 +59,20 @@ def delivered(workload):
         restore_generators(states)
 
 
+def test_anomaly_mode_of_an_earlier_cell_comes_along():
+    torch.set_anomaly_enabled(True, False)
+    try:
+        workload = captured("train()")
+        assert workload.conditions.anomaly_mode
+        parcel = pack(workload)
+        torch.set_anomaly_enabled(False, True)
+        unpack(parcel.blob, MemoryFile(os.dup(parcel.memory.descriptor)))
+        parcel.close()
+        assert (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()) == (True, False)
+    finally:
+        torch.set_anomaly_enabled(False)
+
+
 def test_the_copy_trains_with_bit_equal_losses_and_leaves_the_original_alone():
     workload = captured("train()")
     before = [parameter.clone() for parameter in workload.namespace["model"].parameters()]

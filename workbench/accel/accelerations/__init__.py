@@ -24,6 +24,7 @@ from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.compile_model import CompileModel
+from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
@@ -38,6 +39,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     SteadyAllocator,
     IntraopThreads,
     # flags of torch, and what is not needed
+    DetectAnomalyOff,
     # data
     LoaderWorkers,
     # the model

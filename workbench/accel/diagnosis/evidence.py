@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from types import CodeType
-
     from accel.machine import Machine
     from accel.profiling.device_activity import DeviceActivity
     from accel.profiling.loader_time import LoaderTime
@@ -128,24 +126,6 @@ class Evidence:
 
     @cached_property
     def _names_used(self) -> frozenset[str]:
-        nodes = list(ast.walk(self.tree))
-        used = {node.id for node in nodes if isinstance(node, ast.Name)}
-        used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-        for code in self._codes():
-            used.update(code.co_names)
-        return frozenset(used)
+        from accel.workload.names_used import names_used
 
-    def _codes(self) -> Iterator[CodeType]:
-        from accel.workload.namespace_reads import codes_behind, nested_codes
-
-        namespace: dict[str, Any] = self.workload.namespace
-        waiting = [
-            code
-            for name in self.workload.reads
-            if name in namespace
-            for code in codes_behind(namespace[name], namespace)
-        ]
-        while waiting:
-            code = waiting.pop()
-            yield code
-            waiting += nested_codes(code)
+        return names_used(self.workload)

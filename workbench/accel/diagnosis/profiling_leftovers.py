@@ -32,6 +32,7 @@ class _Leftover(NamedTuple):
     remedy: str
     share: float = 0.0
     line: int = 0
+    suggests: tuple[str, ...] = ()
 
 
 def profiling_leftovers(evidence: Evidence) -> Finding | None:
@@ -55,7 +56,7 @@ def profiling_leftovers(evidence: Evidence) -> Finding | None:
             f"NaN checks and tracebacks, {percent(share)} of the step, go; they may be half of that, or half as much again",
             Part(share, 2.0, GONE, GONE), Part(min(share / 2, 0.95 - share), 1.0, 1.0, GONE),
         ) if share else None,
-        suggests=(),
+        suggests=tuple(name for each in left for name in each.suggests),
         remedy=" ".join(each.remedy for each in left),
         wrong_when="you are looking for a fault right now, or need runs that agree bit for bit.",
         line=next((each.line for each in left if each.line), 0),
@@ -85,6 +86,7 @@ def _from_conditions(evidence: Evidence, conditions: RunConditions) -> Iterator[
             "Take out set_detect_anomaly(True), or detect_anomaly().",
             share=_anomaly_share(evidence),
             line=evidence.line_where(lambda node: _ends_in(node, "set_detect_anomaly", "detect_anomaly")),
+            suggests=("detect_anomaly_off",),
         )  # fmt: skip
     if conditions.deterministic:
         yield _Leftover(

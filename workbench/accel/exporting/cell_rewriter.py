@@ -85,7 +85,10 @@ class CellRewriter:
         """Write one entry in, for every object it changes."""
         kind = _KIND_OF_LAYER.get(entry.layer)
         if kind is None:
-            self._add(entry, as_code_for(entry, self.workload, []), after_header(self.tree))
+            short = self.in_place.of_process(entry)
+            code = as_code_for(entry, self.workload, []) if short is None else short
+            if code:
+                self._add(entry, code, after_header(self.tree))
             return
         roles = [role for role in self._plan.seen_by(entry, self.workload).roles if role.kind == kind]
         if not roles:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.channels_last import ChannelsLast
+from accel.accelerations.detect_anomaly_off import SWITCHES, DetectAnomalyOff
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.tensor_layout import same_layout_code
+from accel.exporting.anomaly_switches import anomaly_switches, switch_anomaly_mode_off
 from accel.exporting.call_arguments import takes_keywords_safely, with_keywords
 from accel.exporting.cell_tree import CellTree, resolve
 from accel.exporting.edits import Edits
@@ -21,6 +23,7 @@ from accel.exporting.model_calls import (
     put_under_autocast,
     returns_one_float32_tensor,
 )
+from accel.workload.names_used import names_in_functions
 from accel.workload.workload import look_up
 
 if TYPE_CHECKING:
@@ -42,6 +45,18 @@ class InPlace:
         self._tree, self._edits, self._workload, self._plan = tree, edits, workload, plan
         self._calls: dict[str, list[DirectCall] | None] = {}
         self.says_torch = False
+
+    def of_process(self, entry: Acceleration) -> str | None:
+        """For what belongs to no object: anomaly mode is taken out where the cell itself switches it on."""
+        if not isinstance(entry, DetectAnomalyOff) or SWITCHES & names_in_functions(self._workload):
+            return None
+        calls = anomaly_switches(self._tree)
+        if not calls:
+            return None
+        for call in calls:
+            switch_anomaly_mode_off(self._edits, call)
+        self.says_torch = True
+        return ""
 
     def existing(self, entry: Acceleration, role: Role) -> str | None:
         """For an object from before the cell."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
+
+from accel.workload.forward_calls import calls_of_lines
 
 if TYPE_CHECKING:
     from accel.workload.capture import Recording
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from accel.workload.phase_marks import BoundaryNote, Mark
     from accel.workload.run_conditions import RunConditions
     from accel.workload.workload import Workload
-
-MOSTLY = (
-    0.6  # the last batch of a validation loop that fetches nothing is followed by the next epoch's backward
-)
 
 
 @dataclass(frozen=True)
@@ -102,53 +98,14 @@ def _page_faults(notes: Sequence[BoundaryNote]) -> float | None:
 def unused_forwards(
     calls: Sequence[ForwardCall], marks: Sequence[Mark], cell_ms: float
 ) -> tuple[UnusedForward, ...]:
-    """Lines whose model calls recorded graphs that no backward used, most expensive first.
-
-    A call is used when a backward begins before the next batch is fetched and before the same line calls again, or before
-    another line calls a model: one backward may be for a whole episode, or for the sum over several batches.
-    """
-    backward = _times(marks, "backward", begins=True)
-    ended = _times(marks, "backward", begins=False)
-    fetches = _times(marks, "data", begins=True)
-    groups: dict[tuple[str, int, str, bool], list[ForwardCall]] = defaultdict(list)
-    for call in calls:
-        if bisect_right(backward, call.begin_ns) == bisect_right(ended, call.begin_ns):  # not a recompute
-            groups[call.filename, call.line, call.function, call.is_training].append(call)
-    found = []
-    for (filename, line, function, was_training), group in groups.items():
-        others = sorted(call.begin_ns for each in groups.values() if each is not group for call in each)
-        unused = [
-            call
-            for call, following in zip(group, [*group[1:], None], strict=True)
-            if call.nodes
-            and not _is_used(call, following, fetches, backward)
-            and not _comes_first(backward, others, call.end_ns)
-        ]
-        if len(unused) >= MOSTLY * len(group):
-            ms = sum(call.end_ns - call.begin_ns for call in unused) / 1e6
-            share = ms / cell_ms if cell_ms else 0.0
-            found.append(UnusedForward(filename, line, function, len(unused), ms, share, was_training))
+    """Lines whose model calls recorded graphs that no backward used, most expensive first."""
+    found = [
+        UnusedForward(each.filename, each.line, each.function, each.unused, each.unused_ms,
+                      each.unused_ms / cell_ms if cell_ms else 0.0, each.is_training)
+        for each in calls_of_lines(calls, marks)
+        if each.is_validation
+    ]  # fmt: skip
     return tuple(sorted(found, key=lambda each: -each.ms))
-
-
-def _is_used(
-    call: ForwardCall, following: ForwardCall | None, fetches: Sequence[int], backward: Sequence[int]
-) -> bool:
-    next_fetch = bisect_left(fetches, call.end_ns)
-    ends = [fetches[next_fetch]] if next_fetch < len(fetches) else []
-    ends += [following.begin_ns] if following is not None else []
-    first = bisect_left(backward, call.end_ns)
-    return first < len(backward) and (not ends or backward[first] < min(ends))
-
-
-def _comes_first(these: Sequence[int], others: Sequence[int], after_ns: int) -> bool:
-    """Whether one of these times comes after that moment, and before any of the others."""
-    first, other = bisect_left(these, after_ns), bisect_left(others, after_ns)
-    return first < len(these) and (other == len(others) or these[first] < others[other])
-
-
-def _times(marks: Sequence[Mark], phase: str, *, begins: bool) -> list[int]:
-    return [mark.time_ns for mark in marks if mark.phase == phase and mark.begins == begins]
 
 
 def _loader_starts(recording: Recording, workload: Workload) -> Iterator[LoaderStart]:

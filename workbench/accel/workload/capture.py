@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.workload.cell_names import names_read, names_written
-from accel.workload.forward_calls import ForwardCall
+from accel.workload.forward_calls import ForwardCall, calls_of_lines
 from accel.workload.loop_probe import ProbeLoops
 from accel.workload.phase_marks import BoundaryNote, Mark, PhaseMarks
 from accel.workload.roles import names_by_id, roles_of
@@ -108,7 +108,7 @@ class CellCapture:
             boundary_notes=marks.boundary_notes,
             first_optimizer=None if first is None else id(first),
         )
-        writes = names_written(self.source)
+        writes, conditions = names_written(self.source), marks.conditions or read_conditions()
         workload = Workload(
             cell=self.cell, source=self.source, filename=self.filename, namespace=self.namespace,
             reads=self._reads, writes=writes,
@@ -116,10 +116,11 @@ class CellCapture:
             boundary=steps.boundary, accumulation=steps.accumulation,
             steps=marks.boundaries, step_ms=steps.median_ms,
             samples_per_step=_samples_per_step(marks, steps.accumulation),
+            conditions=conditions, model_calls=calls_of_lines(marks.forward_calls, marks.marks),
         )  # fmt: skip
         recording = Recording(
             tuple(marks.marks), *self._times, steps, tuple(marks.boundary_notes), tuple(marks.forward_calls),
-            marks.conditions or read_conditions(), marks.step_loader,
+            conditions, marks.step_loader,
         )  # fmt: skip
         marks.let_go()
         return workload, recording

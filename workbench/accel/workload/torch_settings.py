@@ -42,6 +42,10 @@ def _table() -> dict[str, tuple[Read, Write]]:
             ),
             lambda value: torch.use_deterministic_algorithms(value[0], warn_only=value[1]),
         ),
+        "anomaly mode": (
+            lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+            lambda value: torch.set_anomaly_enabled(*value),
+        ),
         "cudnn.enabled": _attribute(cudnn, "enabled"),
         "cudnn.benchmark": _attribute(cudnn, "benchmark"),
         "cudnn.deterministic": _attribute(cudnn, "deterministic"),

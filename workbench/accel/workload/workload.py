@@ -5,10 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from accel.workload.call_inputs import CallInputs
 from accel.workload.replica import Replica
+
+if TYPE_CHECKING:
+    from accel.workload.forward_calls import CallsOfLine
+    from accel.workload.run_conditions import RunConditions
 
 Kind = Literal["models", "optimizers", "criteria", "schedulers", "scalers", "loaders"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -55,6 +59,10 @@ class Workload:
     steps: int
     step_ms: float
     samples_per_step: int | None
+    conditions: RunConditions | None = (
+        None  # settings in force during the profiled run; None where none is known
+    )
+    model_calls: tuple[CallsOfLine, ...] | None = None  # of that run, by line; None where none is known
 
     @property
     def has_training_step(self) -> bool:

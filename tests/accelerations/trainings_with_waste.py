@@ -1,0 +1,28 @@
+"""The tiny training with something in it that nobody needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from small_training import Training, training
+
+
+@dataclass
+class InAnomalyMode(Training):
+    """Somebody looked for a NaN, and left the search on."""
+
+    def workload(
+        self, source="with torch.autograd.detect_anomaly():\n    train(model, loader, criterion, optimizer)"
+    ):
+        return super().workload(source)
+
+    def epochs(self, count: int = 1) -> list[float]:
+        with torch.autograd.set_detect_anomaly(True):
+            return super().epochs(count)
+
+
+def in_anomaly_mode(optimizer=torch.optim.Adam, steps_before: int = 0) -> InAnomalyMode:
+    made = training(optimizer, steps_before)
+    return InAnomalyMode(**made.namespace, built_by=partial(in_anomaly_mode, optimizer))
