@@ -17,6 +17,24 @@ from typing import Any
 import msgspec
 
 
+class QualityQuestion(msgspec.Struct, frozen=True):
+    """How a worker tells the quality of what it trains, and from which weights it starts.
+
+    `metric` is "accuracy" or "loss", or a function of the namespace that takes so many `arguments` (of model, loader).
+    """
+
+    metric: str
+    is_built_in: bool
+    arguments: int
+    held_out: str
+    model: str
+    model_class: str
+    criterion: str
+    training_loader: str
+    seed: int  # 0: the weights as they are in the notebook
+    repeats: bool  # False: the cell builds its model itself, so that a second run of it would begin anew
+
+
 class Load(msgspec.Struct, tag="load", frozen=True):
     """Kernel → worker: take this workload (the pickle follows), apply this plan, wait at the first step."""
 
@@ -30,6 +48,7 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     roles: dict[str, list[str]]
     finds_objects: bool
     perturb: bool = False
+    quality: QualityQuestion | None = None
 
 
 class Steps(msgspec.Struct, tag="steps", frozen=True):
@@ -40,6 +59,10 @@ class Steps(msgspec.Struct, tag="steps", frozen=True):
 
 class ReadEffect(msgspec.Struct, tag="read_effect", frozen=True):
     """Kernel → worker: say whether the plan took effect."""
+
+
+class Evaluate(msgspec.Struct, tag="evaluate", frozen=True):
+    """Kernel → worker: say how good the model is now, on held-out data; training stands still meanwhile."""
 
 
 class Finish(msgspec.Struct, tag="finish", frozen=True):
@@ -65,6 +88,17 @@ class StepsDone(msgspec.Struct, tag="steps_done", frozen=True):
     losses: list[float | None]
     minor_faults: int
     preempted: int
+    cell_ended: bool = (
+        False  # the cell is over and is not run again: there may be fewer steps than were asked for
+    )
+
+
+class Evaluated(msgspec.Struct, tag="evaluated", frozen=True):
+    """Worker → kernel: the metric's value, None where it is not a number (NaN); the cell may not have made its model yet."""
+
+    value: float | None
+    seconds: float
+    has_model: bool = True
 
 
 class EffectRead(msgspec.Struct, tag="effect_read", frozen=True):
@@ -88,8 +122,8 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     do: str = ""
 
 
-ToWorker = Load | Steps | ReadEffect | Finish
-FromWorker = Hello | Loaded | StepsDone | EffectRead | Finished | Failed
+ToWorker = Load | Steps | Evaluate | ReadEffect | Finish
+FromWorker = Hello | Loaded | StepsDone | Evaluated | EffectRead | Finished | Failed
 
 _HEADER = struct.Struct("!IQ?")  # bytes of JSON, bytes of blob, whether a file descriptor follows
 

@@ -18,7 +18,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from accel.workers.messages import Channel, EffectRead, Finish, ReadEffect, Steps, StepsDone
+import msgspec
+
+from accel.workers.messages import Channel, EffectRead, Evaluate, Finish, ReadEffect, Steps, StepsDone
 
 
 class CellIsOver(BaseException):
@@ -34,9 +36,11 @@ class StepGate:
     """
 
     def __init__(
-        self, channel: Channel, *, boundary: str, read_effect: Callable[[], list[tuple[str, bool, str]]]
-    ) -> None:
+        self, channel: Channel, *, boundary: str, read_effect: Callable[[], list[tuple[str, bool, str]]],
+        evaluate: Callable[[], msgspec.Struct] | None = None,
+    ) -> None:  # fmt: skip
         self._channel, self._boundary, self._read_effect = channel, boundary, read_effect
+        self._evaluate = evaluate
         self._restore: list[Callable[[], None]] = []
         self._first_optimizer: Callable[[], Any] = lambda: None
         self._losses_of_step: list[Any] = []
@@ -76,6 +80,12 @@ class StepGate:
         """The cell starts (again): an optimizer that it builds anew is the first one then."""
         self._first_optimizer = lambda: None
 
+    def cell_ended(self) -> None:
+        """The cell is over and is not run again: say so, and answer questions until told to finish."""
+        while True:
+            self._report(cell_ended=True)
+            self.wait()
+
     def wait(self) -> None:
         """Wait for a token; answers questions about the effect meanwhile; raises CellIsOver when told to finish."""
         frozen = [child.pid for child in multiprocessing.active_children() if child.pid]
@@ -94,6 +104,8 @@ class StepGate:
                 return message.count
             if isinstance(message, ReadEffect):
                 self._channel.send(EffectRead(self._read_effect()))
+            elif isinstance(message, Evaluate) and self._evaluate is not None:
+                self._channel.send(self._evaluate())
             elif isinstance(message, Finish):
                 self.is_over = True
                 raise CellIsOver
@@ -122,7 +134,7 @@ class StepGate:
         else:
             self._wall0 = time.perf_counter_ns()
 
-    def _report(self) -> None:
+    def _report(self, *, cell_ended: bool = False) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         self._channel.send(
             StepsDone(
@@ -130,6 +142,7 @@ class StepGate:
                 losses=[_mean(losses) for losses in self._losses],
                 minor_faults=usage.ru_minflt - self._usage.ru_minflt,
                 preempted=usage.ru_nivcsw - self._usage.ru_nivcsw,
+                cell_ended=cell_ended,
             )
         )
         self._wall_ns, self._losses = [], []

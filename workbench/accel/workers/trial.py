@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
-import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
-from accel import html_parts as html
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.measuring.comparison import Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_NOISE
 from accel.measuring.ladder import Ladder, speed
+from accel.workers.background_trial import BackgroundTrial, TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
 from accel.workers.relaunch import Effort, Relaunch, Variant
 from accel.workers.stage import Stage, StagePlan, Standing
 from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row
 from accel.workload.shipping import Parcel
-
-TrialState = Literal["starting", "measuring", "confirming", "done", "stopped", "failed"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class TrialSetting:
     effort: Effort = field(default_factory=Effort)
 
 
-class Trial:
+class Trial(BackgroundTrial[Ladder]):
     """Runs in the background from the moment it is made; wait for it, await it, watch it, or stop it.
 
     >>> trial = accel.try_("channels_last", wait=False)
@@ -54,87 +49,13 @@ class Trial:
         self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, *,
         check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
-        self.plans, self._parcel, self._load, self._pool, self._setting = plans, parcel, load, pool, setting
-        self._check, self._refused = check, refused or {}
-        self._listeners: list[Callable[[], None]] = []
-        self._lock = threading.RLock()
-        self._stop, self._over = threading.Event(), threading.Event()
-        self._everybody_knows = threading.Event()  # the listeners were told that it is over
-        self._relaunch: Relaunch | None = None
+        super().__init__(parcel, check)
+        self.plans, self._load, self._pool, self._setting = plans, load, pool, setting
+        self._refused = refused or {}
         self._stages: dict[str, Stage] = {}
-        self._unchanged = ""
-        self.state: TrialState = "starting"
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="accel-trial", daemon=True)
-        self._thread.start()
-
-    # --- for those who wait and watch -------------------------------------------------------------------------------
-
-    def wait(self, timeout_s: float | None = None) -> Ladder:
-        """Block until it is over and return the ladder; raises what made it fail. Ctrl-C stops the trial."""
-        try:
-            finished = self._everybody_knows.wait(timeout_s)
-        except KeyboardInterrupt:
-            self.stop()
-            raise
-        if not finished:
-            raise TimeoutError(f"the trial is still {self.state} after {timeout_s} s")
-        if self.error is not None:
-            raise self.error
-        return self.ladder
-
-    def __await__(self) -> Generator[Any, None, Ladder]:
-        return asyncio.get_running_loop().run_in_executor(None, self.wait).__await__()
-
-    def stop(self) -> None:
-        """End the trial and its workers at once; what was measured so far stays on the ladder."""
-        self._stop.set()
-        with self._lock:
-            relaunch = self._relaunch
-        if relaunch is not None:
-            relaunch.end()
-        self._over.wait(10)
-
-    def __str__(self) -> str:
-        return f"Trial: {self.state}. `await trial` or `trial.wait()` for the result, `trial.stop()` to end it.\n{self.ladder}"
-
-    __repr__ = __str__
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        shown = html.Markup(self.ladder._repr_mimebundle_()["text/html"])
-        return {"text/plain": str(self), "text/html": html.block(html.note(str(self).splitlines()[0]), shown)}
-
-    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back (from any thread) when the state or the ladder changed; returns how to unsubscribe."""
-        self._listeners.append(callback)
-        return lambda: self._listeners.remove(callback) if callback in self._listeners else None
-
-    @property
-    def is_over(self) -> bool:
-        return self._over.is_set()
+        self._start()
 
     # --- the run ----------------------------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        state: TrialState = "done"
-        try:
-            self._measure()
-            self._raise_if_all_failed()
-        except BaseException as error:
-            self.error = None if self._stop.is_set() else error
-            state = "failed"
-        finally:
-            try:
-                self._parcel.close()
-                self._relaunch = None
-                self._unchanged = self._check()
-            finally:  # whatever else went wrong: nobody may wait for ever
-                self.state = "stopped" if self._stop.is_set() else state
-                self._over.set()
-                try:
-                    self._changed()
-                finally:
-                    self._everybody_knows.set()
 
     def _raise_if_all_failed(self) -> None:
         """A plan that fails has its error in its row; when every plan did, the trial did."""
@@ -152,6 +73,7 @@ class Trial:
             self._run_stage(steady, "measuring", deadline)
         notebook = self._notebook_stage()
         self._run_stage(notebook, "confirming" if self._stages else "measuring", deadline)
+        self._raise_if_all_failed()
 
     def _run_stage(self, plan: StagePlan, state: TrialState, deadline: float) -> None:
         if not plan.candidates or self._stop.is_set():
@@ -223,20 +145,15 @@ class Trial:
         relaunch = Relaunch(
             self._pool, self._parcel, variants, load=self._load, timeout_s=self._setting.timeout_s
         )
-        with self._lock:
-            self._relaunch = relaunch
-        if self._stop.is_set():
-            relaunch.end()
+        self._hold(relaunch)
         return relaunch
 
-    def _changed(self) -> None:
-        for listener in list(self._listeners):
-            try:
-                listener()
-            except Exception as error:  # a view that cannot draw must not cost the measurement
-                warnings.warn(f"a listener of this trial raised {error!r}", stacklevel=2)
-
     # --- what is known ----------------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Ladder:
+        """The ladder."""
+        return self.ladder
 
     @property
     def ladder(self) -> Ladder:

@@ -20,12 +20,12 @@ import socket
 import sys
 import tempfile
 import threading
-import traceback
 import types
 from typing import Any
 
 from accel.errors import AccelError
-from accel.workers.messages import Channel, Closed, Failed, Finished, Hello, Load, Loaded, ToWorker
+from accel.workers.failure import failure_of
+from accel.workers.messages import Channel, Closed, Finished, Hello, Load, Loaded, ToWorker
 from accel.workers.private_files import PrivateFiles
 from accel.workers.step_gate import CellIsOver, StepGate
 
@@ -88,12 +88,14 @@ def _run(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
     except Closed:
         raise
     except BaseException as error:
-        channel.send(_failure(error, load.filename))
+        channel.send(failure_of(error, load.filename))
 
 
 def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
     from accel.accelerations.plan import Plan
+    from accel.workers.evaluating import Evaluator
     from accel.workload.memory_file import MemoryFile
+    from accel.workload.new_weights import give_new_weights
     from accel.workload.replica import Replica
     from accel.workload.shipping import unpack
     from accel.workload.workload import look_up
@@ -113,14 +115,19 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
     replica = Replica(**roles)
     if load.perturb:
         _perturb(replica)
+    if load.quality is not None and load.quality.seed:
+        give_new_weights(replica, load.quality.seed)  # before the plan: what it prunes, it chooses by weights
     plan = Plan.parse(load.plan)
     with contextlib.ExitStack() as applied:
         applied.enter_context(plan.apply(replica))
         presented = [replica]
         if load.finds_objects:
-            applied.enter_context(_discovery(load, plan, presented, applied))
+            applied.enter_context(_discovery(load, plan, presented, applied, namespace))
         channel.send(Loaded())
-        with StepGate(channel, boundary=load.boundary, read_effect=lambda: _proofs(plan, presented)) as gate:
+        evaluate = Evaluator(load.quality, namespace, presented, load.filename) if load.quality else None
+        with StepGate(
+            channel, boundary=load.boundary, read_effect=lambda: _proofs(plan, presented), evaluate=evaluate
+        ) as gate:
             gate.wait()
             while True:
                 before = gate.steps_done
@@ -134,6 +141,8 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
                         because="the cell ran to its end without a single training step",
                         do="Profile a cell that trains (with an optimizer step or a backward pass) and try again.",
                     )
+                if load.quality is not None and not load.quality.repeats:
+                    gate.cell_ended()
 
 
 class _Notebook(types.ModuleType):
@@ -159,8 +168,11 @@ def _set_allocator(allocator: str) -> None:
         use_default_thresholds()
 
 
-def _discovery(load: Load, plan: Any, presented: list[Any], applied: contextlib.ExitStack) -> Any:
+def _discovery(
+    load: Load, plan: Any, presented: list[Any], applied: contextlib.ExitStack, namespace: dict[str, Any]
+) -> Any:
     from accel.workload.discovery import Discovery
+    from accel.workload.workload import look_up
 
     def on_found(found: Any) -> None:
         if load.perturb:
@@ -169,9 +181,10 @@ def _discovery(load: Load, plan: Any, presented: list[Any], applied: contextlib.
         presented.append(found)
 
     replica = presented[0]
-    return Discovery(
-        on_found, known=[*replica.models.values(), *replica.optimizers.values(), *replica.loaders.values()]
-    )
+    known = [*replica.models.values(), *replica.optimizers.values(), *replica.loaders.values()]
+    held_out = look_up(namespace, load.quality.held_out) if load.quality is not None else None
+    # Evaluating reads the held-out loader; no plan is for it, unless the cell reads it too.
+    return Discovery(on_found, known=[*known, *([held_out] if held_out is not None else [])])
 
 
 def _proofs(plan: Any, presented: list[Any]) -> list[tuple[str, bool, str]]:
@@ -192,21 +205,6 @@ def _perturb(replica: Any) -> None:
                 if parameter.is_floating_point():
                     signs = torch.randint(0, 2, parameter.shape, generator=generator).to(parameter) * 2 - 1
                     parameter.mul_(1 + signs * torch.finfo(parameter.dtype).eps)
-
-
-def _failure(error: BaseException, filename: str) -> Failed:
-    if isinstance(error, AccelError):
-        return Failed(type(error).__name__, str(error), "", error.asked, error.because, error.do)
-    frames = traceback.extract_tb(error.__traceback__)
-    first = next(
-        (i for i, frame in enumerate(frames) if frame.filename == filename), 0
-    )  # ours come before the cell's
-    lines = [
-        "Traceback (most recent call last):\n",
-        *traceback.format_list(frames[first:]),
-        *traceback.format_exception_only(error),
-    ]
-    return Failed(type(error).__name__, str(error), "".join(lines))
 
 
 if __name__ == "__main__":

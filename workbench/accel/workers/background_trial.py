@@ -1,0 +1,132 @@
+"""What all trials have in common: they run in the background, can be waited for, watched and stopped, and say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Literal, TypeVar
+
+from accel import html_parts as html
+from accel.workers.relaunch import Relaunch
+from accel.workload.shipping import Parcel
+
+TrialState = Literal["starting", "measuring", "confirming", "done", "stopped", "failed"]
+Result = TypeVar("Result")
+
+
+class BackgroundTrial(ABC, Generic[Result]):
+    """Measures in a thread of its own from the moment it is started; `result` is what is known at any time.
+
+    >>> trial.wait()            # or: await trial, trial.stop(), trial.on_change(draw)
+
+    Whoever derives from it says how to `_measure` and what the `result` is, and calls `_start` when it is made.
+    """
+
+    def __init__(self, parcel: Parcel, check: Callable[[], str]) -> None:
+        self._parcel, self._check = parcel, check
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = threading.RLock()
+        self._stop, self._over = threading.Event(), threading.Event()
+        self._everybody_knows = threading.Event()  # the listeners were told that it is over
+        self._relaunch: Relaunch | None = None
+        self._unchanged = ""
+        self.state: TrialState = "starting"
+        self.error: BaseException | None = None
+
+    @property
+    @abstractmethod
+    def result(self) -> Result:
+        """A snapshot of what is known now."""
+
+    @abstractmethod
+    def _measure(self) -> None:
+        """Measure until there is an answer; `_stop` is set when nobody wants it any more."""
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="accel-trial", daemon=True)
+        self._thread.start()
+
+    # --- for those who wait and watch -------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float | None = None) -> Result:
+        """Block until it is over and return the result; raises what made it fail. Ctrl-C stops the trial."""
+        try:
+            finished = self._everybody_knows.wait(timeout_s)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        if not finished:
+            raise TimeoutError(f"the trial is still {self.state} after {timeout_s} s")
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return asyncio.get_running_loop().run_in_executor(None, self.wait).__await__()
+
+    def stop(self) -> None:
+        """End the trial and its workers at once; what was measured so far stays in the result."""
+        self._stop.set()
+        with self._lock:
+            relaunch = self._relaunch
+        if relaunch is not None:
+            relaunch.end()
+        self._over.wait(10)
+
+    def __str__(self) -> str:
+        return f"Trial: {self.state}. `await trial` or `trial.wait()` for the result, `trial.stop()` to end it.\n{self.result}"
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        result: Any = self.result
+        shown = html.Markup(result._repr_mimebundle_()["text/html"])
+        return {"text/plain": str(self), "text/html": html.block(html.note(str(self).splitlines()[0]), shown)}
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back (from any thread) when the state or the result changed; returns how to unsubscribe."""
+        self._listeners.append(callback)
+        return lambda: self._listeners.remove(callback) if callback in self._listeners else None
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    # --- the run ----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        state: TrialState = "done"
+        try:
+            self._measure()
+        except BaseException as error:
+            self.error = None if self._stop.is_set() else error
+            state = "failed"
+        finally:
+            try:
+                self._parcel.close()
+                self._relaunch = None
+                self._unchanged = self._check()
+            finally:  # whatever else went wrong: nobody may wait for ever
+                self.state = "stopped" if self._stop.is_set() else state
+                self._over.set()
+                try:
+                    self._changed()
+                finally:
+                    self._everybody_knows.set()
+
+    def _hold(self, relaunch: Relaunch) -> None:
+        """Remember the workers that run now, so that `stop` can end them."""
+        with self._lock:
+            self._relaunch = relaunch
+        if self._stop.is_set():
+            relaunch.end()
+
+    def _changed(self) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener()
+            except Exception as error:  # a view that cannot draw must not cost the measurement
+                warnings.warn(f"a listener of this trial raised {error!r}", stacklevel=2)

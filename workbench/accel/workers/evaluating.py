@@ -1,0 +1,167 @@
+"""In a worker, between two steps: how good is the model now, on held-out data?
+
+Training must not notice: modes of all modules, buffers, random numbers and the loaders' generators are put back, and the
+step that follows is timed from its own beginning. The model is called as the plan left it (autocast, compiled, pruned), so
+the quality is what the user would get.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from accel.errors import AccelError
+from accel.workers.failure import failure_of
+from accel.workers.held_out_metrics import accuracy_on, loss_on
+from accel.workers.messages import Evaluated, Failed, QualityQuestion
+from accel.workload.shipping import generator_states, restore_generators
+from accel.workload.workload import look_up
+
+
+class Evaluator:
+    """Answers the kernel's Evaluate; an error in the user's metric is an answer too, so that no `except` of the cell sees it.
+
+    >>> Evaluator(question, namespace, presented, filename)()
+    Evaluated(value=0.93, seconds=0.21)
+    """
+
+    def __init__(
+        self, question: QualityQuestion, namespace: dict[str, Any], presented: list[Any], filename: str
+    ) -> None:
+        self._question, self._namespace, self._presented = question, namespace, presented
+        self._filename = filename
+        self._left_running: set[int] = set()  # worker processes of loaders that an earlier evaluation started
+
+    def __call__(self) -> Evaluated | Failed:
+        started = time.perf_counter()
+        try:
+            model = self._model()
+            value = self._value(model) if model is not None else None
+        except BaseException as error:
+            return failure_of(error, self._filename)
+        return Evaluated(value, time.perf_counter() - started, has_model=model is not None)
+
+    def _model(self) -> Any:
+        """The model as it is now: of its name, or else the last one that the cell built."""
+        import torch
+
+        named = look_up(self._namespace, self._question.model)
+        if isinstance(named, torch.nn.Module):
+            return named
+        found = [model for replica in self._presented for model in replica.models.values()]
+        alike = [model for model in found if type(model).__qualname__ == self._question.model_class]
+        return next(reversed(alike or found), None)
+
+    def _value(self, model: Any) -> float | None:
+        import torch
+
+        with self._training_undisturbed(model), self._awake(), torch.no_grad():
+            value = _number(self._measure(model), self._question.metric)
+            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                torch.cuda.synchronize()
+        return value if value == value and abs(value) != float("inf") else None
+
+    def _measure(self, model: Any) -> Any:
+        question, namespace = self._question, self._namespace
+        loader = look_up(namespace, question.held_out)
+        if not question.is_built_in:
+            function = look_up(namespace, question.metric)
+            assert function is not None
+            return function(*[model, loader][: question.arguments])
+        if question.metric == "accuracy":
+            return accuracy_on(model, loader)
+        return loss_on(model, loader, look_up(namespace, question.criterion))
+
+    @contextlib.contextmanager
+    def _training_undisturbed(self, model: Any) -> Iterator[None]:
+        """Everything that evaluating moves is put back: modes, buffers (BatchNorm's averages), random numbers."""
+        models = [each for replica in self._presented for each in replica.models.values()]
+        models.append(model)
+        modes = {module: module.training for each in models for module in each.modules()}
+        buffers = [(buffer, buffer.clone(), buffer._version) for each in models for buffer in each.buffers()]
+        generators, states = self._generators(), generator_states()
+        states_of_loaders = [generator.get_state() for generator in generators]
+        try:
+            for each in models:
+                each.eval()
+            yield
+        finally:
+            import torch
+
+            for module, was_training in modes.items():
+                module.training = was_training
+            with torch.no_grad():
+                for buffer, before, version in buffers:
+                    if buffer._version != version:
+                        buffer.copy_(before)
+            restore_generators(states)
+            for generator, state in zip(generators, states_of_loaders, strict=True):
+                generator.set_state(state)
+
+    def _generators(self) -> list[Any]:
+        """Generators that belong to a loader, or to the notebook: reading held-out data draws from them."""
+        import torch
+
+        found: list[Any] = [v for v in self._namespace.values() if isinstance(v, torch.Generator)]
+        for loader in self._loaders():
+            sampler = getattr(loader.batch_sampler, "sampler", None)
+            for holder in (loader, loader.sampler, sampler):
+                found.append(getattr(holder, "generator", None))
+        return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
+
+    def _loaders(self) -> list[Any]:
+        from torch.utils.data import DataLoader
+
+        named = [look_up(self._namespace, self._question.held_out), *self._namespace.values()]
+        seen = [each for replica in self._presented for each in replica.loaders.values()]
+        return [each for each in [*named, *seen] if isinstance(each, DataLoader)]
+
+    @contextlib.contextmanager
+    def _awake(self) -> Iterator[None]:
+        """Worker processes of other loaders than the training's run while evaluating: the gate has frozen all.
+
+        Those of the training's would fill its queue for free.
+        """
+        training = look_up(self._namespace, self._question.training_loader)
+        others = [loader for loader in self._loaders() if loader is not training]
+        pids = {
+            process.pid
+            for loader in others
+            for process in getattr(loader._iterator, "_workers", ())
+            if process.is_alive()
+        }
+        before = _children()
+        awake = (pids | self._left_running) & before
+        _signal(awake, signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self._left_running = (self._left_running | (_children() - before)) & _children()
+            _signal(awake | self._left_running, signal.SIGSTOP)
+
+
+def _number(value: Any, metric: str) -> float:
+    """The metric as a float; what is not one number is refused."""
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        if not isinstance(value, (str, bytes)):
+            return float(value)
+    raise AccelError(
+        f"The metric {metric}",
+        because=f"it gave {type(value).__name__} instead of one number",
+        do="Let it return a single number, such as a share of right answers between 0 and 1.",
+    )
+
+
+def _children() -> set[int]:
+    return {child.pid for child in multiprocessing.active_children() if child.pid}
+
+
+def _signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -1,0 +1,84 @@
+"""The two metrics that need no function of the user's: share of right answers, and mean loss, over a loader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accel.errors import AccelError
+
+_OWN = "Write a function metric(model, loader) that returns one number, and name it with --metric."
+
+
+def accuracy_on(model: Any, loader: Any) -> float:
+    """Share of samples whose largest output is the target's.
+
+    >>> accuracy_on(model, test_loader)
+    0.93
+
+    Raises AccelError where the targets are no class numbers or the outputs no scores by class.
+    """
+    right: Any = 0
+    seen = 0
+    for inputs, targets in _pairs(model, loader, "accuracy"):
+        outputs = model(inputs)
+        is_classified = (
+            getattr(outputs, "ndim", 0) == targets.ndim + 1 and not targets.dtype.is_floating_point
+        )
+        if not is_classified:
+            raise AccelError(
+                "Accuracy on held-out data",
+                because=f"it needs class numbers and a score for each class; targets are {_described(targets)}, "
+                f"outputs {_described(outputs)}",
+                do=_OWN,
+            )
+        right = right + (outputs.argmax(dim=1) == targets).sum()
+        seen += targets.numel()
+    return float(right) / _at_least_one(seen)
+
+
+def loss_on(model: Any, loader: Any, criterion: Any) -> float:
+    """Mean loss of a sample by the cell's own criterion.
+
+    >>> loss_on(model, test_loader, criterion)
+    0.21
+    """
+    total: Any = 0.0
+    seen = 0
+    for inputs, targets in _pairs(model, loader, "loss"):
+        loss = criterion(model(inputs), targets)
+        is_sum = getattr(criterion, "reduction", "mean") == "sum"
+        total = total + (loss.sum() if is_sum else loss.mean() * len(targets))
+        seen += len(targets)
+    return float(total) / _at_least_one(seen)
+
+
+def _pairs(model: Any, loader: Any, metric: str) -> Any:
+    """Inputs and targets of each batch, where the model's parameters are."""
+    import torch
+
+    device = next((parameter.device for parameter in model.parameters()), None)
+    for batch in loader:
+        is_pair = isinstance(batch, (tuple, list)) and len(batch) == 2
+        if not is_pair or not all(isinstance(part, torch.Tensor) for part in batch):
+            raise AccelError(
+                f"The {metric} on held-out data",
+                because=f"a batch is (inputs, targets) for it, and this loader's is {_described(batch)}",
+                do=_OWN,
+            )
+        inputs, targets = batch
+        yield inputs.to(device), targets.to(device)
+
+
+def _at_least_one(seen: int) -> int:
+    if not seen:
+        raise AccelError(
+            "Quality on held-out data", because="the loader gives no batch",
+            do="Check its data set, or name another loader with --held-out.",
+        )  # fmt: skip
+    return seen
+
+
+def _described(value: Any) -> str:
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    return f"{type(value).__name__} of {len(value)}" if hasattr(value, "__len__") else type(value).__name__
