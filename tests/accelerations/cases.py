@@ -10,6 +10,7 @@ from small_training import Training, training
 from trainings_with_waste import in_anomaly_mode
 
 from accel.accelerations import CATALOGUE, Acceleration
+from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.steady_allocator import use_default_thresholds
@@ -50,6 +51,10 @@ CASES: dict[str, Case] = {
         (LoaderWorkers(n=1), LoaderWorkers(n=1, persistent=True)),
     ),
     # the model
+    "bias_off": Case(
+        lambda made: setattr(made.model[0], "bias", torch.nn.Parameter(torch.zeros(4))),
+        (BiasOff(), BiasOff(scope="before norm")),
+    ),
     # compilation
     "compile_model": Case(lambda made: torch.compiler.set_stance("force_eager")),
     # layout and number formats of the model's call

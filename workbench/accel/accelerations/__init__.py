@@ -22,6 +22,7 @@ from types import ModuleType
 
 from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
 from accel.accelerations.autocast import Autocast
+from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
@@ -43,6 +44,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     # data
     LoaderWorkers,
     # the model
+    BiasOff,
     # compilation
     CompileModel,
     # layout and number formats of the model's call

@@ -1,0 +1,130 @@
+"""Ways in which a layer without its bias could quietly become another one, or stay as it was."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from small_training import training
+from torch import nn
+
+from accel.accelerations.bias_off import BiasOff, biased_layers
+from accel.accelerations.plan import Plan
+from accel.labs.models import CNN
+from accel.machine import read_machine
+from accel.workload import Replica
+
+BEFORE_NORM = BiasOff(scope="before norm")
+
+
+def parameters(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_the_course_model_has_1_629_472_parameters_without_any_bias():
+    model = CNN()
+    assert parameters(model) == 1_630_090
+    with BiasOff().apply(Replica(models={"model": model})):
+        assert parameters(model) == 1_629_472
+    assert parameters(model) == 1_630_090
+
+
+def test_before_a_batch_norm_the_model_computes_the_same_in_training_and_in_evaluation():
+    made, usual = training(steps_before=5), training(steps_before=5)
+    images = torch.randn(6, 3, 8, 8)
+    with BEFORE_NORM.apply(made.replica()):
+        assert made.model[0].bias is None
+        assert made.model[3].bias is not None
+        torch.testing.assert_close(made.model.eval()(images), usual.model.eval()(images))
+        torch.testing.assert_close(made.model.train()(images), usual.model.train()(images))
+    torch.testing.assert_close(made.model.eval()(images), usual.model.eval()(images))
+
+
+def test_only_a_layer_that_goes_straight_and_alone_into_a_norm_of_its_width_counts():
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept, self.norm = nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)
+            self.plain, self.other_norm = nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4)
+            self.first, self.second, self.shared_norm = (
+                nn.Conv2d(4, 4, 1),
+                nn.Conv2d(4, 4, 1),
+                nn.BatchNorm2d(4),
+            )
+
+        def forward(self, x):
+            x = self.kept(x)
+            x = x + self.norm(x)  # the bias comes through beside the norm
+            x = self.other_norm(self.plain(x))
+            return self.shared_norm(self.first(x)) + self.shared_norm(self.second(x))
+
+    assert list(biased_layers(Branching(), "before norm")) == ["plain"]
+
+
+def test_a_forward_that_cannot_be_followed_is_a_reason_and_left_alone():
+    class Deciding(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+
+        def forward(self, x):
+            return self.norm(self.conv(x)) if x.sum() > 0 else self.conv(x)
+
+    made = training()
+    made.model = Deciding()
+    (reason,) = BEFORE_NORM.why_not(made.workload(), read_machine())
+    assert "torch.fx cannot follow" in reason
+    with BEFORE_NORM.apply(made.replica()):
+        assert made.model.conv.bias is not None
+        assert not BEFORE_NORM.took_effect(made.replica()).took_effect
+    assert BiasOff().why_not(made.workload(), read_machine()) == []
+
+
+def test_a_gradient_from_before_does_not_move_a_bias_that_is_out():
+    """`model.zero_grad()` no longer reaches it, and the optimizer still holds it."""
+    made = training(steps_before=1)
+    bias = made.model[3].bias
+    before = bias.detach().clone()
+    assert bias.grad is not None
+    with BiasOff().apply(made.replica()):
+        for images, targets in made.loader:
+            made.model.zero_grad()
+            made.criterion(made.model(images), targets).backward()
+            made.optimizer.step()
+        assert torch.equal(bias, before)
+    assert made.model[3].bias is bias
+
+
+def test_layers_whose_class_insists_on_a_bias_keep_theirs():
+    class Scaled(nn.Linear):
+        def forward(self, x):
+            return x @ self.weight.T + 2 * self.bias
+
+    model = nn.Sequential(
+        Scaled(8, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 2)
+    )
+    with BiasOff().apply(Replica(models={"model": model})):
+        assert model[2].bias is None
+        model.eval()(torch.randn(2, 3, 8))
+        model.train()(torch.randn(2, 3, 8)).sum().backward()
+
+
+@pytest.mark.parametrize("entry", [BiasOff(), BEFORE_NORM], ids=str)
+def test_a_copy_made_meanwhile_is_without_biases_too(entry):
+    made = training()
+    with entry.apply(made.replica()):
+        copied = copy.deepcopy(made.model)
+        assert copied[0].bias is None
+        made.epochs()
+    assert made.model[0].bias is not None
+
+
+def test_models_without_a_bias_have_nothing_to_take_out():
+    made = training()
+    made.model = CNN(bias=False)
+    assert [
+        "no linear or convolution layer" in reason
+        for reason in BiasOff().why_not(made.workload(), read_machine())
+    ] == [True]
+    assert Plan.parse('bias_off(scope="before norm")') == Plan((BEFORE_NORM,))
