@@ -171,7 +171,7 @@ def _adds_a_plain_bias(module: torch.nn.Module) -> bool:
     """Whether it is a layer of torch's own, or a subclass with torch's forward, whose bias is an ordinary parameter."""
     from torch import nn
 
-    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    kinds: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
     kinds += (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
     own = isinstance(module, kinds) and type(module).forward in {kind.forward for kind in kinds}
     return own and module._parameters.get("bias") is not None
