@@ -63,6 +63,8 @@ class Comparison:
     baseline_ms: float = float("nan")
     candidate_ms: float = float("nan")
     first_step_s: float = float("nan")
+    setup_s: float = float("nan")  # what the first steps took beyond the baseline's: compiling, above all
+    break_even_steps: int | None = None  # from so many steps on it is ahead; None: never, or not known
     notes: tuple[str, ...] = ()
     state: Literal["waiting", "measuring", "confirming", "done", "stopped", "failed", "not applicable"] = (
         "done"

@@ -58,7 +58,7 @@ class Ladder:
         return {**asdict(self), "rows": [{**asdict(row), "sentence": row.sentence} for row in self.rows]}
 
     def to_dataframe(self) -> Any:
-        """One row a plan: plan, verdict, ratio, low, high, steady_ratio, quality (pandas)."""
+        """One row a plan: plan, verdict, ratio, low, high, steady_ratio, quality, set-up (pandas)."""
         import pandas
 
         return pandas.DataFrame([_flat(row) for row in self.rows])
@@ -133,4 +133,6 @@ def _flat(row: Comparison) -> dict[str, Any]:
         "quality": row.quality.following,
         "baseline_ms": row.baseline_ms,
         "candidate_ms": row.candidate_ms,
+        "setup_s": row.setup_s,
+        "break_even_steps": row.break_even_steps,
     }

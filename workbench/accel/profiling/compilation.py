@@ -51,6 +51,7 @@ class Compilation:
     graph_breaks: tuple[GraphBreak, ...] = ()
     reached_limit: bool = False  # dynamo gave up on a function and runs it eagerly
     notes: tuple[str, ...] = ()
+    from_cache: int = 0  # graphs whose code was on disk already: the first time took longer than `compile_s`
 
     @property
     def line(self) -> str:

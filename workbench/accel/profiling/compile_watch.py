@@ -30,19 +30,22 @@ class CompileWatch:
     >>> print(watch.found())
     torch.compile: 1 graph, 1.9 s compiling, 0 recompilations, 0 graph breaks
 
-    What the user set for dynamo's logs stays, and nothing is printed that was not before.
+    What the user set for dynamo's logs stays, and nothing is printed that was not before. `found()` may also be asked
+    while the `with` is open: what was compiled until then.
     """
 
     def __init__(self) -> None:
         self._messages: list[str] = []
         self._warnings: list[str] = []
-        self._began_us = self._graphs_before = self._graphs = 0
+        self._began_us = self._graphs_before = self._graphs = self._hits_before = self._hits = 0
         self._metrics: list[Any] = []
         self._notes: tuple[str, ...] = ()
+        self._is_open = False
         self._exit = ExitStack()
 
     def __enter__(self) -> CompileWatch:
         self._began_us, self._graphs_before = time.time_ns() // 1000, _graphs()
+        self._hits_before, self._is_open = _cache_hits(), True
         for name in GRAPH_BREAK_LOGS:
             self._exit.enter_context(_Listener(name, self._messages, at_debug=True))
         self._exit.enter_context(_Listener(WARNINGS, self._warnings, at_debug=False))
@@ -52,12 +55,19 @@ class CompileWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._exit.close()
-        graphs = _graphs()
+        self._read()
+        self._is_open = False
+
+    def _read(self) -> None:
+        graphs, hits = _graphs(), _cache_hits()
         self._graphs = graphs - self._graphs_before if graphs >= self._graphs_before else graphs
+        self._hits = hits - self._hits_before if hits >= self._hits_before else hits
         self._metrics, self._notes = _metrics_since(self._began_us)
 
     def found(self) -> Compilation | None:
         """What was compiled; None when dynamo did nothing."""
+        if self._is_open:
+            self._read()
         breaks = _graph_breaks(self._messages)
         if not (self._graphs or breaks or self._metrics):
             return None
@@ -70,6 +80,7 @@ class CompileWatch:
             reached_limit=any(said in line for line in self._warnings for said in LIMIT_SAID)
             or any("limit exceeded" in reason for reason in told_limit),
             notes=self._notes,
+            from_cache=self._hits,
         )
 
 
@@ -105,6 +116,15 @@ def _graphs() -> int:
     """Graphs that dynamo compiled so far in this process."""
     utils = sys.modules.get(f"{DYNAMO}.utils")
     return 0 if utils is None else int(utils.counters["stats"]["unique_graphs"])
+
+
+def _cache_hits() -> int:
+    """Graphs whose code came from TorchInductor's cache on disk, or AOTAutograd's above it, so far in this process."""
+    utils = sys.modules.get(f"{DYNAMO}.utils")
+    if utils is None:
+        return 0
+    read = utils.counters
+    return int(read["inductor"]["fxgraph_cache_hit"] + read["aot_autograd"]["autograd_cache_hit"])
 
 
 def _metrics_since(began_us: int) -> tuple[list[Any], tuple[str, ...]]:

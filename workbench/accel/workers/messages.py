@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from accel.profiling.compilation import Compilation
+
 
 class QualityQuestion(msgspec.Struct, frozen=True):
     """How a worker tells the quality of what it trains, and from which weights it starts.
@@ -102,9 +104,10 @@ class Evaluated(msgspec.Struct, tag="evaluated", frozen=True):
 
 
 class EffectRead(msgspec.Struct, tag="effect_read", frozen=True):
-    """Worker → kernel: one (acceleration, took effect, evidence) for each entry of the plan."""
+    """Worker → kernel: one (acceleration, took effect, evidence) for each entry, and what torch.compile did so far."""
 
     proofs: list[tuple[str, bool, str]]
+    compilation: Compilation | None = None
 
 
 class Finished(msgspec.Struct, tag="finished", frozen=True):

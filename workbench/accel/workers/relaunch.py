@@ -21,6 +21,7 @@ import msgspec
 
 from accel.errors import AccelError
 from accel.measuring.interval import median_variance, paired_log_ratios
+from accel.profiling.compilation import Compilation
 from accel.workers.messages import EffectRead, Finish, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
 from accel.workers.pool import WorkerPool
 from accel.workers.step_block import StepBlock
@@ -48,11 +49,14 @@ class Samples:
     step_ns: list[float] = field(default_factory=list)  # one number a round: the mean of its timed steps
     losses: list[float | None] = field(default_factory=list)  # of the first steps, warm-up included
     first_step_s: float = 0.0
+    warm_up_s: float = 0.0  # wall time of all warm-up steps, the first included
+    warm_up_steps: int = 0
     warm_step_s: float = 0.0
     minor_faults: int = 0
     preempted: int = 0
     steps: int = 0
     proofs: tuple[tuple[str, bool, str], ...] = ()
+    compilation: Compilation | None = None  # all that torch.compile did in the worker
     error: AccelError | None = None
 
 
@@ -163,19 +167,21 @@ class Relaunch:
                 break
         for variant in self._running:
             with self._isolated(variant.label):
-                self.samples[variant.label].proofs = self._read_effect(variant.label)
+                self._read_effect(variant.label)
         return self.samples
 
     def _warm_up(self, variant: Variant, effort: Effort, stop: threading.Event) -> None:
         samples = self.samples[variant.label]
         compiles = "compile" in variant.plan or "compile" in self._load.source
+        timeout_s = COMPILING_TIMEOUT_S if compiles else self._timeout_s  # the second step may compile anew
         started = time.monotonic()
-        self._step(variant.label, StepBlock(), COMPILING_TIMEOUT_S if compiles else self._timeout_s)
+        self._step(variant.label, StepBlock(), timeout_s)
         samples.first_step_s = time.monotonic() - started
         samples.step_ns.clear()
         for _ in range(max(effort.warm_up - 1, 1)):
             if not stop.is_set():
-                self._step(variant.label, StepBlock(), self._timeout_s)
+                self._step(variant.label, StepBlock(), timeout_s)
+        samples.warm_up_s, samples.warm_up_steps = time.monotonic() - started, samples.steps
         samples.warm_step_s = median(samples.step_ns or [1e9]) / 1e9
         samples.minor_faults = samples.preempted = samples.steps = 0
         samples.step_ns.clear()
@@ -207,9 +213,10 @@ class Relaunch:
         errors = [median_variance(paired_log_ratios(base, own)) ** 0.5 for own in candidates]
         return all(error < effort.precise_enough for error in errors)
 
-    def _read_effect(self, label: str) -> tuple[tuple[str, bool, str], ...]:
+    def _read_effect(self, label: str) -> None:
         self._workers[label].send(ReadEffect())
-        return tuple(self._workers[label].receive(EffectRead, timeout_s=self._timeout_s).proofs)
+        read = self._workers[label].receive(EffectRead, timeout_s=self._timeout_s)
+        self.samples[label].proofs, self.samples[label].compilation = tuple(read.proofs), read.compilation
 
     def noise_floor(self, steps: int, *, stop: threading.Event) -> list[float | None]:
         """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses."""

@@ -30,13 +30,13 @@ class CellIsOver(BaseException):
 class StepGate:
     """Context manager round the cell's run; steps only when told to.
 
-    >>> with StepGate(channel, boundary="optimizer", read_effect=lambda: []) as gate:
+    >>> with StepGate(channel, boundary="optimizer", read_effect=lambda: EffectRead([])) as gate:
     ...     gate.wait()
     ...     exec(code, namespace)
     """
 
     def __init__(
-        self, channel: Channel, *, boundary: str, read_effect: Callable[[], list[tuple[str, bool, str]]],
+        self, channel: Channel, *, boundary: str, read_effect: Callable[[], EffectRead],
         evaluate: Callable[[], msgspec.Struct] | None = None,
     ) -> None:  # fmt: skip
         self._channel, self._boundary, self._read_effect = channel, boundary, read_effect
@@ -103,7 +103,7 @@ class StepGate:
             if isinstance(message, Steps):
                 return message.count
             if isinstance(message, ReadEffect):
-                self._channel.send(EffectRead(self._read_effect()))
+                self._channel.send(self._read_effect())
             elif isinstance(message, Evaluate) and self._evaluate is not None:
                 self._channel.send(self._evaluate())
             elif isinstance(message, Finish):

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accel.accelerations.plan import Plan
+from accel.measuring.break_even import BreakEven, break_even, setup_seconds
 from accel.measuring.comparison import Comparison, Quality, Verdict
 from accel.measuring.quality import compare_losses
 from accel.workers.stage import Standing, median_ms
+
+_SHOWN = (
+    3  # recompilations and graph breaks, those that came most often; a profile of the cell lists them all
+)
 
 
 def comparison_of(
@@ -16,6 +21,7 @@ def comparison_of(
     """The row of a plan; a standing is None for a stage that has not begun, `floor` are the losses of the noise floor."""
     known = notebook if notebook and notebook.shown else steady
     first = steady if steady and steady.samples else notebook
+    cost = _cost(known, [each for each in (steady, notebook) if each], _verdict(steady, notebook))
     return Comparison(
         plan=str(plan),
         verdict=_verdict(steady, notebook),
@@ -29,7 +35,9 @@ def comparison_of(
         first_step_s=max((s.first_step_s for s in first.samples), default=float("nan"))
         if first
         else float("nan"),
-        notes=_notes(plan, steady, notebook),
+        setup_s=cost.setup_s if cost else float("nan"),
+        break_even_steps=cost.steps if cost else None,
+        notes=(*_notes(plan, steady, notebook), *_compiling(plan, steady, notebook, cost)),
     )
 
 
@@ -85,7 +93,36 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
         if base.steps and own.steps and base.minor_faults / base.steps > 500:
             faults = [each.minor_faults // each.steps for each in (base, own)]
             notes.append(f"page faults per step: {faults[0]:,} baseline, {faults[1]:,} with the plan")
-    first = steady if steady and steady.samples else notebook
-    if first and first.samples and first.samples[0].first_step_s > 5 and "compile" in str(plan):
-        notes.append(f"the first step took {first.samples[0].first_step_s:.0f} s (compilation)")
     return tuple(notes)
+
+
+def _cost(shown: Standing | None, stages: Sequence[Standing], verdict: Verdict) -> BreakEven | None:
+    """What the plan costs before it helps, of the relaunch that paid most: later ones find compiled code on disk."""
+    if shown is None or not shown.samples:
+        return None
+    base_ms = median_ms(shown.base_samples)
+    saved_s = (base_ms - median_ms(shown.samples)) / 1000
+    setup_s = max(
+        setup_seconds(own.warm_up_s, base.warm_up_s, steps=own.warm_up_steps, saved_s=saved_s)
+        for standing in stages
+        for own, base in zip(standing.samples, standing.base_samples, strict=True)
+    )
+    return break_even(setup_s, base_ms, shown.shown, verdict)
+
+
+def _compiling(
+    plan: Plan, steady: Standing | None, notebook: Standing | None, cost: BreakEven | None
+) -> list[str]:
+    """When compiling pays off, and what it did: graphs, recompilations with their guard, breaks with their line."""
+    if cost is None or not any(entry.layer == "compile" for entry in plan.entries):
+        return []
+    samples = [each for standing in (steady, notebook) if standing for each in standing.samples]
+    found = [each.compilation for each in samples if each.compilation is not None]
+    if not found:
+        return []
+    most = max(found, key=lambda each: each.compile_s)
+    notes = [cost.told("for compiling and the first steps"), most.line]
+    notes += map(str, [*most.recompilations[:_SHOWN], *most.graph_breaks[:_SHOWN], *most.notes])
+    if all(each.from_cache >= each.graphs for each in found):
+        notes.append("compiled code was on disk already: where it is not, compiling takes longer than here")
+    return notes

@@ -24,8 +24,9 @@ import types
 from typing import Any
 
 from accel.errors import AccelError
+from accel.profiling.compile_watch import CompileWatch
 from accel.workers.failure import failure_of
-from accel.workers.messages import Channel, Closed, Finished, Hello, Load, Loaded, ToWorker
+from accel.workers.messages import Channel, Closed, EffectRead, Finished, Hello, Load, Loaded, ToWorker
 from accel.workers.private_files import PrivateFiles
 from accel.workers.step_gate import CellIsOver, StepGate
 
@@ -123,11 +124,14 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
         presented = [replica]
         if load.finds_objects:
             applied.enter_context(_discovery(load, plan, presented, applied, namespace))
+        watch = applied.enter_context(CompileWatch())
+
+        def read_effect() -> EffectRead:
+            return EffectRead(_proofs(plan, presented), watch.found())
+
         channel.send(Loaded())
         evaluate = Evaluator(load.quality, namespace, presented, load.filename) if load.quality else None
-        with StepGate(
-            channel, boundary=load.boundary, read_effect=lambda: _proofs(plan, presented), evaluate=evaluate
-        ) as gate:
+        with StepGate(channel, boundary=load.boundary, read_effect=read_effect, evaluate=evaluate) as gate:
             gate.wait()
             while True:
                 before = gate.steps_done
