@@ -10,6 +10,7 @@ from small_training import Training, training
 from trainings_with_waste import in_anomaly_mode
 
 from accel.accelerations import CATALOGUE, Acceleration
+from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
@@ -63,6 +64,10 @@ CASES: dict[str, Case] = {
     # the optimizer
     "fused_optimizer": Case(lambda made: made.optimizer.param_groups[0].update(fused=False)),
     # the batch
+    "batch_size": Case(
+        lambda made: vars(made.loader.batch_sampler).update(batch_size=4),
+        (BatchSize(factor=2), BatchSize(factor=3, lr_rule="sqrt"), BatchSize(factor=0.5, lr_rule="linear")),
+    ),
 }
 
 FIRST = [(CASES[kind.name].entries or (kind(),))[0] for kind in CATALOGUE]

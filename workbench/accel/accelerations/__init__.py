@@ -22,6 +22,7 @@ from types import ModuleType
 
 from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
 from accel.accelerations.autocast import Autocast
+from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.compile_model import CompileModel
@@ -53,6 +54,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     # the optimizer
     FusedOptimizer,
     # the batch
+    BatchSize,
 )
 
 

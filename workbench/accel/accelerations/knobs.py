@@ -33,13 +33,17 @@ class Knob:
         if self.choices:
             words = " or ".join(as_literal(choice) for choice in self.choices)
         else:
-            words = {int: "a whole number", bool: "True or False"}.get(self.type, f"a {self.type.__name__}")
+            words = {int: "a whole number", float: "a number", bool: "True or False"}.get(
+                self.type, f"a {self.type.__name__}"
+            )
         return f"{words}, or None" if self.may_be_none else words
 
     def accepts(self, value: object) -> bool:
-        """Whether the value has the knob's type and is among its choices. True is not a whole number here."""
+        """Whether the value has the knob's type and is among its choices. True is not a number here; 2 is one for 2.0."""
         if value is None:
             return self.may_be_none
+        if self.type is float and type(value) is int and not self.choices:
+            return True
         if type(value) is not self.type:
             return False
         return not self.choices or value in self.choices

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Verdict = Literal["faster", "slower", "no difference", "undecided"]
-Following = Literal["same", "follows", "drifts", "unknown"]
+Following = Literal["same", "follows", "drifts", "unknown", "other batches"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Quality:
     def __str__(self) -> str:
         if self.following == "unknown":
             return "no scalar loss was seen, so quality was not compared"
+        if self.following == "other batches":
+            return "steps train on other batches, so their losses are not comparable; compare the quality reached (--until)"
         if self.following == "same":
             return f"losses bit-equal over {self.steps} steps"
         says = "loss follows the baseline" if self.following == "follows" else "LOSS DRIFTS from the baseline"
@@ -50,7 +52,7 @@ class Comparison:
 
     `steady` was measured with a steady allocator in both processes: tight, it tells plans apart. `headline` holds for the
     notebook as it runs (its own allocator), over relaunches; it is what a user reads, and the verdict is its. Where it is
-    None, the verdict is of `steady` and the sentence says so.
+    None, the verdict is of `steady` and the sentence says so. `baseline_ms` and `candidate_ms` are always of a step.
     """
 
     plan: str
@@ -71,6 +73,8 @@ class Comparison:
     )
     error: str = ""
     details: dict[str, Any] = field(default_factory=dict, repr=False)
+    samples_per_step: tuple[int, int] | None = None
+    """Of the baseline and of the candidate, where they differ: the intervals are of the time per sample then."""
 
     @property
     def sentence(self) -> str:
@@ -81,7 +85,8 @@ class Comparison:
         if shown is None:
             waits = {"waiting": "waiting", "measuring": "measuring …", "confirming": "confirming …"}
             return waits.get(self.state, "stopped before it was decided")
-        where = "" if self.headline else " under a steady allocator"
+        where = " per sample" if self.samples_per_step else ""
+        where += "" if self.headline else " under a steady allocator"
         words = {
             "faster": f"{shown} faster{where}",
             "slower": f"slower: {shown} of the baseline's speed{where}",

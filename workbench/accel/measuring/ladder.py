@@ -28,8 +28,9 @@ class Ladder:
 
     @property
     def best(self) -> Comparison | None:
-        """The fastest row whose verdict is "faster" and whose loss does not drift."""
-        good = [row for row in self.rows if row.verdict == "faster" and row.quality.following != "drifts"]
+        """The fastest row whose verdict is "faster" and whose loss does not drift, as far as losses can be compared."""
+        bad = ("drifts", "other batches")
+        good = [row for row in self.rows if row.verdict == "faster" and row.quality.following not in bad]
         return max(good, key=speed, default=None)
 
     @property
@@ -104,6 +105,11 @@ def speed(row: Comparison) -> float:
 def explanations(row: Comparison) -> list[str]:
     """The small print of a row: steady figure, samples, quality, proofs, notes."""
     lines = []
+    if row.samples_per_step:
+        base, own = row.samples_per_step
+        lines.append(
+            f"per sample: a step of {base:,} samples took {row.baseline_ms:.3g} ms, one of {own:,} {row.candidate_ms:.3g} ms"
+        )
     if row.headline:
         lines.append(f"{_samples(row.headline)} as this notebook runs")
     if row.steady:

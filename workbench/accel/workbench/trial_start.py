@@ -41,7 +41,12 @@ def start_trial(
         budget_s=240.0 if budget_s is None else budget_s,
     )
     try:
-        load = load_message(parcel, _names_by_kind(workload), finds_objects=_builds_objects(workload))
+        load = load_message(
+            parcel,
+            _names_by_kind(workload),
+            finds_objects=_builds_objects(workload),
+            samples_per_batch=(workload.samples_per_step or 0) // max(workload.accumulation, 1),
+        )
         check = _check(workbench, workload, while_packing)
         return Trial(plans, parcel, load, workbench.pool, setting, check=check, refused=refused)
     except BaseException:

@@ -49,6 +49,7 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     import_path: list[str]
     roles: dict[str, list[str]]
     finds_objects: bool
+    samples_per_batch: int = 0  # what a backward pass counts where no DataLoader is seen to give batches
     perturb: bool = False
     quality: QualityQuestion | None = None
 
@@ -88,6 +89,7 @@ class StepsDone(msgspec.Struct, tag="steps_done", frozen=True):
 
     wall_ns: list[int]
     losses: list[float | None]
+    samples: list[int]  # that each step trained on; 0 where nothing tells
     minor_faults: int
     preempted: int
     cell_ended: bool = (

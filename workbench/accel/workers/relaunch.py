@@ -21,6 +21,7 @@ import msgspec
 
 from accel.errors import AccelError
 from accel.measuring.interval import median_variance, paired_log_ratios
+from accel.measuring.per_sample import compared_times, differ
 from accel.profiling.compilation import Compilation
 from accel.workers.messages import EffectRead, Finish, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
 from accel.workers.pool import WorkerPool
@@ -48,6 +49,8 @@ class Samples:
 
     step_ns: list[float] = field(default_factory=list)  # one number a round: the mean of its timed steps
     losses: list[float | None] = field(default_factory=list)  # of the first steps, warm-up included
+    step_samples: list[float] = field(default_factory=list)  # one number a round, as `step_ns`
+    every_step_samples: list[int] = field(default_factory=list)  # of every step, warm-up included
     first_step_s: float = 0.0
     warm_up_s: float = 0.0  # wall time of all warm-up steps, the first included
     warm_up_steps: int = 0
@@ -156,9 +159,9 @@ class Relaunch:
             with self._isolated(variant.label):
                 self._warm_up(variant, effort, stop)
         until = min(time.monotonic() + effort.seconds, deadline)
-        block = self._block()
+        blocks = self._blocks()
         for round_number in range(1, effort.most_rounds + 1):
-            self._one_round(block, stop)
+            self._one_round(blocks, stop)
             if stop.is_set() or len(self._running) == 1:
                 return self.samples
             on_round(round_number)
@@ -178,6 +181,7 @@ class Relaunch:
         self._step(variant.label, StepBlock(), timeout_s)
         samples.first_step_s = time.monotonic() - started
         samples.step_ns.clear()
+        samples.step_samples.clear()
         for _ in range(max(effort.warm_up - 1, 1)):
             if not stop.is_set():
                 self._step(variant.label, StepBlock(), timeout_s)
@@ -185,32 +189,51 @@ class Relaunch:
         samples.warm_step_s = median(samples.step_ns or [1e9]) / 1e9
         samples.minor_faults = samples.preempted = samples.steps = 0
         samples.step_ns.clear()
+        samples.step_samples.clear()
 
-    def _block(self) -> StepBlock:
-        """One for all variants, so that they take the same steps: long enough for the fastest."""
-        return StepBlock.of(min(self.samples[variant.label].warm_step_s for variant in self._running))
+    def _blocks(self) -> dict[str, StepBlock]:
+        """One for all variants, so that they take the same steps: long enough for the fastest.
 
-    def _one_round(self, block: StepBlock, stop: threading.Event) -> None:
+        One of its own for each whose steps hold another number of samples than the baseline's: eight times the batch in as
+        many steps would make turns eight times as long, and what is compared would lie that far apart.
+        """
+        base = self.samples[self._variants[0].label]
+        running = {variant.label: self.samples[variant.label] for variant in self._running}
+        of_same_size = {
+            label: own
+            for label, own in running.items()
+            if not differ(base.every_step_samples, own.every_step_samples)
+        }
+        shared = StepBlock.of(min(own.warm_step_s for own in of_same_size.values()))
+        return {
+            label: shared if label in of_same_size else StepBlock.of(own.warm_step_s)
+            for label, own in running.items()
+        }
+
+    def _one_round(self, blocks: dict[str, StepBlock], stop: threading.Event) -> None:
         order = self._running
         self._randomness.shuffle(order)
         for variant in order:
             if not stop.is_set():
                 with self._isolated(variant.label):
-                    self._step(variant.label, block, self._timeout_s)
+                    self._step(variant.label, blocks[variant.label], self._timeout_s)
 
     def _step(self, label: str, block: StepBlock, timeout_s: float) -> None:
         worker, samples = self._workers[label], self.samples[label]
         worker.send(Steps(block.steps))
         done = worker.receive(StepsDone, timeout_s=timeout_s + block.steps * samples.warm_step_s)
         samples.step_ns.append(mean(done.wall_ns[block.settle :]))
+        samples.step_samples.append(mean(done.samples[block.settle :]))
+        samples.every_step_samples += done.samples
         samples.losses += done.losses[: max(COMPARED_STEPS - len(samples.losses), 0)]
         samples.minor_faults += done.minor_faults
         samples.preempted += done.preempted
         samples.steps += block.steps
 
     def _is_precise(self, effort: Effort) -> bool:
-        base, *candidates = (self.samples[variant.label].step_ns for variant in self._running)
-        errors = [median_variance(paired_log_ratios(base, own)) ** 0.5 for own in candidates]
+        base, *candidates = (self.samples[variant.label] for variant in self._running)
+        pairs = [paired_log_ratios(*compared_times(base, own)) for own in candidates]
+        errors = [median_variance(pair) ** 0.5 for pair in pairs]
         return all(error < effort.precise_enough for error in errors)
 
     def _read_effect(self, label: str) -> None:
@@ -232,7 +255,9 @@ class Relaunch:
         return losses
 
 
-def load_message(parcel: Parcel, roles: dict[str, list[str]], *, finds_objects: bool) -> Load:
+def load_message(
+    parcel: Parcel, roles: dict[str, list[str]], *, finds_objects: bool, samples_per_batch: int = 0
+) -> Load:
     """The Load message that all variants of a trial share."""
     return Load(
         plan="",
@@ -244,4 +269,5 @@ def load_message(parcel: Parcel, roles: dict[str, list[str]], *, finds_objects: 
         import_path=list(sys.path),
         roles=roles,
         finds_objects=finds_objects,
+        samples_per_batch=samples_per_batch,
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from accel.errors import AccelError
 from accel.measuring.comparison import Interval, Verdict
 from accel.measuring.interval import ProcessNoise, interval, paired_log_ratios
+from accel.measuring.per_sample import compared_times
 from accel.measuring.verdict import confidence_to_stop, decide
 from accel.workers.relaunch import Effort, Relaunch, Samples, Variant
 
@@ -112,7 +113,7 @@ class Stage:
         standing.error = own.error
         if standing.error is not None:
             return
-        standing.log_ratios.append(paired_log_ratios(base.step_ns, own.step_ns))
+        standing.log_ratios.append(paired_log_ratios(*compared_times(base, own)))
         standing.base_samples.append(base)
         standing.samples.append(own)
         standing.shown = interval(standing.log_ratios, self.plan.noise)

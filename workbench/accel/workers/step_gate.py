@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from accel.workers.messages import Channel, EffectRead, Evaluate, Finish, ReadEffect, Steps, StepsDone
+from accel.workers.sample_count import SampleCount
 
 
 class CellIsOver(BaseException):
@@ -38,6 +39,7 @@ class StepGate:
     def __init__(
         self, channel: Channel, *, boundary: str, read_effect: Callable[[], EffectRead],
         evaluate: Callable[[], msgspec.Struct] | None = None,
+        samples_per_batch: int = 0,
     ) -> None:  # fmt: skip
         self._channel, self._boundary, self._read_effect = channel, boundary, read_effect
         self._evaluate = evaluate
@@ -47,6 +49,8 @@ class StepGate:
         self._granted = 0
         self._wall_ns: list[int] = []
         self._losses: list[Any] = []
+        self._sample_count = SampleCount(samples_per_batch)
+        self._samples: list[int] = []
         self.steps_done = 0
         self.is_over = False
 
@@ -61,6 +65,7 @@ class StepGate:
             result = original(outputs, *args, **kwargs)
             if len(outputs) and outputs[0].numel() == 1:
                 self._losses_of_step.append(outputs[0].detach())
+            self._sample_count.backward()
             if self._boundary == "backward":
                 self._step_is_over()
             return result
@@ -69,6 +74,8 @@ class StepGate:
         self._restore.append(lambda: setattr(autograd, "_engine_run_backward", original))
         if self._boundary == "optimizer":
             self._restore.append(register_optimizer_step_post_hook(self._optimizer_stepped).remove)
+        self._sample_count.__enter__()
+        self._restore.append(self._sample_count.__exit__)
         self._cuda: Any = torch.cuda
         return self
 
@@ -126,6 +133,7 @@ class StepGate:
         self._wall_ns.append(time.perf_counter_ns() - self._wall0)
         self._losses.append(self._losses_of_step)
         self._losses_of_step = []
+        self._samples.append(self._sample_count.step())
         self.steps_done += 1
         self._granted -= 1
         if self._granted <= 0:
@@ -140,12 +148,13 @@ class StepGate:
             StepsDone(
                 wall_ns=self._wall_ns,
                 losses=[_mean(losses) for losses in self._losses],
+                samples=self._samples,
                 minor_faults=usage.ru_minflt - self._usage.ru_minflt,
                 preempted=usage.ru_nivcsw - self._usage.ru_nivcsw,
                 cell_ended=cell_ended,
             )
         )
-        self._wall_ns, self._losses = [], []
+        self._wall_ns, self._losses, self._samples = [], [], []
 
 
 def _signal(pids: list[int], number: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from accel.accelerations.plan import Plan
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
 from accel.measuring.comparison import Comparison, Quality, Verdict
+from accel.measuring.per_sample import differ, usual
 from accel.measuring.quality import compare_losses
 from accel.workers.stage import Standing, median_ms
 
@@ -38,12 +39,23 @@ def comparison_of(
         setup_s=cost.setup_s if cost else float("nan"),
         break_even_steps=cost.steps if cost else None,
         notes=(*_notes(plan, steady, notebook), *_compiling(plan, steady, notebook, cost)),
+        samples_per_step=_samples_per_step(known),
     )
+
+
+def _samples_per_step(standing: Standing | None) -> tuple[int, int] | None:
+    """Of a usual step of both sides, if they differ."""
+    if standing is None or not standing.samples:
+        return None
+    base, own = standing.base_samples[-1].every_step_samples, standing.samples[-1].every_step_samples
+    return (round(usual(base)), round(usual(own))) if differ(base, own) else None
 
 
 def _quality(plan: Plan, standing: Standing | None, floor: Sequence[float | None]) -> Quality:
     if standing is None or not standing.samples:
         return Quality("unknown")
+    if _samples_per_step(standing):
+        return Quality("other batches")
     return compare_losses(
         standing.base_samples[0].losses, standing.samples[0].losses, floor, effect=plan.effect
     )

@@ -131,7 +131,14 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
 
         channel.send(Loaded())
         evaluate = Evaluator(load.quality, namespace, presented, load.filename) if load.quality else None
-        with StepGate(channel, boundary=load.boundary, read_effect=read_effect, evaluate=evaluate) as gate:
+        gate = StepGate(
+            channel,
+            boundary=load.boundary,
+            read_effect=read_effect,
+            evaluate=evaluate,
+            samples_per_batch=load.samples_per_batch,
+        )
+        with gate:
             gate.wait()
             while True:
                 before = gate.steps_done

@@ -1,0 +1,88 @@
+"""Steps that hold more samples are compared per sample; how many they hold is counted where they run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from accel.workers.sample_count import SampleCount, samples_in
+from tests.workers.conftest import CELL
+
+
+def test_twice_the_batch_is_compared_per_sample_beside_a_plan_that_is_compared_per_step(workbench):
+    workbench.profile(CELL)
+    ladder = workbench.try_("batch_size", "fused_optimizer")
+    doubled, fused = ladder["batch_size"], ladder["fused_optimizer"]
+    assert doubled.samples_per_step == (16, 32)
+    assert "per sample" in doubled.sentence
+    assert doubled.quality.following == "other batches"
+    assert doubled.proofs == (("batch_size", True, "batches of 32 samples instead of 16"),)
+    shown = doubled.headline or doubled.steady
+    assert shown.ratio == pytest.approx(2 * doubled.baseline_ms / doubled.candidate_ms, rel=0.5)
+    assert fused.samples_per_step is None
+    assert "per sample" not in fused.sentence
+    assert fused.quality.following in ("same", "follows")
+
+
+def counted(cell_steps, *, without_loader=0):
+    with SampleCount(without_loader) as count:
+        return [count.step() for _ in cell_steps(count)]
+
+
+def test_batches_that_are_not_trained_on_and_a_second_backward_count_nothing():
+    train, valid = (DataLoader(TensorDataset(torch.ones(n)), batch_size=4) for n in (10, 64))
+
+    def steps(count):
+        for _ in range(2):
+            for _ in train:
+                count.backward()
+                count.backward()
+                yield
+            for _ in valid:
+                pass
+
+    assert counted(steps) == [4, 4, 2] * 2
+
+
+def test_batches_fetched_ahead_count_as_large_as_the_one_before():
+    def steps(count):
+        for _ in list(DataLoader(TensorDataset(torch.ones(8)), batch_size=4)):
+            count.backward()
+            yield
+
+    assert counted(steps) == [4, 4]
+
+
+def test_without_a_loader_a_backward_counts_what_the_profile_saw():
+    def steps(count):
+        for _ in range(2):
+            count.backward()
+            count.backward()
+            yield
+
+    assert counted(steps, without_loader=16) == [32, 32]
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected", "samples"),
+    [
+        (torch.ones(8, 3), 8, 8),
+        ([torch.ones(5, 3), torch.ones(5)], 8, 5),
+        ([[torch.ones(5, 3), torch.ones(5)], torch.ones(5)], 8, 5),
+        ({"ids": torch.ones(7, 2), "mask": torch.ones(7, 2)}, 8, 7),
+        (([torch.ones(3, 9, 9)] * 8, [{}] * 8), 8, 8),  # images of different sizes are not stacked
+        ((["a"] * 8, torch.ones(8)), 8, 8),
+        (torch.tensor(1.0), 8, 8),
+        (object(), None, 0),
+        ([], 8, 8),
+    ],
+)
+def test_samples_are_told_from_what_a_loader_gives(batch, expected, samples):
+    assert samples_in(batch, expected) == samples
+
+
+def test_a_batch_that_holds_itself_ends():
+    batch: list = []
+    batch.append(batch)
+    assert samples_in(batch, 4) == 4
