@@ -6,11 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
+from accel.accelerations.layers import by_layer
 
 if TYPE_CHECKING:
     import pandas
 
     from accel.accelerations import Acceleration
+    from accel.accelerations.acceleration import Layer
 
 HOW_TO_CHECK = (
     "Which of them can work on your training: %%accel profile over the cell, then %accel accelerations."
@@ -22,7 +24,7 @@ class ListedAcceleration:
     """One acceleration: its name, the layer it changes, its effect on the result, and the first line of its card."""
 
     name: str
-    layer: str
+    layer: Layer
     effect: str
     summary: str
 
@@ -34,7 +36,7 @@ class ListedAcceleration:
 
 @dataclass(frozen=True)
 class AccelerationList:
-    """Every acceleration of the catalogue, in the order they are applied.
+    """Every acceleration of the catalogue, by the layer of the stack that it changes.
 
     >>> print(AccelerationList.of_catalogue())
     """
@@ -50,8 +52,15 @@ class AccelerationList:
 
     def __str__(self) -> str:
         width = max((len(row.name) for row in self.rows), default=0)
-        lines = (f"{row.name:<{width}}  {row.summary} ({row.layer}; {row.effect})" for row in self.rows)
+        lines = []
+        for title, rows in self.groups:
+            lines += [title, *(f"  {row.name:<{width}}  {row.summary} ({row.effect})" for row in rows), ""]
         return "\n".join([*lines, HOW_TO_CHECK])
+
+    @property
+    def groups(self) -> list[tuple[str, list[ListedAcceleration]]]:
+        """Titles of layers, each with its rows."""
+        return by_layer(self.rows, lambda row: row.layer)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows as plain values."""
@@ -64,6 +73,11 @@ class AccelerationList:
         return pandas.DataFrame(self.to_dict()["accelerations"])
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        rows = [(row.name, row.summary, row.layer, row.effect) for row in self.rows]
-        table = html_parts.table(["acceleration", "what it does", "layer", "effect on training"], rows)
-        return {"text/plain": str(self), "text/html": html_parts.block(table, html_parts.note(HOW_TO_CHECK))}
+        parts = []
+        for title, rows in self.groups:
+            cells = [(row.name, row.summary, row.effect) for row in rows]
+            parts += [
+                html_parts.heading(title),
+                html_parts.table(["acceleration", "what it does", "effect on training"], cells),
+            ]
+        return {"text/plain": str(self), "text/html": html_parts.block(*parts, html_parts.note(HOW_TO_CHECK))}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel import html_parts as html
+from accel.accelerations.layers import by_layer
 
 if TYPE_CHECKING:
     from accel.accelerations import Acceleration
@@ -32,6 +33,11 @@ class Applicability:
         return not self.reasons
 
     @property
+    def answer(self) -> str:
+        """Whether it works here, in one word."""
+        return "kept" if self.is_kept else "yes" if self.is_applicable else "no"
+
+    @property
     def summary(self) -> str:
         """The first line of the entry's card."""
         return (self.entry.__doc__ or "").strip().splitlines()[0]
@@ -44,12 +50,23 @@ class Applicabilities:
     rows: tuple[Applicability, ...]
     workload_line: str
 
+    @property
+    def groups(self) -> list[tuple[str, list[Applicability]]]:
+        """Titles of layers, each with its rows: what is kept first, then what can work, then the others."""
+        grouped = by_layer(self.rows, lambda row: row.entry.layer)
+        return [
+            (title, sorted(rows, key=lambda row: (not row.is_kept, bool(row.reasons))))
+            for title, rows in grouped
+        ]
+
     def __str__(self) -> str:
+        width = max((len(row.name) for row in self.rows), default=0)
         lines = [self.workload_line]
-        for row in self.rows:
-            mark = "kept" if row.is_kept else "yes " if row.is_applicable else "no  "
-            lines.append(f"{mark}  {row.name:<18} {row.entry.layer:<12} {row.summary}")
-            lines += [f"      {reason}" for reason in row.reasons]
+        for title, rows in self.groups:
+            lines += ["", title]
+            for row in rows:
+                lines.append(f"  {row.answer:<4}  {row.name:<{width}}  {row.summary} ({row.entry.effect})")
+                lines += [f"        {reason}" for reason in row.reasons]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,20 +91,20 @@ class Applicabilities:
         return pandas.DataFrame(self.to_dict()["accelerations"])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        rows = [
-            (
-                row.name,
-                row.entry.layer,
-                row.entry.effect,
-                "kept" if row.is_kept else "yes" if row.is_applicable else "no: " + " ".join(row.reasons),
-                row.summary,
-            )
-            for row in self.rows
-        ]
-        table = html.table(
-            ["acceleration", "layer", "effect on training", "works here", "what it does"], rows
-        )
-        return {"text/plain": str(self), "text/html": html.block(html.note(self.workload_line), table)}
+        headings = ["acceleration", "works here", "what it does", "effect on training"]
+        parts = [html.note(self.workload_line)]
+        for title, rows in self.groups:
+            cells = [
+                (
+                    row.name,
+                    ": ".join(filter(None, (row.answer, " ".join(row.reasons)))),
+                    row.summary,
+                    row.entry.effect,
+                )
+                for row in rows
+            ]
+            parts += [html.heading(title), html.table(headings, cells)]
+        return {"text/plain": str(self), "text/html": html.block(*parts)}
 
 
 @dataclass(frozen=True)
