@@ -139,21 +139,25 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
             samples_per_batch=load.samples_per_batch,
         )
         with gate:
-            gate.wait()
-            while True:
-                before = gate.steps_done
-                gate.cell_begins()
-                exec(code, namespace)
-                if gate.is_over:
-                    raise CellIsOver  # a bare `except` in the cell swallowed it
-                if gate.steps_done == before:
-                    raise AccelError(
-                        "A trial steps the cell again and again",
-                        because="the cell ran to its end without a single training step",
-                        do="Profile a cell that trains (with an optimizer step or a backward pass) and try again.",
-                    )
-                if load.quality is not None and not load.quality.repeats:
-                    gate.cell_ended()
+            _run_again_and_again(gate, load, code, namespace)
+
+
+def _run_again_and_again(gate: StepGate, load: Load, code: types.CodeType, namespace: dict[str, Any]) -> None:
+    gate.wait()
+    while True:
+        before = gate.steps_done
+        gate.cell_begins()
+        exec(code, namespace)
+        if gate.is_over:
+            raise CellIsOver  # a bare `except` in the cell swallowed it
+        if gate.steps_done == before:
+            raise AccelError(
+                "A trial steps the cell again and again",
+                because="the cell ran to its end without a single training step",
+                do="Profile a cell that trains (with an optimizer step or a backward pass) and try again.",
+            )
+        if load.quality is not None and not load.quality.repeats:
+            gate.cell_ended()
 
 
 class _Notebook(types.ModuleType):
