@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from small_training import Training, training
+from small_training import Training, training, training_of_blocks
 from trainings_with_waste import in_anomaly_mode
 
 from accel.accelerations import CATALOGUE, Acceleration
 from accel.accelerations.batch_size import BatchSize
+from accel.accelerations.activation_checkpointing import ActivationCheckpointing
 from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
@@ -55,6 +56,11 @@ CASES: dict[str, Case] = {
     "bias_off": Case(
         lambda made: setattr(made.model[0], "bias", torch.nn.Parameter(torch.zeros(4))),
         (BiasOff(), BiasOff(scope="before norm")),
+    ),
+    "activation_checkpointing": Case(
+        lambda made: [vars(block).pop("_compiled_call_impl", None) for block in made.model[:2]],
+        (ActivationCheckpointing(), ActivationCheckpointing(every=2)),
+        training_of_blocks,
     ),
     # compilation
     "compile_model": Case(lambda made: torch.compiler.set_stance("force_eager")),

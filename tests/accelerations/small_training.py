@@ -79,6 +79,22 @@ def training(optimizer=torch.optim.Adam, steps_before: int = 0) -> Training:
     return made
 
 
+def training_of_blocks(optimizer=torch.optim.Adam, steps_before: int = 0) -> Training:
+    """The same with its layers in two blocks, and dropout."""
+    made = training(optimizer)
+    conv, norm, relu, second, flatten, linear = made.model
+    model = nn.Sequential(
+        nn.Sequential(conv, norm, relu, nn.Dropout(0.2)),
+        nn.Sequential(second, nn.ReLU(), nn.Dropout(0.2)),
+        flatten,
+        linear,
+    )
+    made = Training(**made.namespace | {"model": model}, built_by=partial(training_of_blocks, optimizer))
+    if steps_before:
+        made.epochs(steps_before)
+    return made
+
+
 def workload_of(replica: Replica, namespace, source="") -> Workload:
     roles = tuple(
         Role(kind, name, False, weakref.ref(thing)) for kind, named in vars(replica).items() if isinstance(named, dict)
@@ -108,7 +124,8 @@ def wiring(made: Training) -> dict[str, object]:
         "iterator": made.loader._iterator,
         "hooks of optimizer": [len(made.optimizer._optimizer_step_pre_hooks), len(made.optimizer._optimizer_step_post_hooks)],
         "of model": sorted(vars(made.model)),
-        "class": type(made.model),
+        "classes": [type(module) for module in made.model.modules()],
+        "calls": [vars(module).get("_compiled_call_impl") for module in made.model.modules()],
         "threads": torch.get_num_threads(),
         "anomaly mode": (torch.is_anomaly_enabled(), torch.set_anomaly_enabled, torch.autograd._engine_run_backward),
     }  # fmt: skip

@@ -21,6 +21,7 @@ import sys
 from types import ModuleType
 
 from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
+from accel.accelerations.activation_checkpointing import ActivationCheckpointing
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
@@ -46,6 +47,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     LoaderWorkers,
     # the model
     BiasOff,
+    ActivationCheckpointing,
     # compilation
     CompileModel,
     # layout and number formats of the model's call

@@ -71,6 +71,7 @@ class Discovery:
             if (
                 self._restore
                 and module not in self._known
+                and not _is_in_backward()  # a checkpointed block's layers, computed again
                 and any(p.requires_grad for p in module.parameters())
             ):
                 self._found(module, Replica(models={type(module).__name__: module}, is_process_wide=False))
@@ -100,3 +101,9 @@ class Discovery:
     def _found(self, thing: object, replica: Replica) -> None:
         self._known.add(thing)
         self._on_found(replica)
+
+
+def _is_in_backward() -> bool:
+    import torch
+
+    return torch._C._current_graph_task_id() != -1
