@@ -10,8 +10,8 @@ from small_training import Training, training, training_of_blocks
 from trainings_with_waste import in_anomaly_mode
 
 from accel.accelerations import CATALOGUE, Acceleration
-from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
+from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
