@@ -11,6 +11,7 @@ from trainings_with_waste import in_anomaly_mode
 
 from accel.accelerations import CATALOGUE, Acceleration
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
+from accel.accelerations.autocast import Autocast
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.intraop_threads import IntraopThreads
@@ -66,7 +67,7 @@ CASES: dict[str, Case] = {
     "compile_model": Case(lambda made: torch.compiler.set_stance("force_eager")),
     # layout and number formats of the model's call
     "channels_last": Case(lambda made: made.model.to(memory_format=torch.contiguous_format)),
-    "autocast": Case(without_autocast),
+    "autocast": Case(without_autocast, (Autocast(), Autocast(dtype="fp16"))),
     # the optimizer
     "fused_optimizer": Case(lambda made: made.optimizer.param_groups[0].update(fused=False)),
     # the batch

@@ -10,6 +10,7 @@ from functools import partial
 
 import torch
 from torch import nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from torch.utils.data import DataLoader, TensorDataset
 
 from accel.workload import Replica
@@ -128,6 +129,8 @@ def wiring(made: Training) -> dict[str, object]:
         "calls": [vars(module).get("_compiled_call_impl") for module in made.model.modules()],
         "threads": torch.get_num_threads(),
         "anomaly mode": (torch.is_anomaly_enabled(), torch.set_anomaly_enabled, torch.autograd._engine_run_backward),
+        "backward": torch.autograd.backward,
+        "step hooks": [len(hooks) for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)],
     }  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def test_reasons_are_sentences_that_end_with_what_to_do(entry, monkeypatch):
 def test_a_usual_training_on_a_capable_machine_has_no_reason_against_anything():
     machine = dataclasses.replace(
         read_machine(),
-        isa=("avx512_bf16",),
+        isa=("avx512_bf16", "avx512_fp16"),
         c_compiler="g++",
         python_header="Python.h",
         usable_cores=8,

@@ -1,8 +1,7 @@
-"""Matrix products and convolutions in bfloat16: mixed precision round the model's call."""
+"""Matrix products and convolutions in bfloat16 or float16: mixed precision round the model's call."""
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.autograd_nodes import nodes_behind
 from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
 from accel.accelerations.user_names import class_name, names_of
+from accel.workload.names_used import names_used
 
 if TYPE_CHECKING:
     import torch
@@ -23,32 +23,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Autocast:
-    """Run the model's matrix products and convolutions in bfloat16, and hand its output back in float32.
+    """Run the model's matrix products and convolutions in bfloat16 or float16, and hand its output back in float32.
 
     What it does
-        Each call of the model runs under `torch.autocast`: products and convolutions take bfloat16 copies of
-        weights and inputs, sums and normalisations stay in float32. Weights, gradients, optimizer and loss stay in
-        float32.
+        Each call of the model runs under `torch.autocast`: products and convolutions take 16-bit copies of weights
+        and inputs, sums and normalisations stay in float32. Weights, gradients, optimizer and loss stay in float32.
+        With "fp16" the backward passes of the process run on gradients times a scale, as with a GradScaler, and are
+        divided before `backward()` returns: a `clip_grad_norm_` in the cell, accumulation and several optimizers
+        need no change. A step whose gradients overflowed is skipped; the proof counts them.
     When it helps
-        Where the hardware multiplies bfloat16: CPUs with avx512_bf16 or AMX, GPUs from Ampere on. Measured on one
-        core of an EPYC with avx512_bf16, course CNN, batch 64, under a steady allocator: ×1.31 alone, ×2.06 with
-        channels_last.
+        Where the hardware multiplies the format. bfloat16: CPUs with avx512_bf16 or AMX, GPUs from Ampere on.
+        float16: GPUs from Volta on (on a V100 or T4 it is the only one), CPUs with avx512_fp16. Measured with bfloat16
+        on one core of an EPYC with avx512_bf16, course CNN, batch 64, under a steady allocator: ×1.31 alone, ×2.06
+        with channels_last. float16 is not measured here yet where the hardware has it.
     When it hurts
-        Where bfloat16 is emulated it is several times slower. Small models pay for the casts. Without channels_last
-        the convolutions reorder their data: DenseNet121 on 32×32 images came out at ×0.79 [0.77, 1.14], undecided.
-        bfloat16 keeps 8 bits of a number: on the course CNN the loss moved by up to 6e-4 in 10 steps. Calls of
+        Where the format is emulated it is several times slower: float16 ran at ×0.15 on that EPYC, which has none.
+        Small models pay for the casts. Without channels_last the convolutions reorder their data: DenseNet121 on
+        32×32 images came out at ×0.79 [0.77, 1.14], undecided. bfloat16 keeps 8 bits of a number: on the course CNN
+        the loss moved by up to 6e-4 in 10 steps. float16 keeps 11, but nothing above 65504, and the look for
+        overflow waits for the GPU once a backward pass. What `torch.autograd.grad` returns is not scaled. Calls of
         `model.forward(x)` or of a submodule do not pass through here. An output in a container that torch's pytree
-        does not know stays bfloat16.
+        does not know stays in 16 bits.
     In plain PyTorch
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cuda", dtype=torch.float16):        # or torch.bfloat16, without a scaler
             output = model(inputs)
         loss = criterion(output.float(), targets)
+        scaler.scale(loss).backward()                            # scaler = torch.amp.GradScaler("cuda")
+        scaler.unscale_(optimizer)                               # before gradients are clipped
+        scaler.step(optimizer)
+        scaler.update()
     References
         https://docs.pytorch.org/docs/stable/amp.html
+        https://docs.pytorch.org/docs/stable/notes/amp_examples.html
+        https://arxiv.org/abs/1710.03740 (Mixed Precision Training: loss scaling)
         https://github.com/pytorch/pytorch/issues/118499 (a CPU epoch from 2.5 s to 231 s)
     """
 
-    dtype: Literal["bf16"] = "bf16"
+    dtype: Literal["bf16", "fp16"] = "bf16"
 
     name: ClassVar[str] = "autocast"
     layer: ClassVar[Layer] = "numerics"
@@ -57,23 +68,15 @@ class Autocast:
     conflicts: ClassVar[tuple[str, ...]] = ()
 
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
-        """No model, no hardware for bfloat16, or mixed precision of the user's own already."""
+        """No model, no hardware for the format, mixed precision of the user's own, gradients looked at on their way."""
         import torch
 
-        replica = workload.objects()
+        replica, used = workload.objects(), names_used(workload)
         reasons = []
         if not replica.models and not names_of(workload, "models"):
             reasons.append("No model was seen in the cell. Profile a cell that calls a torch.nn.Module.")
-        if replica.device_type == "cpu" and not machine.has_cpu_bf16:
-            reasons.append(
-                f"{machine.cpu_model} has no bfloat16 instructions (avx512_bf16, AMX), and emulated bfloat16 is "
-                "slower than float32. Leave autocast off here, or train on a GPU."
-            )
-        if replica.device_type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-            reasons.append(
-                "This GPU has no bfloat16 arithmetic. Leave autocast off, or use a GPU from Ampere on."
-            )
-        if replica.scalers or _mentions_autocast(workload):
+        reasons += self._missing_hardware(replica.device_type, machine)
+        if replica.scalers or "autocast" in used:
             reasons.append(
                 "The cell has mixed precision of its own (torch.autocast or a GradScaler). "
                 "Take that out to compare, or leave this off."
@@ -88,42 +91,81 @@ class Autocast:
                 reasons.append(
                     f"{name} has no float32 weights to spare. Leave autocast off, or keep the weights in float32."
                 )
+            if self.dtype == "fp16":
+                reasons += _why_not_scaled(name, model)
+        if self.dtype == "fp16" and (seeing := used & _SEE_SCALED_GRADIENTS):
+            reasons.append(
+                f"The cell uses {min(seeing)}, which would see gradients times the loss scale of float16. "
+                'Write dtype="bf16", which needs no scale, or take that out.'
+            )
         return reasons
+
+    def _missing_hardware(self, device_type: str, machine: Machine) -> list[str]:
+        import torch
+
+        long, instructions, has_it = {
+            "bf16": ("bfloat16", "avx512_bf16, AMX", machine.has_cpu_bf16),
+            "fp16": ("float16", "avx512_fp16, AMX-FP16", machine.has_cpu_fp16),
+        }[self.dtype]
+        if device_type == "cpu" and not has_it:
+            return [
+                f"{machine.cpu_model} has no {long} instructions ({instructions}), and emulated {long} is "
+                f"slower than float32. Leave autocast({self.dtype}) off here, or train on a GPU."
+            ]
+        if device_type != "cuda":
+            return []
+        if self.dtype == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            return ['This GPU has no bfloat16 arithmetic. Write dtype="fp16", or use a GPU from Ampere on.']
+        if self.dtype == "fp16" and torch.version.hip is None and torch.cuda.get_device_capability() < (7, 0):
+            return [
+                "This GPU has no fast float16 arithmetic. Leave autocast off, or use a GPU from Volta on."
+            ]
+        return []
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
-        """Enter autocast round each model's call."""
+        """Enter autocast round each model's call; for float16 also scale what the process's backward passes compute."""
         with ExitStack() as stack:
             for _, model in distinct(replica.models):
-                wrap = partial(_AutocastCall, device_type=_device_type(model))
+                if self.dtype == "fp16":
+                    from accel.accelerations.loss_scaling import scaled_backward_passes
+
+                    stack.enter_context(scaled_backward_passes())
+                wrap = partial(_AutocastCall, device_type=_device_type(model), dtype_name=_DTYPES[self.dtype])
                 stack.enter_context(wrapped_call(model, wrap))
             yield
 
     def took_effect(self, replica: Replica) -> Proof:
-        """Whether bfloat16 numbers were seen in the calls."""
+        """Whether numbers of that format were seen in the calls, and for float16 whether losses were scaled."""
+        wanted = _DTYPES[self.dtype]
         seen = [find_wrapper(model, _AutocastCall) for _, model in distinct(replica.models)]
-        calls = [call for call in seen if call is not None and call.calls]
+        calls = [call for call in seen if call is not None and call.calls and call.dtype_name == wanted]
         if not calls or len(calls) < len(seen):
             return Proof(False, "a model's call did not go through autocast")
-        if not all(call.bf16_seen for call in calls):
-            return Proof(False, "the model's call made no bfloat16 number")
-        return Proof(True, f"bfloat16 in {' and '.join(sorted({call.bf16_seen for call in calls}))}")
+        if not all(call.seen_in for call in calls):
+            return Proof(False, f"the model's call made no {wanted} number")
+        evidence = f"{wanted} in {' and '.join(sorted({call.seen_in for call in calls}))}"
+        return Proof(True, evidence) if self.dtype == "bf16" else _with_scaling(evidence)
 
     def as_code(self, workload: Workload) -> str:
         """A subclass of the model's class whose call enters autocast: copies and `compile()` of the model work on."""
-        models = workload.objects().models
+        models, long = workload.objects().models, _DTYPES[self.dtype]
         parts = ["import torch", "from torch.utils._pytree import tree_map", ""]
+        if self.dtype == "fp16":
+            from accel.accelerations.loss_scaling import loss_scaling_code
+
+            parts = [loss_scaling_code(), *parts[1:]]
         for name in names_of(workload, "models"):
-            made = class_name(name, "InBfloat16")
+            made = class_name(name, f"In{long.title()}")
             device = _device_type(models[name]) if name in models else "cpu"
             parts += [
                 f"class {made}(type({name})):",
                 "    def __call__(self, *args, **kwargs):",
-                f'        with torch.autocast("{device}", dtype=torch.bfloat16):',
+                f'        with torch.autocast("{device}", dtype=torch.{long}):',
                 "            output = super().__call__(*args, **kwargs)",
                 "        # The loss is computed in float32, so hand the output back in it.",
-                "        is_bfloat16 = lambda t: torch.is_tensor(t) and t.dtype == torch.bfloat16",
-                "        return tree_map(lambda t: t.float() if is_bfloat16(t) else t, output)",
+                f"        is_{long} = lambda t: torch.is_tensor(t) and t.dtype == torch.{long}",
+                f"        return tree_map(lambda t: t.float() if is_{long}(t) else t, output)",
                 "",
                 f"{name}.__class__ = {made}",
                 "",
@@ -131,6 +173,7 @@ class Autocast:
         return "\n".join(parts) + "\n"
 
 
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 _CALLS_LOOKED_AT = 3  # looking walks the whole graph of the output; one training call is enough to see
 
 
@@ -138,55 +181,79 @@ _CALLS_LOOKED_AT = 3  # looking walks the whole graph of the output; one trainin
 class _AutocastCall:
     inner: Callable[..., Any]
     device_type: str
+    dtype_name: str
     calls: int = 0
-    bf16_seen: str = ""
+    seen_in: str = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
         from torch.utils._pytree import tree_map
 
-        with torch.autocast(self.device_type, dtype=torch.bfloat16):
+        dtype: torch.dtype = getattr(torch, self.dtype_name)
+        with torch.autocast(self.device_type, dtype=dtype):
             output = self.inner(*args, **kwargs)
         if not torch.compiler.is_compiling():
             self.calls += 1
-            if not self.bf16_seen and self.calls <= _CALLS_LOOKED_AT:
-                self.bf16_seen = _where_bf16(output)
-        return tree_map(_back_to_float32, output)
+            if not self.seen_in and self.calls <= _CALLS_LOOKED_AT:
+                self.seen_in = _where(dtype, output)
+        return tree_map(lambda value: _back_to_float32(value, dtype), output)
 
 
 def _device_type(model: torch.nn.Module) -> str:
     return next((parameter.device.type for parameter in model.parameters()), "cpu")
 
 
-def _back_to_float32(value: Any) -> Any:
+def _back_to_float32(value: Any, dtype: torch.dtype) -> Any:
     import torch
 
-    return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype == dtype else value
 
 
-def _where_bf16(output: Any) -> str:
-    """Where bfloat16 shows: in the output, or in the casts that its gradient goes back through."""
+def _where(dtype: torch.dtype, output: Any) -> str:
+    """Where the format shows: in the output, or in the casts that its gradient goes back through."""
     import torch
     from torch.utils._pytree import tree_leaves
 
     tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-    if any(tensor.dtype == torch.bfloat16 for tensor in tensors):
+    if any(tensor.dtype == dtype for tensor in tensors):
         return "the model's output before it was cast back"
     for node in nodes_behind(output):
-        if any(meta.dtype == torch.bfloat16 for meta in getattr(node, "_input_metadata", ())):
+        if any(meta.dtype == dtype for meta in getattr(node, "_input_metadata", ())):
             return "the operations before the model's last one"
     return ""
 
 
-def _mentions_autocast(workload: Workload) -> bool:
-    """Whether the cell, or a function of an earlier cell that it reads, names autocast."""
-    if "autocast" in workload.source:
-        return True
-    waiting: list[Any] = [workload.namespace.get(name) for name in workload.reads]
-    waiting = [value.__code__ for value in waiting if isinstance(value, types.FunctionType)]
-    while waiting:
-        code = waiting.pop()
-        if "autocast" in code.co_names:
-            return True
-        waiting += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return False
+# What gives a user's code gradients before `backward()` returns.
+_SEE_SCALED_GRADIENTS = frozenset({"retain_grad", "register_hook", "register_full_backward_hook"})
+
+
+def _why_not_scaled(name: str, model: torch.nn.Module) -> list[str]:
+    """What would see or need gradients in the middle of a scaled backward pass."""
+    from torch import nn
+
+    reasons = []
+    has_hooks = any(
+        p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None) for p in model.parameters()
+    )
+    if has_hooks or any(module._backward_hooks for module in model.modules()):
+        reasons.append(
+            f"{name} has gradient hooks, which would see gradients times the loss scale of float16. "
+            'Write dtype="bf16", which needs no scale, or remove the hooks.'
+        )
+    if any(isinstance(m, (nn.Embedding, nn.EmbeddingBag)) and m.sparse for m in model.modules()):
+        reasons.append(
+            f"{name} gets sparse gradients, which are not scaled here. "
+            'Build the embedding without sparse=True, or write dtype="bf16".'
+        )
+    return reasons
+
+
+def _with_scaling(evidence: str) -> Proof:
+    """What the loss scaling of the process counted, beside where float16 was seen."""
+    from accel.accelerations.loss_scaling import live_loss_scaling
+
+    scaling = live_loss_scaling()
+    if scaling is None or not scaling.passes:
+        return Proof(False, f"{evidence}, but no backward pass was scaled")
+    skipped = f"{scaling.skipped} of {scaling.steps} steps skipped"
+    return Proof(True, f"{evidence}; {skipped}, loss scale {scaling.scale:g}")

@@ -78,6 +78,8 @@ class InPlace:
         calls = self._short_calls(role)
         if calls is None or not isinstance(entry, (ChannelsLast, Autocast)):
             return None
+        if isinstance(entry, Autocast) and entry.dtype == "fp16":
+            return None  # the loss scale belongs to the backward pass, not to the call
         self.says_torch = True
         for call in calls:
             if isinstance(entry, Autocast):

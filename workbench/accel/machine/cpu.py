@@ -13,7 +13,7 @@ from pathlib import Path
 
 ISA_OF_INTEREST = (
     "avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16", "avx_vnni",
-    "amx_tile", "amx_int8", "amx_bf16", "asimd", "sve", "bf16", "i8mm",
+    "amx_tile", "amx_int8", "amx_bf16", "amx_fp16", "asimd", "asimdhp", "sve", "bf16", "i8mm",
 )  # fmt: skip
 """Instruction sets that change which kernels torch and oneDNN choose, by their names in /proc/cpuinfo."""
 

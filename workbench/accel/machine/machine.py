@@ -54,6 +54,11 @@ class Machine:
         return bool({"avx512_bf16", "amx_bf16", "bf16"} & set(self.isa))
 
     @property
+    def has_cpu_fp16(self) -> bool:
+        """Whether the CPU itself has float16 arithmetic; F16C alone only converts."""
+        return bool({"avx512_fp16", "amx_fp16", "asimdhp"} & set(self.isa))
+
+    @property
     def has_c_compiler(self) -> bool:
         """Whether there is a compiler for torch.compile's CPU kernels."""
         return self.c_compiler is not None
