@@ -14,6 +14,7 @@ from accel.accelerations.activation_checkpointing import ActivationCheckpointing
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
+from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.steady_allocator import use_default_thresholds
@@ -74,6 +75,10 @@ CASES: dict[str, Case] = {
     "batch_size": Case(
         lambda made: vars(made.loader.batch_sampler).update(batch_size=4),
         (BatchSize(factor=2), BatchSize(factor=3, lr_rule="sqrt"), BatchSize(factor=0.5, lr_rule="linear")),
+    ),
+    "gradient_accumulation": Case(
+        lambda made: vars(made.optimizer).pop("step"),
+        (GradientAccumulation(), GradientAccumulation(micro_batches=3)),
     ),
 }
 

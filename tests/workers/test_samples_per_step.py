@@ -86,3 +86,14 @@ def test_a_batch_that_holds_itself_ends():
     batch: list = []
     batch.append(batch)
     assert samples_in(batch, 4) == 4
+
+
+def test_accumulated_batches_make_larger_steps_unless_they_are_smaller_by_as_much(workbench):
+    workbench.profile(CELL)
+    split = "batch_size(factor=0.5)+gradient_accumulation"
+    ladder = workbench.try_("gradient_accumulation", split)
+    assert ladder["gradient_accumulation"].samples_per_step == (16, 32)
+    assert ladder[split].samples_per_step is None
+    assert ladder[split].quality.following == "follows"
+    for row in ladder.rows:
+        assert all(took for _, took, _ in row.proofs), row.proofs

@@ -29,6 +29,7 @@ from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
 from accel.accelerations.fused_optimizer import FusedOptimizer
+from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.steady_allocator import SteadyAllocator
@@ -57,6 +58,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     FusedOptimizer,
     # the batch
     BatchSize,
+    GradientAccumulation,
 )
 
 

@@ -1,0 +1,272 @@
+"""One optimizer step for several batches."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.accelerations.model_call import distinct
+from accel.accelerations.user_names import names_of
+from accel.errors import AccelError
+
+if TYPE_CHECKING:
+    import torch
+
+    from accel.machine import Machine
+    from accel.workload import Replica, Workload
+
+
+@dataclass(frozen=True)
+class GradientAccumulation:
+    """Let the optimizer step once for `micro_batches` batches, on the mean of their gradients.
+
+    What it does
+        Replaces `optimizer.step` of each optimizer, in place: a call keeps a copy of the gradients, and every n-th puts
+        the mean of all n into `.grad` and steps. The loop stays as it is: `zero_grad` may clear gradients between
+        batches, `clip_grad_norm_` clips those of one batch, and what a GradScaler finds infinite is left out.
+    When it helps
+        A batch that memory cannot hold at once: `batch_size(factor=0.5)+gradient_accumulation` trains on the same
+        number of samples a step with half the activations. And where updating the weights is a large part of a step:
+        it is paid once for n batches. Trials compare it by the time of a sample.
+    When it hurts
+        It changes training, unless the batches are made smaller by as much: n times fewer updates, each on n times the
+        samples. Copies of the gradients take as much memory as the weights. BatchNorm sees the small batches. A mean of
+        gradients that were clipped batch by batch is not the clipped mean. Schedulers go on by calls, n of them to an
+        update. Batches left over at the end of an epoch count towards the next step, and those at the end of the
+        training are lost. DistributedDataParallel still exchanges gradients for each batch: `no_sync()` in the
+        loop avoids that. An optimizer that the cell builds takes its first step as it comes.
+    In plain PyTorch
+        (criterion(model(inputs), targets) / n).backward()
+        if (batch + 1) % n == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    References
+        https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation
+    """
+
+    micro_batches: int = 2
+
+    name: ClassVar[str] = "gradient_accumulation"
+    layer: ClassVar[Layer] = "batch"
+    effect: ClassVar[Effect] = "changes training"
+    needs_own_process: ClassVar[bool] = False
+    conflicts: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.micro_batches < 2:
+            raise AccelError(
+                f"gradient_accumulation(micro_batches={self.micro_batches})",
+                because="one batch a step is what every loop does",
+                do="Write micro_batches=2 or more.",
+            )
+
+    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+        """No optimizer, one whose step is more than one update, or a cell that accumulates already."""
+        replica = workload.objects()
+        if not replica.optimizers and not names_of(workload, "optimizers"):
+            return ["No optimizer was seen in the cell. Profile a cell that calls optimizer.step()."]
+        optimizers = distinct(replica.optimizers)
+        reasons = [reason for name, optimizer in optimizers for reason in _why_not(name, optimizer)]
+        if workload.accumulation > 1 and not any(optimizer in _live for _, optimizer in optimizers):
+            reasons.append(
+                f"The cell accumulates the gradients of {workload.accumulation} batches for each step already. "
+                "Change that number in the cell, or leave this off."
+            )
+        if replica.scalers:
+            reasons += [
+                f"{name} is fused, and then a GradScaler leaves it to the update to unscale gradients. "
+                "Build it without fused=True, or leave this off."
+                for name, optimizer in optimizers
+                if getattr(optimizer, "_step_supports_amp_scaling", False)
+            ]
+        return reasons
+
+    @contextmanager
+    def apply(self, replica: Replica) -> Iterator[None]:
+        """Replace the step of each optimizer."""
+        with ExitStack() as stack:
+            for name, optimizer in distinct(replica.optimizers):
+                if not _why_not(name, optimizer):  # one that the cell builds was not there to be asked before
+                    stack.enter_context(_accumulating(optimizer, self.micro_batches))
+            yield
+
+    def took_effect(self, replica: Replica) -> Proof:
+        """How many updates torch's own step made, and for how many batches."""
+        found = [_live.get(optimizer) for _, optimizer in distinct(replica.optimizers)]
+        live = [each for each in found if each is not None]
+        if not live or len(live) < len(found):
+            return Proof(False, "an optimizer steps for each batch")
+        batches, updates = sum(each.batches for each in live), sum(each.updates for each in live)
+        passed_by = sum(each.passed_by for each in live)
+        took_effect = updates > 0 and not passed_by and all(each.size == self.micro_batches for each in live)
+        evidence = f"{updates + passed_by} updates for {batches + passed_by} batches"
+        return Proof(took_effect, evidence)
+
+    def as_code(self, workload: Workload) -> str:
+        """A step of the optimizers that are there, which keeps gradients until there are enough."""
+        calls = [
+            f"step_every({name}, batches={self.micro_batches})" for name in names_of(workload, "optimizers")
+        ]
+        return "\n".join([*_CODE, *calls]) + "\n"
+
+
+_CODE = [
+    "import types",
+    "import torch",
+    "",
+    "def step_every(optimizer, batches):",
+    "    take_step, kept, count = optimizer.step, {}, 0",
+    "",
+    "    def step(optimizer, closure=None):",
+    "        nonlocal count",
+    "        loss = None",
+    "        if closure is not None:",
+    "            with torch.enable_grad():",
+    "                loss = closure()",
+    "        count += 1",
+    '        parameters = [p for group in optimizer.param_groups for p in group["params"]]',
+    "        with torch.no_grad():",
+    "            for p in parameters:",
+    "                if p.grad is not None:",
+    "                    kept[p] = kept[p] + p.grad if p in kept else p.grad.clone()",
+    "            if count % batches == 0:",
+    "                for p in parameters:",
+    "                    if p in kept:  # the mean gradient of all these batches",
+    "                        p.grad = kept.pop(p) / batches",
+    "                take_step()",
+    "        return loss",
+    "",
+    "    # A method, as the step of an optimizer is: schedulers count on it.",
+    "    optimizer.step = types.MethodType(step, optimizer)",
+    "",
+]
+
+
+@dataclass(eq=False)
+class _Accumulation:
+    """The gradients that wait for the next update of one optimizer."""
+
+    size: int
+    batches: int = 0
+    updates: int = 0
+    passed_by: int = 0  # updates that somebody made without us
+    is_active: bool = True
+    waiting: int = 0
+    kept: dict[torch.Tensor, torch.Tensor] = field(default_factory=dict)
+    _is_updating: bool = False
+
+    def step(self, optimizer: Any, take_step: Callable[..., Any], closure: Callable[[], Any] | None) -> Any:
+        """Keep the gradients; the last batch of a round updates."""
+        import torch
+
+        if getattr(optimizer, "grad_scale", None) is not None:
+            raise AccelError(
+                "gradient_accumulation",
+                because="the optimizer is fused, and the GradScaler leaves it to the update to unscale gradients",
+                do="Build the optimizer without fused=True, or leave gradient_accumulation off.",
+            )
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with torch.no_grad():
+            self._keep(optimizer)
+            if self.waiting == self.size:
+                self._hand_over(optimizer)
+                self._is_updating = True
+                try:
+                    take_step()
+                finally:
+                    self._is_updating = False
+                self.updates += 1
+        return loss
+
+    def _keep(self, optimizer: Any) -> None:
+        import torch
+
+        having = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        again = [p for p in having if p in self.kept]
+        if again:
+            torch._foreach_add_([self.kept[p] for p in again], [p.grad for p in again])
+        self.kept.update({p: p.grad.clone() for p in having if p not in self.kept})
+        self.batches += 1
+        self.waiting += 1
+
+    def _hand_over(self, optimizer: Any) -> None:
+        import torch
+
+        torch._foreach_div_(list(self.kept.values()), float(self.size))
+        for parameter, gradient in self.kept.items():
+            if parameter.grad is None:
+                parameter.grad = gradient
+            else:
+                parameter.grad.copy_(
+                    gradient
+                )  # it may be a view of a bucket, as DistributedDataParallel has them
+        self.kept, self.waiting = {}, 0
+
+    def count_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """After each of torch's own steps."""
+        if not self._is_updating:
+            self.passed_by += 1
+
+
+_live: weakref.WeakKeyDictionary[torch.optim.Optimizer, _Accumulation] = weakref.WeakKeyDictionary()
+
+
+@contextmanager
+def _accumulating(optimizer: torch.optim.Optimizer, size: int) -> Iterator[None]:
+    state: dict[str, Any] = vars(optimizer)
+    was_set, before, take_step = "step" in state, state.get("step"), optimizer.step
+    accumulation = _Accumulation(size)
+
+    def step(self: Any, closure: Callable[[], Any] | None = None) -> Any:
+        if not accumulation.is_active:  # a scheduler that was built meanwhile still calls us
+            return take_step() if closure is None else take_step(closure)
+        if hasattr(take_step, "_wrapped_by_lr_sched"):
+            self._opt_called = True  # or its scheduler would warn that it came first
+        return accumulation.step(self, take_step, closure)
+
+    function: Any = step
+    if hasattr(take_step, "_wrapped_by_lr_sched"):
+        function._wrapped_by_lr_sched = True  # or its scheduler would warn that somebody replaced the step
+    ours = state["step"] = types.MethodType(step, optimizer)  # a method: schedulers wrap its `__func__`
+    hook = optimizer.register_step_post_hook(accumulation.count_update)
+    _live[optimizer] = accumulation
+    try:
+        yield
+    finally:
+        accumulation.is_active = False
+        accumulation.kept = {}
+        hook.remove()
+        if _live.get(optimizer) is accumulation:
+            del _live[optimizer]
+        if state.get("step") is ours:
+            if was_set:
+                state["step"] = before
+            else:
+                del state["step"]
+
+
+def _why_not(name: str, optimizer: torch.optim.Optimizer) -> list[str]:
+    import torch
+
+    if isinstance(optimizer, torch.optim.LBFGS):
+        return [
+            f"{name} is an LBFGS, which evaluates the loss several times in a step. "
+            "Use another optimizer, or leave this off."
+        ]
+    if any(group.get("differentiable") for group in optimizer.param_groups):
+        return [f"{name} is differentiable, and copies of gradients are not. Leave this off."]
+    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    if any(gradient.is_sparse for gradient in gradients):
+        return [
+            f"{name} gets sparse gradients, which are not added up in place. "
+            "Build the embedding without sparse=True, or leave this off."
+        ]
+    return []
