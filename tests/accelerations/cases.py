@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from small_training import Training, training, training_of_blocks
-from trainings_with_waste import in_anomaly_mode
+from trainings_with_waste import in_anomaly_mode, validating
 
 from accel.accelerations import CATALOGUE, Acceleration
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
@@ -69,6 +69,11 @@ CASES: dict[str, Case] = {
     # layout and number formats of the model's call
     "channels_last": Case(lambda made: made.model.to(memory_format=torch.contiguous_format)),
     "autocast": Case(without_autocast, (Autocast(), Autocast(dtype="fp16"))),
+    "autocast": Case(without_autocast),
+    "no_grad_validation": Case(
+        lambda made: setattr(made.model, "forward", torch.enable_grad()(made.model.forward)),
+        training=validating,
+    ),
     # the optimizer
     "fused_optimizer": Case(lambda made: made.optimizer.param_groups[0].update(fused=False)),
     # the batch

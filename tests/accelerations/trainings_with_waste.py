@@ -26,3 +26,22 @@ class InAnomalyMode(Training):
 def in_anomaly_mode(optimizer=torch.optim.Adam, steps_before: int = 0) -> InAnomalyMode:
     made = training(optimizer, steps_before)
     return InAnomalyMode(**made.namespace, built_by=partial(in_anomaly_mode, optimizer))
+
+
+@dataclass
+class Validating(Training):
+    """After each epoch the loss on the same data in eval mode, with gradients on; it is among the losses."""
+
+    def epochs(self, count: int = 1) -> list[float]:
+        losses = []
+        for _ in range(count):
+            losses += super().epochs()
+            self.model.eval()
+            losses += [self.criterion(self.model(images), targets).item() for images, targets in self.loader]
+            self.model.train()
+        return losses
+
+
+def validating(optimizer=torch.optim.Adam, steps_before: int = 0) -> Validating:
+    made = training(optimizer, steps_before)
+    return Validating(**made.namespace, built_by=partial(validating, optimizer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from accel.diagnosis.gradients_in_validation import gradients_in_validation
@@ -38,6 +39,21 @@ def test_in_a_function_of_an_earlier_cell_the_function_is_named():
 def test_eval_mode_alone_does_not_help_and_the_finding_says_so():
     finding = gradients_in_validation(real(TRAIN + "model.eval()\n" + VALIDATE))
     assert "eval mode, which does not switch gradients off" in finding.what
+    assert finding.suggests == ("no_grad_validation",)
+
+
+def test_validation_in_training_mode_is_an_edit():
+    finding = gradients_in_validation(faulty())
+    assert (finding.suggests, finding.prediction.of) == ((), "cell")
+
+
+def test_where_training_runs_in_eval_mode_too_it_is_an_edit():
+    assert gradients_in_validation(real("model.eval()\n" + TRAIN + VALIDATE)).suggests == ()
+
+
+def test_while_no_grad_validation_is_kept_there_is_nothing_to_say():
+    evidence = real(TRAIN + "model.eval()\n" + VALIDATE)
+    assert gradients_in_validation(replace(evidence, live=("no_grad_validation",))) is None
 
 
 def test_a_cell_that_only_runs_forward_is_found_too():

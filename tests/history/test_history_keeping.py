@@ -61,6 +61,15 @@ def test_what_is_predicted_on_top_of_what_is_kept_is_not_scored_by_a_trial_witho
     assert f"not scored: predicted with {row.predicted.live} kept" in str(row)
 
 
+def test_what_is_predicted_of_the_cell_waits_for_no_trial_which_times_steps(workbench):
+    validate = "model.eval()\nfor _ in range(6):\n    criterion(model(x), y)\nmodel.train()\n"
+    profile = workbench.profile(TRAIN + validate)
+    (finding,) = [each for each in profile.findings if each.kind == "gradients_in_validation"]
+    assert finding.suggests == ("no_grad_validation",)
+    rows = workbench.history(predictions=True).rows
+    assert [row.predicted.plan for row in rows if row.predicted.kind == finding.kind] == [""]
+
+
 def test_predictions_are_there_for_the_next_notebook_and_for_the_shell(workbench):
     profile = workbench.profile(TRAIN)
     other = Workbench(notebook(), spare_workers=0)

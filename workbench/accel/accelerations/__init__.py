@@ -32,6 +32,7 @@ from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
+from accel.accelerations.no_grad_validation import NoGradValidation
 from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import UnknownName
 
@@ -54,6 +55,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     # layout and number formats of the model's call
     ChannelsLast,
     Autocast,
+    NoGradValidation,  # outermost: compiled code is told that no gradient is wanted
     # the optimizer
     FusedOptimizer,
     # the batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import Part, amdahl
@@ -20,7 +21,7 @@ LEAST, EXPECTED, MOST = 1.0, 1.04, 1.2
 def gradients_in_validation(evidence: Evidence) -> Finding | None:
     """A line that calls a model with gradients on, and no backward follows any of its calls."""
     unused = evidence.profile.whole_run.unused_forwards
-    if not unused:
+    if not unused or "no_grad_validation" in evidence.live:
         return None
     share = min(1.0, sum(each.share for each in unused))
     first, calls = unused[0], sum(each.calls for each in unused)
@@ -35,18 +36,31 @@ def gradients_in_validation(evidence: Evidence) -> Finding | None:
         evidence=tuple(
             f"{_place(each, evidence)}: {each.calls} calls, {each.ms:.3g} ms together" for each in unused[:3]
         ),
-        prediction=amdahl(
-            f"of the whole cell; forward passes without a graph, {percent(share)} of it, were seen to be "
-            f"{LEAST:g} to {MOST:g} times as fast",
-            Part(share, LEAST, EXPECTED, MOST),
+        prediction=replace(
+            amdahl(
+                f"of the whole cell; forward passes without a graph, {percent(share)} of it, were seen to be "
+                f"{LEAST:g} to {MOST:g} times as fast",
+                Part(share, LEAST, EXPECTED, MOST),
+            ),
+            of="cell",
         ),
-        suggests=(),
+        suggests=("no_grad_validation",) if _is_told_by_mode(evidence) else (),
         remedy=f"Put `with torch.no_grad():` (or torch.inference_mode()) round the loop at {_place(first, evidence)}.",
         wrong_when="something reads gradients of these results later, in another cell, or one backward later "
         "trains several models by what they gave over many calls, as with a policy and a value network.",
         line=in_cell[0] if in_cell else 0,
         details={"forward_share_of_cell": share, "calls": float(calls)},
     )  # fmt: skip
+
+
+def _is_told_by_mode(evidence: Evidence) -> bool:
+    """Whether eval mode alone tells validation from training here: then it can be tried without an edit."""
+    calls = evidence.workload.model_calls or ()
+    in_eval = [call for call in calls if not call.is_training]
+    is_apart = any(call.is_validation for call in in_eval) and not any(
+        call.is_trained_through for call in in_eval
+    )
+    return is_apart and evidence.workload.has_training_step
 
 
 def _place(found: UnusedForward, evidence: Evidence) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -13,12 +14,14 @@ class Prediction:
     '1.40× [1.10, 1.60]'
 
     `basis` is the arithmetic in words: "Amdahl: forward and backward, 78 % of the step, become 1.3 to 2 times as fast".
+    What is predicted `of` the cell (validation is in no step) cannot be held against a trial, which times steps.
     """
 
     ratio: float
     low: float
     high: float
     basis: str = ""
+    of: Literal["step", "cell"] = "step"
 
     def __str__(self) -> str:
         return f"{self.ratio:.2f}× [{self.low:.2f}, {self.high:.2f}]"

@@ -18,6 +18,7 @@ from accel.history.records import AS_THE_NOTEBOOK_RUNS, STEADY
 if TYPE_CHECKING:
     from accel.machine import Machine
     from accel.measuring.comparison import Comparison
+    from accel.profiling.finding import Finding
     from accel.profiling.profile import Profile
     from accel.workers.trial import Trial
     from accel.workload.workload import Workload
@@ -54,7 +55,7 @@ class HistoryKeeper:
             )
             for finding in profile.findings
             if finding.prediction is not None
-            for plan in [str(Plan.parse(suggested)) for suggested in finding.suggests] or [""]
+            for plan in _plans_measured(finding)
         )  # fmt: skip
         return self.store.take_problem()
 
@@ -96,6 +97,12 @@ class HistoryKeeper:
     @property
     def _file(self) -> str:
         return "" if self.store.path is None else str(self.store.path)
+
+
+def _plans_measured(finding: Finding) -> list[str]:
+    """The plans by which a trial can score the prediction; an empty one, which no trial has, where none can."""
+    is_of_step = finding.prediction is not None and finding.prediction.of == "step"
+    return [str(Plan.parse(plan)) for plan in finding.suggests if is_of_step] or [""]
 
 
 def _record(row: Comparison, about: dict[str, str]) -> TrialRecord:

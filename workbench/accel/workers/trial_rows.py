@@ -100,6 +100,10 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
         )
     if any(entry.layer == "data" for entry in plan.entries):
         notes.append("a median step: starting the loader's workers, once an epoch, is not in it")
+    if "no_grad_validation" in plan.names:
+        notes.append(
+            "a median step: validation, which comes once an epoch, is not in it; nor is the memory it saves"
+        )
     if notebook and notebook.samples:
         base, own = notebook.base_samples[-1], notebook.samples[-1]
         if base.steps and own.steps and base.minor_faults / base.steps > 500:
