@@ -192,3 +192,8 @@ def test_the_figure_has_both_sides_of_what_changed_most(real_profile):
     assert (list(old.x), list(new.x)) == ([1.0, 4.0], [0.0, 2.0])  # the greatest difference on top
     assert new.marker.pattern.shape == "/"
     assert "<b>" not in "".join(new.y)
+
+
+def test_what_is_no_profile_is_refused_in_plain_words(eager):
+    with pytest.raises(AccelError, match="compares with another profile, and was given int"):
+        eager.diff(3)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import AccelError
 from accel.profiling.compared_ops import CLEAR_RATIO, LEAST_SHARE, OpChange, compare_ops
 from accel.profiling.profile_diff_text import dtype_words
 
@@ -137,7 +138,15 @@ class ProfileDiff:
 
 
 def compare_profiles(before: Profile, after: Profile) -> ProfileDiff:
-    """What `before.diff(after)` gives."""
+    """What `before.diff(after)` gives; AccelError where `after` is no profile."""
+    from accel.profiling.profile import Profile
+
+    if not isinstance(after, Profile):
+        raise AccelError(
+            "profile.diff",
+            because=f"it compares with another profile, and was given {type(after).__name__}",
+            do="Keep one with %%accel profile -o before, the other with -o after: before.diff(after).",
+        )
     changes = compare_ops(before, after)
     return ProfileDiff(
         before_ms=before.step_ms,
