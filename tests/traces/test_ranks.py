@@ -222,3 +222,32 @@ def test_two_real_processes_under_gloo(tmp_path):
     assert report.straggler.phase == "forward"
     assert report.rows[0].exposed_ms > report.rows[1].exposed_ms
     assert any(call.name == "gloo:all_reduce" and call.last_rank == 1 for call in report.calls)
+
+
+def test_traces_of_two_runs_are_not_called_ranks_that_hold_each_other_up(tmp_path):
+    for run in ("before", "after"):
+        (tmp_path / run).mkdir()
+        write_ranks(tmp_path / run, rank_events(), rank_events(loading=250.0))
+    report = accel.open_trace(tmp_path)
+    assert report.straggler is None
+    assert "4 traces: 1 ms to 1 ms a step" in str(report)
+    assert "not of one run (2 of them say that they are rank 0)" in str(report)
+    assert not report.missing
+
+
+def test_runs_of_different_sizes_are_no_ranks_of_one_run(tmp_path):
+    write_ranks(tmp_path, rank_events(), world_size=2)
+    head = {"distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 4}}
+    write(tmp_path / "other.json", trace(rank_events(loading=250.0), **head))
+    report = accel.open_trace(tmp_path)
+    assert (report.straggler, report.world_size) == (None, None)
+    assert "they tell of 2 and 4 ranks" in report.verdict
+
+
+def test_what_communicates_nothing_cannot_be_held_up(tmp_path):
+    for number, loading in enumerate((100.0, 250.0)):
+        alone = [event for event in rank_events(loading=loading) if event["name"] != NCCL]
+        write(tmp_path / f"rank{number}.json", trace(alone))
+    report = accel.open_trace(tmp_path)
+    assert report.straggler is None
+    assert "no rank can hold another up" in report.verdict

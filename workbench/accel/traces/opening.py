@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
 ENDINGS = (".json", ".json.gz")
 
 
-def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
+def open_trace(
+    *files: str | Path, each: Callable[[TraceProfile], TraceProfile] | None = None
+) -> TraceProfile | RanksReport:
     """Read traces that torch.profiler wrote, of any version, on CPU or GPU: one file, or one a rank.
 
     >>> print(open_trace("trace.json.gz"))
     >>> print(open_trace("traces/"))            # a folder: one trace a rank
 
     A single file gives the report of a profile, several a comparison of ranks. AccelError when there is no trace in them.
+    `each` may add to every report while that still holds its events: of several files those are not kept.
     """
     from accel.traces.reading_ranks import read_ranks
 
@@ -30,9 +34,8 @@ def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
         raise AccelError(
             asked, because="no file is named", do="Name a trace, or a folder with one trace a rank."
         )
-    return read_ranks(
-        list(dict.fromkeys(path for file in files for path in _paths(Path(file).expanduser(), asked)))
-    )
+    paths = [path for file in files for path in _paths(Path(file).expanduser(), asked)]
+    return read_ranks(list(dict.fromkeys(paths)), each=each)
 
 
 def _paths(path: Path, asked: str) -> list[Path]:

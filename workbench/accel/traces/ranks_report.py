@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,11 @@ from accel.traces.trace_profile import TraceProfile
 if TYPE_CHECKING:
     import pandas
 
+    from accel.profiling.finding import Finding
+
 SHOWN_CALLS = 6
 ON_GPU = "kernels on the GPU"
+FOUND = "What to do about it: each rank's report has the findings in full"
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class RanksReport:
 
     >>> ranks = accel.open_trace("traces/")
     >>> print(ranks)
-    >>> print(ranks.profiles[0])        # the full report on one rank
+    >>> print(ranks.profiles[0])        # the full report on one rank, with what to do about it
     """
 
     rows: tuple[RankRow, ...]
@@ -72,17 +76,21 @@ class RanksReport:
     world_size: int | None
     notes: tuple[str, ...]
     profiles: tuple[TraceProfile, ...]
+    unrelated: str = ""  # why these are not the ranks of one run, as far as can be seen
 
     @property
     def headline(self) -> str:
         """How many ranks, and how long their steps take."""
         of = f" of {self.world_size}" if self.world_size else ""
+        many = f"{len(self.rows)} traces" if self.unrelated else f"{len(self.rows)}{of} ranks"
         fastest, slowest = min(r.step_ms for r in self.rows), max(r.step_ms for r in self.rows)
-        return f"{len(self.rows)}{of} ranks: {milliseconds(fastest)} to {milliseconds(slowest)} a step"
+        return f"{many}: {milliseconds(fastest)} to {milliseconds(slowest)} a step"
 
     @property
     def verdict(self) -> str:
-        """Who holds the others up, or that no rank stands out."""
+        """Who holds the others up, that no rank stands out, or why these traces cannot tell."""
+        if self.unrelated:
+            return f"{self.unrelated}: they stand side by side here, and no straggler is looked for"
         return str(
             self.straggler
             or "No rank stands out: the differences in own work are within the steps' own spread"
@@ -94,6 +102,9 @@ class RanksReport:
         if self.calls:
             lines += ["", "Collectives, by how long the first rank waits for the last"]
             lines += [f"  {_call_words(call)}" for call in self.calls[:SHOWN_CALLS]]
+        if found := self._found():
+            lines += ["", FOUND]
+            lines += [f"  {said}" for said in found]
         return "\n".join(
             [*lines, "", *(f"Note: {said}" for said in self.notes), *map(_source, self.profiles)]
         )
@@ -107,11 +118,26 @@ class RanksReport:
                 for c in self.calls
             ]
             parts += [heading("Collectives"), table(CALLS, shown[:SHOWN_CALLS], numeric=range(1, 5))]
+        if found := self._found():
+            parts += [heading(FOUND), *map(note, found)]
         parts += map(note, [*self.notes, *map(_source, self.profiles)])
         parts += [
             details(f"Rank {r.rank}", profile_html(p)) for r, p in zip(self.rows, self.profiles, strict=True)
         ]
         return {"text/plain": str(self), "text/html": block(*parts)}
+
+    def _found(self) -> list[str]:
+        """Each kind of finding once, by the rank that it costs most, with how many ranks have it."""
+        worst: dict[str, tuple[int, Finding]] = {}
+        count: Counter[str] = Counter()
+        for row, profile in zip(self.rows, self.profiles, strict=True):
+            for finding in profile.findings:
+                count[finding.kind] += 1
+                if finding.kind not in worst or finding.share > worst[finding.kind][1].share:
+                    worst[finding.kind] = row.rank, finding
+        found = sorted(worst.values(), key=lambda each: -each[1].share)
+        of = len(self.rows)
+        return [f"{one.title} (rank {rank}; found on {count[one.kind]} of {of})" for rank, one in found]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; each rank's report under "profiles"."""
@@ -121,6 +147,7 @@ class RanksReport:
             "calls": [asdict(call) for call in self.calls],
             "missing": list(self.missing),
             "world_size": self.world_size,
+            "unrelated": self.unrelated,
             "notes": list(self.notes),
             "profiles": [profile.to_dict() for profile in self.profiles],
         }

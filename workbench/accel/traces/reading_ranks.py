@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -18,7 +18,9 @@ IN_NAME = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
 LEAST_SHARE = 0.05  # of a step: what is less is not worth a reader's time
 
 
-def read_ranks(paths: Sequence[Path]) -> RanksReport | TraceProfile:
+def read_ranks(
+    paths: Sequence[Path], *, each: Callable[[TraceProfile], TraceProfile] | None = None
+) -> RanksReport | TraceProfile:
     """The comparison; the plain report where only one of the files is a trace.
 
     >>> read_ranks([Path("rank0.json.gz"), Path("rank1.json.gz")]).straggler
@@ -31,6 +33,7 @@ def read_ranks(paths: Sequence[Path]) -> RanksReport | TraceProfile:
     for path in paths:
         try:
             profile = read_trace(path)
+            profile = each(profile) if each else profile
         except AccelError as error:
             unread.append(error)
             continue
@@ -61,17 +64,36 @@ def compare(ranks: Sequence[RankFacts], notes: Sequence[str] = ()) -> RanksRepor
     ranks = sorted(ranks, key=lambda rank: rank.rank)
     aligned = align(ranks)
     sizes = [size for rank in ranks if (size := rank.profile.source.world_size)]
-    world = max(sizes) if sizes else None
+    unrelated = why_unrelated(ranks)
+    world = max(sizes) if sizes and not unrelated else None
     missing = tuple(sorted(set(range(world or 0)) - {rank.rank for rank in ranks}))
     return RanksReport(
         rows=tuple(_row(rank, aligned) for rank in ranks),
-        straggler=find_straggler(ranks),
+        straggler=None if unrelated else find_straggler(ranks),
         calls=aligned.calls,
         missing=missing,
         world_size=world,
         notes=(*_notes(ranks, aligned, missing), *notes),
         profiles=tuple(rank.profile for rank in ranks),
+        unrelated=unrelated,
     )
+
+
+def why_unrelated(ranks: Sequence[RankFacts]) -> str:
+    """Why these traces are not the ranks of one run, or cannot wait for each other; "" where nothing speaks against it.
+
+    A folder may hold the traces of several runs, or of one before and after a change.
+    """
+    told = [source.rank for rank in ranks if (source := rank.profile.source).rank is not None]
+    twice = next((rank for rank in told if told.count(rank) > 1), None)
+    sizes = {size for rank in ranks if (size := rank.profile.source.world_size)}
+    if twice is not None:
+        return f"These traces are not of one run ({told.count(twice)} of them say that they are rank {twice})"
+    if len(sizes) > 1:
+        return f"These traces are not of one run (they tell of {' and '.join(map(str, sorted(sizes)))} ranks)"
+    if len(ranks) > 1 and not any(rank.communication_ms for rank in ranks):
+        return "Nothing is communicated in these traces, so that no rank can hold another up"
+    return ""
 
 
 def _row(rank: RankFacts, aligned: Alignment) -> RankRow:
