@@ -54,3 +54,10 @@ def test_a_conversion_in_every_step_is_found_on_the_cpu():
     assert finding.title.startswith("Converting batches: 10 %")
     assert finding.line == 3
     assert "once" in finding.remedy
+
+
+def test_pinned_copies_are_not_called_pageable_nor_told_to_be_pinned():
+    finding = copy_bound(by_hand({"forward": 1.0}, devices=(gpu(2.0, memory="pinned"),)))
+    assert "from pinned memory" in finding.what
+    assert "pin_memory" not in finding.remedy
+    assert finding.prediction.ratio < copy_bound(faulty()).prediction.ratio

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 
 from accel.diagnosis.batch_too_small import batch_too_small
+from accel.diagnosis.dispatch import operations
 from accel.diagnosis.launch_bound import launch_bound
+from accel.profiling.completeness import Completeness
+from accel.profiling.device_activity import DeviceActivity
 from accel.profiling.profile_options import ProfileOptions
 from tests.diagnosis.making import by_hand, notebook, real, row
 
@@ -48,3 +51,29 @@ def test_the_line_of_a_node_can_be_asked_for_inside_loops_only():
 
 def test_a_cell_that_is_not_python_has_no_lines():
     assert by_hand({}, source="!ls").line_where(lambda node: True) == 0
+
+
+BATCHES = "loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(112, 16)), batch_size=8)\n"
+FORWARD_ONLY = "for (batch,) in loader:\n    with torch.no_grad(): model(batch)"
+
+
+def test_the_rows_of_a_cell_without_steps_are_of_all_its_batches_and_not_of_a_disturbed_one():
+    evidence = real(FORWARD_ONLY, BATCHES)
+    assert evidence.profile.timing.unit == "batch"
+    assert evidence.profile.profiled_steps == 0
+    assert not evidence.is_disturbed
+    assert evidence.steps_in_rows == 14
+    one_by_one = [row.calls for row in evidence.profile.rows if row.op == "aten::relu"]
+    assert sum(one_by_one) == 14
+    assert 0 < operations(evidence) < 40  # of one batch, not of fourteen
+
+
+def test_where_no_step_ends_the_only_loader_is_the_one_that_batches_come_from():
+    assert real(FORWARD_ONLY, BATCHES).step_loader[0] == "loader"
+
+
+def test_a_gpu_of_which_not_all_was_recorded_has_nothing_to_tell():
+    idle = DeviceActivity("cuda:0", 10.0, 0.1, 0.9, 0.8, (), (), (), 10.0, 3.0, 0.0)
+    lost = Completeness(False, ("90 of 100 launched kernels are missing",))
+    assert by_hand({"forward": 1.0}, devices=(idle,)).device is idle
+    assert by_hand({"forward": 1.0}, devices=(idle,), completeness=lost).device is None

@@ -114,6 +114,6 @@ def test_no_prediction_goes_beyond_the_roofline():
         predicted(1e12),
         predicted(0.6e12),
     )  # 8 ms took 4 GFLOP: at these rates they take 4 and 6.7 ms at least
-    assert near.ratio < near.high == pytest.approx(1 / (1 - 1.1 * 0.8 * (1 - 1 / 2)))
+    assert near.ratio < near.high == pytest.approx(1 / (1 - 0.82 * (1 - 1 / 2)))
     assert far.ratio == pytest.approx(1 / (1 - 0.8 * (1 - 1 / 1.2)))
-    assert far.high == pytest.approx(1 / (1 - 1.1 * 0.8 * (1 - 1 / 1.2)))
+    assert far.high == pytest.approx(1 / (1 - 0.82 * (1 - 1 / 1.2)))

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
+from accel.profiling.whole_run import WholeRun
 from tests.diagnosis.making import by_hand, real, row
 
 MANY = "model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(20)], nn.Linear(32, 4)); x = torch.randn(8, 32)\n"
@@ -50,3 +51,21 @@ def test_plain_sgd_on_large_weights_gains_nothing_and_is_not():
 
     assert optimizer_not_fused(with_sgd()) is None
     assert optimizer_not_fused(with_sgd(momentum=0.9)) is not None
+
+
+def test_an_update_whose_tensors_come_from_new_pages_gains_more():
+    def predicted(kind, faults, width=1024):
+        evidence = by_hand(
+            {"optimizer": 0.4, "backward": 0.6}, whole_run=WholeRun(page_faults_per_step=faults)
+        )
+        weights = nn.Linear(width, width).parameters()
+        evidence.objects.optimizers["optimizer"] = getattr(torch.optim, kind)(weights, lr=0.1)
+        return optimizer_not_fused(evidence).prediction
+
+    pages = 1024 * 1024 * 4 / 4096
+    plain, faulting = predicted("Adam", 0.0), predicted("Adam", 2 * pages)
+    assert plain.ratio < faulting.ratio
+    assert plain.high < faulting.high
+    assert "page faults" in faulting.basis
+    assert predicted("Adam", pages / 2) == plain  # they come from elsewhere
+    assert predicted("Adam", 2 * pages, width=64) == predicted("Adam", 0.0, width=64)

@@ -43,3 +43,10 @@ def test_the_expected_speed_up_lies_in_its_interval(parts):
 
 def test_a_bound_holds_for_all_three():
     assert Part(0.5, 1.0, 2.0, GONE).bounded(1.5) == Part(0.5, 1.0, 1.5, 1.5)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.95, 0.99])
+def test_what_is_nearly_all_of_the_step_is_not_predicted_to_be_all_of_it(share):
+    prediction = amdahl("", Part(share, 2.0, GONE, GONE))
+    assert prediction.ratio == pytest.approx(1 / (1 - share))
+    assert prediction.high == pytest.approx(1 / (1 - share) / 0.9)

@@ -108,3 +108,19 @@ def test_on_a_cpu_nothing_is_said_of_cudnn():
 def test_a_profile_without_settings_says_nothing():
     profile = replace(sound().profile, whole_run=WholeRun())
     assert profiling_leftovers(Evidence(profile, sound().workload, sound().machine)) is None
+
+
+def test_anomaly_mode_cannot_cost_what_it_does_not_touch():
+    phases = {"forward": 0.4, "forward → backward": 0.1, "backward": 0.3, "optimizer": 0.2}
+    checks = row("aten::ne", "backward", 0.1, calls=10.0)
+    conditions = RunConditions(2, True, False, False, False)
+    for count in (
+        10.0,
+        1e6,
+    ):  # so many tracebacks would take longer than the step; a busy machine makes the same of few
+        nodes = row("autograd::engine::evaluate_function: MmBackward0", "backward", 0.1, calls=count)
+        evidence = by_hand(phases, (nodes, checks), whole_run=WholeRun(conditions=conditions))
+        finding, touched = profiling_leftovers(evidence), 0.1 + 0.5
+        assert finding.share <= touched
+        assert finding.prediction.high <= 1 / (1 - touched - 0.1 * 0.4) + 1e-9
+        assert 1 < finding.prediction.low <= finding.prediction.ratio <= finding.prediction.high

@@ -2,6 +2,7 @@
 
 rule.py         what a rule is
 evidence.py     Evidence: what a rule may look at
+untold.py       what a trace does not tell
 predicting.py   Amdahl's law with a range
 dispatch.py     time that goes into calling operations
 products.py     which operations are matrix products and convolutions
@@ -13,6 +14,7 @@ Every other file is one rule: a function of the file's name. To add one, take th
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.allocator_page_faults import allocator_page_faults
@@ -35,6 +37,7 @@ from accel.diagnosis.profiling_leftovers import profiling_leftovers
 from accel.diagnosis.recompilation_churn import recompilation_churn
 from accel.diagnosis.rule import LEAST_SHARE, Rule
 from accel.diagnosis.thread_subscription import thread_subscription
+from accel.diagnosis.untold import NotTold
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -68,6 +71,10 @@ RULES: tuple[Rule, ...] = (
 # Told however little they cost: a setting that nobody wants, or a fault whose cost a profile of a few steps cannot see.
 HYGIENE: frozenset[str] = frozenset({"gradients_in_validation", "profiling_leftovers"})
 
+FEWEST_STEPS = (
+    2  # of a trace: the only step in it may be the first of the run, which is no measure of the others
+)
+
 
 def diagnose(
     profile: Profile,
@@ -86,10 +93,33 @@ def diagnose(
     """
     if not profile.steps:
         return ()
-    evidence = Evidence(profile, workload, machine, live)
-    found = [finding for rule in rules if (finding := rule(evidence)) is not None]
+    return _ask(rules, Evidence(profile, workload, machine, live))
+
+
+def diagnose_trace(
+    profile: Profile, *, machine_has_gpu: bool = False, rules: Iterable[Rule] = RULES
+) -> tuple[Finding, ...]:
+    """What a trace alone shows of it: a rule that would have to ask for the notebook's objects or for the machine is silent.
+
+    >>> [finding.kind for finding in diagnose_trace(report)]
+    ['input_bound']
+
+    Empty too where training cannot be told from its beginning: with a single step, or without forward and backward.
+    """
+    evidence = Evidence.of_trace(profile, machine_has_gpu=machine_has_gpu)
+    if profile.steps < FEWEST_STEPS or not evidence.share("forward", "backward"):
+        return ()
+    return _ask(rules, evidence)
+
+
+def _ask(rules: Iterable[Rule], evidence: Evidence) -> tuple[Finding, ...]:
+    found = []
+    for rule in rules:
+        with suppress(NotTold):
+            if (finding := rule(evidence)) is not None:
+                found.append(finding)
     worth = [finding for finding in found if finding.share >= LEAST_SHARE or finding.kind in HYGIENE]
     return tuple(sorted(worth, key=lambda finding: -finding.share))
 
 
-__all__ = ["HYGIENE", "RULES", "Evidence", "Rule", "diagnose"]
+__all__ = ["HYGIENE", "RULES", "Evidence", "NotTold", "Rule", "diagnose", "diagnose_trace"]

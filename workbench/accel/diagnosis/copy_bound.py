@@ -12,13 +12,14 @@ from accel.profiling.report.words import milliseconds, percent, size
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
-    from accel.profiling.device_activity import DeviceActivity
+    from accel.profiling.device_activity import CopyRow, DeviceActivity
 
 # Pageable memory is staged through a pinned buffer: CUDA's own measurements have pinned copies at 2 to 2.5 times its rate
 # (https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), and with non_blocking=True they go on beside
 # computation, so that the wait can vanish. A conversion on the CPU vanishes when it is done once, before the loop; but
 # then the batch is no longer in the caches when the model reads it, which takes up to most of that back (1.04 of 1.09 measured).
 PINNED = (1.0, 2.5, GONE)
+PINNED_ALREADY = (1.0, 1.5, GONE)
 CONVERTED_ONCE = (1.3, 10.0, GONE)
 
 
@@ -29,18 +30,21 @@ def copy_bound(evidence: Evidence) -> Finding | None:
     share = max(evidence.share("copy"), _exposed(device) if device else 0.0)
     if share < LEAST_SHARE:
         return None
-    factors = PINNED if is_gpu else CONVERTED_ONCE
-    how = "pinned and beside computation" if is_gpu else "done once for the whole data set"
+    memory = {copy.memory for copy in _to_device(device)} if device else set()
+    is_pinned = memory == {"pinned"}
+    factors = (PINNED_ALREADY if is_pinned else PINNED) if is_gpu else CONVERTED_ONCE
+    beside = "beside computation" if is_pinned else "pinned and beside computation"
+    how = beside if is_gpu else "done once for the whole data set"
     return Finding(
         kind="copy_bound",
         title=f"{'Copying to the device' if is_gpu else 'Converting batches'}: {percent(share)} of each step",
-        what="Each batch is copied from pageable memory, and the GPU waits for it." if is_gpu
+        what=f"Each batch is copied{_from(memory)}, and the GPU waits for it." if is_gpu
         else "Each batch is converted to another type or layout in the loop, every epoch anew.",
         share=share,
         evidence=(f"in .to() and .cuda(): {milliseconds(evidence.ms('copy'))} a step", *_copies(device)),
         prediction=amdahl(f"copies, {percent(share)} of the step, {how}", Part(share, *factors)),
         suggests=(),
-        remedy="DataLoader(…, pin_memory=True), and x.to(device, non_blocking=True) in the loop." if is_gpu
+        remedy=_remedy(is_pinned) if is_gpu
         else "Convert the tensors once, before the loop or in the data set.",
         wrong_when="the copies overlap with kernels already, or pinned memory is scarce: it cannot be swapped out." if is_gpu
         else "the converted data set would not fit into memory.",
@@ -50,17 +54,36 @@ def copy_bound(evidence: Evidence) -> Finding | None:
 
 def _exposed(device: DeviceActivity) -> float:
     """Copies to the device as a share of the step, as far as the GPU was idle meanwhile."""
-    ms = sum(copy.ms for copy in device.copies if copy.kind == "host to device")
+    ms = sum(copy.ms for copy in _to_device(device))
     return min(ms / device.step_ms if device.step_ms else 0.0, device.idle_share)
 
 
 def _copies(device: DeviceActivity | None) -> tuple[str, ...]:
-    copies = device.copies if device else ()
     return tuple(
-        f"{copy.kind} from {copy.memory} memory: {size(copy.bytes)} in {milliseconds(copy.ms)} a step"
-        for copy in copies
-        if copy.kind == "host to device"
+        f"{copy.kind} from {copy.memory} memory: {f'{size(copy.bytes)} in ' if copy.bytes else ''}"
+        f"{milliseconds(copy.ms)} a step"
+        for copy in (_to_device(device) if device else ())
     )
+
+
+def _to_device(device: DeviceActivity) -> tuple[CopyRow, ...]:
+    return tuple(copy for copy in device.copies if copy.kind == "host to device")
+
+
+def _from(memory: set[str]) -> str:
+    return (
+        " from pinned memory"
+        if memory == {"pinned"}
+        else " from pageable memory"
+        if "pageable" in memory
+        else ""
+    )
+
+
+def _remedy(is_pinned: bool) -> str:
+    if is_pinned:
+        return "Copy the next batch while this one is computed: x.to(device, non_blocking=True) within torch.cuda.stream(other)."
+    return "DataLoader(…, pin_memory=True), and x.to(device, non_blocking=True) in the loop."
 
 
 def _is_copy(node: ast.AST) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.diagnosis.collectives import read_communication
+from accel.diagnosis.collectives import Communication, read_communication
 from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.profiling.finding import Finding
 from accel.profiling.report.words import percent
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
     """Several backward passes a step, and more than one of them starts an all-reduce."""
-    micro_batches = evidence.workload.accumulation
-    name = next((name for name, model in evidence.objects.models.items() if _is_ddp(model)), "")
     talk = read_communication(evidence.profile.events)
+    micro_batches, name = _of_trace(evidence, talk) if evidence.is_of_trace else _of_workload(evidence)
     if micro_batches < 2 or not name or talk is None or not talk.backwards:
         return None
     reducing = talk.reducing / talk.backwards
@@ -48,6 +47,19 @@ def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
         line=evidence.line_where(lambda node: getattr(getattr(node, "func", None), "attr", "") == "backward"),
         details={"micro_batches": float(micro_batches), "reducing_share": reducing},
     )  # fmt: skip
+
+
+def _of_workload(evidence: Evidence) -> tuple[int, str]:
+    """Micro-batches a step, and the name of the model that is a DistributedDataParallel; "" without one."""
+    models = evidence.objects.models.items()
+    return evidence.workload.accumulation, next((name for name, model in models if _is_ddp(model)), "")
+
+
+def _of_trace(evidence: Evidence, talk: Communication | None) -> tuple[int, str]:
+    """The same from a trace: what DDP's reducer recorded names it, and how many backward passes a step has."""
+    if talk is None or not talk.bookkeeping_ms or evidence.profile.events is None:
+        return 0, ""
+    return round(talk.backwards / evidence.profile.events.kept.steps), "model"
 
 
 def _is_ddp(model: object) -> bool:

@@ -63,7 +63,8 @@ def call_scale(evidence: Evidence) -> float:
 
 def operations(evidence: Evidence) -> float:
     """Operations a step in the phases of training."""
-    return sum(row.calls for row in evidence.rows(lambda row: row.phase in TRAINING and row.op != PYTHON))
+    calls = sum(row.calls for row in evidence.rows(lambda row: row.phase in TRAINING and row.op != PYTHON))
+    return calls / evidence.steps_in_rows
 
 
 def _is_free(row: OpRow) -> bool:

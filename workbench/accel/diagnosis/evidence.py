@@ -6,7 +6,9 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from accel.diagnosis.untold import Untold
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
     from accel.workload.replica import Replica
     from accel.workload.workload import Workload
+
+
+PROFILER_MS = 0.002  # an operation, at most: 0.4 to 2 µs on an AMD EPYC, torch 2.14
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +37,22 @@ class Evidence:
     workload: Workload
     machine: Machine
     live: tuple[str, ...] = ()
+    machine_has_gpu: bool = False  # of a trace, as its head tells
+
+    @classmethod
+    def of_trace(cls, profile: Profile, *, machine_has_gpu: bool = False) -> Evidence:
+        """What a trace tells alone. To ask it for the workload or the machine raises NotTold.
+
+        >>> Evidence.of_trace(accel.open_trace("trace.json.gz")).share("data")
+        0.38
+        """
+        workload, machine = cast("Workload", Untold("the workload")), cast("Machine", Untold("the machine"))
+        return cls(profile, workload, machine, machine_has_gpu=machine_has_gpu)
+
+    @property
+    def is_of_trace(self) -> bool:
+        """Whether all there is to look at is a trace, perhaps from another machine."""
+        return isinstance(self.workload, Untold)
 
     def share(self, *phases: str) -> float:
         """Share of these phases together, by the names of `profile.phases`: phases, or gaps ("forward → backward")."""
@@ -49,6 +70,18 @@ class Evidence:
         """The wanted rows' share of all self time in the profiled steps."""
         return sum(row.share for row in self.rows(wanted))
 
+    def sure_share(self, phase: str) -> float:
+        """Share of a phase less what the profiler can have cost in it, where all steps ran under it (a trace)."""
+        if not self.is_of_trace:
+            return self.share(phase)
+        calls = sum(row.calls for row in self.rows(lambda row: row.phase == phase))
+        return max(0.0, self.share(phase) - calls * PROFILER_MS / self.traced_step_ms)
+
+    @property
+    def is_slowed_by_stacks(self) -> bool:
+        """Whether every call of Python was recorded (`with_stack=True`): what Python takes is then several times too long."""
+        return self.is_of_trace and self.profile.options.stacks
+
     @cached_property
     def is_disturbed(self) -> bool:
         """Whether the profiled steps took so much longer than the others that their operations prove nothing.
@@ -56,6 +89,8 @@ class Evidence:
         Another process that runs for a few ms in the middle of an operation makes it look the most expensive one of a short
         step. The profiler alone makes short steps 1.5 times as long, with all its options 2.3 times.
         """
+        if not self.profile.profiled_steps:  # the rows are of the whole cell or trace, not of a step
+            return False
         options = self.profile.options
         usual = 3.5 if options.shapes or options.stacks or options.memory else 2.0
         profiled_ms = sum(row.self_ms for row in self.profile.rows)
@@ -69,6 +104,12 @@ class Evidence:
             return self.profile.step_ms
         return (events.kept.until_ns - events.kept.from_ns) / events.kept.steps / 1e6
 
+    @property
+    def steps_in_rows(self) -> int:
+        """Steps that times and calls of the rows are of: one, but all where no training step was seen (batches of forward)."""
+        timing = self.profile.timing
+        return 1 if self.profile.profiled_steps else max(1, timing.steps + timing.warmup_steps)
+
     @cached_property
     def objects(self) -> Replica:
         """Models, optimizers, loaders … of the workload, by kind and name."""
@@ -78,8 +119,10 @@ class Evidence:
     def step_loader(self) -> tuple[str, Any] | None:
         """Name and DataLoader that the training steps take their batches from, not that of validation; None without one.
 
-        A profile that does not tell (from a trace) leaves no choice where there is one loader only.
+        A profile that does not tell leaves no choice where there is one loader only; a trace holds no loader.
         """
+        if self.is_of_trace:
+            return None
         loaders, name = self.objects.loaders, self.profile.whole_run.step_loader
         if name is None and len(loaders) == 1:
             return next(iter(loaders.items()))
@@ -97,12 +140,20 @@ class Evidence:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the model's parameters are on a CUDA device."""
+        """Whether the model's parameters are on a CUDA device; of a trace, whether they may be.
+
+        A trace of the CPU alone, from a machine with a GPU, does not tell what ran where.
+        """
+        if self.is_of_trace:
+            is_complete = self.profile.completeness.is_complete
+            return bool(self.profile.devices) or not is_complete or self.machine_has_gpu
         return self.objects.device_type == "cuda"
 
     @property
     def device(self) -> DeviceActivity | None:
-        """What the busiest GPU did; None when nothing of a GPU was recorded."""
+        """What the busiest GPU did; None when nothing of a GPU was recorded, or not all: what is missing would look idle."""
+        if not self.profile.completeness.is_complete:
+            return None
         return max(self.profile.devices, key=lambda device: device.busy_share, default=None)
 
     @cached_property
@@ -114,7 +165,9 @@ class Evidence:
             return ast.Module([], [])
 
     def line_where(self, wanted: Callable[[ast.AST], bool], *, in_loop: bool = False) -> int:
-        """The first line of the cell with such a node; 0 when there is none (the code is in a function elsewhere)."""
+        """The first line of the cell with such a node; 0 when there is none (the code is elsewhere, or this is a trace)."""
+        if self.is_of_trace:
+            return 0
         loops = [node for node in ast.walk(self.tree) if isinstance(node, (ast.For, ast.While))]
         places: list[ast.stmt] = [line for loop in loops for line in loop.body] if in_loop else self.tree.body
         found = (node for place in places for node in ast.walk(place) if wanted(node))

@@ -11,7 +11,10 @@ from accel.profiling.report.words import milliseconds, percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
+    from accel.profiling.profiled_events import ProfiledEvents
     from accel.profiling.synchronisations import Synchronisation
+
+READS = ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense")
 
 
 def hidden_synchronisation(evidence: Evidence) -> Finding | None:
@@ -20,6 +23,8 @@ def hidden_synchronisation(evidence: Evidence) -> Finding | None:
     While the CPU waits the GPU works through its queue, which has to be done anyway; what is lost is the time after it,
     in which the queue is empty. So the cost is at most the time in these calls, and at most the GPU's idle time.
     """
+    if evidence.is_of_trace:
+        return _of_trace(evidence)
     calls = sorted(
         (s for s in evidence.profile.synchronisations if s.device.startswith("cuda")), key=lambda s: -s.ms
     )
@@ -33,20 +38,54 @@ def hidden_synchronisation(evidence: Evidence) -> Finding | None:
     first = calls[0]
     is_of_cell = first.filename == evidence.workload.filename
     where = f"line {first.line}" if is_of_cell else f"{first.filename}, line {first.line}"
+    title = (
+        f"{first.call.rpartition('.')[2]}() waits for the GPU at {where}: up to {percent(share)} of each step"
+    )
+    return _finding(title, share, tuple(map(_line, calls[:5])), first.line if is_of_cell else 0)
+
+
+def _of_trace(evidence: Evidence) -> Finding | None:
+    """The time in `aten::item` and its like, in a trace whose GPU tells how long it was idle."""
+    device, events = evidence.device, evidence.profile.events
+    if device is None or events is None:
+        return None
+    ms, calls = _reads(events)
+    share = min(ms / evidence.traced_step_ms, device.idle_share)
+    if share < LEAST_SHARE:
+        return None
+    said = f"{' and '.join(READS[:2])}: {calls:.3g} a step, {milliseconds(ms)}; GPU idle {percent(device.idle_share)} of it"
+    return _finding(
+        f"Numbers are read back from the GPU: up to {percent(share)} of each step", share, (said,), 0
+    )
+
+
+def _reads(events: ProfiledEvents) -> tuple[float, float]:
+    """(ms, calls) a step of the outermost operations that read one number, on the thread of the training loop."""
+    import numpy as np
+
+    columns = events.columns
+    reads = np.array([name in READS for name in columns.names], dtype=np.bool_)[columns.name]
+    reads &= events.begins_inside & (columns.thread == events.found.own_thread)
+    outermost = reads & ~((events.parent >= 0) & reads[events.parent])
+    steps = events.kept.steps
+    return float(events.duration_ns[outermost].sum()) / steps / 1e6, float(outermost.sum()) / steps
+
+
+def _finding(title: str, share: float, evidence: tuple[str, ...], line: int) -> Finding:
     # How much of the idle time goes away is not known beforehand: none if the CPU is late anyway, all if it is not.
     return Finding(
         kind="hidden_synchronisation",
-        title=f"{first.call.rpartition('.')[2]}() waits for the GPU at {where}: up to {percent(share)} of each step",
+        title=title,
         what="Reading a number back makes the CPU wait until the GPU has done all it was given; "
         "then the GPU waits until the CPU has launched the next kernels.",
         share=share,
-        evidence=tuple(map(_line, calls[:5])),
+        evidence=evidence,
         prediction=amdahl(f"idle time after waiting, up to {percent(share)} of the step, shrinks or vanishes",
                           Part(share, 1.0, 2.0, float("inf"))),
         suggests=(),
         remedy="Keep the value on the GPU (total += loss.detach()) and read it every hundred steps, or once an epoch.",
         wrong_when="the number decides what the loop does next (early stopping, a NaN check that must act at once).",
-        line=first.line if is_of_cell else 0,
+        line=line,
     )  # fmt: skip
 
 

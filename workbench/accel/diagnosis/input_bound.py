@@ -25,7 +25,7 @@ BY_BATCH = (3.0, 15.0, GONE)
 def input_bound(evidence: Evidence) -> Finding | None:
     """The share of each step that is spent waiting for data."""
     share = evidence.share("data")
-    if share < LEAST_SHARE:
+    if evidence.sure_share("data") < LEAST_SHARE:
         return None
     loader = evidence.step_loader[1] if evidence.step_loader else None
     advice = _advice(evidence, loader)
@@ -50,6 +50,12 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
     """What is wrong, what to expect, what to try, what to edit."""
     share = evidence.share("data")
     vanishes = Part(share, 1.0, 2.0, GONE)
+    if evidence.is_of_trace:
+        return _advice_of_trace(evidence)
+    if loader is None and evidence.profile.whole_run.step_loader is None:
+        basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
+        return ("The model waits for its next batch.", amdahl(basis, vanishes), (),
+                "Make batches in the DataLoader's workers (num_workers), or all of them once, before the loop.")  # fmt: skip
     if loader is None:
         basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
         return ("The loop makes its batches itself, and the model waits meanwhile.", amdahl(basis, vanishes), (),
@@ -73,6 +79,28 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
         more = "All usable cores have a worker already: make the pipeline itself cheaper, its slowest stage first."
         prediction = amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes)
     return (f"{where}.{_slowest(evidence)}", prediction, suggests, more)
+
+
+def _advice_of_trace(evidence: Evidence) -> Advice:
+    """torch names the loader's iterator, and so tells whether there are workers; how many cores there are is not known."""
+    share = evidence.sure_share("data")
+    fetches = evidence.rows(lambda row: row.op.startswith("enumerate(DataLoader)#"))
+    basis = (
+        f"waiting, at least {percent(share)} of the step without the profiler's cost, is halved or vanishes"
+    )
+    prediction = amdahl(basis, Part(share, 1.0, 2.0, GONE))
+    if any("MultiProcessing" in row.op for row in fetches):
+        return ("Workers make the batches and do not keep up.", prediction, (),
+                "More workers where cores are free, or a cheaper pipeline, its slowest stage first.")  # fmt: skip
+    if fetches:
+        return (
+            "The training process makes each batch itself, between two steps.",
+            prediction,
+            ("loader_workers",),
+            "",
+        )
+    return ("The model waits for its next batch.", prediction, (),
+            "Make batches in the workers of a torch.utils.data.DataLoader, or all of them once, before the loop.")  # fmt: skip
 
 
 def _workers(evidence: Evidence, loader: Any) -> int:

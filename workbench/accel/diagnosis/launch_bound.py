@@ -27,6 +27,8 @@ COMPILED_GPU = (1.0, 2.0, 10.0)
 
 def launch_bound(evidence: Evidence) -> Finding | None:
     """On a GPU: idle time that ended with a launch. On a CPU: Python and dispatch of more than a third of the step."""
+    if evidence.is_slowed_by_stacks:
+        return None
     device = evidence.device
     calls = _on_cpu(evidence) if device is None else _on_gpu(device)
     if calls is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.image_layout import is_pooling_or_normalisation, pooling_and_normalisation
-from accel.diagnosis.predicting import Part, amdahl
+from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.diagnosis.products import is_convolution
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 # over 22 % with mixed precision (https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html).
 ON_CPU = (0.95, 1.2, 1.7)
 ON_GPU = (0.9, 1.15, 1.6)
+REORDERING = ("nchwtonhwc", "nhwctonchw")  # as cuDNN names its kernels: cudnn::ops::nchwToNhwcKernel<…>
 
 
 def layout_nchw(evidence: Evidence) -> Finding | None:
     """Convolution weights that are not channels-last, and a share of the step in convolutions."""
+    if evidence.is_of_trace:
+        return _of_trace(evidence)
     weights = [p for model in evidence.objects.models.values() for p in model.parameters() if p.dim() == 4]
     plain = [p for p in weights if not _is_channels_last(p)]
     rows = evidence.rows(_is_concerned)
@@ -47,6 +50,31 @@ def layout_nchw(evidence: Evidence) -> Finding | None:
         suggests=("channels_last",),
         remedy="",
         wrong_when="the model calls .view() on images or permutes them between layers; with few channels the gain is small.",
+    )  # fmt: skip
+
+
+def _of_trace(evidence: Evidence) -> Finding | None:
+    """cuDNN's kernels that turn images from one layout to the other and back; what a CPU's library reorders has no name."""
+    device = evidence.device
+    if device is None or not device.step_ms:
+        return None
+    kernels = [kernel for kernel in device.kernels if any(part in kernel.name.lower() for part in REORDERING)]
+    ms = sum(kernel.ms for kernel in kernels)
+    share = min(1.0, ms / device.step_ms)
+    if share < LEAST_SHARE:
+        return None
+    return Finding(
+        kind="layout_nchw",
+        title=f"Images are turned from NCHW to NHWC and back: {percent(share)} of each step",
+        what="The convolution kernels of this GPU want the channels of a pixel next to each other, and every image in NCHW is "
+        "reordered before and after them.",
+        share=share,
+        evidence=(f"{sum(kernel.calls for kernel in kernels):.3g} reordering kernels a step, {ms:.3g} ms", kernels[0].name),
+        prediction=amdahl(f"reordering, {percent(share)} of the step, goes as far as the GPU is what the step waits for",
+                          Part(share, 1.0, 2.0, GONE)),
+        suggests=("channels_last",),
+        remedy="",
+        wrong_when="the model calls .view() on images or permutes them between layers.",
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from accel.profiling.finding import Prediction
 
 GONE = float("inf")
-SHARE_ERROR = 0.1  # how much a share from a few profiled steps may be off: 10 % of itself, up or down
+SHARE_ERROR = 0.1  # how much a share from a few profiled steps may be off: 10 % of itself, upwards at most 10 % of the rest
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,14 @@ _ENDS = (("low", 1.0 - SHARE_ERROR), ("factor", 1.0), ("high", 1.0 + SHARE_ERROR
 def _left(parts: list[tuple[float, float]], *, sure: float) -> float:
     """What is left of a step of length 1; a part that gets slower is as much larger as one that gets faster is smaller."""
     saved = sum(
-        min(share * (sure if factor > 1 else 2.0 - sure), 1.0) * (1.0 - 1.0 / factor)
-        for share, factor in parts
+        _off(share, sure if factor > 1 else 2.0 - sure) * (1.0 - 1.0 / factor) for share, factor in parts
     )
     return 1.0 - saved
+
+
+def _off(share: float, sure: float) -> float:
+    """The share with its error: what is nearly all of the step is not called the whole of it, which would leave nothing."""
+    return share * sure if sure < 1 else share + (sure - 1.0) * min(share, 1.0 - share)
 
 
 def _inverse(left: float) -> float:

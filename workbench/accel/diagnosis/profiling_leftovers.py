@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from accel.diagnosis.predicting import GONE, Part, amdahl
-from accel.profiling.finding import Finding
+from accel.profiling.finding import Finding, Prediction
 from accel.profiling.profiled_window import USER_PROFILES
 from accel.profiling.report.words import percent
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 NAN_CHECKS = frozenset(
     {"aten::isnan", "aten::ne", "aten::_is_any_true", "aten::any", "aten::item", "aten::_local_scalar_dense"}
 )
+ONE_A_GRADIENT = ("aten::any", "aten::_is_any_true")
+UNTOUCHED = ("data", "copy", "zero_grad", "optimizer", "scaler")
 NODE = "autograd::engine::evaluate_function"
 OPERATIONS_TIMED = 10
 
@@ -37,7 +40,7 @@ class _Leftover(NamedTuple):
 
 def profiling_leftovers(evidence: Evidence) -> Finding | None:
     """Settings and calls that make a step slower and are there to find faults, not to train."""
-    left = [*_from_cell(evidence)]
+    left = [*(_from_trace(evidence) if evidence.is_of_trace else _from_cell(evidence))]
     conditions = evidence.profile.whole_run.conditions
     if conditions is not None:
         left += _from_conditions(evidence, conditions)
@@ -52,15 +55,44 @@ def profiling_leftovers(evidence: Evidence) -> Finding | None:
         share=share,
         evidence=tuple(f"{each.name}: " + (f"{percent(each.share)} of the step" if each.share else "seen in this run")
                        for each in left),
-        prediction=amdahl(
-            f"NaN checks and tracebacks, {percent(share)} of the step, go; they may be half of that, or half as much again",
-            Part(share, 2.0, GONE, GONE), Part(min(share / 2, 0.95 - share), 1.0, 1.0, GONE),
-        ) if share else None,
+        prediction=_prediction(evidence, share) if share else None,
         suggests=tuple(name for each in left for name in each.suggests),
         remedy=" ".join(each.remedy for each in left),
         wrong_when="you are looking for a fault right now, or need runs that agree bit for bit.",
         line=next((each.line for each in left if each.line), 0),
     )  # fmt: skip
+
+
+def _prediction(evidence: Evidence, share: float) -> Prediction:
+    """They may be half of that or half as much again, and never more than what anomaly mode touches at all."""
+    most = min(1.5 * share, max(share, _touched(evidence)))
+    basis = (
+        f"NaN checks and tracebacks, {percent(share)} of the step, go; they may be half of that, or up to {percent(most)}: the "
+        "checks, and all there is between them and the optimizer"
+    )
+    highest = amdahl(basis, Part(most, 2.0, GONE, GONE)).high
+    return replace(amdahl(basis, Part(share, 2.0, GONE, GONE)), high=highest)
+
+
+def _touched(evidence: Evidence) -> float:
+    """Share of the NaN checks and of everything in which graphs are recorded: forward, loss, and the time between."""
+    return min(1.0, _checks(evidence) + max(0.0, 1.0 - evidence.share(*UNTOUCHED, "backward")))
+
+
+def _from_trace(evidence: Evidence) -> Iterator[_Leftover]:
+    """NaN checks after most nodes of backward. What the tracebacks cost shows in the times of forward, unseparated."""
+    in_backward = evidence.rows(lambda row: row.phase == "backward")
+    nodes = sum(row.calls for row in in_backward if row.op.startswith(NODE))
+    checks = sum(row.calls for row in in_backward if row.op in ONE_A_GRADIENT)
+    if nodes and checks >= nodes / 2:
+        yield _Leftover(
+            "anomaly mode",
+            "After most operations of backward a gradient is searched for NaN, as autograd's anomaly mode does; it also keeps a "
+            "traceback for each operation of forward, which is not in this share.",
+            "Take out set_detect_anomaly(True), or detect_anomaly().",
+            share=_checks(evidence),
+            suggests=("detect_anomaly_off",),
+        )  # fmt: skip
 
 
 def _from_cell(evidence: Evidence) -> Iterator[_Leftover]:
@@ -115,9 +147,13 @@ def _from_conditions(evidence: Evidence, conditions: RunConditions) -> Iterator[
 
 def _anomaly_share(evidence: Evidence) -> float:
     """NaN checks as traced, and for each backward node the traceback that its forward formatted, which is timed here."""
-    checks = evidence.share_of_ops(lambda row: row.phase == "backward" and row.op in NAN_CHECKS)
     nodes = sum(row.calls for row in evidence.rows(lambda row: row.op.startswith(NODE)))
-    return min(0.9, checks + nodes * _traceback_ms() / evidence.traced_step_ms)
+    tracebacks = nodes * _traceback_ms() / evidence.traced_step_ms
+    return min(_checks(evidence) + tracebacks, 0.95 * _touched(evidence))
+
+
+def _checks(evidence: Evidence) -> float:
+    return evidence.share_of_ops(lambda row: row.phase == "backward" and row.op in NAN_CHECKS)
 
 
 def _traceback_ms() -> float:

@@ -57,7 +57,7 @@ class WholeRun:
     unused_forwards: tuple[UnusedForward, ...] = ()
     loader_starts: tuple[LoaderStart, ...] = ()
     late_compiling: tuple[tuple[int, float], ...] = ()
-    step_loader: str | None = None  # None: not known, as in a trace
+    step_loader: str | None = None  # None: not known, as in a trace, or where no step ends
 
 
 def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
@@ -77,7 +77,9 @@ def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
     )
 
 
-def _step_loader(recording: Recording, workload: Workload) -> str:
+def _step_loader(recording: Recording, workload: Workload) -> str | None:
+    if recording.steps.boundary == "none":
+        return None  # which loader is noted as a step ends, and here only models are called
     loaders = [(role.name, role.reference()) for role in workload.roles if role.kind == "loaders"]
     return next(
         (name for name, loader in loaders if loader is not None and id(loader) == recording.step_loader), ""
