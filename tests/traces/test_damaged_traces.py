@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from accel.errors import AccelError
 from accel.traces.trace_profile import TraceProfile, read_trace
+from accel.workbench.trace_findings import with_trace_findings
 from tests.traces.writing import span, trace, training_events, write
 
 FILES = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
@@ -34,6 +35,8 @@ def opened(path):
         assert result.do
         assert "msgspec" not in str(result)
     else:
+        result = with_trace_findings(result)
+        assert not [note for note in result.notes if "failed on this trace" in note]
         assert str(result)
         assert "<table" in result._repr_mimebundle_()["text/html"] or not result.rows
         assert all(math.isfinite(row.self_ms) and row.self_ms >= 0 for row in result.rows)

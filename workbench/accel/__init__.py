@@ -188,14 +188,14 @@ def peaks(*, again: bool = False) -> Peaks:
 
 
 def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
-    """Traces that torch.profiler wrote, of any version, on CPU or GPU, as the same report as a profile.
+    """Traces that torch.profiler wrote, of any version, on CPU or GPU, as the same report as a profile, with findings.
 
     >>> print(accel.open_trace("trace.json.gz"))
     >>> print(accel.open_trace("traces/"))      # one a rank: stragglers, communication and its overlap
     """
-    from accel.traces import open_trace as read
+    from accel.workbench.trace_findings import open_with_findings
 
-    return read(*files)
+    return open_with_findings(*files)
 
 
 def doctor() -> Installation:

@@ -33,9 +33,9 @@ def run_without_notebook(options: argparse.Namespace) -> object:
     if options.command == "history":
         return past(options.predictions)
     if options.command == "open":
-        from accel.traces import open_trace
+        from accel.workbench.trace_findings import open_with_findings
 
-        return open_trace(*options.files)
+        return open_with_findings(*options.files)
     return Help(options.topic)
 
 
