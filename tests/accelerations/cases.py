@@ -69,7 +69,6 @@ CASES: dict[str, Case] = {
     # layout and number formats of the model's call
     "channels_last": Case(lambda made: made.model.to(memory_format=torch.contiguous_format)),
     "autocast": Case(without_autocast, (Autocast(), Autocast(dtype="fp16"))),
-    "autocast": Case(without_autocast),
     "no_grad_validation": Case(
         lambda made: setattr(made.model, "forward", torch.enable_grad()(made.model.forward)),
         training=validating,
