@@ -17,6 +17,8 @@ from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
+from accel.accelerations.matmul_precision import MatmulPrecision
+from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
 from accel.accelerations.steady_allocator import use_default_thresholds
 
 
@@ -45,6 +47,17 @@ CASES: dict[str, Case] = {
     # one thread is as many as some machines have by default
     "intraop_threads": Case(lambda made: torch.set_num_threads(1), (IntraopThreads(n=2),)),
     # flags of torch, and what is not needed
+    "matmul_precision": Case(
+        lambda made: torch.set_float32_matmul_precision("highest"),
+        (MatmulPrecision(), MatmulPrecision(precision="medium")),
+        gpu=True,
+    ),
+    "reduced_precision_reductions": Case(
+        lambda made: setattr(torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction", False),
+        (ReducedPrecisionReductions(), ReducedPrecisionReductions(bf16=False, accumulation=True)),
+        gpu=True,
+    ),
+    "cudnn_benchmark": Case(lambda made: setattr(torch.backends.cudnn, "benchmark", False), gpu=True),
     "detect_anomaly_off": Case(
         lambda made: setattr(torch, "set_anomaly_enabled", torch._C.set_anomaly_enabled),
         training=in_anomaly_mode,

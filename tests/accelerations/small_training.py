@@ -14,6 +14,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 from torch.utils.data import DataLoader, TensorDataset
 
 from accel.workload import Replica
+from accel.workload.torch_settings import read_settings
 from accel.workload.workload import Role, Workload
 
 
@@ -129,6 +130,7 @@ def wiring(made: Training) -> dict[str, object]:
         "calls": [vars(module).get("_compiled_call_impl") for module in made.model.modules()],
         "threads": torch.get_num_threads(),
         "anomaly mode": (torch.is_anomaly_enabled(), torch.set_anomaly_enabled, torch.autograd._engine_run_backward),
+        "settings": {k: v for k, v in read_settings().items() if k not in ("anomaly mode", "gradient mode")},
         "backward": torch.autograd.backward,
         "step hooks": [len(hooks) for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)],
     }  # fmt: skip

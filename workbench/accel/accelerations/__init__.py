@@ -7,7 +7,9 @@ accel.accelerations.CATALOGUE   the entries themselves
     plan.py            Plan: several entries together; parses and prints `autocast(dtype="bf16")+channels_last`
     knobs.py           the knobs of an entry, for controls, completion and checking
     model_call.py      wraps a model's call in place: autocast, channels_last and compile_model are made of it
+    held_settings.py   settings of torch that are changed for the process, and put back
     tensor_layout.py   memory layout of weights, gradients and optimizer state, changed together
+    loss_scaling.py    loss scaling for float16, in plain PyTorch: exported code carries it
     autograd_nodes.py  what really ran, read from the results
     user_names.py      what the user calls the objects that code is written for
     cards.py           writes docs/accelerations.md from the cards
@@ -27,12 +29,15 @@ from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.compile_model import CompileModel
+from accel.accelerations.cudnn_benchmark import CudnnBenchmark
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
+from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.no_grad_validation import NoGradValidation
+from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
 from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import UnknownName
 
@@ -44,6 +49,9 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     SteadyAllocator,
     IntraopThreads,
     # flags of torch, and what is not needed
+    MatmulPrecision,
+    ReducedPrecisionReductions,
+    CudnnBenchmark,
     DetectAnomalyOff,
     # data
     LoaderWorkers,

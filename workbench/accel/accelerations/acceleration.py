@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Layer = Literal[
     "model",
     "numerics",
+    "settings",
     "compile",
     "data",
     "optimizer",

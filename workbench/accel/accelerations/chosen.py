@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from accel.workload.workload import Role, Workload
 
 ON = "on"  # what every entry can be told beside its own knobs
-OF_THE_PROCESS = ("threads", "environment", "hygiene")  # layers whose entries change no object
+OF_THE_PROCESS = ("settings", "threads", "environment", "hygiene")  # layers whose entries change no object
 
 
 def read_names(written: str) -> tuple[str, ...]:

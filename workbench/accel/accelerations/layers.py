@@ -13,6 +13,7 @@ LAYERS: dict[Layer, str] = {
     "model": "Model",
     "compile": "Compilation",
     "numerics": "Number formats",
+    "settings": "Settings of torch",
     "data": "Data pipeline",
     "optimizer": "Optimizer",
     "batch": "Batch",

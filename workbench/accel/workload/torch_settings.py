@@ -34,7 +34,7 @@ def _table() -> dict[str, tuple[Read, Write]]:
         "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
         "default device": (torch.get_default_device, torch.set_default_device),
         "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
-        "matmul precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        "matmul precision": _old_name(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
         "deterministic": (
             lambda: (
                 torch.are_deterministic_algorithms_enabled(),
@@ -49,10 +49,51 @@ def _table() -> dict[str, tuple[Read, Write]]:
         "cudnn.enabled": _attribute(cudnn, "enabled"),
         "cudnn.benchmark": _attribute(cudnn, "benchmark"),
         "cudnn.deterministic": _attribute(cudnn, "deterministic"),
-        "cudnn.allow_tf32": _attribute(cudnn, "allow_tf32"),
-        "cuda.matmul.allow_tf32": _attribute(matmul, "allow_tf32"),
+        "cudnn.allow_tf32": _old_name(*_attribute(cudnn, "allow_tf32")),
+        "cuda.matmul.allow_tf32": _old_name(*_attribute(matmul, "allow_tf32")),
+        # After the old names of the same settings: where those are in force, there is nothing left to write here.
+        **{
+            f"{name}.fp32_precision": _attribute(owner, "fp32_precision")
+            for name, owner in (
+                ("cuda.matmul", matmul),
+                ("cudnn.conv", getattr(cudnn, "conv", None)),
+                ("cudnn.rnn", getattr(cudnn, "rnn", None)),
+                ("mkldnn.matmul", getattr(onednn, "matmul", None)),
+                ("mkldnn.conv", getattr(onednn, "conv", None)),
+                ("mkldnn.rnn", getattr(onednn, "rnn", None)),
+            )
+            if hasattr(owner, "fp32_precision")
+        },
+        **{f"cuda.matmul.{name}": _reduction(matmul, name) for name in _REDUCTIONS if hasattr(matmul, name)},
         "mkldnn.enabled": _attribute(onednn, "enabled"),
     }
+
+
+_REDUCTIONS = (
+    "allow_fp16_reduced_precision_reduction",
+    "allow_bf16_reduced_precision_reduction",
+    "allow_fp16_accumulation",
+)
+
+
+def _reduction(owner: Any, name: str) -> tuple[Read, Write]:
+    """Newer versions of torch take a pair here, whose second half says whether a product may be split."""
+    split = f"{name}_split_k"
+    if not hasattr(owner, split):
+        return _attribute(owner, name)
+    return lambda: (getattr(owner, name), getattr(owner, split)), lambda value: setattr(owner, name, value)
+
+
+def _old_name(read: Read, write: Write) -> tuple[Read, Write]:
+    """A setting that torch 2.9 gave new names: once somebody has used those, reading the old one can be an error. None then."""
+
+    def read_unless_mixed() -> Any:
+        try:
+            return read()
+        except RuntimeError:
+            return None
+
+    return read_unless_mixed, lambda value: None if value is None else write(value)
 
 
 def _attribute(owner: Any, name: str) -> tuple[Read, Write]:
