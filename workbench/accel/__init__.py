@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import torch
+    from torch.utils.data import DataLoader
 
     from accel.accelerations.plan import Plan
     from accel.commands.acceleration_list import AccelerationList
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from accel.machine.installation import Installation
     from accel.machine.peaks import Peaks
     from accel.measuring.ladder import Ladder
+    from accel.measuring.time_to_quality import TimeToQuality
     from accel.opgraph.op_graph import OpGraph
     from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from accel.traces.trace_profile import TraceProfile
     from accel.workbench import Workbench as Workbench
     from accel.workbench.status import Applicabilities, Status
+    from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
 
 __version__ = "0.1.0"
@@ -74,20 +77,31 @@ def profile(
 
 def try_(
     *plans: str | Plan, on: str | None = None, wait: bool = True,
-    budget_s: float | None = None, timeout_s: float = 60.0,
-) -> Trial | Ladder:  # fmt: skip
+    budget_s: float | None = None, timeout_s: float = 60.0, until: str | None = None, train_s: float | None = None,
+    seeds: int | None = None, held_out: DataLoader[Any] | str | None = None, metric: Callable[..., Any] | str | None = None,
+) -> Trial | Ladder | QualityTrial | TimeToQuality:  # fmt: skip
     """Measure plans against the baseline on copies of the workload; nothing of yours changes.
 
     >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
 
     `on` names the objects of your cell that the plans act on, such as "generator" (None: all).
     Returns the ladder, or with `wait=False` the running trial. `budget_s` bounds the trial (None: 240 s), `timeout_s` one step.
+
+    >>> accel.try_("batch_size", until="accuracy>=0.95", seeds=3)     # seconds of training until it is as good
+    >>> accel.try_("autocast", train_s=30)                            # how good it is after 30 seconds of training
+
+    Then each plan is trained from `seeds` seeds (None: 3) and judged on `held_out`, a loader or its name (None: the one
+    whose name says so), by `metric`, a function of (model, loader) or (model) (None: the one of the target's name, or
+    "accuracy" or "loss", which are built in). `budget_s` is 600 s then.
     """
     from accel.bounds import check_seconds
 
     check_seconds(f"try_(budget_s={budget_s})", budget_s)
     check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
-    return _workbench().try_(*plans, on=on, wait=wait, budget_s=budget_s, timeout_s=timeout_s)
+    return _workbench().try_(
+        *plans, on=on, wait=wait, budget_s=budget_s, timeout_s=timeout_s,
+        until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric,
+    )  # fmt: skip
 
 
 def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from accel.bounds import check_seconds, check_steps
 from accel.commands.table import COMMANDS, HELP, JSON, Command, command_named
 from accel.errors import AccelError, UnknownName
+from accel.measuring.quality_target import QualityTarget
 
 OPENING, CLOSING, QUOTES = "([{", ")]}", "\"'"
 
@@ -126,6 +127,9 @@ def _check(options: argparse.Namespace, program: str) -> None:
     if options.command == "try":
         check_seconds(f"--budget-s {options.budget_s}", options.budget_s)
         check_seconds(f"--timeout-s {options.timeout_s}", options.timeout_s)
+        check_seconds(f"--train-s {options.train_s}", options.train_s)
+        if options.until is not None:
+            QualityTarget.parse(options.until)
     if options.command == "open" and not options.files:
         raise AccelError(
             f"{program} open",

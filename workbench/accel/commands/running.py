@@ -56,6 +56,11 @@ def run(options: argparse.Namespace, workbench: Workbench) -> object:
             wait=options.wait,
             budget_s=options.budget_s,
             timeout_s=options.timeout_s,
+            until=options.until,
+            train_s=options.train_s,
+            seeds=options.seeds,
+            held_out=options.held_out,
+            metric=options.metric,
         )
     if options.command == "keep":
         return workbench.keep(options.plan, on=options.on)

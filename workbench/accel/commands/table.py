@@ -122,9 +122,36 @@ COMMANDS: tuple[Command, ...] = (
                 (("action", "store_false"), ("dest", "wait")),
             ),
             _seconds(
-                "--budget-s", None, "end the trial after so many seconds, decided or not (default: 240)"
+                "--budget-s",
+                None,
+                "end the trial after so many seconds, decided or not (default: 240; 600 with --until or --train-s)",
             ),
             _seconds("--timeout-s", 60.0, "a worker silent for so long is stuck (default: 60)"),
+            Argument(
+                ("--until",),
+                'train each plan until it is as good on held-out data, as in "accuracy>=0.95"; compares seconds of training',
+                (("metavar", "TARGET"), ("default", None)),
+            ),
+            _seconds(
+                "--train-s", None, "train each plan for so many seconds; compares quality on held-out data"
+            ),
+            Argument(
+                ("--seeds",),
+                "with --until or --train-s: from how many seeds (default: 3, the fewest that have an interval)",
+                (("metavar", "N"), ("type", int), ("default", None)),
+            ),
+            Argument(
+                ("--held-out",),
+                "with --until or --train-s: the loader that tells quality (default: the one whose name says so)",
+                (("metavar", "NAME"), ("default", None)),
+                completes="variable",
+            ),
+            Argument(
+                ("--metric",),
+                "with --until or --train-s: accuracy, loss, or a function of yours (model, loader) that gives a number",
+                (("metavar", "NAME"), ("default", None)),
+                completes="variable",
+            ),
             OUT,
         ),
     ),

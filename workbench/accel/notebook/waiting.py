@@ -1,4 +1,4 @@
-"""Wait for a trial with its ladder filling on the page; Interrupt stops the trial and its workers."""
+"""Wait for a trial with its result filling on the page; Interrupt stops the trial and its workers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from accel.commands.running import run
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from accel.measuring.ladder import Ladder
     from accel.workbench import Workbench
-    from accel.workers.trial import Trial
+    from accel.workers.background_trial import BackgroundTrial
 
 SECONDS_BETWEEN_UPDATES = 0.25
 
@@ -30,14 +29,14 @@ class TrialInterrupted(KeyboardInterrupt):
 
 
 def wait_with_progress(shell: InteractiveShell, workbench: Workbench, options: argparse.Namespace) -> object:
-    """Start the trial of a parsed `try`; with `wait` return its ladder when it is over, else the Trial at once."""
+    """Start the trial of a parsed `try`; with `wait` return its result when it is over, else the Trial at once."""
     wants_to_wait, options.wait = options.wait, False
     trial: Any = run(options, workbench)
     return _watch(trial, _page(shell)) if wants_to_wait else trial
 
 
-def _watch(trial: Trial, show: Callable[[Progress], None]) -> Ladder:
-    """Show the ladder while it fills; return it, or raise what made the trial fail."""
+def _watch(trial: BackgroundTrial[Any], show: Callable[[Progress], None]) -> object:
+    """Show the result while it fills; return it, or raise what made the trial fail."""
     started, changed = time.monotonic(), threading.Event()
     unsubscribe = trial.on_change(changed.set)
     try:
@@ -53,7 +52,7 @@ def _watch(trial: Trial, show: Callable[[Progress], None]) -> Ladder:
         raise TrialInterrupted("the trial was stopped; what was measured until then stands above.") from None
     finally:
         unsubscribe()
-    show(Progress(trial.state, time.monotonic() - started))  # the ladder itself is the value of the cell
+    show(Progress(trial.state, time.monotonic() - started))  # the result itself is the value of the cell
     return trial.wait()
 
 
@@ -75,16 +74,16 @@ def _page(shell: InteractiveShell) -> Callable[[Progress], None]:
 
 @dataclass(frozen=True)
 class Progress:
-    """A trial at one moment: its state, how long it has been running, and the ladder as far as it is known."""
+    """A trial at one moment: its state, how long it has been running, and the result as far as it is known."""
 
     state: str
     seconds: float
-    ladder: Ladder | None = None
+    result: Any = None
 
     @classmethod
-    def of(cls, trial: Trial, started: float) -> Progress:
+    def of(cls, trial: BackgroundTrial[Any], started: float) -> Progress:
         """As it is now."""
-        return cls(trial.state, time.monotonic() - started, trial.ladder)
+        return cls(trial.state, time.monotonic() - started, trial.result)
 
     @property
     def line(self) -> str:
@@ -97,8 +96,8 @@ class Progress:
         )
 
     def __str__(self) -> str:
-        return f"{self.line}\n{self.ladder}" if self.ladder else self.line
+        return f"{self.line}\n{self.result}" if self.result else self.line
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        shown = html_parts.Markup(self.ladder._repr_mimebundle_()["text/html"]) if self.ladder else ""
+        shown = html_parts.Markup(self.result._repr_mimebundle_()["text/html"]) if self.result else ""
         return {"text/plain": str(self), "text/html": html_parts.block(html_parts.note(self.line), shown)}

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from accel.accelerations.model_call import is_compiled_by_user
 from accel.accelerations.plan import Plan
 from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
+from accel.workers.messages import Load
 from accel.workers.relaunch import load_message
 from accel.workers.trial import Trial, TrialSetting
-from accel.workload.shipping import pack
+from accel.workload.shipping import Parcel, pack
 from accel.workload.state_guard import StateGuard
 from accel.workload.workload import Workload, look_up
 
@@ -27,13 +28,10 @@ def start_trial(
     """Pack, guard and go; returns the running trial."""
     allocator = notebook_allocator()
     is_glibc = allocator_name() == "glibc"
-    with workbench.live.suspended():
-        before = StateGuard.of(workload)
-        parcel = pack(workload)
-        while_packing = before.changes(workload)
+    parcel, while_packing = packed(workbench, workload)
     setting = TrialSetting(
         machine_line=workbench.machine.line,
-        notes=_notes(workload),
+        notes=notes_on_copies(workload),
         notebook_allocator=allocator,
         notebook_is_steady=allocator == "steady" or bool(set_from_outside()) or not is_glibc,
         can_be_steady=is_glibc,
@@ -41,20 +39,33 @@ def start_trial(
         budget_s=240.0 if budget_s is None else budget_s,
     )
     try:
-        load = load_message(
-            parcel,
-            _names_by_kind(workload),
-            finds_objects=_builds_objects(workload),
-            samples_per_batch=(workload.samples_per_step or 0) // max(workload.accumulation, 1),
-        )
-        check = _check(workbench, workload, while_packing)
+        load = load_for(parcel, workload)
+        check = unchanged_check(workbench, workload, while_packing)
         return Trial(plans, parcel, load, workbench.pool, setting, check=check, refused=refused)
     except BaseException:
         parcel.close()
         raise
 
 
-def _notes(workload: Workload) -> tuple[str, ...]:
+def packed(workbench: Workbench, workload: Workload) -> tuple[Parcel, list[str]]:
+    """The workload as if nothing were kept, and what packing it changed in the notebook."""
+    with workbench.live.suspended():
+        before = StateGuard.of(workload)
+        parcel = pack(workload)
+        return parcel, before.changes(workload)
+
+
+def load_for(parcel: Parcel, workload: Workload) -> Load:
+    """The message that hands the workload to a worker, for any plan."""
+    return load_message(
+        parcel,
+        names_by_kind(workload),
+        finds_objects=builds_objects(workload),
+        samples_per_batch=(workload.samples_per_step or 0) // max(workload.accumulation, 1),
+    )
+
+
+def notes_on_copies(workload: Workload) -> tuple[str, ...]:
     """What a reader must know of the copies: pickling a model drops its own `model.compile()`."""
     compiled = [name for name, model in workload.objects().models.items() if is_compiled_by_user(model)]
     return tuple(
@@ -62,7 +73,7 @@ def _notes(workload: Workload) -> tuple[str, ...]:
     )
 
 
-def _names_by_kind(workload: Workload) -> dict[str, list[str]]:
+def names_by_kind(workload: Workload) -> dict[str, list[str]]:
     """Names that a worker finds in its copy of the namespace before the cell runs."""
     names: dict[str, list[str]] = {}
     for role in workload.roles:
@@ -74,14 +85,15 @@ def _names_by_kind(workload: Workload) -> dict[str, list[str]]:
     return names
 
 
-def _builds_objects(workload: Workload) -> bool:
-    shipped = _names_by_kind(workload)
+def builds_objects(workload: Workload) -> bool:
+    """Whether the cell makes a model, optimizer or loader itself, so that workers must find it when it is first used."""
+    shipped = names_by_kind(workload)
     return any(
         role.kind in TRIED_KINDS and role.name not in shipped.get(role.kind, []) for role in workload.roles
     )
 
 
-def _check(workbench: Workbench, workload: Workload, while_packing: list[str]) -> Callable[[], str]:
+def unchanged_check(workbench: Workbench, workload: Workload, while_packing: list[str]) -> Callable[[], str]:
     """What the trial did to the notebook, to be asked when it is over. Cells that the user ran meanwhile are theirs."""
     guard, cells_run = StateGuard.of(workload), workbench.cells_run
 

@@ -15,6 +15,7 @@ from accel.bounds import check_seconds
 from accel.errors import AccelError, NotApplicable
 from accel.machine import Machine, read_machine
 from accel.workbench.history_keeping import HistoryKeeper
+from accel.workbench.plan_sorting import sorted_out
 from accel.workbench.status import Applicability, Status
 from accel.workers.pool import WorkerPool
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
     from accel.measuring.ladder import Ladder
+    from accel.measuring.time_to_quality import TimeToQuality
     from accel.opgraph.op_graph import OpGraph
     from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench.profile_session import ProfileSession
+    from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
     from accel.workload.workload import Workload
 
@@ -47,6 +50,8 @@ class Workbench:
         self.workload: Workload | None = None
         self.profile_result: Profile | None = None
         self.trials: list[Trial] = []
+        self.quality_trials: list[QualityTrial] = []  # with a target or so many seconds of training
+        self.training_loader: str | None = None  # that the workload's steps take batches from
         self.pool = WorkerPool(spare_workers)
         self.history_keeper = HistoryKeeper()
         self.cells_run = (
@@ -109,6 +114,7 @@ class Workbench:
             kept = self.kept_for(workload)
             self._drop_live()
             self.workload, self._first_trial = workload, len(self.trials)
+            self.training_loader = profile.whole_run.step_loader
             hindered = kept.why_not(workload, self.machine) if kept else {}
             for name in hindered:
                 kept = kept.without(name)
@@ -147,8 +153,9 @@ class Workbench:
 
     def try_(
         self, *plans: str | Plan, on: str | None = None, wait: bool = True,
-        budget_s: float | None = None, timeout_s: float = 60.0,
-    ) -> Trial | Ladder:  # fmt: skip
+        budget_s: float | None = None, timeout_s: float = 60.0, until: str | None = None,
+        train_s: float | None = None, seeds: int | None = None, held_out: Any = None, metric: Any = None,
+    ) -> Trial | Ladder | QualityTrial | TimeToQuality:  # fmt: skip
         """Measure plans against the baseline on copies of the workload, interleaved; nothing of the user's changes.
 
         >>> ladder = workbench.try_("channels_last", "compile_model")
@@ -158,7 +165,12 @@ class Workbench:
         (None: 240 s), `timeout_s` a single step. A plan that cannot work here keeps a row with its reasons; when none can,
         NotApplicable is raised. Raises NotShippable when the workload cannot be copied, WorkerError with the worker's traceback
         when it fails.
+
+        With `until` ("accuracy>=0.95") or `train_s` each plan is trained, from several `seeds`, until it is as good or for so
+        long, and judged on held-out data: see `accel.try_`.
         """
+        from accel.workbench.quality_request import QualityRequest
+        from accel.workbench.quality_start import start_quality_trial
         from accel.workbench.trial_start import start_trial
 
         check_seconds(f"try_(budget_s={budget_s})", budget_s)
@@ -168,11 +180,23 @@ class Workbench:
             raise AccelError(
                 "%accel try", because="a trial is running already", do="Wait for it, or stop it first."
             )
-        parsed, refused = self._sorted_out(plans, workload, on)
-        kept = self.kept
-        trial = start_trial(self, workload, parsed, refused=refused, budget_s=budget_s, timeout_s=timeout_s)
-        self.trials.append(trial)
-        self.history_keeper.follow(trial, workload, self.machine, kept=kept)
+        request = QualityRequest.of(
+            until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric
+        )
+        parsed, refused = sorted_out(self, plans, workload, on)
+        trial: Trial | QualityTrial
+        if request is not None:
+            trial = start_quality_trial(
+                self, workload, parsed, request, refused=refused, budget_s=budget_s, timeout_s=timeout_s
+            )
+            self.quality_trials.append(trial)
+        else:
+            kept = self.kept
+            trial = start_trial(
+                self, workload, parsed, refused=refused, budget_s=budget_s, timeout_s=timeout_s
+            )
+            self.trials.append(trial)
+            self.history_keeper.follow(trial, workload, self.machine, kept=kept)
         trial.on_change(lambda: self._tell("trial"))
         self._tell("trial")
         return trial.wait() if wait else trial
@@ -189,40 +213,13 @@ class Workbench:
         return keeper.past_predictions() if predictions else keeper.past_trials()
 
     @property
-    def running_trial(self) -> Trial | None:
+    def running_trial(self) -> Trial | QualityTrial | None:
         """The trial that is under way, if any."""
-        return self.trials[-1] if self.trials and not self.trials[-1].is_over else None
+        last: list[Trial | QualityTrial] = [*self.trials[-1:], *self.quality_trials[-1:]]
+        return next((trial for trial in last if not trial.is_over), None)
 
-    def _sorted_out(
-        self, plans: tuple[str | Plan, ...], workload: Workload, on: str | None
-    ) -> tuple[list[Plan], dict[str, str]]:
-        """Plans that can be measured, and why the others cannot; raises when none can."""
-        parsed: list[Plan] = []
-        refused: dict[str, str] = {}
-        first: NotApplicable | None = None
-        for plan in dict.fromkeys(plans):
-            try:
-                checked = self._differing(self._checked(plan, workload, on))
-                if checked not in parsed:
-                    parsed.append(checked)
-            except NotApplicable as error:
-                refused[str(plan)], first = " ".join(error.reasons), first or error
-        if not plans:
-            raise AccelError(
-                "%accel try", because="it names no plan", do="Name one or more: %accel try channels_last"
-            )
-        if not parsed and first is not None:
-            raise first
-        return parsed, refused
-
-    def _differing(self, plan: Plan) -> Plan:
-        """The plan, if it differs from the baseline: what is live in the whole process is in the baseline too."""
-        if all(entry.needs_own_process and entry.name in self.kept.names for entry in plan.entries):
-            reason = "It is live in this process, and so in the baseline. Undo it first to compare."
-            raise NotApplicable(str(plan), [reason])
-        return plan
-
-    def _checked(self, plan: str | Plan, workload: Workload, on: str | None = None) -> Plan:
+    def checked(self, plan: str | Plan, workload: Workload, on: str | None = None) -> Plan:
+        """The plan that is meant; raises NotApplicable where it cannot work."""
         plan = Plan.parse(plan) if isinstance(plan, str) else plan
         plan = (plan.only_on(*read_names(on)) if on is not None else plan).resolved(workload)
         if not plan:
@@ -255,7 +252,7 @@ class Workbench:
         workload = self._workload_to_train("keep")
         if self.running_trial is not None:
             raise AccelError("%accel keep", because="a trial is running", do="Wait for it, or stop it first.")
-        self.live.keep(self._checked(self._best_tried() if plan is None else plan, workload, on))
+        self.live.keep(self.checked(self._best_tried() if plan is None else plan, workload, on))
         self._tell("kept")
         return self.status()
 

@@ -6,7 +6,8 @@ second backward of a GAN's step trains on no further samples. It costs a few mic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -44,6 +45,15 @@ class SampleCount:
 
     def __exit__(self, *exc_info: object) -> None:
         self._take_back()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Batches that are fetched meanwhile are none of the training's: held-out data are read between two steps."""
+        before = self._is_fed_by_loader, self._fetched
+        try:
+            yield
+        finally:
+            self._is_fed_by_loader, self._fetched = before
 
     def backward(self) -> None:
         """A backward pass has ended."""

@@ -112,7 +112,9 @@ class StepGate:
             if isinstance(message, ReadEffect):
                 self._channel.send(self._read_effect())
             elif isinstance(message, Evaluate) and self._evaluate is not None:
-                self._channel.send(self._evaluate())
+                with self._sample_count.paused():
+                    answer = self._evaluate()
+                self._channel.send(answer)
             elif isinstance(message, Finish):
                 self.is_over = True
                 raise CellIsOver

@@ -1,0 +1,101 @@
+"""Which loader tells quality: never one that the training takes its batches from."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.errors import AccelError, UnknownName
+from accel.workbench import Workbench
+from accel.workbench.held_out_data import find_held_out
+
+SETUP = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+def some(n=32):
+    return TensorDataset(torch.randn(n, 4), torch.randint(0, 2, (n,)))
+data = some()
+loader = DataLoader(data, batch_size=8)
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss()
+"""
+CELL = """
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def found():
+    """What is found after some more setup; the cell trains from `loader` unless another is given."""
+    benches = []
+
+    def find(setup="", cell=CELL, wanted=None):
+        namespace = {"__name__": "__main__"}
+        exec(SETUP + setup, namespace)
+        bench = Workbench(namespace, spare_workers=0)
+        benches.append(bench)
+        bench.profile(cell)
+        return find_held_out(bench.workload, bench.training_loader, namespace.get(wanted, wanted))
+
+    yield find
+    for bench in benches:
+        bench.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["val_loader", "valid_dl", "testloader", "dev_data", "held_out", "eval_batches"]
+)
+def test_a_loader_whose_name_says_so_is_found_among_others(found, name):
+    assert found(f"{name} = DataLoader(some())\nother = DataLoader(some())") == name
+
+
+def test_validation_data_come_before_test_data_which_are_kept_for_the_very_end(found):
+    assert found("test_loader = DataLoader(some())\nval_loader = DataLoader(some())") == "val_loader"
+
+
+def test_the_only_other_loader_is_the_one_whatever_its_name(found):
+    assert found("second = DataLoader(some())") == "second"
+
+
+def test_one_that_the_cell_itself_validates_with_counts_as_held_out(found):
+    cell = CELL + "with torch.no_grad():\n    for x, y in second:\n        model(x)\n"
+    assert found("second = DataLoader(some())", cell) == "second"
+
+
+def test_one_that_a_trainer_holds_is_found(found):
+    setup = "class Trainer: pass\ntrainer = Trainer()\ntrainer.val_loader = DataLoader(some())\n"
+    assert found(setup) == "trainer.val_loader"
+
+
+@pytest.mark.parametrize(
+    "setup",
+    ["", "again = DataLoader(data, batch_size=32)", "train_eval = DataLoader(data)", "val_loader = [1, 2]"],
+)
+def test_training_data_are_not_held_out(found, setup):
+    with pytest.raises(AccelError, match="no DataLoader of the notebook holds data") as raised:
+        found(setup)
+    assert "--held-out" in raised.value.do
+
+
+def test_several_that_could_be_meant_are_named(found):
+    with pytest.raises(AccelError, match="several loaders could be meant: a, b"):
+        found("a = DataLoader(some())\nb = DataLoader(some())")
+
+
+def test_batches_made_by_hand_leave_an_unread_loader_as_held_out(found):
+    cell = CELL.replace("in loader", "in [data[:8], data[8:16]]")
+    assert found("second = DataLoader(some())\ndel loader", cell) == "second"
+
+
+def test_the_one_named_is_taken_by_name_or_as_it_is(found):
+    setup = "a = DataLoader(some())\nb = DataLoader(some())"
+    assert found(setup, wanted="b") == "b"  # the fixture hands the object over
+    with pytest.raises(UnknownName, match="Did you mean 'loader'"):
+        found(wanted="laoder")
+    with pytest.raises(AccelError, match="holds no batches"):
+        found("number = 3", wanted="number")

@@ -1,0 +1,202 @@
+"""The answer of a trial by quality: seconds of training and quality side by side, for the baseline and each plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel import html_parts as html
+from accel.measuring.quality_row import QualityRow
+from accel.measuring.quality_target import QualityTarget
+from accel.measuring.quality_verdict import QualityAnswer, better_or_worse, missed, sooner_or_later
+from accel.measuring.training_curve import ENDINGS, TrainingCurve
+
+if TYPE_CHECKING:
+    import plotly.graph_objects
+
+_SYMBOL = {
+    "sooner": "▲",
+    "better": "▲",
+    "later": "▼",
+    "worse": "▼",
+    "not reached": "▼",
+    "no difference": "=",
+    "undecided": "?",
+}
+_HEADINGS = ["plan", "seconds", "steps", "epochs", "samples/s", "quality", "answer"]
+
+
+@dataclass(frozen=True)
+class TimeToQuality:
+    """Rows of a trial with `until` or `train_s`, the baseline first; prints as a table, shows as HTML in a notebook.
+
+    >>> print(accel.try_("batch_size", until="accuracy>=0.95", seeds=3))
+    >>> result.figure()          # quality over seconds of training
+
+    Seconds are those of training steps alone, compiling included, evaluating not.
+    """
+
+    rows: tuple[QualityRow, ...]
+    metric: str  # "accuracy"
+    metric_line: str  # how and on what it is measured
+    is_higher_better: bool
+    target: QualityTarget | None
+    train_s: float | None
+    machine_line: str
+    epoch_samples: int | None = None
+    notes: tuple[str, ...] = ()
+    unchanged_line: str = ""
+
+    @property
+    def baseline(self) -> QualityRow:
+        """The cell as it is."""
+        return self.rows[0]
+
+    def __getitem__(self, plan: str) -> QualityRow:
+        return next(row for row in self.rows if row.plan == plan)
+
+    def answer(self, plan: str) -> QualityAnswer:
+        """The verdict on one plan, with the ratio of seconds or the difference of quality that it rests on."""
+        row = self[plan]
+        if row.state in ("failed", "not applicable"):
+            return QualityAnswer("undecided", f"{row.state}: {row.error}")
+        if not row.curves:
+            return QualityAnswer(
+                "undecided", "waiting" if row.state in ("waiting", "training") else "not trained"
+            )
+        if row is self.baseline:
+            return QualityAnswer("undecided", self._baseline_sentence(row))
+        if self.target is not None:
+            return sooner_or_later(row, self.baseline, self.target)
+        return better_or_worse(row, self.baseline, metric=self.metric, is_higher_better=self.is_higher_better)
+
+    def _baseline_sentence(self, row: QualityRow) -> str:
+        if self.target is not None and not row.ends(self.target):
+            return f"the baseline: {missed(row, self.target)}"
+        return "the baseline"
+
+    @property
+    def headline(self) -> str:
+        """What was asked, in one line."""
+        if self.target is not None:
+            return f"Seconds of training until {self.target}"
+        return f"{self.metric[:1].upper()}{self.metric[1:]} after {self.train_s:.3g} s of training"
+
+    @property
+    def fine_print(self) -> tuple[str, ...]:
+        """How the metric was measured, how fine the times are, and what else a reader must know."""
+        lines = [self.metric_line]
+        stretch = max((c.seconds_between_evaluations for row in self.rows for c in row.curves), default=0.0)
+        if stretch and self.target is not None:
+            lines.append(
+                f"A time is that of the first evaluation that met the target; up to {stretch:.2g} s of training lie between two."
+            )
+        lines += [*self.notes, self.unchanged_line, self.machine_line]
+        return tuple(line for line in lines if line)
+
+    def __str__(self) -> str:
+        table = [self._cells(row) for row in self.rows]
+        widths = [max(len(line[i]) for line in [*table, _HEADINGS]) for i in range(len(_HEADINGS) - 1)]
+        lines = [self.headline, _aligned(_HEADINGS, widths)]
+        for row, cells in zip(self.rows, table, strict=True):
+            lines += [_aligned(cells, widths), *(f"    {text}" for text in self._details(row))]
+        return "\n".join([*lines, *self.fine_print])
+
+    def _cells(self, row: QualityRow) -> list[str]:
+        """One row of the table as text."""
+        answer = self.answer(row.plan)
+        samples = row.samples(self.target)
+        epochs = samples / self.epoch_samples if samples is not None and self.epoch_samples else None
+        symbol = " " if row is self.baseline else "✗" if row.error else _SYMBOL[answer.verdict]
+        return [
+            f"{symbol} {row.plan}", _shown(row.seconds(self.target), ".3g"), _shown(row.steps(self.target), ",.0f"),
+            _shown(epochs, ".1f"), _shown(row.samples_per_s, ",.0f"), _shown(row.quality, ".4g"), answer.sentence,
+        ]  # fmt: skip
+
+    def _details(self, row: QualityRow) -> list[str]:
+        """The small print of a row: what its first step cost, each seed, and whether the plan took effect."""
+        lines = (
+            []
+            if row.effect != "changes training"
+            else ["changes training: compare quality, not only seconds"]
+        )
+        if row.is_noteworthy_start:
+            lines.append(f"its first step took {row.first_step_s:.3g} s of these (compiling, starting up)")
+        if len(row.curves) > 1:
+            lines += [self._seed_line(curve) for curve in row.curves]
+        return lines + [
+            f"{'took effect' if took else 'DID NOT TAKE EFFECT'}: {name} — {evidence}"
+            for name, took, evidence in row.proofs
+        ]
+
+    def _seed_line(self, curve: TrainingCurve) -> str:
+        point = curve.reached(self.target) if self.target is not None else None
+        if point is not None:
+            return f"seed {curve.seed}: {point.seconds:.3g} s, {point.steps:,} steps, {self.metric} {point.value:.4g}"
+        value = _shown(curve.last, ".4g")
+        return (
+            f"seed {curve.seed}: {ENDINGS[curve.ending]}; {self.metric} {value} after {curve.seconds:.3g} s"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, with the curves, as plain values."""
+        answers = {row.plan: asdict(self.answer(row.plan)) for row in self.rows}
+        rows = [{**asdict(row), "answer": answers[row.plan]} for row in self.rows]
+        for row, own in zip(rows, self.rows, strict=True):
+            row["curves"] = [
+                {**asdict(curve), "points": [point._asdict() for point in curve.points]}
+                for curve in own.curves
+            ]
+        return {**asdict(self), "target": str(self.target) if self.target else None, "rows": rows}
+
+    def to_dataframe(self) -> Any:
+        """One row a plan and seed: seconds, steps, epochs, samples_per_s, quality, ending (pandas)."""
+        import pandas
+
+        return pandas.DataFrame([self._flat(row, curve) for row in self.rows for curve in row.curves])
+
+    def _flat(self, row: QualityRow, curve: TrainingCurve) -> dict[str, Any]:
+        point = (
+            curve.reached(self.target)
+            if self.target is not None
+            else curve.points[-1]
+            if curve.points
+            else None
+        )
+        steps = point.steps if point else curve.steps
+        samples = curve.samples * steps / curve.steps if curve.samples and curve.steps else math.nan
+        return {
+            "plan": row.plan, "seed": curve.seed, "seconds": point.seconds if point else math.nan, "steps": steps,
+            "epochs": samples / self.epoch_samples if self.epoch_samples else math.nan,
+            "samples_per_s": curve.samples_per_s, "quality": curve.last, "first_step_s": curve.first_step_s,
+            "is_reached": self.target is not None and point is not None, "ending": curve.ending,
+        }  # fmt: skip
+
+    def figure(self) -> plotly.graph_objects.Figure:
+        """Quality over seconds of training, one line a plan and seed (plotly)."""
+        from accel.measuring.quality_figure import quality_figure
+
+        return quality_figure(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._html()}
+
+    def _html(self) -> str:
+        rows = []
+        for row in self.rows:
+            *cells, sentence = self._cells(row)
+            small = "".join(html.note(text) for text in self._details(row))
+            rows.append([*cells, html.Markup(f"{html.text(sentence)}{small}")])
+        table = html.table([*_HEADINGS[:5], self.metric, _HEADINGS[6]], rows, numeric=(1, 2, 3, 4, 5))
+        return html.block(html.heading(self.headline), table, *(html.note(line) for line in self.fine_print))
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "–" if value is None else f"{value:{form}}"
+
+
+def _aligned(cells: list[str], widths: list[int]) -> str:
+    plan, *numbers = cells[:-1]
+    middle = "  ".join(f"{text:>{width}}" for text, width in zip(numbers, widths[1:], strict=True))
+    return f"{plan:<{widths[0]}}  {middle}  {cells[-1]}".rstrip()

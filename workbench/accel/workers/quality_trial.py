@@ -1,0 +1,175 @@
+"""A trial by quality: every plan is trained from each seed until it is good enough, or for so many seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from accel.accelerations.plan import BASELINE, Plan
+from accel.errors import AccelError
+from accel.measuring.quality_row import QualityRow, RowState
+from accel.measuring.time_to_quality import TimeToQuality
+from accel.workers.background_trial import BackgroundTrial
+from accel.workers.messages import Load, QualityQuestion
+from accel.workers.pool import WorkerPool
+from accel.workers.quality_run import QualityRun
+from accel.workers.quality_schedule import Goal, QualitySchedule
+from accel.workers.relaunch import Variant
+from accel.workload.shipping import Parcel
+
+
+@dataclass(frozen=True)
+class QualitySetting:
+    """What is asked, and what a reader of the answer must know."""
+
+    goal: Goal
+    seeds: int
+    metric: str
+    metric_line: str
+    is_higher_better: bool
+    machine_line: str
+    notes: tuple[str, ...]
+    allocator: str  # of all processes: as the notebook runs
+    epoch_samples: int | None = None
+    timeout_s: float = 60.0
+    budget_s: float = 600.0
+
+
+class QualityTrial(BackgroundTrial[TimeToQuality]):
+    """Runs in the background from the moment it is made; wait for it, await it, watch it, or stop it.
+
+    >>> trial = accel.try_("batch_size", until="accuracy>=0.95", wait=False)
+    >>> trial.result            # what is known so far
+    """
+
+    def __init__(
+        self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: QualitySetting, *,
+        check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(parcel, check)
+        self.plans, self._load, self._pool, self._setting = plans, load, pool, setting
+        self._refused = refused or {}
+        self._schedules: list[QualitySchedule] = []
+        self._proofs: dict[str, tuple[tuple[str, bool, str], ...]] = {}
+        self._errors: dict[str, AccelError] = {}
+        self._notes: list[str] = []
+        self._start()
+
+    def _measure(self) -> None:
+        setting = self._setting
+        self.state = "measuring"
+        deadline = time.monotonic() + setting.budget_s
+        for seed in range(setting.seeds):
+            now = time.monotonic()
+            if self._stop.is_set() or self._all_failed:
+                break
+            if now > deadline:
+                self._notes.append(
+                    f"{seed} of {setting.seeds} seeds: the trial's {setting.budget_s:.0f} s were up."
+                )
+                break
+            self._train(seed, deadline=now + (deadline - now) / (setting.seeds - seed))
+        if self._all_failed and not self._stop.is_set():
+            raise next(iter(self._errors.values()))
+
+    @property
+    def _all_failed(self) -> bool:
+        return all(str(plan) in self._errors for plan in self.plans)
+
+    def _train(self, seed: int, *, deadline: float) -> None:
+        variants = [Variant(BASELINE, "", self._setting.allocator)]
+        variants += [
+            Variant(str(plan), str(plan), self._setting.allocator)
+            for plan in self.plans
+            if str(plan) not in self._errors
+        ]
+        load = msgspec.structs.replace(self._load, quality=self._question(seed))
+        run = QualityRun(self._pool, self._parcel, variants, load=load, timeout_s=self._setting.timeout_s)
+        self._hold(run)
+        with run:
+            self._errors |= {label: own.error for label, own in run.samples.items() if own.error is not None}
+            schedule = QualitySchedule(
+                run.trainees,
+                self._setting.goal,
+                seed=seed,
+                deadline=deadline,
+                stop=self._stop,
+                on_change=self._changed,
+            )
+            self._schedules.append(schedule)
+            schedule.run()
+            self._errors |= schedule.errors
+            if schedule.met_at_once:
+                self._leave_out(schedule)
+            elif not self._stop.is_set():
+                for variant in variants[1:]:
+                    if variant.label not in self._errors:
+                        self._proofs[variant.label] = run.proofs(variant.label)
+
+    def _question(self, seed: int) -> QualityQuestion:
+        assert self._load.quality is not None
+        return msgspec.structs.replace(self._load.quality, seed=seed)
+
+    def _leave_out(self, schedule: QualitySchedule) -> None:
+        """A model that is good enough before its first step tells nothing about plans."""
+        self._schedules.remove(schedule)
+        setting, value = self._setting, schedule.curves[BASELINE].last
+        says = f"{setting.metric} is {value:.4g} before the first step"
+        if setting.seeds == 1:
+            raise AccelError(
+                f"--until {setting.goal.target}",
+                because=f"your model as it is now meets it already: {says}",
+                do="Make the model anew in its own cell, or ask for --seeds 3: all but the first start from new weights.",
+            )
+        self._notes.append(f"Seed {schedule.seed} is left out: {says}.")
+
+    @property
+    def result(self) -> TimeToQuality:
+        """A snapshot of what is known now: the baseline, then the plans as they were named."""
+        setting = self._setting
+        rows = [self._row(BASELINE, "exact"), *(self._row(str(plan), plan.effect) for plan in self.plans)]
+        rows += [
+            QualityRow(plan, "exact", state="not applicable", error=why)
+            for plan, why in self._refused.items()
+        ]
+        return TimeToQuality(
+            rows=tuple(rows), metric=setting.metric, metric_line=setting.metric_line,
+            is_higher_better=setting.is_higher_better, target=setting.goal.target, train_s=setting.goal.train_s,
+            machine_line=setting.machine_line, epoch_samples=setting.epoch_samples,
+            notes=(*self._notes, *self._before_the_first_step(), *setting.notes), unchanged_line=self._unchanged,
+        )  # fmt: skip
+
+    def _row(self, label: str, effect: str) -> QualityRow:
+        curves = tuple(s.curves[label] for s in list(self._schedules) if label in s.curves)
+        error = self._errors.get(label)
+        return QualityRow(
+            label, effect, tuple(curve for curve in curves if curve.points or curve.steps), self._proofs.get(label, ()),
+            state="failed" if error else self._row_state(), error=f"{error.because}. {error.do}" if error else "",
+        )  # fmt: skip
+
+    def _row_state(self) -> RowState:
+        states: dict[str, RowState] = {
+            "starting": "waiting",
+            "done": "done",
+            "stopped": "stopped",
+            "failed": "failed",
+        }
+        return states.get(self.state, "training")
+
+    def _before_the_first_step(self) -> list[str]:
+        """Where each seed began: a model that was trained before is ahead."""
+        begun = [
+            (schedule.seed, curve.points[0].value)
+            for schedule in list(self._schedules)
+            if (curve := schedule.curves[BASELINE]).points and not curve.points[0].steps
+        ]
+        if not begun:
+            return []
+        words = [
+            f"{value:.4g} (seed {seed}{', your weights as they are' if not seed else ''})"
+            for seed, value in begun
+        ]
+        return [f"{self._setting.metric} before the first step: {', '.join(words)}."]
