@@ -13,12 +13,7 @@ from accel.errors import AccelError
 from accel.workbench.held_out_data import find_held_out, training_loader
 from accel.workbench.quality_metric import QualityMetric, find_metric
 from accel.workbench.quality_request import QualityRequest
-from accel.workbench.trial_start import (
-    names_by_kind,
-    notes_on_copies,
-    packed,
-    unchanged_check,
-)
+from accel.workbench.trial_start import load_for, names_by_kind, notes_on_copies, packed, unchanged_check
 from accel.workers.messages import QualityQuestion
 from accel.workers.quality_schedule import Goal
 from accel.workers.quality_trial import QualitySetting, QualityTrial

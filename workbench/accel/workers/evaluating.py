@@ -83,7 +83,7 @@ class Evaluator:
         models = [each for replica in self._presented for each in replica.models.values()]
         models.append(model)
         modes = {module: module.training for each in models for module in each.modules()}
-        buffers = [(buffer, buffer.clone(), buffer._version) for each in models for buffer in each.buffers()]
+        buffers = [(buffer, buffer.clone()) for each in models for buffer in each.buffers()]
         generators, states = self._generators(), generator_states()
         states_of_loaders = [generator.get_state() for generator in generators]
         try:
@@ -96,8 +96,11 @@ class Evaluator:
             for module, was_training in modes.items():
                 module.training = was_training
             with torch.no_grad():
-                for buffer, before, version in buffers:
-                    if buffer._version != version:
+                for (
+                    buffer,
+                    before,
+                ) in buffers:  # not told apart by `_version`: batch norm's kernel leaves it as it is
+                    if not torch.equal(buffer, before):
                         buffer.copy_(before)
             restore_generators(states)
             for generator, state in zip(generators, states_of_loaders, strict=True):

@@ -1,0 +1,269 @@
+"""Time to quality from end to end, with real workers: what is reached, what is not, and training left undisturbed."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+import torch
+
+from accel.errors import AccelError
+from accel.workbench import Workbench
+from accel.workbench.trial_start import load_for
+from accel.workers.messages import Evaluate, Evaluated, QualityQuestion, Steps, StepsDone
+from accel.workers.pool import WorkerPool
+from accel.workers.quality_run import QualityRun
+from accel.workers.relaunch import Variant
+from accel.workload.shipping import pack
+from tests.workers.conftest import worker_processes
+
+SETUP = """
+import os
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+home = os.getpid()
+torch.manual_seed(0)
+x = torch.randn(400, 8)
+y = (x @ torch.randn(8, 3)).argmax(1)
+loader = DataLoader(TensorDataset(x[:320], y[:320]), batch_size=16, shuffle=True)
+val_loader = DataLoader(TensorDataset(x[320:], y[320:]), batch_size=40, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+criterion = nn.CrossEntropyLoss()
+
+def train():
+    for a, b in loader:
+        optimizer.zero_grad()
+        criterion(model(a), b).backward()
+        optimizer.step()
+"""
+BUILDING = """
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for epoch in range(4):
+    for a, b in loader:
+        opt.zero_grad()
+        criterion(net(a), b).backward()
+        opt.step()
+"""
+
+
+@pytest.fixture
+def make():
+    """A workbench whose cell was profiled and whose model is then as good as new."""
+    benches = []
+
+    def workbench(cell="train()", setup=""):
+        namespace = {"__name__": "__main__"}
+        exec(compile(SETUP + setup, "<setup>", "exec"), namespace)
+        bench = Workbench(namespace, spare_workers=0)
+        benches.append(bench)
+        bench.profile(cell)
+        for layer in namespace["model"].modules():
+            if hasattr(layer, "reset_parameters"):
+                layer.reset_parameters()
+        namespace["optimizer"].state.clear()
+        return bench
+
+    yield workbench
+    for bench in benches:
+        bench.close()
+    assert worker_processes() == [], "a worker outlived its test"
+
+
+def test_each_plan_is_trained_to_the_target_and_nothing_of_the_users_changes(make):
+    bench = make()
+    before = [p.clone() for p in bench.namespace["model"].parameters()]
+    state = torch.get_rng_state()
+    shown = bench.try_("fused_optimizer", until="accuracy>=0.8", seeds=2, budget_s=120)
+    assert [row.plan for row in shown.rows] == ["baseline", "fused_optimizer"]
+    for row in shown.rows:
+        assert [curve.ending for curve in row.curves] == ["reached", "reached"]
+        assert row.quality >= 0.8
+        assert row.samples_per_s > 0
+        for curve in row.curves:
+            assert curve.samples == 16 * curve.steps
+            assert curve.points[0].steps == 0
+            assert curve.points[0].value < 0.8
+    assert shown["fused_optimizer"].proofs[0][:2] == ("fused_optimizer", True)
+    assert shown.epoch_samples == 320
+    assert "too few for an interval" in shown.answer("fused_optimizer").sentence
+    assert "unchanged" in shown.unchanged_line
+    assert all(map(torch.equal, before, bench.namespace["model"].parameters()))
+    assert torch.equal(state, torch.get_rng_state())
+    assert bench.trials == []  # the ladder's trials are others
+
+
+def test_from_one_seed_an_exact_plan_passes_the_same_points_and_seeds_differ(make):
+    bench = make()
+    shown = bench.try_("loader_workers(n=1)", until="loss<=0.7", seeds=2, budget_s=120)
+    base, same = (row.curves for row in shown.rows)
+    for mine, theirs in zip(base, same, strict=True):
+        common = {point.steps: point.value for point in mine.points}
+        shared = [point for point in theirs.points if point.steps in common]
+        assert len(shared) > 1
+        assert all(point.value == common[point.steps] for point in shared)
+    assert base[0].points[0].value != base[1].points[0].value
+
+
+def test_a_plan_that_breaks_quality_does_not_reach_the_target(make):
+    cell = """
+for a, b in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(a), b)
+    if optimizer.param_groups[0]["fused"]:  # what a plan with a fault would do
+        loss = -loss
+    loss.backward()
+    optimizer.step()
+"""
+    shown = make(cell).try_("fused_optimizer", until="accuracy>=0.8", seeds=1, budget_s=20)
+    assert shown["baseline"].curves[0].ending == "reached"
+    answer = shown.answer("fused_optimizer")
+    assert answer.verdict == "not reached"
+    assert "not reached within" in answer.sentence
+
+
+def test_with_a_budget_quality_is_compared_after_equal_seconds(make):
+    shown = make().try_("fused_optimizer", train_s=0.5, seeds=1)
+    for row in shown.rows:
+        assert row.curves[0].ending == "budget spent"
+        assert row.curves[0].seconds >= 0.4
+    assert shown.metric == "accuracy"
+    assert shown.answer("fused_optimizer").difference is not None
+
+
+def test_a_model_that_meets_the_target_already_says_what_to_do_and_other_seeds_go_on(make):
+    bench = make()
+    with pytest.raises(AccelError, match="meets it already") as raised:
+        bench.try_("fused_optimizer", until="accuracy>=0.0", seeds=1)
+    assert "--seeds" in raised.value.do
+    for _ in range(6):
+        bench.namespace["train"]()
+    shown = bench.try_("fused_optimizer", until="accuracy>=0.8", seeds=2, budget_s=120)
+    assert [curve.seed for curve in shown["baseline"].curves] == [1]
+    assert any("Seed 0 is left out" in note for note in shown.notes)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_model_that_the_cell_builds_is_judged_and_trained_for_one_run_of_the_cell(make, seeds):
+    shown = make(BUILDING).try_("fused_optimizer", until="accuracy>=1.1", seeds=seeds, budget_s=60)
+    for row in shown.rows:
+        for curve in row.curves:
+            assert (curve.ending, curve.steps) == ("cell over", 80)
+            assert curve.last > 0.5
+    starts = {curve.points[0].value for curve in shown["baseline"].curves}
+    assert len(starts) == seeds  # another seed is another model
+    assert "one run of the cell" in shown.answer("fused_optimizer").sentence
+
+
+def test_a_function_of_the_users_tells_quality_and_its_errors_have_the_users_lines(make):
+    own = """
+calls = []
+def share(model, batches):
+    model.train()          # as careless as can be
+    calls.append(1)
+    return sum((model(a).argmax(1) == b).sum() for a, b in batches) / len(batches.dataset)
+def broken(model):
+    return 1 / 0
+def words(model):
+    return "good"
+"""
+    bench = make(setup=own)
+    shown = bench.try_("fused_optimizer", until="quality>=0.8", metric="share", seeds=1, budget_s=60)
+    assert shown["baseline"].curves[0].ending == "reached"
+    assert "your function share(model, val_loader)" in shown.metric_line
+    assert bench.namespace["calls"] == []
+    with pytest.raises(AccelError, match="ZeroDivisionError") as raised:
+        bench.try_("fused_optimizer", train_s=1.0, metric="broken", seeds=1)
+    assert "in broken" in raised.value.traceback_text
+    assert "accel/workers" not in raised.value.traceback_text
+    with pytest.raises(AccelError, match="it gave str instead of one number"):
+        bench.try_("fused_optimizer", train_s=1.0, metric="words", seeds=1)
+
+
+def test_a_metric_that_is_never_a_number_is_an_error_before_any_training(make):
+    bench = make(setup="def nothing(model):\n    return float('nan')\n")
+    with pytest.raises(AccelError, match="not a number"):
+        bench.try_("fused_optimizer", train_s=1.0, metric="nothing", seeds=1)
+
+
+def test_targets_that_are_no_classes_have_no_accuracy(make):
+    bench = make(setup="val_loader = DataLoader(TensorDataset(x[320:], torch.randn(80, 3)), batch_size=40)\n")
+    with pytest.raises(
+        AccelError, match=r"class numbers and a score for each class; targets are float32 \(40, 3\)"
+    ):
+        bench.try_("fused_optimizer", train_s=1.0, seeds=1)
+
+
+def test_a_failing_plan_has_its_error_and_the_others_their_curves(make):
+    cell = 'if optimizer.param_groups[0]["fused"] and os.getpid() != home:\n    raise RuntimeError("not this one")\ntrain()'
+    shown = make(cell).try_("fused_optimizer", "loader_workers(n=1)", train_s=0.3, seeds=1)
+    assert "not this one" in shown["fused_optimizer"].error
+    assert shown["loader_workers(n=1)"].curves[0].ending == "budget spent"
+
+
+def test_in_the_background_it_can_be_watched_and_stopped(make):
+    bench = make()
+    trial = bench.try_("fused_optimizer", until="accuracy>=1.1", seeds=1, wait=False)
+    assert bench.running_trial is trial
+    with pytest.raises(AccelError, match="a trial is running already"):
+        bench.try_("fused_optimizer")
+    while not trial.result.rows[0].curves:
+        time.sleep(0.05)
+    assert "Trial: measuring" in str(trial)
+    trial.stop()
+    assert (trial.state, bench.running_trial) == ("stopped", None)
+    assert trial.wait().rows[0].state == "stopped"
+
+
+# --- evaluating leaves training as it is ------------------------------------------------------------------------------
+
+CARELESS = """
+generator = torch.Generator().manual_seed(5)
+settings = {"shuffle": True, "generator": generator, "num_workers": WORKERS, "persistent_workers": PERSISTENT}
+loader = DataLoader(loader.dataset, batch_size=16, **settings)
+val_loader = DataLoader(val_loader.dataset, batch_size=40, **settings)
+import random
+import numpy
+def careless(model, batches):
+    model.train()
+    random.random(), numpy.random.rand(), torch.rand(3)
+    return sum(model(a).sum() for a, b in batches)
+"""
+
+
+def losses_in_a_worker(bench, *, evaluates):
+    """Losses of 25 steps (more than an epoch) in a worker, with or without an evaluation after each."""
+    question = QualityQuestion(
+        "careless", False, 2, "val_loader", "model", "Sequential", "", "loader", 0, True
+    )
+    reads = tuple(
+        dict.fromkeys(
+            [*bench.workload.reads, "careless", "val_loader", "random", "numpy", "torch", "generator"]
+        )
+    )
+    object.__setattr__(bench.workload, "reads", reads)
+    parcel = pack(bench.workload)
+    load = msgspec.structs.replace(load_for(parcel, bench.workload), quality=question)
+    losses, pool = [], WorkerPool(spares=0)
+    with QualityRun(
+        pool, parcel, [Variant("baseline", "", "as the notebook")], load=load, timeout_s=60
+    ) as run:
+        worker = run._workers["baseline"]
+        for _ in range(25):
+            if evaluates:
+                worker.send(Evaluate())
+                assert worker.receive(Evaluated, timeout_s=60).value is not None
+            worker.send(Steps(1))
+            losses += worker.receive(StepsDone, timeout_s=60).losses
+    parcel.close()
+    return losses
+
+
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (1, False), (1, True)])
+def test_losses_are_bit_equal_with_and_without_evaluations_between_the_steps(make, workers, persistent):
+    bench = make(setup=CARELESS.replace("WORKERS", str(workers)).replace("PERSISTENT", str(persistent)))
+    assert losses_in_a_worker(bench, evaluates=True) == losses_in_a_worker(bench, evaluates=False)
