@@ -12,6 +12,7 @@ a function here, for scripts and tests:
     accel.peaks()                  the most this machine can do, which a profile with shapes is held against
     accel.graph(model, images)     the model as operations with their cost; what one more layer would add
     accel.history()                what was measured on this machine; with predictions=True, what had been predicted
+    accel.number_formats()         what fp16, bf16, tf32, fp8 … can hold, and what this machine does with each
     accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs; other
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
     from accel.machine.installation import Installation
+    from accel.machine.number_formats import NumberFormats
     from accel.machine.peaks import Peaks
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
@@ -55,8 +57,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "doctor", "export", "findings", "graph", "help", "history", "keep", "machine", "open_trace",
-    "panel", "peaks", "profile", "status", "try_", "undo",
+    "Workbench", "accelerations", "doctor", "export", "findings", "graph", "help", "history", "keep", "machine",
+    "number_formats", "open_trace", "panel", "peaks", "profile", "status", "try_", "undo",
 ]  # fmt: skip
 
 
@@ -199,6 +201,17 @@ def peaks(*, again: bool = False) -> Peaks:
     from accel.machine.peaks import peaks as find
 
     return find(again=again)
+
+
+def number_formats() -> NumberFormats:
+    """The number formats of deep learning: bits, range and precision, and what each device of this machine does with them.
+
+    >>> print(accel.number_formats())
+    """
+    from accel.machine import read_machine
+    from accel.machine.number_formats import formats_of
+
+    return formats_of(read_machine())
 
 
 def open_trace(*files: str | Path) -> TraceProfile | RanksReport:

@@ -9,6 +9,7 @@ from accel.commands.acceleration_list import AccelerationList
 from accel.commands.help import Help
 from accel.machine import read_machine
 from accel.machine.installation import doctor
+from accel.machine.number_formats import formats_of
 from accel.machine.peaks import peaks
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_without_notebook(options: argparse.Namespace) -> object:
-    """The result of a command that needs no workload: help, machine, peaks, doctor, accelerations.
+    """The result of a command that needs no workload: help, machine, peaks, formats, doctor, accelerations.
 
     >>> run_without_notebook(parse("machine")).usable_cores
     2
@@ -26,6 +27,8 @@ def run_without_notebook(options: argparse.Namespace) -> object:
         return read_machine(again=True)
     if options.command == "peaks":
         return peaks(again=options.again)
+    if options.command == "formats":
+        return formats_of(read_machine())
     if options.command == "doctor":
         return doctor()
     if options.command == "accelerations":

@@ -277,6 +277,13 @@ COMMANDS: tuple[Command, ...] = (
         needs_notebook=False,
     ),
     Command(
+        "formats",
+        "list number formats: what each can hold, and what the devices of this machine do with it",
+        "%accel formats",
+        (OUT,),
+        needs_notebook=False,
+    ),
+    Command(
         "open",
         "read PyTorch profiler traces from a file, or from a folder with one a rank, and report on them",
         "%accel open trace.json.gz",

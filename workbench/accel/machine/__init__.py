@@ -9,6 +9,7 @@ cpu.py                cores, caches, NUMA nodes, instruction sets, from /sys and
 gpus.py               NVML, else torch.cuda
 linked_libraries.py   which OpenMP runtime and which allocator are really in use
 reading.py            read_machine()
+number_formats.py     number_formats(): what each can hold, what each device does with it
 peaks.py              Peaks: the most this machine can do, stored in the user's cache
 measuring_peaks.py    the matrix products and copies that they are measured with
 measuring_gpus.py     the same on every GPU, in a process of its own

@@ -1,0 +1,211 @@
+"""The number formats of deep learning: what each can hold, and which of them this machine computes in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from accel import html_parts
+
+if TYPE_CHECKING:
+    import pandas
+
+    from accel.machine.gpus import Gpu
+    from accel.machine.machine import Machine
+
+Support = Literal["matrix units", "native", "emulated", "storage only", "no", "unknown"]
+
+MEANING: dict[Support, str] = {
+    "matrix units": "multiplied by tensor cores, AMX or dot-product instructions",
+    "native": "computed by usual instructions",
+    "emulated": "computed in float32 and rounded: slower than float32",
+    "storage only": "can be stored and converted, not computed in",
+    "no": "does not exist there",
+    "unknown": "not told by the system",
+}
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """A format: how its bits are split, and what follows from it.
+
+    `largest` is the largest finite number, `smallest_normal` the smallest one held with full precision, `epsilon` the distance
+    from 1 to the next number. For whole numbers the bits are sign and value, and the two last are 1.
+    """
+
+    name: str
+    exponent_bits: int
+    fraction_bits: int
+    total_bits: int
+    largest: float
+    smallest_normal: float
+    epsilon: float
+
+    @classmethod
+    def with_bits(
+        cls, name: str, exponent: int, fraction: int, *, largest: float | None = None
+    ) -> NumberFormat:
+        """A floating-point format as IEEE 754 builds them; `largest` where it gives infinity's bits to numbers.
+
+        >>> NumberFormat.with_bits("fp16", 5, 10).largest
+        65504.0
+        """
+        bias = 2 ** (exponent - 1) - 1
+        usual = (2 - 2.0**-fraction) * 2.0**bias
+        return cls(
+            name,
+            exponent,
+            fraction,
+            1 + exponent + fraction,
+            largest or usual,
+            2.0 ** (1 - bias),
+            2.0**-fraction,
+        )
+
+    @classmethod
+    def whole(cls, name: str, bits: int) -> NumberFormat:
+        """A whole number with a sign."""
+        return cls(name, 0, bits - 1, bits, float(2 ** (bits - 1) - 1), 1.0, 1.0)
+
+
+FORMATS = (
+    NumberFormat.with_bits("fp64", 11, 52),
+    NumberFormat.with_bits("fp32", 8, 23),
+    NumberFormat.with_bits("tf32", 8, 10),  # 19 bits, kept in 32
+    NumberFormat.with_bits("bf16", 8, 7),
+    NumberFormat.with_bits("fp16", 5, 10),
+    NumberFormat.with_bits("fp8 e4m3", 4, 3, largest=448.0),  # torch.float8_e4m3fn: no infinity
+    NumberFormat.with_bits("fp8 e5m2", 5, 2),
+    NumberFormat.whole("int32", 32),
+    NumberFormat.whole("int8", 8),
+)
+
+
+@dataclass(frozen=True)
+class DeviceFormats:
+    """How one device handles each format, in the order of `FORMATS`."""
+
+    device: str
+    support: tuple[Support, ...]
+
+    def of(self, name: str) -> Support:
+        """The answer for one format.
+
+        >>> number_formats().devices[0].of("bf16")
+        'matrix units'
+        """
+        return dict(zip((each.name for each in FORMATS), self.support, strict=True))[name]
+
+
+@dataclass(frozen=True)
+class NumberFormats:
+    """All formats beside what each device of this machine does with them.
+
+    >>> print(accel.number_formats())
+    """
+
+    devices: tuple[DeviceFormats, ...]
+    formats: tuple[NumberFormat, ...] = FORMATS
+
+    @property
+    def headings(self) -> list[str]:
+        """Of the table; the devices come last."""
+        facts = ["format", "bits", "exponent", "fraction", "largest", "smallest normal", "epsilon"]
+        return [*facts, *(each.device for each in self.devices)]
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """One a format, as text."""
+        return [
+            (
+                each.name, str(each.total_bits), str(each.exponent_bits or "–"), str(each.fraction_bits),
+                *(f"{number:.5g}" for number in (each.largest, each.smallest_normal, each.epsilon)),
+                *(device.of(each.name) for device in self.devices),
+            )
+            for each in self.formats
+        ]  # fmt: skip
+
+    @property
+    def legend(self) -> list[str]:
+        """What the words in use mean."""
+        used = {word for device in self.devices for word in device.support}
+        return [f"{word}: {meaning}" for word, meaning in MEANING.items() if word in used]
+
+    def __str__(self) -> str:
+        lines = [self.headings, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = ["  ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        return "\n".join([*table, "", *self.legend])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every format with its numbers, and the answer of each device."""
+        return {
+            "formats": [
+                asdict(each) | {"devices": {device.device: device.of(each.name) for device in self.devices}}
+                for each in self.formats
+            ]
+        }
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row a format, one column a device."""
+        import pandas
+
+        rows = self.to_dict()["formats"]
+        return pandas.DataFrame([row | row.pop("devices") for row in rows])
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        table = html_parts.table(self.headings, self.rows, numeric=range(1, 7))
+        notes = [html_parts.note(line) for line in self.legend]
+        return {"text/plain": str(self), "text/html": html_parts.block(table, *notes)}
+
+
+def formats_of(machine: Machine) -> NumberFormats:
+    """The formats on the CPU and on each GPU of a machine.
+
+    >>> print(formats_of(read_machine()))
+    """
+    cpu = _on_cpu(set(machine.isa), has_fp16=machine.has_cpu_fp16, has_bf16=machine.has_cpu_bf16)
+    is_nvidia = "rocm" not in (machine.torch or "")
+    gpus = [
+        DeviceFormats(f"cuda:{gpu.index} ({gpu.name})", _in_order(_on_nvidia(gpu) if is_nvidia else {}))
+        for gpu in machine.gpus
+    ]
+    return NumberFormats((DeviceFormats(f"cpu ({machine.cpu_model})", _in_order(cpu)), *gpus))
+
+
+def _on_cpu(isa: set[str], *, has_fp16: bool, has_bf16: bool) -> dict[str, Support]:
+    if not isa:
+        return {"fp64": "native", "fp32": "native", "tf32": "no", "int32": "native", "int8": "native"}
+    has_int8_products = {"avx512_vnni", "avx_vnni", "amx_int8", "i8mm"} & isa
+    return {
+        "fp64": "native",
+        "fp32": "native",
+        "tf32": "no",
+        "bf16": "matrix units" if has_bf16 else "emulated",
+        "fp16": "matrix units" if "amx_fp16" in isa else "native" if has_fp16 else "emulated",
+        "fp8 e4m3": "storage only",
+        "fp8 e5m2": "storage only",
+        "int32": "native",
+        "int8": "matrix units" if has_int8_products else "native",
+    }
+
+
+def _on_nvidia(gpu: Gpu) -> dict[str, Support]:
+    """By compute capability: Volta 7.0, Turing 7.5, Ampere 8.0, Ada 8.9, Hopper 9.0."""
+    since = gpu.capability
+    has_fp8: Support = "matrix units" if since >= (8, 9) else "storage only"
+    return {
+        "fp64": "matrix units" if since in ((8, 0), (9, 0), (10, 0)) else "native",
+        "fp32": "native",
+        "tf32": "matrix units" if since >= (8, 0) else "no",
+        "bf16": "matrix units" if since >= (8, 0) else "emulated",
+        "fp16": "matrix units" if since >= (7, 0) else "native" if since >= (5, 3) else "emulated",
+        "fp8 e4m3": has_fp8,
+        "fp8 e5m2": has_fp8,
+        "int32": "native",
+        "int8": "matrix units" if since >= (7, 2) else "native",
+    }
+
+
+def _in_order(known: dict[str, Support]) -> tuple[Support, ...]:
+    return tuple(known.get(each.name, "unknown") for each in FORMATS)
