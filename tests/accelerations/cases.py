@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from small_training import Training, training, training_of_blocks
+from training_on_pictures import training_on_pictures
 from trainings_with_waste import in_anomaly_mode, validating
 
 from accel.accelerations import CATALOGUE, Acceleration
@@ -14,6 +15,7 @@ from accel.accelerations.activation_checkpointing import ActivationCheckpointing
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
+from accel.accelerations.cache_dataset import CacheDataset
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
@@ -41,6 +43,12 @@ def without_autocast(made: Training) -> None:
     made.model.forward = torch.autocast("cpu", enabled=False)(made.model.forward)
 
 
+def with_its_own_data(made: Training) -> None:
+    """The loader as its user built it."""
+    own = made.built_by().loader
+    vars(made.loader).update(dataset=own.dataset, collate_fn=own.collate_fn)
+
+
 CASES: dict[str, Case] = {
     # the process
     "steady_allocator": Case(lambda made: use_default_thresholds()),
@@ -63,10 +71,14 @@ CASES: dict[str, Case] = {
         training=in_anomaly_mode,
     ),
     # data
+    "cache_dataset": Case(with_its_own_data, (CacheDataset(),), training_on_pictures),
     "loader_workers": Case(
         lambda made: vars(made.loader).update(num_workers=0, persistent_workers=False),
         (LoaderWorkers(n=1), LoaderWorkers(n=1, persistent=True)),
     ),
+    "pin_memory": Case(lambda made: vars(made.loader).update(pin_memory=False), gpu=True),
+    "prefetch_to_device": Case(lambda made: vars(made.loader).pop("_get_iterator"), gpu=True),
+    "batched_transforms": Case(with_its_own_data, training=training_on_pictures),
     # the model
     "bias_off": Case(
         lambda made: setattr(made.model[0], "bias", torch.nn.Parameter(torch.zeros(4))),

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data._utils import pin_memory
 
 from accel.workload import Replica
 from accel.workload.torch_settings import read_settings
@@ -133,6 +134,7 @@ def wiring(made: Training) -> dict[str, object]:
         "settings": {k: v for k, v in read_settings().items() if k not in ("anomaly mode", "gradient mode")},
         "backward": torch.autograd.backward,
         "step hooks": [len(hooks) for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)],
+        "copies": (torch.Tensor.to, torch.Tensor.cuda, pin_memory.pin_memory),
     }  # fmt: skip
 
 

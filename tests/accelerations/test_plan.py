@@ -158,12 +158,11 @@ def values(knob):
 @st.composite
 def plans(draw):
     chosen = []
-    for entry in draw(st.lists(st.sampled_from(CATALOGUE), unique=True)):
+    for kind in draw(st.lists(st.sampled_from(CATALOGUE), unique=True)):
+        entry = kind(**{knob.name: draw(values(knob)) for knob in knobs_of(kind)})
         if not any(entry.name in known.conflicts or known.name in entry.conflicts for known in chosen):
             chosen.append(entry)
-    return Plan(
-        tuple(entry(**{knob.name: draw(values(knob)) for knob in knobs_of(entry)}) for entry in chosen)
-    )
+    return Plan(tuple(chosen))
 
 
 @given(plans())

@@ -26,7 +26,9 @@ from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.batch_size import BatchSize
+from accel.accelerations.batched_transforms import BatchedTransforms
 from accel.accelerations.bias_off import BiasOff
+from accel.accelerations.cache_dataset import CacheDataset
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.cudnn_benchmark import CudnnBenchmark
@@ -37,6 +39,8 @@ from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.no_grad_validation import NoGradValidation
+from accel.accelerations.pin_memory import PinMemory
+from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
 from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import UnknownName
@@ -53,8 +57,12 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     ReducedPrecisionReductions,
     CudnnBenchmark,
     DetectAnomalyOff,
-    # data
+    # data: what is read, by whom, where it goes; on a GPU, transforms come after the copy
+    CacheDataset,
     LoaderWorkers,
+    PinMemory,
+    PrefetchToDevice,
+    BatchedTransforms,
     # the model
     BiasOff,
     ActivationCheckpointing,

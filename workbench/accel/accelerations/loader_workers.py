@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.accelerations.loader_iterators import (
+    IteratorMaker,
+    changed_attributes,
+    changed_iterators,
+    find_maker,
+)
 from accel.accelerations.model_call import distinct
 from accel.accelerations.user_names import names_of
 from accel.errors import AccelError
@@ -91,8 +97,8 @@ class LoaderWorkers:
 
     def took_effect(self, replica: Replica) -> Proof:
         """How many worker processes the loaders' iterators started."""
-        starters = [vars(loader).get("_get_iterator") for _, loader in distinct(replica.loaders)]
-        started = [starter.processes for starter in starters if isinstance(starter, _WorkerStarter)]
+        starters = [find_maker(loader, _WorkerStarter) for _, loader in distinct(replica.loaders)]
+        started = [starter.processes for starter in starters if starter is not None]
         took_effect = (
             bool(started) and len(started) == len(starters) and any(count == self.n for count in started)
         )
@@ -112,19 +118,17 @@ class LoaderWorkers:
 
     @contextmanager
     def _with_workers(self, loader: DataLoader[Any]) -> Iterator[None]:
-        state = vars(loader)  # not setattr: DataLoader forbids persistent_workers once it is built
-        starter = _WorkerStarter(loader)
-        ours = {"num_workers": self.n, "prefetch_factor": self.prefetch_factor, "persistent_workers": self.persistent,
-                "_iterator": None, "_get_iterator": starter}  # fmt: skip
-        before = {name: state[name] for name in ours if name in state}
-        state.update(ours)
-        try:
-            yield
-        finally:
-            for name in ours.keys() - before.keys():
-                state.pop(name, None)
-            state.update(before)
-            starter.stop_persistent()
+        ours = {
+            "num_workers": self.n,
+            "prefetch_factor": self.prefetch_factor,
+            "persistent_workers": self.persistent,
+        }
+        with changed_iterators(loader, _WorkerStarter) as starter:
+            try:
+                with changed_attributes(loader, **ours, _iterator=None):
+                    yield
+            finally:
+                starter.stop_persistent()
 
 
 # A fresh iterator draws one number (the workers' seed) from the generator that the shuffle draws from as well;
@@ -145,24 +149,23 @@ _SAME_ORDER_CODE = [
 ]
 
 
-class _WorkerStarter:
+class _WorkerStarter(IteratorMaker):
     """Makes a loader's iterators, counts their processes, and keeps the order of the samples as it was."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        self._loader = weakref.ref(loader)
+    def __init__(self, loader: DataLoader[Any], inner: Callable[[], Any] | None = None) -> None:
+        super().__init__(loader, inner)
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
         self.processes = 0
 
-    def __call__(self) -> Any:
+    def change(self, iterator: Any) -> None:
         import torch
 
-        loader = self._loader()
-        assert loader is not None, "a loader calls this itself"
-        iterator: Any = type(loader)._get_iterator(loader)
         self._iterators.add(iterator)
         self.processes = max(
             self.processes, sum(worker.is_alive() for worker in getattr(iterator, "_workers", ()))
         )
+        if not iterator._persistent_workers:
+            return
         restart = iterator._reset
 
         def reset(loader: DataLoader[Any], first_iter: bool = False) -> None:
@@ -170,7 +173,6 @@ class _WorkerStarter:
             restart(loader, first_iter)
 
         iterator._reset = reset
-        return iterator
 
     def stop_persistent(self) -> None:
         """End worker processes that would wait for another epoch; an epoch that somebody is reading goes on."""
@@ -178,14 +180,11 @@ class _WorkerStarter:
             if getattr(iterator, "_persistent_workers", False):
                 iterator._shutdown_workers()
 
-    def __reduce__(self) -> Any:
-        return _WorkerStarter, (self._loader(),)  # a copied loader starts its workers itself
-
 
 def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[str]:
     from torch.utils.data import IterableDataset
 
-    if isinstance(vars(loader).get("_get_iterator"), _WorkerStarter):
+    if find_maker(loader, _WorkerStarter) is not None:
         return []  # ours, kept: the reasons below were looked at then
     reasons = []
     if isinstance(loader.dataset, IterableDataset):
