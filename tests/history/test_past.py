@@ -119,3 +119,12 @@ def test_an_empty_history_says_how_it_fills_and_one_that_is_off_says_so():
     assert NONE_YET in str(of([], []))
     assert "ACCEL_HISTORY is off" in str(PastTrials((), ""))
     assert "ACCEL_HISTORY is off" in PastPredictions((), "")._repr_mimebundle_()["text/html"]
+
+
+def test_predictions_stand_below_each_other_and_what_was_not_tried_was_not_measured():
+    plans = ("fused_optimizer", "autocast")
+    told = str(of([replace(PREDICTION, plan=plan) for plan in plans], []))
+    lines = [line for line in told.splitlines() if "not tried" in line]
+    assert len(lines) == 2
+    assert len({line.index("predicted") for line in lines}) == 1
+    assert "measured not tried" not in told

@@ -86,8 +86,13 @@ class PredictedAndMeasured:
         return p.kind, p.plan or "(an edit)", interval(p.ratio, p.low, p.high), told, inside
 
     def __str__(self) -> str:
-        kind, plan, predicted, measured, inside = self.cells
-        return f"{kind}  {plan}  predicted {predicted}  measured {measured}  {inside}".rstrip()
+        return self.line()
+
+    def line(self, plan_width: int = 0) -> str:
+        """One line; a list of them is read more easily with its columns below each other."""
+        kind, plan, predicted, told, inside = self.cells
+        told = f"measured {told}" if self.is_measured else told
+        return f"{kind:<24}  {plan:<{plan_width}}  predicted {predicted}  {told}  {inside}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,8 @@ class PastPredictions:
         for kind, count, tried, inside, error in self.by_kind:
             good = f"{100 * inside:.0f} % inside, median error {100 * error:.0f} %" if tried else ""
             lines.append(f"  {kind:<24} {count:>4} predicted {tried:>4} measured  {good}".rstrip())
-        lines += ["", *(f"  {row}" for row in self._shown), *self._small_print]
+        width = max(len(row.cells[1]) for row in self._shown)
+        lines += ["", *(f"  {row.line(width)}" for row in self._shown), *self._small_print]
         return "\n".join(lines)
 
     @property
