@@ -49,6 +49,14 @@ def test_a_pattern_names_files(file):
     assert isinstance(accel.open_trace(file.parent / "*.json*"), RanksReport)
 
 
+def test_of_files_of_which_one_is_a_trace_its_report_is_given_and_the_others_are_named(file):
+    write(file.parent / "config.json", {"lr": 0.1})
+    report = accel.open_trace(file.parent)
+    assert isinstance(report, TraceProfile)
+    assert report.events is not None
+    assert any(note.startswith("Left out: ") and "config.json" in note for note in report.notes)
+
+
 def test_a_file_named_twice_is_read_once(file):
     assert isinstance(accel.open_trace(file, str(file)), TraceProfile)
 

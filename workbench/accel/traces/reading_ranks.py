@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -27,7 +28,8 @@ def read_ranks(
 
     What is no trace is named in the notes; AccelError when nothing is.
     """
-    profiles, unread = [], []
+    only: TraceProfile | None = None  # with its events, until there is a second
+    unread: list[AccelError] = []
     ranks: list[RankFacts] = []
     notes: list[str] = []
     for path in paths:
@@ -39,12 +41,12 @@ def read_ranks(
             continue
         rank = _rank(profile, path, {known.rank for known in ranks}, notes)
         ranks.append(read_rank(rank, profile))
-        profiles.append(profile if len(paths) == 1 else None)
+        only = profile if len(ranks) == 1 else None
     if not ranks:
         raise unread[0]
     notes += [f"Left out: {error.asked.removeprefix('open ')}: {error.because}." for error in unread]
-    if len(ranks) == 1 and len(paths) == 1 and profiles[0] is not None:
-        return profiles[0]
+    if only is not None:
+        return replace(only, notes=(*only.notes, *(note for note in notes if note.startswith("Left out: "))))
     return compare(ranks, notes)
 
 
