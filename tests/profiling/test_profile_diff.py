@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+import accel
 from accel.errors import AccelError
+from accel.profiling.compared_ops import WITH_LOSS
 from accel.profiling.op_table import OpRow
 from accel.profiling.profile_diff import CAUTION
 from accel.workbench import Workbench
@@ -197,3 +199,15 @@ def test_the_figure_has_both_sides_of_what_changed_most(real_profile):
 def test_what_is_no_profile_is_refused_in_plain_words(eager):
     with pytest.raises(AccelError, match="compares with another profile, and was given int"):
         eager.diff(3)
+
+
+def test_a_trace_that_names_no_modules_has_no_operations_gone_and_come_for_that(eager, tmp_path):
+    as_trace = accel.open_trace(eager.to_chrome_trace(tmp_path / "step.json.gz"))
+    assert changes(eager.diff(as_trace), "vanished") == set()
+    rows = tuple(replace(row, module="", phase=WITH_LOSS.get(row.phase, row.phase)) for row in as_trace.rows)
+    foreign = replace(as_trace, rows=rows)
+    diff = eager.diff(foreign)
+    assert {change.module for change in diff.changes} == {""}
+    assert changes(diff, "vanished") == changes(diff, "appeared") == set()
+    assert any("do not name modules alike" in note for note in diff.notes)
+    assert not any("from another machine" in note for note in diff.notes)

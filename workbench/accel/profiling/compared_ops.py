@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from accel.profiling.attribution import COMPILED
@@ -60,8 +60,9 @@ class _Sum(NamedTuple):
 
 def compare_ops(before: Profile, after: Profile) -> tuple[OpChange, ...]:
     """Every operation of either, the greatest difference first."""
-    fold = _fold(before.rows + after.rows)
-    old, new = _sums(before.rows, fold), _sums(after.rows, fold)
+    old_rows, new_rows = _told_alike(before, after), _told_alike(after, before)
+    fold = _fold(old_rows + new_rows)
+    old, new = _sums(old_rows, fold), _sums(new_rows, fold)
     old_dtypes, new_dtypes = _dtypes(before.costs, fold), _dtypes(after.costs, fold)
     least_ms = LEAST_SHARE * max(_total(old), _total(new))
     changes = (
@@ -73,6 +74,27 @@ def compare_ops(before: Profile, after: Profile) -> tuple[OpChange, ...]:
         for key in old | new
     )  # fmt: skip
     return tuple(sorted(changes, key=lambda change: -abs(change.difference_ms)))
+
+
+# In a trace that accel did not record, forward includes the loss.
+WITH_LOSS = {"loss": "forward", "forward → loss": "forward", "loss → backward": "forward → backward"}
+
+
+def name_modules_alike(before: Profile, after: Profile) -> bool:
+    """Whether modules can be compared: a trace names none, or after their classes, and no name of it is in a profile."""
+    modules = [{row.module for row in profile.rows} - {""} for profile in (before, after)]
+    is_trace = "trace" in (before.timing.whole, after.timing.whole)
+    return not is_trace or not any(modules) or not modules[0].isdisjoint(modules[1])
+
+
+def _told_alike(profile: Profile, other: Profile) -> tuple[OpRow, ...]:
+    """The rows without what a trace does not tell of the other: modules, and which part of forward is the loss."""
+    rows = profile.rows
+    if not name_modules_alike(profile, other):
+        rows = tuple(replace(row, module="") for row in rows)
+    if other.timing.whole == "trace" and "loss" not in {row.phase for row in other.rows}:
+        rows = tuple(replace(row, phase=WITH_LOSS.get(row.phase, row.phase)) for row in rows)
+    return rows
 
 
 def _fold(rows: Iterable[OpRow]) -> Callable[[str], str]:

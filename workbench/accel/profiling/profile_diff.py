@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
-from accel.profiling.compared_ops import CLEAR_RATIO, LEAST_SHARE, OpChange, compare_ops
+from accel.profiling.compared_ops import CLEAR_RATIO, LEAST_SHARE, OpChange, compare_ops, name_modules_alike
 from accel.profiling.profile_diff_text import dtype_words
 
 if TYPE_CHECKING:
@@ -195,10 +195,14 @@ def _differences(before: Profile, after: Profile) -> list[str]:
         notes.append(
             f"A step has {before.accumulation} batches in the first, {after.accumulation} in the second."
         )
-    if before.machine_line != after.machine_line:
+    if "trace" in (before.timing.whole, after.timing.whole):
+        notes.append("A trace does not tell its processor: whether both are from one machine is not known.")
+        if not name_modules_alike(before, after):
+            notes.append("They do not name modules alike: operations are compared over all modules.")
+    elif before.machine_line != after.machine_line:
         notes.append(f"The first is from another machine: {before.machine_line}")
     for name, version in before.versions:
-        if (other := dict(after.versions).get(name)) != version:
+        if (other := dict(after.versions).get(name, version)) != version:
             notes.append(f"The first was run by {name} {version}, the second by {name} {other}.")
     if before.options != after.options:
         notes.append(
