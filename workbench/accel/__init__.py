@@ -6,6 +6,7 @@ a function here, for scripts and tests:
     accel.profile(cell)            where the time of each training step goes
     accel.findings()               what costs time in that profile, and what to do about it
     accel.try_("channels_last")    measure plans against the baseline, on copies
+    accel.fastest_batch()          the batch that trains the most samples a second
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
     accel.open_trace("t.json.gz")  a trace of torch.profiler, or a folder of ranks, as the same report
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from accel.machine.installation import Installation
     from accel.machine.number_formats import NumberFormats
     from accel.machine.peaks import Peaks
+    from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
     from accel.opgraph.op_graph import OpGraph
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "doctor", "export", "findings", "graph", "help", "history", "keep", "machine",
+    "Workbench", "accelerations", "doctor", "export", "fastest_batch", "findings", "graph", "help", "history", "keep", "machine",
     "number_formats", "open_trace", "panel", "peaks", "profile", "status", "try_", "undo",
 ]  # fmt: skip
 
@@ -104,6 +106,17 @@ def try_(
         *plans, on=on, wait=wait, budget_s=budget_s, timeout_s=timeout_s,
         until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric,
     )  # fmt: skip
+
+
+def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) -> FastestBatch:
+    """The batch that trains the most samples a second, found by measuring larger and smaller ones on copies.
+
+    >>> print(accel.fastest_batch(largest=512))
+
+    The fastest, not the largest that fits; sizes that cannot be told apart count as equal, and the smallest is taken.
+    A larger batch changes training: compare the time to equal quality before keeping it.
+    """
+    return _workbench().fastest_batch(largest=largest, budget_s=budget_s)
 
 
 def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:

@@ -18,6 +18,15 @@ def check_steps(asked: str, steps: int) -> None:
         raise AccelError(asked, because="at least one step is needed", do="Use for example 5 steps.")
 
 
+def check_samples(asked: str, samples: int | None) -> None:
+    """Refuse a batch without samples; None, the default, is always right.
+
+    >>> check_samples("--largest 512", 512)
+    """
+    if samples is not None and (not isinstance(samples, int) or isinstance(samples, bool) or samples < 1):
+        raise AccelError(asked, because="a batch has one sample or more", do="Use for example 512.")
+
+
 def check_seconds(asked: str, seconds: float | None) -> None:
     """Refuse a time that is not above zero and finite; None, the default, is always right.
 

@@ -57,7 +57,7 @@ def answer(arguments: Sequence[str]) -> str:
 
 
 def _needs_notebook(name: str) -> AccelError:
-    command, function = command_named(name), "try_" if name == "try" else name
+    command, function = command_named(name), {"try": "try_", "batch": "fastest_batch"}.get(name, name)
     return AccelError(
         f"{PROGRAM} {name}",
         because="it works on the training that runs in a notebook",

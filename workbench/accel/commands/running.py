@@ -65,6 +65,8 @@ def run(options: argparse.Namespace, workbench: Workbench) -> object:
             held_out=options.held_out,
             metric=options.metric,
         )
+    if options.command == "batch":
+        return workbench.fastest_batch(largest=options.largest, budget_s=options.budget_s)
     if options.command == "keep":
         return workbench.keep(options.plan, on=options.on)
     if options.command == "undo":

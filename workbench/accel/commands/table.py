@@ -156,6 +156,20 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     Command(
+        "batch",
+        "find the batch that trains the most samples a second, by measuring; nothing of yours changes",
+        "%accel batch --largest 512",
+        (
+            Argument(
+                ("--largest",),
+                "try no batch of more samples than this (default: 64 times yours)",
+                (("metavar", "N"), ("type", int), ("default", None)),
+            ),
+            _seconds("--budget-s", None, "end the search after so many seconds (default: 360)"),
+            OUT,
+        ),
+    ),
+    Command(
         "keep",
         "make a plan live in this notebook: the fastest plan of the last trial whose loss follows, or the one named",
         "%accel keep channels_last",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
+    from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
     from accel.opgraph.op_graph import OpGraph
@@ -200,6 +201,12 @@ class Workbench:
         trial.on_change(lambda: self._tell("trial"))
         self._tell("trial")
         return trial.wait() if wait else trial
+
+    def fastest_batch(self, *, largest: int | None = None, budget_s: float | None = None) -> FastestBatch:
+        """The batch that trains the most samples a second, by trials of other sizes; see `BatchSearch`."""
+        from accel.workbench.batch_search import BatchSearch
+
+        return BatchSearch(self, self._workload_to_train("batch"), largest=largest, budget_s=budget_s).run()
 
     def history(self, predictions: bool = False) -> PastTrials | PastPredictions:
         """The trials measured on this machine, newest first; or what was predicted, beside what was measured.

@@ -1,0 +1,58 @@
+"""The search for the fastest batch, with real workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.errors import AccelError, NotApplicable
+from tests.workers.conftest import CELL
+
+COSTS_THE_SAME = """
+for x, y in loader:
+    for _ in range(40):
+        criterion(model(data[:16][0]), data[:16][1])
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+def test_it_climbs_while_more_samples_cost_the_same_and_ends_at_the_largest(workbench):
+    workbench.profile(COSTS_THE_SAME)
+    result = workbench.fastest_batch(largest=64)
+    assert (result.present, result.fastest.batch) == (16, 64)
+    assert {rung.batch: rung.row.state for rung in result.rungs if rung.row} == {
+        8: "done", 32: "done", 64: "done", 128: "not applicable",
+    }  # fmt: skip
+    assert "--largest" in str(result)
+    assert workbench.namespace["loader"].batch_size == 16
+    assert len(workbench.trials) == 2
+
+
+def test_a_size_whose_worker_fails_is_a_row_with_its_error(workbench):
+    workbench.profile(COSTS_THE_SAME + "    assert len(x) < 32, 'out of memory'\n")
+    result = workbench.fastest_batch()
+    by_size = {rung.batch: rung for rung in result.rungs}
+    assert by_size[32].row.state == "failed"
+    assert "out of memory" in by_size[32].sentence
+    assert by_size[8].row.state == "done"
+    assert result.fastest.batch in (8, 16)
+
+
+def test_a_cell_without_a_loader_is_told_so(workbench):
+    workbench.profile("""
+for start in range(0, 160, 16):
+    x, y = data[start:start + 16]
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+""")
+    with pytest.raises(NotApplicable, match="No DataLoader"):
+        workbench.fastest_batch()
+
+
+@pytest.mark.parametrize("options", [{"largest": 0}, {"largest": 2.5}, {"budget_s": -1.0}])
+def test_bounds_that_make_no_sense_are_refused(workbench, options):
+    workbench.profile(CELL)
+    with pytest.raises(AccelError, match="fastest_batch"):
+        workbench.fastest_batch(**options)
