@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from notebook import OBJECTS, SETUP, Notebook, parameters
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 LOOP = """
 for epoch in range(2):
@@ -154,11 +155,13 @@ NOTEBOOKS = {
 PLANS = [
     "channels_last",
     "autocast",
+    'autocast(dtype="fp16")',
     "fused_optimizer",
     "intraop_threads(n=1)",
     "steady_allocator",
     "loader_workers(n=1)",
     "channels_last+autocast+fused_optimizer",
+    'channels_last+autocast(dtype="fp16")+fused_optimizer',
 ]
 
 
@@ -175,11 +178,17 @@ def assert_same(notebook: Notebook, plan: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> object:
-    before = torch.get_num_threads()
+def one_thread_and_backward_as_it_was() -> object:
+    """Exported code has no undo: what it puts into torch must not reach the next test."""
+    before, backward = torch.get_num_threads(), torch.autograd.backward
+    hooks = [(each, dict(each)) for each in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)]
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+    torch.autograd.backward = backward
+    for each, known in hooks:
+        each.clear()
+        each.update(known)
 
 
 @pytest.mark.parametrize("plan", PLANS)
