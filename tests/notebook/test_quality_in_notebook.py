@@ -1,0 +1,60 @@
+"""`%accel try … --until` in a notebook: it waits with its table filling, returns the result, and can be interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from accel.current import current_workbench
+from accel.measuring.time_to_quality import TimeToQuality
+
+METRIC = """
+def accuracy(model):
+    return sum((model(x).argmax(1) == y).sum() for x, y in batches) / 40
+"""
+
+
+def profiled(shell):
+    shell.run(METRIC)
+    assert shell.run("%%accel profile\ntrain();").success
+    shell.kernel = "displays are redrawn in place"
+    return shell
+
+
+def test_it_waits_shows_the_table_filling_and_returns_it(shell) -> None:
+    profiled(shell)
+    result = shell.run('%accel try fused_optimizer --until "accuracy>=0.9" --seeds 2 --budget-s 60 -o found')
+    del shell.kernel
+    assert isinstance(result.result, TimeToQuality)
+    assert shell.user_ns["found"] is result.result
+    assert [row.plan for row in result.result.rows] == ["baseline", "fused_optimizer"]
+    assert "Interrupt stops it." in shell.shown[0]
+    assert any("Seconds of training until accuracy>=0.9" in shown for shown in shell.shown)
+    assert "Trial done after" in shell.shown[-1]
+
+
+def test_interrupt_stops_it(shell) -> None:
+    profiled(shell)
+    workbench, sent = current_workbench(), threading.Event()
+
+    def interrupt(what: str) -> None:
+        if what == "trial" and workbench.running_trial is not None and not sent.is_set():
+            sent.set()
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    workbench.subscribe(interrupt)
+    result = shell.run('%accel try fused_optimizer --until "accuracy>=1.1"')
+    del shell.kernel
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert workbench.quality_trials[-1].state == "stopped"
+    assert workbench.running_trial is None
+
+
+def test_a_notebook_without_held_out_data_is_told_what_to_do(shell) -> None:
+    assert shell.run("%%accel profile\ntrain();").success
+    result = shell.run('%accel try fused_optimizer --until "accuracy>=0.9"')
+    assert "no DataLoader of the notebook holds data that the training does not see" in str(
+        result.error_in_exec
+    )
+    assert "--metric" in str(result.error_in_exec)
