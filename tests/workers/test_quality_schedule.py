@@ -29,6 +29,8 @@ class Clock:
 class Learner:
     """A trainee whose quality rises with the samples it has seen, up to a ceiling."""
 
+    compiles = False
+
     def __init__(
         self, clock, *, step_s, first_s=None, samples=16, per_sample=1e-4, ceiling=1.0, evaluation_s=0.01, ends_after=None
     ):  # fmt: skip
@@ -225,6 +227,20 @@ def test_a_model_that_the_cell_builds_is_first_evaluated_once_there_is_one():
     curve = schedule.curves["baseline"]
     assert curve.ending == "reached"
     assert curve.points[0].steps > 0
+
+
+def test_a_plan_that_compiles_does_so_in_its_first_step_and_not_while_it_is_evaluated():
+    class Compiling(Learner):
+        compiles = True
+
+    schedule, trainees = scheduled(
+        Goal(TARGET),
+        baseline={"step_s": 0.01},
+        other=lambda clock: Compiling(clock, step_s=0.01, first_s=9.0),
+    )
+    assert trainees["baseline"].evaluated[0] == 0
+    assert trainees["other"].evaluated[0] > 0
+    assert schedule.curves["other"].first_step_s == 9.0
 
 
 def test_stop_ends_everything_and_keeps_what_was_seen():

@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from accel.errors import AccelError
@@ -31,10 +31,11 @@ class Evaluator:
     """
 
     def __init__(
-        self, question: QualityQuestion, namespace: dict[str, Any], presented: list[Any], filename: str
-    ) -> None:
+        self, question: QualityQuestion, namespace: dict[str, Any], presented: list[Any], filename: str, *,
+        around: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
+    ) -> None:  # fmt: skip
         self._question, self._namespace, self._presented = question, namespace, presented
-        self._filename = filename
+        self._filename, self._around = filename, around
         self._left_running: set[int] = set()  # worker processes of loaders that an earlier evaluation started
 
     def __call__(self) -> Evaluated | Failed:
@@ -60,7 +61,7 @@ class Evaluator:
     def _value(self, model: Any) -> float | None:
         import torch
 
-        with self._training_undisturbed(model), self._awake(), torch.no_grad():
+        with self._training_undisturbed(model), self._awake(), self._around(), torch.no_grad():
             value = _number(self._measure(model), self._question.metric)
             if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                 torch.cuda.synchronize()

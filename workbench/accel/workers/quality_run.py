@@ -46,13 +46,13 @@ class QualityRun(Relaunch):
 
 class _WorkerTrainee:
     def __init__(self, worker: Worker, timeout_s: float, *, compiles: bool) -> None:
-        self._worker, self._timeout_s, self._compiles = worker, timeout_s, compiles
+        self._worker, self._timeout_s, self.compiles = worker, timeout_s, compiles
         self._step_s = 0.0
 
     def train(self, steps: int) -> StepsTaken:
         is_first = not self._step_s
         self._worker.send(Steps(steps))
-        patience_s = COMPILING_TIMEOUT_S if is_first and self._compiles else self._timeout_s
+        patience_s = COMPILING_TIMEOUT_S if is_first and self.compiles else self._timeout_s
         done = self._worker.receive(StepsDone, timeout_s=patience_s + 2 * steps * self._step_s)
         seconds = [wall / 1e9 for wall in done.wall_ns]
         self._step_s = max(seconds, default=self._step_s)

@@ -39,7 +39,9 @@ class StepsTaken:
 
 
 class Trainee(Protocol):
-    """One variant: it can take steps, and say how good it is."""
+    """One variant: it can take steps, and say how good it is. One that `compiles` does so in its first step."""
+
+    compiles: bool
 
     def train(self, steps: int) -> StepsTaken: ...
 
@@ -152,6 +154,8 @@ class QualitySchedule:
 
     def _begin(self, label: str) -> None:
         own, is_baseline = self._progress[label], label == self._baseline
+        if self._trainees[label].compiles and not is_baseline:
+            return  # evaluating would start the compiler up, off the clock of the first step
         first = self._trainees[label].evaluate()
         if not first.has_model:  # the cell makes it
             return
@@ -177,8 +181,8 @@ class QualitySchedule:
 
     def _steps_of_turn(self, own: _Progress) -> int:
         """One step at first, which may compile; then more, up to what fills the turn, the next evaluation or the budget."""
-        if not own.steps:
-            return 1
+        if own.steps < _SETTLED:
+            return 1 if not own.steps else _SETTLED - own.steps
         step_s = max(own.step_s, 1e-6)
         steps = min(math.ceil(TURN_S / step_s), 4 * own.turn)
         if (due := self._next_evaluation(own)) is not None:

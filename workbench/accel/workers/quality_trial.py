@@ -74,6 +74,13 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
             self._train(seed, deadline=now + (deadline - now) / (setting.seeds - seed))
         if self._all_failed and not self._stop.is_set():
             raise next(iter(self._errors.values()))
+        if not self._schedules and not self._stop.is_set():
+            raise AccelError(
+                f"--until {setting.goal.target}",
+                because=f"every model meets it before its first step. {' '.join(self._notes)}",
+                do="Ask for more. If your model was trained already, make it anew in its own cell, or add --seeds 3: "
+                "all but the first start from new weights.",
+            )
 
     @property
     def _all_failed(self) -> bool:
@@ -116,15 +123,10 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
     def _leave_out(self, schedule: QualitySchedule) -> None:
         """A model that is good enough before its first step tells nothing about plans."""
         self._schedules.remove(schedule)
-        setting, value = self._setting, schedule.curves[BASELINE].last
-        says = f"{setting.metric} is {value:.4g} before the first step"
-        if setting.seeds == 1:
-            raise AccelError(
-                f"--until {setting.goal.target}",
-                because=f"your model as it is now meets it already: {says}",
-                do="Make the model anew in its own cell, or ask for --seeds 3: all but the first start from new weights.",
-            )
-        self._notes.append(f"Seed {schedule.seed} is left out: {says}.")
+        value = schedule.curves[BASELINE].last
+        self._notes.append(
+            f"Seed {schedule.seed} is left out: {self._setting.metric} is {value:.4g} before the first step."
+        )
 
     @property
     def result(self) -> TimeToQuality:

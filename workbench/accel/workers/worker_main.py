@@ -122,15 +122,18 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
     with contextlib.ExitStack() as applied:
         applied.enter_context(plan.apply(replica))
         presented = [replica]
+        without_discovery: Any = contextlib.nullcontext
         if load.finds_objects:
-            applied.enter_context(_discovery(load, plan, presented, applied, namespace))
+            without_discovery = applied.enter_context(_discovery(load, plan, presented, applied)).paused
         watch = applied.enter_context(CompileWatch())
 
         def read_effect() -> EffectRead:
             return EffectRead(_proofs(plan, presented), watch.found())
 
         channel.send(Loaded())
-        evaluate = Evaluator(load.quality, namespace, presented, load.filename) if load.quality else None
+        evaluate = None
+        if load.quality is not None:
+            evaluate = Evaluator(load.quality, namespace, presented, load.filename, around=without_discovery)
         gate = StepGate(
             channel,
             boundary=load.boundary,
@@ -183,11 +186,8 @@ def _set_allocator(allocator: str) -> None:
         use_default_thresholds()
 
 
-def _discovery(
-    load: Load, plan: Any, presented: list[Any], applied: contextlib.ExitStack, namespace: dict[str, Any]
-) -> Any:
+def _discovery(load: Load, plan: Any, presented: list[Any], applied: contextlib.ExitStack) -> Any:
     from accel.workload.discovery import Discovery
-    from accel.workload.workload import look_up
 
     def on_found(found: Any) -> None:
         if load.perturb:
@@ -196,10 +196,9 @@ def _discovery(
         presented.append(found)
 
     replica = presented[0]
-    known = [*replica.models.values(), *replica.optimizers.values(), *replica.loaders.values()]
-    held_out = look_up(namespace, load.quality.held_out) if load.quality is not None else None
-    # Evaluating reads the held-out loader; no plan is for it, unless the cell reads it too.
-    return Discovery(on_found, known=[*known, *([held_out] if held_out is not None else [])])
+    return Discovery(
+        on_found, known=[*replica.models.values(), *replica.optimizers.values(), *replica.loaders.values()]
+    )
 
 
 def _proofs(plan: Any, presented: list[Any]) -> list[tuple[str, bool, str]]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from accel.workload.replica import Replica
@@ -29,6 +30,7 @@ class Discovery:
         self._restore: list[Callable[[], None]] = []
         self._thread = 0
         self._depth = 0
+        self._is_paused = False
 
     def __enter__(self) -> Discovery:
         import torch
@@ -45,6 +47,15 @@ class Discovery:
     def __exit__(self, *exc_info: object) -> None:
         while self._restore:
             self._restore.pop()()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is used meanwhile is not the cell's: a trial judges the model between two steps."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
 
     def _patch(self, owner: type, name: str, make: Callable[[Any], Any]) -> None:
         original = owner.__dict__[name]
@@ -66,7 +77,7 @@ class Discovery:
 
         @functools.wraps(original)
         def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or self._depth or threading.get_ident() != self._thread:
+            if is_compiling() or self._depth or self._is_paused or threading.get_ident() != self._thread:
                 return original(module, *args, **kwargs)
             if (
                 self._restore
@@ -86,7 +97,8 @@ class Discovery:
     def _loader_iter(self, original: Any) -> Any:
         @functools.wraps(original)
         def __iter__(loader: Any) -> Any:
-            if self._restore and loader not in self._known and threading.get_ident() == self._thread:
+            is_ours = threading.get_ident() == self._thread and not self._is_paused
+            if self._restore and loader not in self._known and is_ours:
                 self._found(loader, Replica(loaders={type(loader).__name__: loader}, is_process_wide=False))
             return original(loader)
 
