@@ -20,6 +20,7 @@ from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.matmul_precision import MatmulPrecision
+from accel.accelerations.prune import Prune
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
 from accel.accelerations.steady_allocator import use_default_thresholds
 
@@ -97,6 +98,11 @@ CASES: dict[str, Case] = {
     "no_grad_validation": Case(
         lambda made: setattr(made.model, "forward", torch.enable_grad()(made.model.forward)),
         training=validating,
+    ),
+    # before the model's call goes on: a smaller model
+    "prune": Case(
+        lambda made: vars(made.model).pop("_compiled_call_impl"),
+        (Prune(), Prune(criterion="taylor", stages=2, steps_between=1)),
     ),
     # the optimizer
     "fused_optimizer": Case(lambda made: made.optimizer.param_groups[0].update(fused=False)),

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data._utils import pin_memory
 
 from accel.workload import Replica
+from accel.workload.call_inputs import CallInputs
 from accel.workload.torch_settings import read_settings
 from accel.workload.workload import Role, Workload
 
@@ -40,7 +41,8 @@ class Training:
         )
 
     def workload(self, source="train(model, loader, criterion, optimizer)") -> Workload:
-        return workload_of(self.replica(), self.namespace, source)
+        inputs = self.loader.collate_fn([self.loader.dataset[index] for index in range(4)])[0]
+        return workload_of(self.replica(), self.namespace, source, CallInputs.of_call(inputs))
 
     def epochs(self, count: int = 1) -> list[float]:
         """Losses of `count` epochs from a fixed seed."""
@@ -98,9 +100,10 @@ def training_of_blocks(optimizer=torch.optim.Adam, steps_before: int = 0) -> Tra
     return made
 
 
-def workload_of(replica: Replica, namespace, source="") -> Workload:
+def workload_of(replica: Replica, namespace, source="", inputs: CallInputs | None = None) -> Workload:
     roles = tuple(
-        Role(kind, name, False, weakref.ref(thing)) for kind, named in vars(replica).items() if isinstance(named, dict)
+        Role(kind, name, False, weakref.ref(thing), inputs=inputs if kind == "models" else None)
+        for kind, named in vars(replica).items() if isinstance(named, dict)
         for name, thing in named.items()
     )  # fmt: skip
     return Workload(
@@ -113,6 +116,8 @@ def wiring(made: Training) -> dict[str, object]:
     """Everything an acceleration may touch, except the numbers that training changes."""
     tensors = {**dict(made.model.named_parameters()), **dict(made.model.named_buffers())}
     return {
+        "shapes": {name: tensor.shape for name, tensor in tensors.items()},
+        "widths": [{k: v for k, v in vars(m).items() if type(v) in (int, tuple)} for m in made.model.modules()],
         "strides": {name: tensor.stride() for name, tensor in tensors.items()},
         "gradients": [p.grad.stride() for p in made.model.parameters() if p.grad is not None],
         "state": [

@@ -41,13 +41,14 @@ from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.no_grad_validation import NoGradValidation
 from accel.accelerations.pin_memory import PinMemory
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
+from accel.accelerations.prune import Prune
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
 from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import UnknownName
 
 # In the order they are applied: the process first; the data; the model's own modules, which what comes after must see; then
-# from the inside of the model's call outwards (autocast is entered round the compiled call); last the optimizer, which
-# needs the weights in their final layout.
+# from the inside of the model's call outwards (autocast is entered round the compiled call, and pruning has changed the model
+# before any of them sees it); last the optimizer, which needs the weights in their final layout.
 CATALOGUE: tuple[type[Acceleration], ...] = (
     # the process
     SteadyAllocator,
@@ -72,6 +73,8 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     ChannelsLast,
     Autocast,
     NoGradValidation,  # outermost: compiled code is told that no gradient is wanted
+    # before the model's call goes on: a smaller model
+    Prune,
     # the optimizer
     FusedOptimizer,
     # the batch

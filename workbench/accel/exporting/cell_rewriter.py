@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.exporting.cell_tree import CellTree
 from accel.exporting.edits import Edits
@@ -128,8 +129,9 @@ class CellRewriter:
             self._add(entry, code, self._first_use)
 
     def _state_beside(self, entry: Acceleration) -> list[Role]:
-        """Optimizers whose state a new layout of the weights concerns; fused_optimizer sees to it itself."""
-        if entry.layer != "model" or FusedOptimizer.name in self._plan.names:
+        """Optimizers whose state a change of the weights concerns; their layout fused_optimizer sees to itself."""
+        is_layout_only = isinstance(entry, ChannelsLast)
+        if entry.layer != "model" or (is_layout_only and FusedOptimizer.name in self._plan.names):
             return []
         seen = self._plan.seen_by(entry, self.workload).roles
         roles = [role for role in seen if role.kind == "optimizers" and not role.is_built_by_cell]
