@@ -46,6 +46,15 @@ def test_the_line_is_named_and_the_cost_is_at_most_the_gpus_idle_time():
     assert finding.prediction.low == 1.0
 
 
+def test_the_remedy_is_the_line_as_it_would_be_where_that_is_safe():
+    cell = "total = 0.0\n\n\n\nfor x in data:\n    loss = f(x)\n    total += loss.item()\n"
+    said = Synchronisation("Tensor.item", "<cell>", 7, "    total += loss.item()", "cuda:0", 2.0, 1.0)
+    evidence = by_hand({"forward": 1.0}, source=cell, synchronisations=(said,), devices=(gpu(0.15),))
+    remedy = hidden_synchronisation(evidence).remedy
+    assert "Write `total += loss.detach().double()` there and `total = float(total)` after the loop" in remedy
+    assert "For example" in hidden_synchronisation(faulty()).remedy
+
+
 def test_a_line_of_another_file_is_named_with_its_file():
     finding = hidden_synchronisation(reading(filename="trainer.py"))
     assert finding.line == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel.diagnosis.deferred_read import DeferredRead, deferred_read
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
@@ -41,7 +42,8 @@ def hidden_synchronisation(evidence: Evidence) -> Finding | None:
     title = (
         f"{first.call.rpartition('.')[2]}() waits for the GPU at {where}: up to {percent(share)} of each step"
     )
-    return _finding(title, share, tuple(map(_line, calls[:5])), first.line if is_of_cell else 0)
+    edit = deferred_read(evidence.tree, first.line) if is_of_cell else None
+    return _finding(title, share, tuple(map(_line, calls[:5])), first.line if is_of_cell else 0, edit)
 
 
 def _of_trace(evidence: Evidence) -> Finding | None:
@@ -71,7 +73,9 @@ def _reads(events: ProfiledEvents) -> tuple[float, float]:
     return float(events.duration_ns[outermost].sum()) / steps / 1e6, float(outermost.sum()) / steps
 
 
-def _finding(title: str, share: float, evidence: tuple[str, ...], line: int) -> Finding:
+def _finding(
+    title: str, share: float, evidence: tuple[str, ...], line: int, edit: DeferredRead | None = None
+) -> Finding:
     # How much of the idle time goes away is not known beforehand: none if the CPU is late anyway, all if it is not.
     return Finding(
         kind="hidden_synchronisation",
@@ -83,7 +87,8 @@ def _finding(title: str, share: float, evidence: tuple[str, ...], line: int) -> 
         prediction=amdahl(f"idle time after waiting, up to {percent(share)} of the step, shrinks or vanishes",
                           Part(share, 1.0, 2.0, float("inf"))),
         suggests=(),
-        remedy="Keep the value on the GPU (total += loss.detach()) and read it every hundred steps, or once an epoch.",
+        remedy="Keep the value on the GPU, and read it every hundred steps, or once an epoch. "
+        + (str(edit) if edit else "For example: total += loss.detach()."),
         wrong_when="the number decides what the loop does next (early stopping, a NaN check that must act at once).",
         line=line,
     )  # fmt: skip
