@@ -107,9 +107,17 @@ def test_with_equal_seconds_quality_is_compared_seed_by_seed():
     assert swapped.verdict == "worse"
 
 
+def test_trainings_that_ended_before_their_seconds_were_up_are_no_verdict():
+    base = over(30.0, 30.0, 30.0, ending="budget spent")
+    early = over(9.0, 9.0, 9.0, value=0.99, ending="cell over")
+    answer = result(("baseline", base), ("early", early), target=None, train_s=30.0).answer("early")
+    assert answer.verdict == "undecided"
+    assert "after 9 s, the baseline's 30 s: one run of the cell" in answer.sentence
+
+
 def test_of_a_loss_the_lower_is_the_better():
-    base = [curve(seed, 30.0, value=0.5 + seed / 10) for seed in range(3)]
-    lower = [curve(seed, 30.0, value=0.4 + seed / 10) for seed in range(3)]
+    base = [curve(seed, 30.0, value=0.5 + seed / 10, ending="budget spent") for seed in range(3)]
+    lower = [curve(seed, 30.0, value=0.4 + seed / 10, ending="budget spent") for seed in range(3)]
     rows = (QualityRow("baseline", "exact", tuple(base)), QualityRow("low", "exact", tuple(lower)))
     shown = TimeToQuality(rows, "loss", "loss: mean.", False, None, 30.0, "a machine")
     assert shown.answer("low").verdict == "better"

@@ -96,7 +96,7 @@ def try_(
 
     Then each plan is trained from `seeds` seeds (None: 3) and judged on `held_out`, a loader or its name (None: the one
     whose name says so), by `metric`, a function of (model, loader) or (model) (None: the one of the target's name, or
-    "accuracy" or "loss", which are built in). `budget_s` is 600 s then.
+    "accuracy" or "loss", which are built in). `budget_s` None is 600 s then, or what `train_s` takes.
     """
     from accel.bounds import check_seconds
 

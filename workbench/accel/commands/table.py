@@ -124,7 +124,7 @@ COMMANDS: tuple[Command, ...] = (
             _seconds(
                 "--budget-s",
                 None,
-                "end the trial after so many seconds, decided or not (default: 240; 600 with --until or --train-s)",
+                "end the trial after so many seconds, decided or not (default: 240; with --until 600, with --train-s enough)",
             ),
             _seconds("--timeout-s", 60.0, "a worker silent for so long is stuck (default: 60)"),
             Argument(

@@ -67,8 +67,9 @@ def better_or_worse(
     if not found:
         return QualityAnswer("undecided", f"no {metric} to compare: {_endings(row)}")
     difference = OverSeeds.of(found)
+    is_equal = all(curve.ending == "budget spent" for each in (row, baseline) for curve in each.curves)
     verdict: QualityVerdict = "undecided"
-    if difference.is_interval:
+    if difference.is_interval and is_equal:
         is_up, is_down = difference.low > 0, difference.high < 0
         better, worse = (is_up, is_down) if is_higher_better else (is_down, is_up)
         verdict = "better" if better else "worse" if worse else "no difference"
@@ -76,9 +77,11 @@ def better_or_worse(
     says = {"better": "better: ", "worse": "worse: ", "no difference": "no difference found: "}.get(
         verdict, ""
     )
-    return QualityAnswer(
-        verdict, f"{says}{size} {_spread(difference, '+.3g')} after equal seconds", difference=difference
-    )
+    when = "after equal seconds"
+    if not is_equal:  # fewer seconds were to be had: a difference in quality is no verdict on the plan
+        mine, theirs = row.seconds(None) or 0.0, baseline.seconds(None) or 0.0
+        when = f"after {mine:.3g} s, the baseline's {theirs:.3g} s: {_endings(row)}"
+    return QualityAnswer(verdict, f"{says}{size} {_spread(difference, '+.3g')} {when}", difference=difference)
 
 
 def missed(row: QualityRow, target: QualityTarget) -> str:

@@ -44,7 +44,8 @@ def start_quality_trial(
         seed=0, repeats=repeats,
     )  # fmt: skip
     setting = _setting(workbench, workload, request, metric, held_out, role, repeats=repeats)
-    setting = replace(setting, timeout_s=timeout_s, budget_s=BUDGET_S if budget_s is None else budget_s)
+    enough_s = max(BUDGET_S, 2 * (request.train_s or 0) * request.seeds * (len(plans) + 1))
+    setting = replace(setting, timeout_s=timeout_s, budget_s=enough_s if budget_s is None else budget_s)
     parcel, while_packing = packed(workbench, shipped)
     try:
         load = msgspec.structs.replace(load_for(parcel, workload), quality=question)
