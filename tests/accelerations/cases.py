@@ -16,6 +16,8 @@ from accel.accelerations.autocast import Autocast
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.cache_dataset import CacheDataset
+from accel.accelerations.compile_model import CompileModel
+from accel.accelerations.compile_optimizer import CompileOptimizer
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
@@ -91,7 +93,10 @@ CASES: dict[str, Case] = {
         training_of_blocks,
     ),
     # compilation
-    "compile_model": Case(lambda made: torch.compiler.set_stance("force_eager")),
+    "compile_model": Case(
+        lambda made: torch.compiler.set_stance("force_eager"),
+        (CompileModel(), CompileModel(backend="aot_eager", scope="step")),
+    ),
     # layout and number formats of the model's call
     "channels_last": Case(lambda made: made.model.to(memory_format=torch.contiguous_format)),
     "autocast": Case(without_autocast, (Autocast(), Autocast(dtype="fp16"))),
@@ -106,6 +111,9 @@ CASES: dict[str, Case] = {
     ),
     # the optimizer
     "fused_optimizer": Case(lambda made: made.optimizer.param_groups[0].update(fused=False)),
+    "compile_optimizer": Case(
+        lambda made: torch.compiler.set_stance("force_eager"), (CompileOptimizer(backend="aot_eager"),)
+    ),
     # the batch
     "batch_size": Case(
         lambda made: vars(made.loader.batch_sampler).update(batch_size=4),

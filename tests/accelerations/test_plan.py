@@ -139,18 +139,23 @@ def test_every_knob_has_a_default_that_it_accepts(entry):
 
 
 def test_knobs_tell_what_a_control_needs():
-    (mode,) = knobs_of(by_name("compile_model"))
-    assert (mode.name, mode.choices, mode.default) == (
+    mode, backend, dynamic, fullgraph, scope = knobs_of(by_name("compile_model"))
+    assert (mode.name, mode.choices[:3], mode.default) == (
         "mode",
         ("default", "reduce-overhead", "max-autotune"),
         "default",
     )
+    assert (backend.type, backend.choices, backend.allowed) == (str, (), "a text in quotes")
+    assert (dynamic.may_be_none, fullgraph.may_be_none) == (True, False)
+    assert scope.choices == ("model", "regions", "step")
     (n,) = knobs_of(by_name("intraop_threads"))
     assert (n.type, n.may_be_none, n.allowed) == (int, True, "a whole number, or None")
 
 
 def values(knob):
-    free = {int: st.integers(1, 99), bool: st.booleans()}.get(knob.type, st.nothing())
+    free = {int: st.integers(1, 99), bool: st.booleans(), str: st.sampled_from(("inductor", 'a "b"'))}.get(
+        knob.type, st.nothing()
+    )
     value = st.sampled_from(knob.choices) if knob.choices else free
     return value | st.none() if knob.may_be_none else value
 

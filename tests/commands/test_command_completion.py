@@ -27,7 +27,7 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
         ("%accel try channels_last+auto", ["autocast"]),
         ("%accel try channels_last auto", ["autocast"]),
         ("%accel keep fus", ["fused_optimizer"]),
-        ("%accel undo com", ["compile_model"]),
+        ("%accel undo com", ["compile_model", "compile_optimizer"]),
         ("%accel try --b", ["--background", "--budget-s"]),
         ("%accel try --background --b", ["--budget-s"]),
         ("%accel export --to ", ["cell"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from notebook import OBJECTS, SETUP, Notebook, parameters
@@ -206,6 +208,35 @@ def test_with_a_compiled_model_too(shape: str) -> None:
 @pytest.mark.compiles
 def test_compile_alone() -> None:
     assert_same(NOTEBOOKS["explicit loop"], "compile_model")
+
+
+WITH_CRITERION = {
+    "models": ["model"],
+    "criteria": ["criterion"],
+    "optimizers": ["optimizer"],
+    "loaders": ["loader"],
+}
+
+
+@pytest.mark.parametrize("shape", ["explicit loop", "optimizer with state"])
+@pytest.mark.parametrize(
+    "plan", ['compile_optimizer(backend="aot_eager")', 'compile_model(backend="aot_eager", scope="step")']
+)
+def test_compiled_steps_of_an_optimizer_and_a_criterion(shape: str, plan: str) -> None:
+    notebook = replace(NOTEBOOKS[shape], roles=WITH_CRITERION)
+    assert_same(notebook, plan)
+    code = notebook.export(plan).code
+    assert 'torch.compile(inspect.unwrap(type(optimizer).step), backend="aot_eager")' in code
+    assert ('criterion.compile(backend="aot_eager")' in code) == ("scope" in plan)
+
+
+def test_an_optimizer_that_the_cell_builds_is_found_in_its_first_step_and_compiled_from_the_second_on() -> (
+    None
+):
+    notebook, plan = NOTEBOOKS["cell that builds everything"], 'compile_optimizer(backend="aot_eager")'
+    live, plain = notebook.run_live(plan), notebook.run_plain(notebook.export(plan).code)
+    assert live["losses"] == pytest.approx(plain["losses"], rel=1e-4)
+    assert "step" in vars(plain["optimizer"])
 
 
 def test_workers_that_stay_keep_the_order_of_the_samples() -> None:

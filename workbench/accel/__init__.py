@@ -14,6 +14,7 @@ a function here, for scripts and tests:
     accel.graph(model, images)     the model as operations with their cost; what one more layer would add
     accel.history()                what was measured on this machine; with predictions=True, what had been predicted
     accel.number_formats()         what fp16, bf16, tf32, fp8 … can hold, and what this machine does with each
+    accel.compile_backends()       the backends of torch.compile, and which can be used here
     accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs; other
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
 
+    from accel.accelerations.compile_backends import CompileBackends
     from accel.accelerations.plan import Plan
     from accel.commands.acceleration_list import AccelerationList
     from accel.commands.help import Help
@@ -59,8 +61,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "doctor", "export", "fastest_batch", "findings", "graph", "help", "history", "keep", "machine",
-    "number_formats", "open_trace", "panel", "peaks", "profile", "status", "try_", "undo",
+    "Workbench", "accelerations", "compile_backends", "doctor", "export", "fastest_batch", "findings", "graph", "help", "history",
+    "keep", "machine", "number_formats", "open_trace", "panel", "peaks", "profile", "status", "try_", "undo",
 ]  # fmt: skip
 
 
@@ -236,6 +238,16 @@ def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
     from accel.workbench.trace_findings import open_with_findings
 
     return open_with_findings(*files)
+
+
+def compile_backends() -> CompileBackends:
+    """The backends of torch.compile: which of them can be used here, and why the others cannot.
+
+    >>> print(accel.compile_backends())
+    """
+    from accel.accelerations.compile_backends import compile_backends as look
+
+    return look()
 
 
 def doctor() -> Installation:

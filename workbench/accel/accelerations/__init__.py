@@ -8,6 +8,8 @@ accel.accelerations.CATALOGUE   the entries themselves
     knobs.py           the knobs of an entry, for controls, completion and checking
     model_call.py      wraps a model's call in place: autocast, channels_last and compile_model are made of it
     held_settings.py   settings of torch that are changed for the process, and put back
+    compiled_code.py   what torch.compile made, kept with the object it is for; compiled_step.py for optimizers
+    compile_backends.py  the backends of torch.compile: which can be used here, and why not
     tensor_layout.py   memory layout of weights, gradients and optimizer state, changed together
     loss_scaling.py    loss scaling for float16, in plain PyTorch: exported code carries it
     autograd_nodes.py  what really ran, read from the results
@@ -31,6 +33,7 @@ from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.cache_dataset import CacheDataset
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.compile_model import CompileModel
+from accel.accelerations.compile_optimizer import CompileOptimizer
 from accel.accelerations.cudnn_benchmark import CudnnBenchmark
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
 from accel.accelerations.fused_optimizer import FusedOptimizer
@@ -77,6 +80,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     Prune,
     # the optimizer
     FusedOptimizer,
+    CompileOptimizer,
     # the batch
     BatchSize,
     GradientAccumulation,

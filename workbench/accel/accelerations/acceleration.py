@@ -41,7 +41,10 @@ class Proof:
 
 @runtime_checkable
 class Acceleration(Protocol):
-    """One entry of the catalogue; see CONTRIBUTING for the four steps that add one."""
+    """One entry of the catalogue; see CONTRIBUTING for the four steps that add one.
+
+    One that changes other kinds of objects than its layer usually does names them in `changes`, as fields of Replica.
+    """
 
     name: ClassVar[str]
     layer: ClassVar[Layer]

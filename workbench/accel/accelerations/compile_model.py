@@ -1,12 +1,7 @@
-"""TorchInductor's kernels for the model, in place of one call per operation."""
+"""Compiled code for the model, in place of one call per operation."""
 
 from __future__ import annotations
 
-import itertools
-import os
-import types
-import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.autograd_nodes import nodes_behind
+from accel.accelerations.compile_backends import why_not_options
+from accel.accelerations.compiled_code import Compiled, CompileOptions, compiled_for
+from accel.accelerations.compiled_step import (
+    compiled_step,
+    compiled_step_code,
+    found_step,
+    is_fused,
+    why_not_step,
+)
 from accel.accelerations.model_call import (
     distinct,
     find_wrapper,
@@ -22,6 +26,7 @@ from accel.accelerations.model_call import (
     plain_call,
     wrapped_call,
 )
+from accel.accelerations.repeated_blocks import repeated_blocks
 from accel.accelerations.user_names import names_of
 
 if TYPE_CHECKING:
@@ -33,28 +38,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompileModel:
-    """Let TorchInductor fuse the model's small operations into kernels of its own.
+    """Let torch.compile fuse the model's small operations into kernels of its own.
 
     What it does
         Compiles each model's call, in place as `model.compile()` does: class, identity and state_dict keys stay.
         The first step compiles; the compiled code is kept, so that switching it off and on again does not compile
-        anew.
+        anew. scope="regions" compiles the blocks that a model repeats instead, each kind once for all its blocks,
+        and leaves the rest as it is. scope="step" compiles the criterion (where it is a module) and
+        `optimizer.step` as well, each by itself. backend is any that `%accel backends` lists; mode belongs to the
+        default one, TorchInductor. dynamic=True compiles for any size at once, False for each size anew; None
+        begins with the size that it sees, and generalises when another one comes.
     When it helps
         Models of many small operations between the large ones, and GPUs, where each operation costs a launch.
+        "regions" where compiling takes too long: transformers and other models of equal blocks.
     When it hurts
-        The first step takes seconds to minutes (DenseNet121: 223 s, and 7 s from the cache on disk); other shapes
-        of input compile again. On CPUs the result is often slower: the course CNN, batch 64, on one core of an EPYC
-        ran at ×0.62 [0.62, 0.63] of its speed, in the other modes at ×0.60 and ×0.61; DenseNet121 came out
-        undecided at ×1.08 [0.87, 1.18]. A model with `if` on tensor values breaks into several graphs. Differences
-        of about 1e-7.
+        The first step takes seconds to minutes (DenseNet121: 223 s, and 7 s from the cache on disk; a trial says
+        after how many steps that is earned back); "max-autotune" takes longer still. Other shapes of input compile
+        again: a smaller last batch, or one of size 1, which is always compiled by itself; after 8 times torch gives
+        up and runs that function as before. On CPUs the result is often slower: the course CNN, batch 64, on one
+        core of an EPYC ran at ×0.62 [0.62, 0.63] of its speed, in the other modes at ×0.60 and ×0.61; DenseNet121
+        came out undecided at ×1.08 [0.87, 1.18]. A model with `if` on tensor values breaks into several graphs, and
+        with fullgraph=True that is an error. Differences of about 1e-7. "regions" fuses nothing across blocks.
+        "regions" and "step" are not measured here yet.
     In plain PyTorch
         model.compile(mode="default")
+        for block in model.layers: block.compile()
     References
         https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+        https://docs.pytorch.org/tutorials/recipes/regional_compilation.html
         https://github.com/pytorch/pytorch/issues/97783 (a first epoch of recompilations)
     """
 
-    mode: Literal["default", "reduce-overhead", "max-autotune"] = "default"
+    mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = "default"
+    backend: str = "inductor"
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    scope: Literal["model", "regions", "step"] = "model"
 
     name: ClassVar[str] = "compile_model"
     layer: ClassVar[Layer] = "compile"
@@ -62,27 +81,24 @@ class CompileModel:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The kinds of objects that it changes."""
+        return ("models", "criteria", "optimizers") if self.scope == "step" else ("models",)
+
+    @property
+    def options(self) -> CompileOptions:
+        """What torch.compile is given."""
+        return CompileOptions(self.mode, self.backend, self.dynamic, self.fullgraph)
+
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
-        """No compiler, no Python.h, compiling switched off, or a model that is compiled already."""
+        """Nothing to compile with, compiling switched off, or what is compiled already or cannot be."""
         import torch
 
         replica = workload.objects()
         if not replica.models and not names_of(workload, "models"):
             return ["No model was seen in the cell. Profile a cell that calls a torch.nn.Module."]
-        reasons = []
-        if replica.device_type == "cpu" and not machine.has_c_compiler:
-            reasons.append(
-                "torch.compile needs a C++ compiler, and none is on PATH. Install g++, or set CXX to one."
-            )
-        if replica.device_type == "cpu" and not machine.has_python_header:
-            reasons.append(
-                "The C++ that torch.compile writes includes Python.h, which is missing. Install it (apt install python3-dev)."
-            )
-        for variable in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
-            if os.environ.get(variable, "0") == "1":
-                reasons.append(
-                    f"{variable}=1 in the environment switches torch.compile off. Unset it and restart the kernel."
-                )
+        reasons = why_not_options(self.options, machine, replica.device_type)
         for name, model in distinct(replica.models):
             if is_compiled_by_user(model):
                 reasons.append(
@@ -92,70 +108,93 @@ class CompileModel:
                 reasons.append(
                     f"{name} is a TorchScript module, which torch.compile cannot take. Use the module it was made from."
                 )
+            if self.scope == "regions" and not repeated_blocks(model):
+                reasons.append(
+                    f"{name} repeats no block alike in a ModuleList or Sequential, so there is no region to compile once. "
+                    'Use scope="model".'
+                )
+        if self.scope == "step":
+            for name, optimizer in distinct(replica.optimizers):
+                reasons += [] if is_fused(optimizer) else why_not_step(name, optimizer)
         return reasons
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
-        """Put the compiled call in place of each model's call."""
+        """Put compiled calls in place of the plain ones."""
         with ExitStack() as stack:
             for _, model in distinct(replica.models):
-                wrap = partial(_CompiledCall, model=model, compiled=self._compiled(model))
-                stack.enter_context(wrapped_call(model, wrap))
+                for part, compiled in self._parts(model):
+                    stack.enter_context(
+                        wrapped_call(part, partial(_CompiledCall, model=part, compiled=compiled))
+                    )
+            if self.scope == "step":
+                for _, criterion in distinct(replica.criteria):
+                    compiled = compiled_for(criterion, _call_model, self.options)
+                    wrap = partial(_CompiledCall, model=criterion, compiled=compiled)
+                    stack.enter_context(wrapped_call(criterion, wrap))
+                for name, optimizer in distinct(replica.optimizers):
+                    if not why_not_step(name, optimizer):
+                        stack.enter_context(compiled_step(optimizer, self.options))
             yield
 
     def took_effect(self, replica: Replica) -> Proof:
-        """Whether graphs were compiled for each model, and no call fell back to eager."""
-        calls = [find_wrapper(model, _CompiledCall) for _, model in distinct(replica.models)]
-        if not calls or any(call is None or not call.calls for call in calls):
+        """Whether graphs were compiled for each part, and no call fell back to eager."""
+        parts = [part for _, model in distinct(replica.models) for part, _ in self._parts(model)]
+        if self.scope == "step":
+            parts += [criterion for _, criterion in distinct(replica.criteria)]
+        found = [find_wrapper(part, _CompiledCall) for part in parts]
+        calls = [call for call in found if call is not None and call.calls]
+        if not calls or len(calls) < len(found):
             return Proof(False, "a model's call did not go through the compiled code")
-        refused = sum(call.compiled.refused for call in calls if call is not None)
+        codes = {id(call.compiled): call.compiled for call in calls}.values()
+        refused = sum(code.refused for code in codes)
         if refused:
             return Proof(False, f"{refused} function{'' if refused == 1 else 's'} fell back to eager")
-        if not all(call.ran_compiled for call in calls if call is not None):
+        if not all(call.ran_compiled for call in calls):
             return Proof(False, "the results came from eager operations, not from compiled graphs")
-        graphs = _GRAPHS[self.mode]
-        return Proof(True, f"results came from compiled graphs; {graphs} compiled in this process")
+        graphs = sum(code.graphs for code in codes)
+        if self.scope == "step":
+            optimizers = [each for _, each in distinct(replica.optimizers) if not is_fused(each)]
+            steps = [found_step(optimizer) for optimizer in optimizers]
+            if not all(step is not None and step.ran_compiled for step in steps):
+                return Proof(False, "an optimizer's step ran in Python")
+            graphs += sum(step.compiled.graphs for step in steps if step is not None)
+        regions = (
+            f"{len(parts)} blocks share {len(codes)} compiled codes; " if self.scope == "regions" else ""
+        )
+        return Proof(True, f"{regions}results came from compiled graphs; {graphs} compiled in this process")
 
     def as_code(self, workload: Workload) -> str:
-        """`model.compile()`, with the mode."""
-        mode = "" if self.mode == "default" else f'mode="{self.mode}"'
-        return "\n".join(f"{name}.compile({mode})" for name in names_of(workload, "models")) + "\n"
+        """`model.compile(…)`, or the same for its blocks; for a step, the criterion and `optimizer.step` too."""
+        models = workload.objects().models
+        given = self.options.written
+        parts = []
+        for name in names_of(workload, "models"):
+            if self.scope == "regions":
+                parts += _regions_code(name, models.get(name), given)
+            else:
+                parts.append(f"{name}.compile({given})")
+        if self.scope == "step":
+            parts += [f"{name}.compile({given})" for name in names_of(workload, "criteria")]
+            for name in names_of(workload, "optimizers"):
+                optimizer = workload.objects().optimizers.get(name)
+                if optimizer is None or not (is_fused(optimizer) or why_not_step(name, optimizer)):
+                    parts += compiled_step_code(name, optimizer, self.options)
+        return "\n".join(parts) + "\n"
 
-    def _compiled(self, model: torch.nn.Module) -> _Compiled:
-        import torch
-
-        of_model = _OF_MODEL.setdefault(model, {})
-        if self.mode not in of_model:
-            call = torch.compile(_call_of_its_own(), mode=self.mode)
-            of_model[self.mode] = _Compiled(call, self.mode)
-        return of_model[self.mode]
+    def _parts(self, model: torch.nn.Module) -> list[tuple[torch.nn.Module, Compiled]]:
+        """The modules whose calls are compiled, each with the code it runs: blocks of one kind share theirs."""
+        if self.scope != "regions":
+            return [(model, compiled_for(model, _call_model, self.options))]
+        return [
+            (model.get_submodule(name), compiled_for(model, _call_model, self.options, kind=kind))
+            for name, kind in repeated_blocks(model).items()
+        ]
 
 
 def _call_model(model: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     # A function of our own round the model's call: torch.compile passes over functions defined inside torch.
     return plain_call(model)(*args, **kwargs)
-
-
-def _call_of_its_own() -> Callable[..., Any]:
-    """`_call_model` with code of its own: torch keeps graphs, their limit (8) and what it takes for a varying shape by the
-    code's name, and one model's must not be another's."""
-    code = _call_model.__code__.replace(co_name=f"_call_model_{next(_NUMBERS)}")
-    return types.FunctionType(code, globals())
-
-
-@dataclass
-class _Compiled:
-    """A compiled call for one model, and how often compiling was refused for it, which torch does not repeat."""
-
-    call: Callable[..., Any]
-    mode: str
-    refused: int = 0
-
-
-# Kept as long as the model lives, so that taking a plan off and on again compiles nothing twice.
-_OF_MODEL: weakref.WeakKeyDictionary[torch.nn.Module, dict[str, _Compiled]] = weakref.WeakKeyDictionary()
-_GRAPHS: Counter[str] = Counter()
-_NUMBERS = itertools.count()
 
 
 _CALLS_LOOKED_AT = 3  # looking walks the graph of the output; one training call is enough to see
@@ -165,7 +204,7 @@ _CALLS_LOOKED_AT = 3  # looking walks the graph of the output; one training call
 class _CompiledCall:
     inner: Callable[..., Any]
     model: torch.nn.Module
-    compiled: _Compiled
+    compiled: Compiled
     calls: int = 0
     ran_compiled: bool = False
 
@@ -174,16 +213,11 @@ class _CompiledCall:
 
         if torch.compiler.is_compiling():
             return self.inner(*args, **kwargs)
-        graphs, refused = _graphs_and_refusals()
-        try:
-            output = self.compiled.call(self.model, *args, **kwargs)
-        finally:
-            graphs_now, refused_now = _graphs_and_refusals()
-            _GRAPHS[self.compiled.mode] += max(0, graphs_now - graphs)
-            self.compiled.refused += max(0, refused_now - refused)
-            self.calls += 1
+        graphs = self.compiled.graphs
+        self.calls += 1
+        output = self.compiled(self.model, *args, **kwargs)
         if not self.ran_compiled and self.calls <= _CALLS_LOOKED_AT:
-            self.ran_compiled = graphs_now > graphs or _came_from_a_graph(output)
+            self.ran_compiled = self.compiled.graphs > graphs or _came_from_a_graph(output)
         return output
 
 
@@ -192,9 +226,39 @@ def _came_from_a_graph(output: Any) -> bool:
     return any("CompiledFunction" in node.name() for node in nodes_behind(output))
 
 
-def _graphs_and_refusals() -> tuple[int, int]:
-    """Graphs that torch compiled in this process so far, and functions that it gave up on and left to eager."""
-    from torch._dynamo.utils import counters
-
-    frames = counters["frames"]
-    return counters["stats"]["unique_graphs"], frames["total"] - frames["ok"]
+def _regions_code(name: str, model: torch.nn.Module | None, given: str) -> list[str]:
+    """Statements that compile the same blocks; container by container where all that is in one is compiled."""
+    if model is None:
+        return [
+            "import torch",
+            f"for _blocks in [_m for _m in {name}.modules() if isinstance(_m, (torch.nn.ModuleList, torch.nn.Sequential))]:",
+            "    for _block in _blocks:",
+            "        if list(_block.children()):",
+            f"            _block.compile({given})",
+        ]
+    blocks = repeated_blocks(model)
+    limit = 2 * len(
+        set(blocks.values())
+    )  # a kind may need a graph for inputs with gradient and one for those without
+    lines = []
+    if limit > 8:
+        lines += [
+            "import torch",
+            "# By default torch gives up on a class after 8 graphs, and these blocks are of more kinds than that.",
+            f"torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, {limit})",
+        ]
+    containers: dict[str, list[str]] = {}
+    for path in blocks:
+        parent, _, child = path.rpartition(".")
+        containers.setdefault(parent, []).append(child)
+    for parent, children in containers.items():
+        container = model.get_submodule(parent)
+        all_children = [child for child, _ in container.named_children()]
+        of_parent = f"{name}.{parent}" if parent else name
+        if children == all_children and all(piece.isidentifier() for piece in parent.split(".") if piece):
+            values = f"{of_parent}.values()" if type(container).__name__ == "ModuleDict" else of_parent
+            lines += [f"for _block in {values}:", f"    _block.compile({given})"]
+        else:
+            paths = ", ".join(f'"{parent}.{child}"' if parent else f'"{child}"' for child in children)
+            lines += [f"for _path in [{paths}]:", f"    {name}.get_submodule(_path).compile({given})"]
+    return lines

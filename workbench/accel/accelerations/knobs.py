@@ -33,9 +33,9 @@ class Knob:
         if self.choices:
             words = " or ".join(as_literal(choice) for choice in self.choices)
         else:
-            words = {int: "a whole number", float: "a number", bool: "True or False"}.get(
-                self.type, f"a {self.type.__name__}"
-            )
+            words = {
+                int: "a whole number", float: "a number", bool: "True or False", str: "a text in quotes",
+            }.get(self.type, f"a {self.type.__name__}")  # fmt: skip
         return f"{words}, or None" if self.may_be_none else words
 
     def accepts(self, value: object) -> bool:

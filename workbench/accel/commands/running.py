@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_without_notebook(options: argparse.Namespace) -> object:
-    """The result of a command that needs no workload: help, machine, peaks, formats, doctor, accelerations.
+    """The result of a command that needs no workload: help, machine, peaks, formats, doctor, accelerations, backends.
 
     >>> run_without_notebook(parse("machine")).usable_cores
     2
@@ -29,6 +29,10 @@ def run_without_notebook(options: argparse.Namespace) -> object:
         return peaks(again=options.again)
     if options.command == "formats":
         return formats_of(read_machine())
+    if options.command == "backends":
+        from accel.accelerations.compile_backends import compile_backends
+
+        return compile_backends()
     if options.command == "doctor":
         return doctor()
     if options.command == "accelerations":

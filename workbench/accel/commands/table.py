@@ -270,6 +270,13 @@ COMMANDS: tuple[Command, ...] = (
         needs_notebook=False,
     ),
     Command(
+        "backends",
+        "list the backends of torch.compile: which can be used here, and why the others cannot",
+        "%accel backends",
+        (OUT,),
+        needs_notebook=False,
+    ),
+    Command(
         "machine",
         "show the hardware and software that measurements are made on",
         "%accel machine",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from accel.accelerations.plan import Plan
     from accel.workload.workload import Role, Workload
 
-# What an acceleration of each layer changes; those of other layers change the whole process.
+# What an acceleration of each layer changes, unless it says so itself; those of other layers change the whole process.
 _KIND_OF_LAYER = {
     "model": "models", "numerics": "models", "compile": "models", "data": "loaders", "optimizer": "optimizers",
 }  # fmt: skip
@@ -84,16 +84,16 @@ class CellRewriter:
 
     def write(self, entry: Acceleration) -> None:
         """Write one entry in, for every object it changes."""
-        kind = _KIND_OF_LAYER.get(entry.layer)
-        if kind is None:
+        kinds = _kinds(entry)
+        if not kinds:
             short = self.in_place.of_process(entry)
             code = as_code_for(entry, self.workload, []) if short is None else short
             if code:
                 self._add(entry, code, after_header(self.tree))
             return
-        roles = [role for role in self._plan.seen_by(entry, self.workload).roles if role.kind == kind]
+        roles = [role for role in self._plan.seen_by(entry, self.workload).roles if role.kind in kinds]
         if not roles:
-            self.notes.append(Note(entry.name, f"the cell was not seen to use any {kind}.", ""))
+            self.notes.append(Note(entry.name, f"the cell was not seen to use any {' or '.join(kinds)}.", ""))
         self._write_for_existing(entry, [role for role in roles if not role.is_built_by_cell])
         for role in roles:
             if role.is_built_by_cell:
@@ -174,6 +174,13 @@ class CellRewriter:
         )
         if needed and top and "torch" not in names_known_at(self.tree, top, self.workload.namespace):
             self.edits.before(top, [cst.parse_statement("import torch\n")])
+
+
+def _kinds(entry: Acceleration) -> tuple[str, ...]:
+    """The kinds of objects that an entry changes: those it names in `changes`, else those of its layer."""
+    of_layer = _KIND_OF_LAYER.get(entry.layer)
+    usual = (of_layer,) if of_layer else ()
+    return tuple(getattr(entry, "changes", usual))
 
 
 def _root(name: str) -> str:
