@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from accel.profiling.report.words import percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
+    from accel.profiling.kineto_columns import Ints
     from accel.profiling.profiled_events import ProfiledEvents
 
 SHORTEST = 3  # operations in a row
@@ -77,33 +77,40 @@ def memory_bound_elementwise(evidence: Evidence) -> Finding | None:
 
 
 def read_chains(events: ProfiledEvents | None) -> Chains | None:
-    """Find the chains among the outermost operations of the training thread; None without a trace."""
+    """Find the chains among the outermost operations, thread by thread in order of time; None without a trace.
+
+    What computes nothing and moves nothing (a view) does not break a chain; another phase does.
+    """
+    import numpy as np
+
     if events is None:
         return None
-    ms = operations = count = 0.0
-    run: list[int] = []
-    phase, running, names = "", set[str](), set[str]()
-    for name, lasts_ns, where in [*_outermost(events), ("", 0, "")]:
-        plain = _plain(name)
-        if plain in FREE:
-            continue
-        if run and (plain not in POINTWISE or where != phase):
-            if len(run) >= SHORTEST and sum(run) / len(run) >= LARGE_US * 1e3:
-                ms, operations, count = ms + sum(run) / 1e6, operations + len(run), count + 1
-                names |= running
-            run, running = [], set()
-        if plain in POINTWISE and where in PHASES:
-            run.append(lasts_ns)
-            running.add(plain)
-            phase = where
+    plain = [_plain(name) for name in events.columns.names]
+    rows, lasts_ns = _outermost(events)
+    name, phases = events.columns.name, events.found.phases
+    rows = rows[~np.array([each in FREE for each in plain], dtype=np.bool_)[name[rows]]]
+    if not len(rows):
+        return Chains(0.0, 0.0, 0.0)
+    of_phase = np.array([each in PHASES for each in phases.names], dtype=np.bool_)
+    phase = phases.number[rows]
+    is_link = np.array([each in POINTWISE for each in plain], dtype=np.bool_)[name[rows]] & of_phase[phase]
+    first = np.flatnonzero(np.append(True, (is_link[1:] != is_link[:-1]) | (phase[1:] != phase[:-1])))
+    count, ns = np.diff(first, append=len(rows)), np.add.reduceat(lasts_ns[rows], first)
+    is_chain = is_link[first] & (count >= SHORTEST) & (ns >= LARGE_US * 1e3 * count)
+    linked = np.unique(name[rows[np.repeat(is_chain, count)]]).tolist()
     steps = events.kept.steps
-    return Chains(ms / steps, operations / steps, count / steps, frozenset(names))
+    return Chains(
+        ms=float(ns[is_chain].sum()) / 1e6 / steps,
+        operations=float(count[is_chain].sum()) / steps,
+        count=float(is_chain.sum()) / steps,
+        names=frozenset(plain[each] for each in linked),
+    )
 
 
-def _outermost(events: ProfiledEvents) -> Iterator[tuple[str, int, str]]:
-    """(name, ns, phase) of the operations that no other operation called, thread by thread in order of time.
+def _outermost(events: ProfiledEvents) -> tuple[Ints, Ints]:
+    """Rows of the operations that no other operation called, and how long each event of the trace lasts, in ns.
 
-    On a GPU the ns are those of the kernels that an operation, or one that it called, launched.
+    On a GPU an operation lasts as long as the kernels that it, or one that it called, launched.
     """
     import numpy as np
 
@@ -120,9 +127,8 @@ def _outermost(events: ProfiledEvents) -> Iterator[tuple[str, int, str]]:
             root[columns.launcher[launched]], weights=events.duration_ns[launched], minlength=len(columns)
         )
         lasts = kernels.astype(np.int64)
-    wanted, phase = is_op & ~inner & events.begins_inside, events.found.phase
-    for i in columns.order[wanted[columns.order]].tolist():
-        yield columns.names[columns.name[i]], int(lasts[i]), str(phase[i])
+    wanted = is_op & ~inner & events.begins_inside
+    return columns.order[wanted[columns.order]], lasts
 
 
 def _rest(evidence: Evidence) -> tuple[float, float, float]:
