@@ -120,6 +120,16 @@ def test_a_copy_made_meanwhile_is_without_biases_too(entry):
     assert made.model[0].bias is not None
 
 
+@pytest.mark.parametrize("entry", [BiasOff(), BEFORE_NORM], ids=str)
+def test_exported_code_may_run_again(entry):
+    made = training()
+    code = entry.as_code(made.workload())
+    exec(code, made.namespace)
+    mean = made.model[1].running_mean.clone()
+    exec(code, made.namespace)
+    assert torch.equal(made.model[1].running_mean, mean)
+
+
 def test_models_without_a_bias_have_nothing_to_take_out():
     made = training()
     made.model = CNN(bias=False)

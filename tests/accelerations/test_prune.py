@@ -20,6 +20,7 @@ from accel.accelerations.plan import Plan
 from accel.accelerations.prune import Prune
 from accel.accelerations.pruning_plan import plan_pruning
 from accel.errors import AccelError
+from accel.exporting.export import export_cell
 from accel.labs.models import CNN
 from accel.machine import read_machine
 from accel.workload import Replica
@@ -250,6 +251,15 @@ def test_exported_stages_give_the_losses_of_the_live_plan():
         assert plain.epochs(3) == expected
 
 
+@pytest.mark.parametrize("entry", [Prune(), Prune(warm_up_steps=1)], ids=str)
+def test_exported_code_that_runs_again_takes_out_nothing_more(entry):
+    made = training()
+    for _ in range(3):
+        exec(entry.as_code(made.workload()), made.namespace)
+        made.epochs()
+    assert made.model[0].out_channels == 2
+
+
 def test_copies_made_meanwhile_are_small_models_of_their_own():
     made = training()
     with Prune().apply(made.replica()):
@@ -358,3 +368,12 @@ def test_nothing_keeps_a_model_alive():
     del model
     gc.collect()
     assert gone() is None
+
+
+def test_an_export_narrows_the_optimizers_state_also_beside_a_fused_optimizer():
+    workload = training(steps_before=1).workload("train(model, loader, criterion, optimizer)")
+    for plan in ("prune", "prune+fused_optimizer"):
+        assert (
+            "prune(model, 0.5, [optimizer], torch.zeros(4, 3, 8, 8))"
+            in export_cell(workload, Plan.parse(plan)).code
+        )

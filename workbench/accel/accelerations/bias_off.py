@@ -126,7 +126,7 @@ _MEAN_CODE = """\
 # What comes out of these goes into a BatchNorm, which takes the bias out again with the mean.
 for _layer, _norm in {pairs}.items():
     _layer, _norm = {model}.get_submodule(_layer), {model}.get_submodule(_norm)
-    if _norm.running_mean is not None:
+    if _norm.running_mean is not None and _layer.bias is not None:
         _norm.running_mean -= _layer.bias.detach()
 """
 _NAMED_CODE = """\

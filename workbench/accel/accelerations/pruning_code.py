@@ -77,9 +77,8 @@ def {hook}(module, args, kwargs):
         ratio = {due}.get(next({calls}))  # after so many training calls, which share goes
         if ratio:
             prune(module, ratio, [{optimizers}], *args, **kwargs)
-
-{model}.register_forward_pre_hook({hook}, with_kwargs=True)
 """
+_ONCE = 'if not hasattr({model}, "is_pruned"):  # not once more when this runs again'
 
 
 def pruning_code(entry: Prune, workload: Workload) -> str:
@@ -111,11 +110,19 @@ def pruning_code(entry: Prune, workload: Workload) -> str:
         if is_later:
             names = {"calls": f"training_calls_of_{words}", "hook": f"prune_{words}_when_due"}
             parts.append(_LATER.format(due=due, model=role.name, optimizers=optimizers, **names))
+            parts.append(_ONCE.format(model=role.name))
+            parts.append(f"    {role.name}.register_forward_pre_hook({names['hook']}, with_kwargs=True)")
             if is_taylor:
-                parts += [f"for parameter in {role.name}.parameters():", "    if parameter.requires_grad:"]
-                parts += ["        parameter.register_post_accumulate_grad_hook(add_gradient)"]
+                parts += [
+                    f"    for parameter in {role.name}.parameters():",
+                    "        if parameter.requires_grad:",
+                ]
+                parts += ["            parameter.register_post_accumulate_grad_hook(add_gradient)"]
+            parts.append(f"    {role.name}.is_pruned = True")
         else:
-            parts.append(f"prune({role.name}, {entry.sparsity}, [{optimizers}], {_call(role)})")
+            parts.append(_ONCE.format(model=role.name))
+            parts.append(f"    prune({role.name}, {entry.sparsity}, [{optimizers}], {_call(role)})")
+            parts.append(f"    {role.name}.is_pruned = True")
     return "\n".join(parts) + "\n"
 
 
