@@ -130,7 +130,7 @@ class ActivationCheckpointing:
             parts += [
                 f"{blocks} = [{', '.join(_element(name, path) for path in paths)}]",
                 f"for block in {blocks}:  # each stays the object it is, with one more base class",
-                "    if not hasattr(block, 'is_recomputed'):  # this cell may run again",
+                '    if not hasattr(block, "is_recomputed"):  # this cell may run again',
                 "        block.__class__ = type(type(block).__name__, (Recomputed, type(block)), {})",
                 "",
             ]
@@ -249,7 +249,7 @@ _NORMS_CODE = [
     "",
     "@contextmanager",
     "def copied_statistics(block):  # BatchNorm counts each batch once: the second time into copies",
-    "    norms = [module for module in block.modules() if hasattr(module, 'track_running_stats')]",
+    '    norms = [module for module in block.modules() if hasattr(module, "track_running_stats")]',
     "    before = [dict(norm._buffers) for norm in norms]",
     "    for norm in norms:",
     "        copies = {name: None if buffer is None else buffer.clone() for name, buffer in norm._buffers.items()}",
