@@ -261,6 +261,18 @@ def test_reasons_against_data_sets_that_do_not_fit():
     assert "different sizes" in of(DifferentSizes(sizes))
 
 
+def test_large_images_are_taken_in_pieces_that_fit_the_cache():
+    def at_once(size):
+        steps = transforms.Compose([transforms.Resize(size), transforms.ToTensor()])
+        loader = DataLoader(Pictures(steps), batch_size=12)
+        with BatchedTransforms().apply(Replica(loaders={"loader": loader})):
+            assert next(iter(loader))[0].shape == (12, 3, size, size)
+            return loader.collate_fn.collate.at_once
+
+    assert at_once(8) > 1000
+    assert at_once(224) == 6
+
+
 def test_asking_draws_no_random_numbers():
     torch.manual_seed(0)
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()

@@ -17,15 +17,19 @@ from torchvision.transforms import functional as images_functional
 class InBatches:
     """A `collate_fn`: applies transforms to the images of a batch together, then collates as before."""
 
-    def __init__(self, collate: Any, steps: list[Any], forms: dict[str, Any], position: int) -> None:
+    def __init__(
+        self, collate: Any, steps: list[Any], forms: dict[str, Any], position: int, at_once: int
+    ) -> None:
         self.collate, self.position = collate, position
         self.steps, self.forms = steps, forms
+        self.at_once = at_once  # as many images as stay in the processor's cache
 
     def __call__(self, samples: list[Any]) -> Any:
         flat = [tree_flatten(sample) for sample in samples]
         images = [parts[self.position] for parts, _ in flat]
         if have_same_size(images):
-            changed = list(self.transformed(torch.stack(images)))
+            pieces = torch.stack(images).split(self.at_once)  # type: ignore[no-untyped-call]
+            changed = [image for piece in pieces for image in self.transformed(piece)]
         else:
             changed = [self.transformed(image[None])[0] for image in images]
         for (parts, _), image in zip(flat, changed, strict=True):

@@ -42,9 +42,9 @@ class BatchedTransforms:
     When it hurts
         Random numbers come in another order: other augmentations, equally good ones. Resizing and rotating tensors
         rounds otherwise than PIL does: pixels differ by about one step of 255, and at edges of a turned image by
-        more. One image at a time stays in the processor's cache, a batch of large ones does not: 64 images of
-        224×224 can be slower than one by one. Attributes of the data set that are set later are not seen. Not
-        measured here yet.
+        more. Large images have nothing to gain on a CPU: of those it takes only as many at once as stay in its
+        cache, and PIL resizes and blurs them as fast or faster. Attributes of the data set that are set later are
+        not seen. Not measured here yet.
     In plain PyTorch
         augment = v2.Compose([v2.RandomHorizontalFlip(), v2.Normalize(mean, std)])
         for images, labels in loader:
@@ -136,6 +136,7 @@ _FIX_THE_SIZE = (
     "Resize",
 )  # a Resize to one number keeps the proportions: asked below
 _MAKE_TENSORS = ("ToTensor", "PILToTensor", "ToImage")
+_VALUES_AT_ONCE = 2**20  # 341 images of 3×32×32, 6 of 3×224×224: larger pieces go through memory at each step
 _PROBED = 8  # samples whose sizes are compared; should another differ, its batch is transformed one by one
 
 _ITERATOR_CODE = """\
@@ -147,11 +148,12 @@ def iterator_finishing(make_iterator, collate):
 
 
 class _Divided(NamedTuple):
-    """The transforms that stay with the samples, those that move to the batch, and where in a sample the image is."""
+    """The transforms that stay with the samples, those that move to the batch, where in a sample the image is."""
 
     kept: list[Any]
     moved: list[Any]
     position: int
+    at_once: int
 
 
 class _Counted:
@@ -194,7 +196,9 @@ def _in_batches(loader: DataLoader[Any]) -> Iterator[None]:
     found = _divided(loader)
     assert isinstance(found, _Divided)  # asked before
     on_gpu = _runs_on_gpu(loader, found)
-    collate = (OnDevice if on_gpu else InBatches)(loader.collate_fn, found.moved, FORMS, found.position)
+    collate = (OnDevice if on_gpu else InBatches)(
+        loader.collate_fn, found.moved, FORMS, found.position, found.at_once
+    )
     dataset = with_transform(loader.dataset, Compose([*found.kept, image_as_tensor]))
     with ExitStack() as stack:
         if on_gpu:
@@ -210,7 +214,7 @@ def _loader_code(name: str, found: _Divided, on_gpu: bool) -> list[str]:
         f"_steps = steps_of({name}.dataset)",
         "if _steps:",
         f"    _source = with_transform({name}.dataset, Compose([*_steps[:-{last}], image_as_tensor]))",
-        f"    _collate = {kind}({name}.collate_fn, _steps[-{last}:], _forms, position={found.position})",
+        f"    _collate = {kind}({name}.collate_fn, _steps[-{last}:], _forms, position={found.position}, at_once={found.at_once})",
         "    # vars(): a DataLoader refuses another data set once it is built.",
         f"    vars({name}).update(dataset=_source, collate_fn=_collate)",
         *([f"    {name}._get_iterator = functools.partial(iterator_finishing, {name}._get_iterator, _collate)"]
@@ -243,6 +247,8 @@ def _why_not_loader(name: str, loader: DataLoader[Any]) -> list[str]:
 
 def _divided(loader: DataLoader[Any]) -> _Divided | tuple[str, str]:
     """Which transforms can move; or why none can, and what to do."""
+    from torch.utils._pytree import tree_leaves
+
     from accel.accelerations.dataset_transforms import steps_of
     from accel.accelerations.sample_probe import nothing_drawn, position_of_image
 
@@ -270,6 +276,9 @@ def _divided(loader: DataLoader[Any]) -> _Divided | tuple[str, str]:
                         )  # fmt: skip
             images = _images_before(dataset, steps, first)
         position = position_of_image(dataset)
+        values = (
+            1 if position is None else max(_values(images[0]), _values(tree_leaves(dataset[0])[position]))
+        )
     moved = steps[first:]
     if any(_size(image) is None for image in images):
         return ("What the transforms of {name} get is neither a tensor nor a grey or RGB image.",
@@ -279,7 +288,13 @@ def _divided(loader: DataLoader[Any]) -> _Divided | tuple[str, str]:
     if position is None:
         return ("The data set of {name} changes images after its transforms.",
                 "Move what it does into the transforms, or leave this off.")  # fmt: skip
-    return _Divided(steps[:first], moved, position)
+    return _Divided(steps[:first], moved, position, max(1, _VALUES_AT_ONCE // values))
+
+
+def _values(image: Any) -> int:
+    import torch
+
+    return image.numel() if isinstance(image, torch.Tensor) else 1
 
 
 def _named(step: Any) -> str:
