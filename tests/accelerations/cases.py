@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from small_training import Training, training, training_of_blocks
 from training_on_pictures import training_on_pictures
-from trainings_with_waste import in_anomaly_mode, validating
+from trainings_with_waste import clearing_to_zeros, in_anomaly_mode, validating
 
 from accel.accelerations import CATALOGUE, Acceleration
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
@@ -114,6 +114,7 @@ CASES: dict[str, Case] = {
     "compile_optimizer": Case(
         lambda made: torch.compiler.set_stance("force_eager"), (CompileOptimizer(backend="aot_eager"),)
     ),
+    "set_to_none": Case(lambda made: vars(made.optimizer).pop("zero_grad"), training=clearing_to_zeros),
     # the batch
     "batch_size": Case(
         lambda made: vars(made.loader.batch_sampler).update(batch_size=4),

@@ -18,6 +18,7 @@ from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.workbench import Workbench
 from accel.workload import Replica
 
 
@@ -232,3 +233,27 @@ def test_a_cell_that_accumulates_already_is_told_so_but_not_of_what_is_kept():
 def test_one_batch_to_a_step_is_refused():
     with pytest.raises(AccelError, match="micro_batches"):
         GradientAccumulation(micro_batches=1)
+
+
+def test_profiling_again_keeps_it_and_does_not_take_it_for_the_cells_own():
+    made = training()
+    cell = """
+for images, targets in loader:
+    optimizer.zero_grad()
+    criterion(model(images), targets).backward()
+    optimizer.step()
+"""
+    bench = Workbench({"__name__": "__main__", **made.namespace}, spare_workers=0)
+    try:
+        for _ in range(2):
+            bench.profile(cell * 2)
+            if not bench.kept:
+                bench.keep("batch_size+gradient_accumulation")
+        assert str(bench.kept) == "batch_size+gradient_accumulation"
+        exec(cell, bench.namespace)
+        assert all(took for _, took, _ in bench.status().proofs)
+        bench.undo()
+        assert GradientAccumulation().why_not(bench.workload, read_machine()) == []
+        assert bench.workload.samples_per_step == 4
+    finally:
+        bench.close()

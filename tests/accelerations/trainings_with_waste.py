@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -45,3 +45,30 @@ class Validating(Training):
 def validating(optimizer=torch.optim.Adam, steps_before: int = 0) -> Validating:
     made = training(optimizer, steps_before)
     return Validating(**made.namespace, built_by=partial(validating, optimizer))
+
+
+@dataclass
+class ClearingToZeros(Training):
+    """The loop as it was written before torch 2.0: gradients are filled with zeros."""
+
+    def workload(self, source="train(model, loader, criterion, optimizer)"):
+        return replace(super().workload(source), clears_to_zeros=True)
+
+    def epochs(self, count: int = 1) -> list[float]:
+        torch.manual_seed(7)
+        losses = []
+        for _ in range(count):
+            for images, targets in self.loader:
+                self.optimizer.zero_grad(set_to_none=False)
+                loss = self.criterion(self.model(images), targets)
+                loss.backward()
+                self.optimizer.step()
+                losses.append(loss.item())
+        return losses
+
+
+def clearing_to_zeros(optimizer=torch.optim.Adam, steps_before: int = 0) -> ClearingToZeros:
+    made = ClearingToZeros(**training(optimizer).namespace, built_by=partial(clearing_to_zeros, optimizer))
+    if steps_before:
+        made.epochs(steps_before)
+    return made

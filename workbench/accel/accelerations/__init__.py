@@ -46,6 +46,7 @@ from accel.accelerations.pin_memory import PinMemory
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.accelerations.prune import Prune
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
+from accel.accelerations.set_to_none import SetToNone
 from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import UnknownName
 
@@ -81,6 +82,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     # the optimizer
     FusedOptimizer,
     CompileOptimizer,
+    SetToNone,
     # the batch
     BatchSize,
     GradientAccumulation,

@@ -112,7 +112,10 @@ class Workbench:
         """
         self.profile_result = profile
         if workload.has_training_step or self.workload is None or not self.workload.has_training_step:
-            kept = self.kept_for(workload)
+            kept, before = self.kept_for(workload), self.workload
+            if kept and before is not None and before.source == workload.source:
+                changes_batches = any(entry.layer == "batch" for entry in kept.entries)
+                workload = workload.seen_without_a_plan(before, changes_batches=changes_batches)
             self._drop_live()
             self.workload, self._first_trial = workload, len(self.trials)
             self.training_loader = profile.whole_run.step_loader

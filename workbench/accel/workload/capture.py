@@ -116,6 +116,7 @@ class CellCapture:
             boundary=steps.boundary, accumulation=steps.accumulation,
             steps=marks.boundaries, step_ms=steps.median_ms,
             samples_per_step=_samples_per_step(marks, steps.accumulation),
+            clears_to_zeros=marks.clears_to_zeros,
             conditions=conditions, model_calls=calls_of_lines(marks.forward_calls, marks.marks),
         )  # fmt: skip
         recording = Recording(

@@ -77,6 +77,7 @@ class PhaseMarks:
         self.boundary_notes: list[BoundaryNote] = []
         self.forward_calls: list[ForwardCall] = []
         self.conditions: RunConditions | None = None  # read when the first backward begins
+        self.clears_to_zeros = False  # an optimizer's zero_grad(set_to_none=False) was called
         self.first_optimizer: Any = None
         self.first_batch: int | None = None
         self.batch_from: int | None = None  # id of the loader that gave a batch last, since the last boundary

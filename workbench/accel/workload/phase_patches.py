@@ -43,7 +43,7 @@ def install_patches(marks: PhaseMarks, undo: ExitStack) -> None:
     loader_of: dict[int, int] = {}
     patch(DataLoader, "__iter__", functools.partial(_loader_iter, loader_of))
     patch(_BaseDataLoaderIter, "__next__", functools.partial(_loader_next, loader_of))
-    patch(optim.Optimizer, "zero_grad", functools.partial(_in_phase, "zero_grad", None))
+    patch(optim.Optimizer, "zero_grad", _clear_gradients)
     patch(nn.Module, "zero_grad", functools.partial(_in_phase, "zero_grad", None))
     for name in ("scale", "unscale_", "step", "update"):
         patch(GradScaler, name, functools.partial(_in_phase, "scaler", "scalers"))
@@ -73,6 +73,21 @@ def _in_phase(phase: str, kind: Kind | None, marks: PhaseMarks, original: Functi
             marks.end(phase)
 
     return marked
+
+
+def _clear_gradients(marks: PhaseMarks, original: Function) -> Function:
+    """`Optimizer.zero_grad`, which drops gradients unless it is asked for zeros."""
+    from torch.compiler import is_compiling
+
+    timed = _in_phase("zero_grad", None, marks, original)
+
+    @functools.wraps(original)
+    def zero_grad(self: Any, set_to_none: bool = True) -> Any:
+        if not set_to_none and not is_compiling() and get_ident() == marks.thread:
+            marks.clears_to_zeros = True
+        return timed(self, set_to_none=set_to_none)
+
+    return zero_grad
 
 
 def _backward(marks: PhaseMarks, original: Function) -> Function:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from accel.workload.call_inputs import CallInputs
@@ -62,6 +62,7 @@ class Workload:
     conditions: RunConditions | None = (
         None  # settings in force during the profiled run; None where none is known
     )
+    clears_to_zeros: bool = False  # an optimizer's zero_grad(set_to_none=False) was called
     model_calls: tuple[CallsOfLine, ...] | None = None  # of that run, by line; None where none is known
 
     @property
@@ -77,6 +78,16 @@ class Workload:
             if current is not None:
                 found[role.kind][role.name] = current
         return Replica(**found)
+
+    def seen_without_a_plan(self, before: Workload, *, changes_batches: bool) -> Workload:
+        """The same cell with what a plan that was live in its run hides, as an earlier run without it showed."""
+        batches = before if changes_batches else self
+        return replace(
+            self,
+            accumulation=batches.accumulation,
+            samples_per_step=batches.samples_per_step,
+            clears_to_zeros=self.clears_to_zeros or before.clears_to_zeros,
+        )
 
     def __str__(self) -> str:
         named = ", ".join(f"{role.name} ({role.kind})" for role in self.roles) or "no objects seen"
