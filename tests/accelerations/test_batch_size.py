@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 import torch
-from small_training import training, wiring
+from small_training import training, wiring, workload_of
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, TensorDataset
 
 from accel.accelerations.batch_size import BatchSize
@@ -27,7 +27,8 @@ def sample_order(loader):
 def reasons(loader, entry=None):
     made = training()
     made.loader = loader
-    return (entry or BatchSize()).why_not(made.workload(), read_machine())
+    workload = workload_of(made.replica(), made.namespace)
+    return (entry or BatchSize()).why_not(workload, read_machine())
 
 
 def test_samples_come_in_the_same_order_cut_into_other_batches():
