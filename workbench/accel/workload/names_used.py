@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def names_in_cell(workload: Workload) -> frozenset[str]:
 
 
 def names_in_functions(workload: Workload) -> frozenset[str]:
-    """Those of functions and classes of earlier cells that the cell reads."""
+    """Those of functions and classes of earlier cells that the cell reads, and of the user's imported functions."""
     return frozenset(name for code in _codes(workload) for name in code.co_names)
 
 
@@ -45,7 +45,13 @@ def _codes(workload: Workload) -> Iterator[CodeType]:
         if name in namespace
         for code in codes_behind(namespace[name], namespace)
     ]
+    imported = [workload.namespace.get(name) for name in workload.reads]
+    waiting += [each.__code__ for each in imported if isinstance(each, FunctionType) and not _is_torch(each)]
     while waiting:
         code = waiting.pop()
         yield code
         waiting += nested_codes(code)
+
+
+def _is_torch(function: FunctionType) -> bool:
+    return (function.__module__ or "").partition(".")[0] == "torch"
