@@ -84,3 +84,12 @@ def test_a_trial_of_a_compiled_model_tells_seconds_graphs_and_break_even(workben
     assert any("s compiling" in note and "graph" in note for note in found.notes), found.notes
     assert any("pays off" in note for note in found.notes), found.notes
     assert found.notes[0] in str(workbench.trials[-1].ladder)
+
+
+def test_a_compiled_criterion_is_no_backward_pass_while_it_is_traced(workbench):
+    """torch traces loss and gradient together: what it differentiates then has no value to report."""
+    workbench.profile(CELL)
+    found = workbench.try_('compile_model(backend="aot_eager", scope="step")', budget_s=20).rows[0]
+    assert found.state == "done", found.error
+    assert all(took for _, took, _ in found.proofs), found.proofs
+    assert found.quality.following in ("same", "follows")

@@ -56,6 +56,8 @@ class StepGate:
 
     def __enter__(self) -> StepGate:
         import torch
+        from torch._subclasses import FakeTensor
+        from torch._subclasses.functional_tensor import FunctionalTensor
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         autograd: Any = torch.autograd
@@ -63,6 +65,8 @@ class StepGate:
 
         def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(outputs, *args, **kwargs)
+            if len(outputs) and isinstance(outputs[0], (FunctionalTensor, FakeTensor)):
+                return result  # torch.compile traces a loss with its gradient: no backward pass of the cell's
             if len(outputs) and outputs[0].numel() == 1:
                 self._losses_of_step.append(outputs[0].detach())
             self._sample_count.backward()
