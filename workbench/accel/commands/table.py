@@ -271,7 +271,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "backends",
-        "list the backends of torch.compile: which can be used here, and why the others cannot",
+        "list the backends that models can be compiled by: which can be used here, and why the others cannot",
         "%accel backends",
         (OUT,),
         needs_notebook=False,
