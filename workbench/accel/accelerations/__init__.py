@@ -12,6 +12,9 @@ accel.accelerations.CATALOGUE   the entries themselves
     compile_backends.py  the backends of torch.compile: which can be used here, and why not
     tensor_layout.py   memory layout of weights, gradients and optimizer state, changed together
     loss_scaling.py    loss scaling for float16, in plain PyTorch: exported code carries it
+    loader_iterators.py  changes what a loader's iterators do, in place: workers, pinned memory and prefetching are made of it
+    dataset_transforms.py, sample_probe.py  a data set's transforms, and which of them are random, found by reading a few samples
+    plain_source.py    the source of a module without accel, for a user's cell: what is applied and what is exported are the same
     autograd_nodes.py  what really ran, read from the results
     user_names.py      what the user calls the objects that code is written for
     cards.py           writes docs/accelerations.md from the cards
