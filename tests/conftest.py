@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +45,17 @@ def history_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACCEL_HISTORY", str(tmp_path_factory.mktemp("history") / "history.sqlite"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def torch_as_it_was() -> Iterator[None]:
+    """Cells and exported code that tests run have no undo: anomaly mode, and methods that pinning puts round a copy."""
+    yield
+    if (torch := sys.modules.get("torch")) is None:
+        return
+    torch.autograd.set_detect_anomaly(False)
+    for name in {"to", "cuda"} & vars(torch.Tensor).keys():  # both are inherited
+        delattr(torch.Tensor, name)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 import torch
 from benchmarks.course_ops import CELL, REFERENCE, course_notebook, forward_shares
@@ -33,7 +35,9 @@ def test_one_forward_lists_the_operations_the_course_shows(profiled):
 
 def test_the_four_operations_of_the_courses_list_are_the_most_expensive_of_a_forward():
     workbench = Workbench(course_notebook(batches=8), spare_workers=0)
-    shares = forward_shares(workbench.profile(CELL))
+    profiles = [forward_shares(workbench.profile(CELL)) for _ in range(5)]
     workbench.close()
-    assert set(list(shares)[:4]) == set(REFERENCE)
-    assert sum(shares.values()) == pytest.approx(1)
+    assert all(sum(shares.values()) == pytest.approx(1) for shares in profiles)
+    # Of five: another process may run for a few ms in the middle of any operation.
+    usual = {op: median(shares.get(op, 0.0) for shares in profiles) for op in profiles[0]}
+    assert set(sorted(usual, key=usual.__getitem__)[-4:]) == set(REFERENCE)

@@ -87,6 +87,7 @@ class ProfileSession:
             synchronisations=self._watch.found(recording.steps),
             loaders=self._loaders.found(workload.namespace), compilation=self._compiling.found(),
         )  # fmt: skip
+        workload = self._workbench.without_what_is_kept(workload)
         kept = self._workbench.kept_for(workload)
         profile = with_findings(profile, workload, machine, kept=kept)
         if problem := self._workbench.history_keeper.keep_predictions(profile, workload, machine, kept=kept):

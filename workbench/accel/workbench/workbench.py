@@ -112,10 +112,7 @@ class Workbench:
         """
         self.profile_result = profile
         if workload.has_training_step or self.workload is None or not self.workload.has_training_step:
-            kept, before = self.kept_for(workload), self.workload
-            if kept and before is not None and before.source == workload.source:
-                changes_batches = any(entry.layer == "batch" for entry in kept.entries)
-                workload = workload.seen_without_a_plan(before, changes_batches=changes_batches)
+            kept = self.kept_for(workload)
             self._drop_live()
             self.workload, self._first_trial = workload, len(self.trials)
             self.training_loader = profile.whole_run.step_loader
@@ -133,6 +130,14 @@ class Workbench:
         return bool(
             {id(model) for model in before} & {id(model) for model in workload.objects().models.values()}
         )
+
+    def without_what_is_kept(self, workload: Workload) -> Workload:
+        """The workload as it is without the kept plan, which hid something of it in the run that it was seen in."""
+        kept, before = self.kept_for(workload), self.workload
+        if not kept or before is None or before.source != workload.source:
+            return workload
+        changes_batches = any(entry.layer == "batch" for entry in kept.entries)
+        return workload.seen_without_a_plan(before, changes_batches=changes_batches)
 
     def kept_for(self, workload: Workload) -> Plan:
         """What is kept, if this workload trains the same model; else the empty plan."""
