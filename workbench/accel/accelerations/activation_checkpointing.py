@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct, find_wrapper, is_compiled_by_user, wrapped_call
-from accel.accelerations.user_names import class_name, names_of
+from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class ActivationCheckpointing:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No model with blocks, one that is compiled, or one whose blocks cannot be computed twice."""
         replica = workload.objects()
-        if not replica.models and not names_of(workload, "models"):
-            return ["No model was seen in the cell. Profile a cell that calls a torch.nn.Module."]
+        if unseen := nothing_seen(workload, "models"):
+            return unseen
         models = distinct(replica.models)
         reasons = []
         if models and not any(self._blocks(model) for _, model in models):

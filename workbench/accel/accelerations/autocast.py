@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.autograd_nodes import nodes_behind
 from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
-from accel.accelerations.user_names import class_name, names_of
+from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.workload.names_used import names_used
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ class Autocast:
 
         replica, used = workload.objects(), names_used(workload)
         reasons = []
-        if not replica.models and not names_of(workload, "models"):
-            reasons.append("No model was seen in the cell. Profile a cell that calls a torch.nn.Module.")
+        reasons += nothing_seen(workload, "models")
         reasons += self._missing_hardware(replica.device_type, machine)
         if replica.scalers or "autocast" in used:
             reasons.append(

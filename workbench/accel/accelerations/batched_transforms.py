@@ -18,7 +18,7 @@ from accel.accelerations.loader_iterators import (
 )
 from accel.accelerations.model_call import distinct
 from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import nothing_seen
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -62,11 +62,8 @@ class BatchedTransforms:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No DataLoader, or one whose data set has no transforms that can be applied to a batch."""
         replica = workload.objects()
-        if not replica.loaders and not names_of(workload, "loaders"):
-            return [
-                "No DataLoader was seen in the cell. "
-                "Put the data into a torch.utils.data.DataLoader, or leave this off."
-            ]
+        if unseen := nothing_seen(workload, "loaders"):
+            return unseen
         return [
             reason for name, loader in distinct(replica.loaders) for reason in _why_not_loader(name, loader)
         ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch
@@ -57,8 +57,8 @@ class BiasOff:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No model, no bias to take out, or a forward that cannot be followed to the BatchNorms."""
         replica = workload.objects()
-        if not replica.models and not names_of(workload, "models"):
-            return ["No model was seen in the cell. Profile a cell that calls a torch.nn.Module."]
+        if unseen := nothing_seen(workload, "models"):
+            return unseen
         return [reason for name, model in distinct(replica.models) for reason in self._why_not(name, model)]
 
     def _why_not(self, name: str, model: torch.nn.Module) -> list[str]:

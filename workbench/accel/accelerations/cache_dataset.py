@@ -11,7 +11,7 @@ from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.loader_iterators import changed_attributes, keeps_own_workers
 from accel.accelerations.model_call import distinct
 from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -66,11 +66,8 @@ class CacheDataset:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No DataLoader, samples that cannot be kept or are random, or not enough memory."""
         replica = workload.objects()
-        if not replica.loaders and not names_of(workload, "loaders"):
-            return [
-                "No DataLoader was seen in the cell. "
-                "Put the data into a torch.utils.data.DataLoader, or leave this off."
-            ]
+        if unseen := nothing_seen(workload, "loaders"):
+            return unseen
         return [
             reason
             for name, loader in distinct(replica.loaders)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
 from accel.accelerations.tensor_layout import kept_layout, same_layout_code, to_channels_last
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -55,8 +55,8 @@ class ChannelsLast:
         import torch
 
         replica = workload.objects()
-        if not replica.models and not names_of(workload, "models"):
-            return ["No model was seen in the cell. Profile a cell that calls a torch.nn.Module."]
+        if unseen := nothing_seen(workload, "models"):
+            return unseen
         reasons = []
         models = distinct(replica.models)
         if models and not any(p.dim() == 4 for _, model in models for p in model.parameters()):

@@ -27,7 +27,7 @@ from accel.accelerations.model_call import (
     wrapped_call,
 )
 from accel.accelerations.repeated_blocks import repeated_blocks
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch
@@ -96,8 +96,8 @@ class CompileModel:
         import torch
 
         replica = workload.objects()
-        if not replica.models and not names_of(workload, "models"):
-            return ["No model was seen in the cell. Profile a cell that calls a torch.nn.Module."]
+        if unseen := nothing_seen(workload, "models"):
+            return unseen
         reasons = why_not_options(self.options, machine, replica.device_type)
         for name, model in distinct(replica.models):
             if is_compiled_by_user(model):

@@ -18,7 +18,7 @@ from accel.accelerations.compiled_step import (
     why_not_step,
 )
 from accel.accelerations.model_call import distinct
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch
@@ -71,8 +71,8 @@ class CompileOptimizer:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No optimizer, nothing to compile with, or a step that is fused or cannot be compiled."""
         replica = workload.objects()
-        if not replica.optimizers and not names_of(workload, "optimizers"):
-            return ["No optimizer was seen in the cell. Profile a cell that calls optimizer.step()."]
+        if unseen := nothing_seen(workload, "optimizers"):
+            return unseen
         reasons = why_not_options(self.options, machine, replica.device_type)
         for name, optimizer in distinct(replica.optimizers):
             reasons += _why_not_compiled(name, optimizer)

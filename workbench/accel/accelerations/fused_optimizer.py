@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct
 from accel.accelerations.tensor_layout import same_layout, same_layout_code
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch
@@ -56,8 +56,8 @@ class FusedOptimizer:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No optimizer, or one that has no fused kernel for these parameters."""
         replica = workload.objects()
-        if not replica.optimizers and not names_of(workload, "optimizers"):
-            return ["No optimizer was seen in the cell. Profile a cell that calls optimizer.step()."]
+        if unseen := nothing_seen(workload, "optimizers"):
+            return unseen
         return [
             reason
             for name, optimizer in distinct(replica.optimizers)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class GradientAccumulation:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No optimizer, one whose step is more than one update, or a cell that accumulates already."""
         replica = workload.objects()
-        if not replica.optimizers and not names_of(workload, "optimizers"):
-            return ["No optimizer was seen in the cell. Profile a cell that calls optimizer.step()."]
+        if unseen := nothing_seen(workload, "optimizers"):
+            return unseen
         optimizers = distinct(replica.optimizers)
         reasons = [reason for name, optimizer in optimizers for reason in _why_not(name, optimizer)]
         if workload.accumulation > 1 and not any(optimizer in _live for _, optimizer in optimizers):

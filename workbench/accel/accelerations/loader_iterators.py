@@ -7,6 +7,7 @@ the method of its class. Several changes lie in each other, the last one outermo
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _SLOT = "_get_iterator"
 
 
-class IteratorMaker:
+class IteratorMaker(ABC):
     """Stands for a loader's `_get_iterator`; a subclass says in `change` what is different about its iterators.
 
     `inner` is what stood there before, None for the method of the loader's class.
@@ -34,9 +35,9 @@ class IteratorMaker:
         self.change(iterator)
         return iterator
 
+    @abstractmethod
     def change(self, iterator: Any) -> None:
         """Change an iterator that was just made, by attributes of its own."""
-        raise NotImplementedError
 
     def knobs(self) -> tuple[Any, ...]:
         """What the class takes after loader and inner, for a copied loader."""

@@ -16,7 +16,7 @@ from accel.accelerations.loader_iterators import (
     find_maker,
 )
 from accel.accelerations.model_call import distinct
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -71,11 +71,8 @@ class LoaderWorkers:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No DataLoader, no core to spare, or data that cannot be loaded by several processes."""
         replica = workload.objects()
-        if not replica.loaders and not names_of(workload, "loaders"):
-            return [
-                "No DataLoader was seen in the cell. "
-                "Put the data into a torch.utils.data.DataLoader, or leave this off."
-            ]
+        if unseen := nothing_seen(workload, "loaders"):
+            return unseen
         reasons = []
         if machine.usable_cores < 2:
             reasons.append(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
-from accel.accelerations.user_names import class_name, names_of
+from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class NoGradValidation:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No model, no call in eval mode that recorded a graph for nothing, or a backward through such calls."""
         replica = workload.objects()
-        if not replica.models and not names_of(workload, "models"):
-            return ["No model was seen in the cell. Profile a cell that calls a torch.nn.Module."]
+        if unseen := nothing_seen(workload, "models"):
+            return unseen
         reasons = [
             f"{name} is wrapped by torch.compile(…), which hides its call. "
             f"Write {name}.compile() instead, which keeps it."

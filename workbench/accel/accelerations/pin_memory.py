@@ -19,7 +19,7 @@ from accel.accelerations.pinning import (
     why_not_pinned,
 )
 from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -65,11 +65,7 @@ class PinMemory:
         """No GPU, no DataLoader, or one whose batches are pinned or lie on the GPU already."""
         replica = workload.objects()
         reasons = why_not_on_gpu(workload, machine)
-        if not replica.loaders and not names_of(workload, "loaders"):
-            reasons.append(
-                "No DataLoader was seen in the cell. "
-                "Put the data into a torch.utils.data.DataLoader, or leave this off."
-            )
+        reasons += nothing_seen(workload, "loaders")
         for name, loader in distinct(replica.loaders):
             reasons += why_not_pinned(name, loader, _ARGUMENT)
             if loader.pin_memory and find_maker(loader, PinnedBatches) is None and not self.non_blocking:

@@ -19,7 +19,7 @@ from accel.accelerations.loader_iterators import (
 from accel.accelerations.model_call import distinct
 from accel.accelerations.pinning import pinning_that_may_fail, why_not_on_gpu, why_not_pinned
 from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -76,11 +76,7 @@ class PrefetchToDevice:
         """No GPU, no DataLoader, or one whose batches lie on the GPU already."""
         replica = workload.objects()
         reasons = why_not_on_gpu(workload, machine)
-        if not replica.loaders and not names_of(workload, "loaders"):
-            reasons.append(
-                "No DataLoader was seen in the cell. "
-                "Put the data into a torch.utils.data.DataLoader, or leave this off."
-            )
+        reasons += nothing_seen(workload, "loaders")
         return reasons + [
             reason
             for name, loader in distinct(replica.loaders)

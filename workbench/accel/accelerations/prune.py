@@ -13,7 +13,7 @@ from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
 from accel.accelerations.narrowed_model import NarrowedModel
 from accel.accelerations.pruning_plan import Criterion, PruningPlan, Types, is_installed, plan_pruning
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import nothing_seen
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ class Prune:
         import torch
 
         replica = workload.objects()
-        if not replica.models and not names_of(workload, "models"):
-            return ["No model was seen in the cell. Profile a cell that calls a torch.nn.Module."]
+        if unseen := nothing_seen(workload, "models"):
+            return unseen
         reasons = []
         if not is_installed():
             reasons.append("torch-pruning is not installed. Install it with: pip install torch-pruning.")

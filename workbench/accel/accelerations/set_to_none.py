@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct
-from accel.accelerations.user_names import names_of
+from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch
@@ -52,8 +52,8 @@ class SetToNone:
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No optimizer, or gradients that are dropped already."""
         optimizers = distinct(workload.objects().optimizers)
-        if not optimizers and not names_of(workload, "optimizers"):
-            return ["No optimizer was seen in the cell. Profile a cell that calls optimizer.step()."]
+        if unseen := nothing_seen(workload, "optimizers"):
+            return unseen
         if not workload.clears_to_zeros and not any(optimizer in _live for _, optimizer in optimizers):
             return [
                 "The cell called no zero_grad(set_to_none=False) of an optimizer: torch drops gradients by default. "

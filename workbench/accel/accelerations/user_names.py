@@ -18,6 +18,23 @@ def names_of(workload: Workload, kind: str) -> list[str]:
     return list(dict.fromkeys(role.name for role in workload.roles if role.kind == kind))
 
 
+_NOT_SEEN = {
+    "models": "No model was seen in the cell. Profile a cell that calls a torch.nn.Module.",
+    "optimizers": "No optimizer was seen in the cell. Profile a cell that calls optimizer.step().",
+    "loaders": "No DataLoader was seen in the cell. Put the data into a torch.utils.data.DataLoader, or leave this off.",
+}
+
+
+def nothing_seen(workload: Workload, kind: str) -> list[str]:
+    """The reason against an entry that changes objects of a kind of which the cell was seen to use none; else nothing.
+
+    >>> nothing_seen(workload, "loaders")
+    []
+    """
+    is_there = getattr(workload.objects(), kind) or names_of(workload, kind)
+    return [] if is_there else [_NOT_SEEN[kind]]
+
+
 def class_name(expression: str, ending: str) -> str:
     """A class name made of a user's expression: `trainer.model` becomes `TrainerModel` + ending."""
     words = re.findall(r"[A-Za-z0-9]+", expression)
