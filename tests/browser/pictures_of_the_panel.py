@@ -32,7 +32,7 @@ def save(page, path):
 def test_pictures_of_the_panel(notebook, server):
     page = notebook.open(server.add_notebook("pictures.ipynb", *cells_of_the_quickstart())).page
     notebook.hide_sidebar()
-    page.set_viewport_size({"width": 1180, "height": 2800})
+    page.set_viewport_size({"width": 1180, "height": 4200})
     notebook.run_all()
     assert notebook.errors_in_cells() == []
     for name in TRIED:

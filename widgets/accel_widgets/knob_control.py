@@ -26,7 +26,7 @@ class KnobControl:
     def __init__(self, knob: Knob, *, label: str) -> None:
         self.knob = knob
         self.field = _field(knob)
-        self.field.add_class(f"accel-knob-{knob.name}")
+        self.field.add_class(f"accel-knob-{knob.name}").add_class(f"accel-knob-of-{knob.type.__name__}")
         self.field.tooltip = f"{label}: {knob.allowed}"
         self.caption = ipywidgets.Label(knob.name)
         self.box = ipywidgets.HBox([self.caption, self.field])
