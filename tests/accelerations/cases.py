@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from small_training import Training, training, training_of_blocks
 from training_on_pictures import training_on_pictures
+from training_that_reads import training_that_reads, with_its_own_code
 from trainings_with_waste import clearing_to_zeros, in_anomaly_mode, validating
 
 from accel.accelerations import CATALOGUE, Acceleration
@@ -73,6 +74,7 @@ CASES: dict[str, Case] = {
         lambda made: setattr(torch, "set_anomaly_enabled", torch._C.set_anomaly_enabled),
         training=in_anomaly_mode,
     ),
+    "async_metrics": Case(with_its_own_code, training=training_that_reads),
     # data
     "cache_dataset": Case(with_its_own_data, (CacheDataset(),), training_on_pictures),
     "loader_workers": Case(

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from types import FunctionType
 
 import torch
 from torch import nn
@@ -103,7 +104,7 @@ def training_of_blocks(optimizer=torch.optim.Adam, steps_before: int = 0) -> Tra
 def workload_of(replica: Replica, namespace, source="", inputs: CallInputs | None = None) -> Workload:
     roles = tuple(
         Role(kind, name, False, weakref.ref(thing), inputs=inputs if kind == "models" else None)
-        for kind, named in vars(replica).items() if isinstance(named, dict)
+        for kind, named in vars(replica).items() if isinstance(named, dict) and kind != "codes"
         for name, thing in named.items()
     )  # fmt: skip
     return Workload(
@@ -139,6 +140,7 @@ def wiring(made: Training) -> dict[str, object]:
         "settings": {k: v for k, v in read_settings().items() if k not in ("anomaly mode", "gradient mode")},
         "backward": torch.autograd.backward,
         "step hooks": [len(hooks) for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)],
+        "code": [each.__code__ for each in made.namespace.values() if isinstance(each, FunctionType)],
         "copies": (torch.Tensor.to, torch.Tensor.cuda, pin_memory.pin_memory),
     }  # fmt: skip
 

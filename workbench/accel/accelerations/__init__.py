@@ -14,6 +14,7 @@ accel.accelerations.CATALOGUE   the entries themselves
     loss_scaling.py    loss scaling for float16, in plain PyTorch: exported code carries it
     loader_iterators.py  changes what a loader's iterators do, in place: workers, pinned memory and prefetching are made of it
     dataset_transforms.py, sample_probe.py  a data set's transforms, and which of them are random, found by reading a few samples
+    deferred_read.py, deferred_code.py  lines of a loop whose number can wait, and the code without the wait
     plain_source.py    the source of a module without accel, for a user's cell: what is applied and what is exported are the same
     autograd_nodes.py  what really ran, read from the results
     user_names.py      what the user calls the objects that code is written for
@@ -29,6 +30,7 @@ from types import ModuleType
 
 from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
+from accel.accelerations.async_metrics import AsyncMetrics
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.batched_transforms import BatchedTransforms
@@ -65,6 +67,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     ReducedPrecisionReductions,
     CudnnBenchmark,
     DetectAnomalyOff,
+    AsyncMetrics,
     # data: what is read, by whom, where it goes; on a GPU, transforms come after the copy
     CacheDataset,
     LoaderWorkers,

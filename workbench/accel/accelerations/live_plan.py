@@ -53,6 +53,15 @@ class LivePlan:
         finally:
             self._replace_by(kept)
 
+    def follow(self, workload: Workload) -> bool:
+        """Go on, as it is, under a later run of the same cell with the same objects; says whether it is one."""
+        is_same = self.workload.source == workload.source and _identities(self.workload) == _identities(
+            workload
+        )
+        if is_same:
+            self.workload = workload
+        return is_same
+
     def presented(self) -> list[Replica]:
         """Everything the plan is applied to now: the process, then each object."""
         objects = [_single(kind, name, thing) for kind, name, thing in _things(self.workload.objects())]
@@ -114,6 +123,11 @@ def _things(replica: Replica) -> Iterator[tuple[str, str, object]]:
         if field.name != "is_process_wide":
             for name, thing in getattr(replica, field.name).items():
                 yield field.name, name, thing
+
+
+def _identities(workload: Workload) -> set[tuple[str, str, int]]:
+    """The objects by kind and name; code is made anew each time it is asked for."""
+    return {(kind, name, id(thing)) for kind, name, thing in _things(workload.objects()) if kind != "codes"}
 
 
 def _single(kind: str, name: str, thing: object) -> Replica:

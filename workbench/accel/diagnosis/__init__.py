@@ -7,7 +7,6 @@ predicting.py     Amdahl's law with a range
 dispatch.py       time that goes into calling operations
 products.py       which operations are matrix products and convolutions
 collectives.py    communication between ranks in a trace
-deferred_read.py  a line of a loop that no longer waits for its number
 
 Every other file is one rule: a function of the file's name. To add one, take the steps in CONTRIBUTING.md.
 """

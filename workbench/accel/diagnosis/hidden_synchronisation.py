@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.diagnosis.deferred_read import DeferredRead, deferred_read
+from accel.accelerations.deferred_read import DeferredRead, deferred_read
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
     from accel.profiling.profiled_events import ProfiledEvents
     from accel.profiling.synchronisations import Synchronisation
+    from accel.workload.read_backs import Number
 
 READS = ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense")
 
@@ -42,8 +43,16 @@ def hidden_synchronisation(evidence: Evidence) -> Finding | None:
     title = (
         f"{first.call.rpartition('.')[2]}() waits for the GPU at {where}: up to {percent(share)} of each step"
     )
-    edit = deferred_read(evidence.tree, first.line) if is_of_cell else None
-    return _finding(title, share, tuple(map(_line, calls[:5])), first.line if is_of_cell else 0, edit)
+    edit = deferred_read(evidence.tree, first.line, _number(evidence, first)) if is_of_cell else None
+    line = first.line if is_of_cell else 0
+    return _finding(title, share, tuple(map(_line, calls[:5])), line, edit)
+
+
+def _number(evidence: Evidence, call: Synchronisation) -> Number:
+    """What Python got in that line, as the run has shown."""
+    reads = evidence.workload.reads_back or ()
+    found = (read.number for read in reads if (read.filename, read.line) == (call.filename, call.line))
+    return next(found, "float")
 
 
 def _of_trace(evidence: Evidence) -> Finding | None:
@@ -74,7 +83,11 @@ def _reads(events: ProfiledEvents) -> tuple[float, float]:
 
 
 def _finding(
-    title: str, share: float, evidence: tuple[str, ...], line: int, edit: DeferredRead | None = None
+    title: str,
+    share: float,
+    evidence: tuple[str, ...],
+    line: int,
+    edit: DeferredRead | None = None,
 ) -> Finding:
     # How much of the idle time goes away is not known beforehand: none if the CPU is late anyway, all if it is not.
     return Finding(
@@ -86,7 +99,7 @@ def _finding(
         evidence=evidence,
         prediction=amdahl(f"idle time after waiting, up to {percent(share)} of the step, shrinks or vanishes",
                           Part(share, 1.0, 2.0, float("inf"))),
-        suggests=(),
+        suggests=("async_metrics",),
         remedy="Keep the value on the GPU, and read it every hundred steps, or once an epoch. "
         + (str(edit) if edit else "For example: total += loss.detach()."),
         wrong_when="the number decides what the loop does next (early stopping, a NaN check that must act at once).",

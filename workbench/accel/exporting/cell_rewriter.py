@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from accel.accelerations.async_metrics import AsyncMetrics, cell_without_waits
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.exporting.cell_tree import CellTree
@@ -69,7 +70,9 @@ class CellRewriter:
 
     def __init__(self, workload: Workload, plan: Plan) -> None:
         self.workload, self._plan = workload, plan
-        self.tree = CellTree.parse(without_accel_line(workload.cell))
+        waits = AsyncMetrics.name not in plan.names
+        cell = workload.cell if waits else cell_without_waits(workload) or workload.cell
+        self.tree = CellTree.parse(without_accel_line(cell))
         self.edits = Edits(self.tree)
         self.in_place = InPlace(self.tree, self.edits, workload, plan)
         self.notes: list[Note] = []

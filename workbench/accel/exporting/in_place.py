@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from accel.accelerations.async_metrics import (
+    AsyncMetrics,
+    cell_without_waits,
+    functions_without_waits,
+)
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.detect_anomaly_off import SWITCHES, DetectAnomalyOff
@@ -47,7 +52,12 @@ class InPlace:
         self.says_torch = False
 
     def of_process(self, entry: Acceleration) -> str | None:
-        """For what belongs to no object: anomaly mode is taken out where the cell itself switches it on."""
+        """For what belongs to no object: anomaly mode is taken out where the cell itself switches it on.
+
+        Numbers that can wait are changed in the cell's own text before anything else; what is left is functions.
+        """
+        if isinstance(entry, AsyncMetrics) and cell_without_waits(self._workload) is not None:
+            return functions_without_waits(self._workload)
         if not isinstance(entry, DetectAnomalyOff) or SWITCHES & names_in_functions(self._workload):
             return None
         calls = anomaly_switches(self._tree)

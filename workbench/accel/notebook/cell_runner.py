@@ -65,7 +65,17 @@ class CellRunner:
                 return self._prepare(tree, self._prepared, show_as_typed(marker))
         elif self._running is not None:  # the body of %time or %%capture inside the cell
             return self._watched(tree, self._running.session)
-        return tree
+        return self._as_kept(tree)
+
+    def _as_kept(self, tree: ast.Module) -> ast.Module:
+        """The cell as what is kept changes it."""
+        from accel.workload.training_code import as_changed
+
+        try:
+            return as_changed(tree)
+        except Exception as error:  # for the same reason as below; the cell runs as it is written
+            warnings.warn(f"what is kept does not change this cell: {error!r}", stacklevel=2)
+            return tree
 
     def _prepare(self, tree: ast.Module, prepared: _Prepared, filename: str) -> ast.Module:
         marker = prepared.marker

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.profiling.synchronisations import Synchronisation
 from accel.profiling.user_code import CodeLine, users_line
+from accel.workload.read_backs import Number, ReadBack
 
 if TYPE_CHECKING:
     from accel.workload.attribute_patches import AttributePatches
@@ -25,6 +26,7 @@ CALLS = {
     "__array__": "numpy.asarray", "__bool__": "bool", "__float__": "float", "__int__": "int", "__index__": "int",
     "__repr__": "print", "__format__": "format",
 }  # fmt: skip
+_NUMBERS: dict[type, Number] = {float: "float", int: "int", bool: "bool"}
 MOST_CALLS = 1_000_000  # 16 MB; as with marks, a day of training must not fill the memory
 
 
@@ -49,6 +51,7 @@ class SynchronisationWatch:
 
     def __init__(self) -> None:
         self._calls: dict[tuple[str, CodeLine, str], _Calls] = {}
+        self._numbers: dict[tuple[CodeLine, str, Number], None] = {}
         self._noted = 0
 
     def install(self, patches: AttributePatches) -> None:
@@ -74,6 +77,10 @@ class SynchronisationWatch:
                 rows.append(Synchronisation(call, *line, line.text, device, ms, len(lasts) / count))
         return tuple(sorted(rows, key=lambda row: -row.ms))
 
+    def read_backs(self) -> tuple[ReadBack, ...]:
+        """The lines that read a single number, in the order they were first run, with what Python got there."""
+        return tuple(ReadBack(*line, number, device) for line, device, number in self._numbers)
+
     def _watched(self, call: str, original: Method) -> Method:
         from torch.compiler import is_compiling
 
@@ -88,16 +95,22 @@ class SynchronisationWatch:
             if get_ident() != home or (isinstance(module, str) and module.partition(".")[0] == "torch"):
                 return original(tensor, *args, **kwargs)
             device, began = _device_of(tensor), perf_counter_ns()
+            number: Any = None
             try:
-                return original(tensor, *args, **kwargs)
+                number = original(tensor, *args, **kwargs)
+                return number
             finally:
-                self._note(call, users_line(caller), device, began, perf_counter_ns() - began)
+                self._note(call, users_line(caller), device, began, perf_counter_ns() - began, number)
 
         return watched
 
-    def _note(self, call: str, line: CodeLine | None, device: str, began_ns: int, lasts_ns: int) -> None:
+    def _note(
+        self, call: str, line: CodeLine | None, device: str, began_ns: int, lasts_ns: int, number: Any
+    ) -> None:
         if line is None or self._noted >= MOST_CALLS:
             return
+        if call in ("Tensor.item", "float") and (kind := _NUMBERS.get(type(number))) is not None:
+            self._numbers[line, device, kind] = None
         calls = self._calls.setdefault((call, line, device), _Calls())
         # At the end, unless other calls of the same line were made inside this one and are noted already.
         place = bisect_right(calls.begins, began_ns)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from accel.errors import AccelError
 from accel.profiling.compile_watch import CompileWatch
 from accel.profiling.loader_watch import LoaderWatch
 from accel.profiling.profiled_window import ProfiledWindow
 from accel.profiling.synchronisation_watch import SynchronisationWatch
 from accel.workload.capture import CellCapture
+from accel.workload.training_code import as_changed
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
@@ -51,8 +54,8 @@ class ProfileSession:
         return self._capture.filename
 
     def transform(self, tree: ast.Module) -> ast.Module:
-        """Add the probe that marks what `for` loops iterate over; line numbers stay."""
-        return self._capture.transform(tree)
+        """What is kept changes the cell's code; then the probe that marks what `for` loops iterate over. Line numbers stay."""
+        return self._capture.transform(as_changed(tree))
 
     def __enter__(self) -> ProfileSession:
         with ExitStack() as entering:
@@ -81,6 +84,7 @@ class ProfileSession:
 
         self._stack.close()
         workload, recording = self._capture.finish()
+        workload = replace(workload, reads_back=self._watch.read_backs())
         machine = self._workbench.machine
         profile = build_profile(
             recording, self._window, workload, machine,
@@ -95,3 +99,14 @@ class ProfileSession:
         if workload.has_training_step or not self._raised:
             self._workbench.remember(workload, profile)
         return profile
+
+
+def call_of(function: Callable[[], object], namespace: dict[str, Any]) -> str:
+    """The source that calls a function of the namespace; raises AccelError where it has no name there."""
+    for name, value in namespace.items():
+        if value is function and name.isidentifier():
+            return f"{name}()"
+    raise AccelError(
+        f"profile({getattr(function, '__name__', function)!r})", because="the function is not a variable of this namespace",
+        do='Pass source code instead: profile("train(model, loader)").',
+    )  # fmt: skip

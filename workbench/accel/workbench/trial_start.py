@@ -62,6 +62,7 @@ def load_for(parcel: Parcel, workload: Workload) -> Load:
         names_by_kind(workload),
         finds_objects=builds_objects(workload),
         samples_per_batch=(workload.samples_per_step or 0) // max(workload.accumulation, 1),
+        reads_back=[read for read in workload.reads_back or () if read.waits],
     )
 
 

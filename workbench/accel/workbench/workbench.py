@@ -91,7 +91,9 @@ class Workbench:
         `shapes`, `stacks` and `memory` look further; see `ProfileOptions`.
         Whatever the cell raises is raised here, after the partial profile was kept as `profile_result`.
         """
-        source = cell if isinstance(cell, str) else _call_of(cell, self.namespace)
+        from accel.workbench.profile_session import call_of
+
+        source = cell if isinstance(cell, str) else call_of(cell, self.namespace)
         session = self.begin_profile(source, source, steps=steps, shapes=shapes, stacks=stacks, memory=memory)
         tree = session.transform(ast.parse(source, session.filename))
         code = compile(tree, session.filename, "exec")
@@ -113,17 +115,22 @@ class Workbench:
         self.profile_result = profile
         if workload.has_training_step or self.workload is None or not self.workload.has_training_step:
             kept = self.kept_for(workload)
-            self._drop_live()
+            goes_on = self._live is not None and bool(kept) and self._live.follow(workload)
+            if not goes_on:
+                self._drop_live()
             self.workload, self._first_trial = workload, len(self.trials)
             self.training_loader = profile.whole_run.step_loader
-            hindered = kept.why_not(workload, self.machine) if kept else {}
-            for name in hindered:
-                kept = kept.without(name)
-            if kept:
-                self.live.keep(kept)
+            if kept and not goes_on:
+                self._keep_what_can_work(kept, workload)
         if workload.has_training_step:
             self.pool.refill()
         self._tell("profile")
+
+    def _keep_what_can_work(self, plan: Plan, workload: Workload) -> None:
+        for name in plan.why_not(workload, self.machine):
+            plan = plan.without(name)
+        if plan:
+            self.live.keep(plan)
 
     def _trains_the_same(self, workload: Workload) -> bool:
         before = self.workload.objects().models.values() if self.workload is not None else ()
@@ -387,13 +394,3 @@ class Workbench:
                 do="Profile the cell that trains.",
             )
         return self.workload
-
-
-def _call_of(function: Callable[[], object], namespace: dict[str, Any]) -> str:
-    for name, value in namespace.items():
-        if value is function and name.isidentifier():
-            return f"{name}()"
-    raise AccelError(
-        f"profile({getattr(function, '__name__', function)!r})", because="the function is not a variable of this namespace",
-        do='Pass source code instead: profile("train(model, loader)").',
-    )  # fmt: skip

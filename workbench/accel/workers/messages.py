@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from accel.profiling.compilation import Compilation
+from accel.workload.read_backs import ReadBack
 
 
 class QualityQuestion(msgspec.Struct, frozen=True):
@@ -50,6 +51,7 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     roles: dict[str, list[str]]
     finds_objects: bool
     samples_per_batch: int = 0  # what a backward pass counts where no DataLoader is seen to give batches
+    reads_back: list[ReadBack] = []  # by the cell and its functions, where that makes them wait
     perturb: bool = False
     quality: QualityQuestion | None = None
 

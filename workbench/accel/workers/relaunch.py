@@ -12,7 +12,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import mean, median
@@ -27,6 +27,7 @@ from accel.workers.messages import EffectRead, Finish, Finished, Load, Loaded, R
 from accel.workers.pool import WorkerPool
 from accel.workers.step_block import StepBlock
 from accel.workers.worker import Worker
+from accel.workload.read_backs import ReadBack
 from accel.workload.shipping import Parcel
 
 LEAST_ROUNDS = 10  # fewer pairs are never bootstrapped
@@ -256,8 +257,9 @@ class Relaunch:
 
 
 def load_message(
-    parcel: Parcel, roles: dict[str, list[str]], *, finds_objects: bool, samples_per_batch: int = 0
-) -> Load:
+    parcel: Parcel, roles: dict[str, list[str]], *, finds_objects: bool, samples_per_batch: int = 0,
+    reads_back: Sequence[ReadBack] = (),
+) -> Load:  # fmt: skip
     """The Load message that all variants of a trial share."""
     return Load(
         plan="",
@@ -270,4 +272,5 @@ def load_message(
         roles=roles,
         finds_objects=finds_objects,
         samples_per_batch=samples_per_batch,
+        reads_back=list(reads_back),
     )

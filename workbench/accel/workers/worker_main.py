@@ -8,6 +8,7 @@ where it stands on SIGUSR1.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import faulthandler
@@ -99,6 +100,7 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
     from accel.workload.new_weights import give_new_weights
     from accel.workload.replica import Replica
     from accel.workload.shipping import unpack
+    from accel.workload.training_code import as_changed, training_codes
     from accel.workload.workload import look_up
 
     os.chdir(load.folder)
@@ -109,11 +111,11 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
     memory.close()
     sys.modules["__main__"] = _Notebook(namespace)
     linecache.cache[load.filename] = (len(load.source), None, load.source.splitlines(True), load.filename)
-    code = compile(load.source, load.filename, "exec")
     roles: dict[str, Any] = {
         kind: {name: look_up(namespace, name) for name in names} for kind, names in load.roles.items()
     }
-    replica = Replica(**roles)
+    codes = training_codes(namespace, list(namespace), load.filename, load.source, load.reads_back)
+    replica = Replica(**roles, codes=codes)
     if load.perturb:
         _perturb(replica)
     if load.quality is not None and load.quality.seed:
@@ -134,6 +136,8 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
         evaluate = None
         if load.quality is not None:
             evaluate = Evaluator(load.quality, namespace, presented, load.filename, around=without_discovery)
+        tree = as_changed(ast.parse(load.source, load.filename))
+        code = compile(tree, load.filename, "exec")
         gate = StepGate(
             channel,
             boundary=load.boundary,

@@ -34,7 +34,12 @@ def nested_codes(code: CodeType) -> list[CodeType]:
 
 
 def codes_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[CodeType]:
-    """Code of functions of this notebook (their globals are the namespace) that a value leads to.
+    """Code of the functions of this notebook that a value leads to; see `functions_behind`."""
+    return (function.__code__ for function in functions_behind(value, namespace))
+
+
+def functions_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[FunctionType]:
+    """Functions of this notebook (their globals are the namespace) that a value leads to.
 
     Followed: closures, methods, bases, wrapped functions, partials, attributes, and what containers hold.
     """
@@ -42,7 +47,7 @@ def codes_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[CodeTy
     while waiting and len(known) < _MOST_OBJECTS:
         current = waiting.pop()
         if isinstance(current, FunctionType) and current.__globals__ is namespace:
-            yield current.__code__
+            yield current
         for part in _parts(current):
             if id(part) not in known and part is not namespace and not isinstance(part, _LEAVES):
                 known.add(id(part))

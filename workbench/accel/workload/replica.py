@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
 
+    from accel.workload.training_code import TrainingCode
+
 
 @dataclass(eq=False)
 class Replica:
@@ -29,6 +31,7 @@ class Replica:
     schedulers: dict[str, Any] = field(default_factory=dict)
     scalers: dict[str, Any] = field(default_factory=dict)
     loaders: dict[str, DataLoader[Any]] = field(default_factory=dict)
+    codes: dict[str, TrainingCode] = field(default_factory=dict)
     is_process_wide: bool = True
 
     @property

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from accel.workload.call_inputs import CallInputs
 from accel.workload.replica import Replica
+from accel.workload.training_code import TrainingCode, training_codes
 
 if TYPE_CHECKING:
     from accel.workload.forward_calls import CallsOfLine
+    from accel.workload.read_backs import ReadBack
     from accel.workload.run_conditions import RunConditions
 
 Kind = Literal["models", "optimizers", "criteria", "schedulers", "scalers", "loaders"]
@@ -64,6 +66,7 @@ class Workload:
     )
     clears_to_zeros: bool = False  # an optimizer's zero_grad(set_to_none=False) was called
     model_calls: tuple[CallsOfLine, ...] | None = None  # of that run, by line; None where none is known
+    reads_back: tuple[ReadBack, ...] | None = None  # in its steps; None where none is known
 
     @property
     def has_training_step(self) -> bool:
@@ -77,7 +80,13 @@ class Workload:
             current = role.current(self.namespace)
             if current is not None:
                 found[role.kind][role.name] = current
-        return Replica(**found)
+        return Replica(**found, codes=self._codes())
+
+    def _codes(self) -> dict[str, TrainingCode]:
+        waiting = [read for read in self.reads_back or () if read.waits]
+        return (
+            training_codes(self.namespace, self.reads, self.filename, self.source, waiting) if waiting else {}
+        )
 
     def seen_without_a_plan(self, before: Workload, *, changes_batches: bool) -> Workload:
         """The same cell with what a plan that was live in its run hides, as an earlier run without it showed."""
@@ -87,7 +96,15 @@ class Workload:
             accumulation=batches.accumulation,
             samples_per_step=batches.samples_per_step,
             clears_to_zeros=self.clears_to_zeros or before.clears_to_zeros,
+            reads_back=tuple(dict.fromkeys((*self._reads_of(before), *(self.reads_back or ())))),
         )
+
+    def _reads_of(self, before: Workload) -> list[ReadBack]:
+        """Those of an earlier run of the same cell, which had another name in tracebacks."""
+        return [
+            replace(read, filename=self.filename) if read.filename == before.filename else read
+            for read in before.reads_back or ()
+        ]
 
     def __str__(self) -> str:
         named = ", ".join(f"{role.name} ({role.kind})" for role in self.roles) or "no objects seen"

@@ -1,0 +1,180 @@
+"""Numbers that wait until the loop is over: equal to those of before, however the loop ends, in a cell and in functions."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import replace
+
+import pytest
+import torch
+from training_that_reads import FILENAME, READS, training_that_reads
+
+from accel.accelerations.async_metrics import AsyncMetrics
+from accel.accelerations.plan import Plan
+from accel.exporting import export_cell
+from accel.machine import read_machine
+from accel.workload import Workload
+from accel.workload.read_backs import ReadBack
+from accel.workload.training_code import as_changed
+
+CELL = """\
+total, seen, losses = 0.0, 0, []
+for x in data:
+    loss = (x * weight).mean()  # the loss
+    total += loss.item() / 3
+    seen += (x > 0).sum().item(); steps = 1
+    losses.append(loss.item())
+    check(x)
+mean = total / len(data)
+"""
+READS_OF_CELL = tuple(
+    ReadBack("<cell>", line, number, "cuda:0") for line, number in ((4, "float"), (5, "int"), (6, "float"))
+)
+
+
+def notebook(check=lambda x: None):
+    torch.manual_seed(0)
+    data = [torch.randn(50) for _ in range(40)]
+    return {
+        "__name__": "__main__",
+        "data": data,
+        "weight": torch.ones(50, requires_grad=True),
+        "check": check,
+    }
+
+
+def workload(namespace, cell=CELL, reads=READS_OF_CELL, filename="<cell>"):
+    return Workload(
+        cell=cell, source=cell, filename=filename, namespace=namespace, reads=tuple(namespace), writes=(), roles=(),
+        boundary="backward", accumulation=1, steps=40, step_ms=1.0, samples_per_step=1, reads_back=reads,
+    )  # fmt: skip
+
+
+def run(cell, namespace):
+    exec(compile(as_changed(ast.parse(cell)), "<cell>", "exec"), namespace)
+    return {name: namespace[name] for name in ("total", "seen", "losses")}
+
+
+def test_a_cell_has_the_same_numbers_of_the_same_types():
+    usual, namespace = run(CELL, notebook()), notebook()
+    types_meanwhile = []
+    namespace["check"] = lambda x: types_meanwhile.append(type(namespace["total"]))
+    plan = Plan.parse("async_metrics")
+    found = workload(namespace)
+    with plan.apply(found.objects()):
+        assert run(CELL, namespace) == usual
+        ((_, proof),) = plan.proofs(found.objects())
+    assert proof.took_effect, proof.evidence
+    assert proof.evidence == "120 numbers were left on cpu; at the end of a loop they were read 42 times"
+    assert set(types_meanwhile) == {torch.Tensor}
+    assert [type(namespace[name]) for name in ("total", "seen")] == [float, int]
+    assert {type(loss) for loss in namespace["losses"]} == {float}
+    assert as_changed(tree := ast.parse(CELL)) is tree
+
+
+def test_a_loop_that_ends_by_an_error_leaves_numbers():
+    def stop(x):
+        if x is namespace["data"][5]:
+            raise KeyboardInterrupt
+
+    namespace = notebook(stop)
+    with Plan.parse("async_metrics").apply(workload(namespace).objects()), pytest.raises(KeyboardInterrupt):
+        run(CELL, namespace)
+    assert (type(namespace["total"]), type(namespace["seen"]), len(namespace["losses"])) == (float, int, 6)
+    assert namespace["losses"] == run(CELL, notebook())["losses"][:6]
+
+
+def test_the_exported_cell_has_the_same_numbers_and_keeps_what_else_was_typed():
+    namespace = notebook()
+    export = export_cell(workload(namespace), Plan.parse("async_metrics"))
+    assert export.is_complete
+    assert "loss = (x * weight).mean()  # the loss" in export.code
+    assert ".detach().long(); steps = 1" in export.code
+    assert run(export.code, notebook()) == run(CELL, notebook())
+
+
+def test_a_function_that_holders_have_already_runs_changed_and_gets_its_own_code_back():
+    made = training_that_reads()
+    function, code = made.names["run_epoch"], made.names["run_epoch"].__code__
+    with Plan.parse("async_metrics").apply(made.replica()):
+        assert made.names["run_epoch"] is function
+        assert function.__code__ is not code
+        assert function.__code__.co_firstlineno == code.co_firstlineno
+    assert function.__code__ is code
+
+
+def test_a_cell_that_defines_the_function_anew_is_changed_with_it():
+    made = training_that_reads()
+    usual = made.twin().epochs()
+    with Plan.parse("async_metrics").apply(made.replica()):
+        source = "".join(linecache.getlines(FILENAME))
+        exec(compile(as_changed(ast.parse(source)), FILENAME, "exec"), made.names)
+        assert "read_sum" in made.names["run_epoch"].__code__.co_names
+        assert made.epochs() == usual
+
+
+METHOD = """\
+class Trainer:
+    @torch.enable_grad()
+    def plain(self): pass
+    def fit(self, data, weight):
+        losses = []
+        for x in data:
+            losses.append((x * weight).mean().item())
+        return losses
+"""
+
+
+def test_a_method_is_changed_and_written_out_for_its_class():
+    linecache.cache["<method>"] = (len(METHOD), None, METHOD.splitlines(True), "<method>")
+    namespace = notebook() | {"torch": torch}
+    exec(compile(METHOD, "<method>", "exec"), namespace)
+    trainer = namespace["trainer"] = namespace["Trainer"]()
+    usual = trainer.fit(namespace["data"], namespace["weight"])
+    found = workload(namespace, "trainer.fit(data, weight)", (ReadBack("<method>", 7, "float", "cuda:0"),))
+    own = namespace["Trainer"].fit
+    with Plan.parse("async_metrics").apply(found.objects()):
+        assert trainer.fit(namespace["data"], namespace["weight"]) == usual
+        assert AsyncMetrics().took_effect(found.objects()).took_effect
+    export = export_cell(found, Plan.parse("async_metrics"))
+    exec(export.code, namespace)
+    assert namespace["Trainer"].fit is not own
+    assert trainer.fit(namespace["data"], namespace["weight"]) == usual
+    assert "fit" not in namespace
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("total, seen", "total, seen, losses = start"),  # what they start as is not known
+        ("    check(x)", "    check(total, seen, losses)"),
+        ("    check(x)", "    bar = f'{total} {seen} {losses}'"),
+        ("    check(x)", "    if total + seen + len(losses) > 9: break"),
+        ("mean =", "def note(): return total, seen, losses"),
+    ],
+)
+def test_what_may_be_looked_at_meanwhile_is_left_alone(line, instead):
+    cell = "".join(instead + "\n" if text.startswith(line) else text for text in CELL.splitlines(True))
+    (reason,) = AsyncMetrics().why_not(workload({}, cell), read_machine())
+    assert "Line 4 needs its number at once" in reason
+
+
+def test_a_name_that_a_function_of_the_notebook_looks_up_is_left_alone():
+    namespace = notebook()
+    exec("def check(x): return total", namespace)
+    plan = Plan.parse("async_metrics")
+    with plan.apply(workload(namespace).objects()):
+        exec(compile(as_changed(ast.parse(CELL)), "<cell>", "exec"), namespace)
+        assert "80 numbers" in plan.proofs(workload(namespace).objects())[0][1].evidence
+
+
+def test_where_nothing_waits_there_is_nothing_to_gain():
+    on_cpu = tuple(replace(read, device="cpu") for read in READS)
+    made = training_that_reads()
+    ((reason,),) = (AsyncMetrics().why_not(replace(made.workload(), reads_back=on_cpu), read_machine()),)
+    assert "No number was read back from a GPU" in reason
+    assert (
+        "Profile the cell again"
+        in AsyncMetrics().why_not(replace(made.workload(), reads_back=None), read_machine())[0]
+    )

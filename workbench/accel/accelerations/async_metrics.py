@@ -1,0 +1,259 @@
+"""Numbers that a loop only adds up or collects, left on the GPU until the loop is over."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.accelerations.deferred_code import cell_with, function_with, line_to_edit
+from accel.accelerations.deferred_read import DeferredRead, Loop, deferred_reads
+from accel.workload.read_backs import Number
+from accel.workload.training_code import CELL
+
+if TYPE_CHECKING:
+    import torch
+
+    from accel.machine import Machine
+    from accel.workload import Replica, Workload
+    from accel.workload.training_code import TrainingCode
+
+
+@dataclass(frozen=True)
+class AsyncMetrics:
+    """Leave the numbers that a loop adds up or collects on the GPU until the loop is over.
+
+    What it does
+        `total += loss.item()` makes the CPU wait until the GPU has done all it was given, in every step. The profile
+        names the lines that did. Those whose number nobody needs before the loop ends, sums and lists that start in
+        the same code, run with a tensor instead, and become plain numbers when the loop is left, also by an error:
+        sums as doubles, so that every number is the one of before. The code of your functions is changed while it
+        is kept; a cell is changed each time it runs.
+    When it helps
+        On a GPU that waits for the CPU: short steps, many small kernels, several numbers read a step.
+    When it hurts
+        A list that something else looks at while the loop runs, under another name, holds tensors until then. A
+        number that the loop needs (a progress bar, early stopping) is left alone: read it every hundred steps.
+        A loop of millions of steps holds as many small tensors where it fills a list. Where the CPU is late anyway,
+        nothing is gained. Not measured here yet.
+    In plain PyTorch
+        total += loss.detach().double()
+        # after the loop
+        total = float(total)
+    References
+        https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
+        https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
+    """
+
+    name: ClassVar[str] = "async_metrics"
+    layer: ClassVar[Layer] = "hygiene"
+    effect: ClassVar[Effect] = "exact"
+    needs_own_process: ClassVar[bool] = False
+    conflicts: ClassVar[tuple[str, ...]] = ()
+
+    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+        """No line of the cell or of the notebook's functions waited for a GPU, or none that can do without."""
+        if workload.reads_back is None:
+            return [
+                "Which lines read a number back is not known. Profile the cell again with %%accel profile."
+            ]
+        waiting = [read for read in workload.reads_back if read.waits]
+        if not waiting:
+            return [
+                "No number was read back from a GPU in the profiled steps. Leave this off; nothing is lost."
+            ]
+        if any(deferrable(code) for code in workload.objects().codes.values()):
+            return []
+        return [
+            f"Line {waiting[0].line} needs its number at once, or is no sum or list that starts in the same code. "
+            "Read it every hundred steps instead, or once an epoch."
+        ]
+
+    @contextmanager
+    def apply(self, replica: Replica) -> Iterator[None]:
+        """Run the cell and its functions with these lines changed."""
+        with ExitStack() as stack:
+            for code in replica.codes.values():
+                if known := _numbers(code):
+                    deferral = _Deferral(_place(code), known, code.shared)
+                    stack.enter_context(deferral.in_force())
+                    stack.enter_context(code.changed_by(deferral.change))
+            yield
+
+    def took_effect(self, replica: Replica) -> Proof:
+        """How many numbers were left where they are, in each code that has such lines."""
+        wanted = [_place(code) for code in replica.codes.values() if deferrable(code)]
+        left = [sum(each.left for each in _deferrals if each.place == place) for place in wanted]
+        if not any(left):
+            return Proof(False, "no line ran without reading its number")
+        devices = {each.device for each in _deferrals if each.left}
+        reads = sum(each.read for each in _deferrals if each.place in wanted)
+        where, often = " and ".join(sorted(devices)), f"{reads} time{'' if reads == 1 else 's'}"
+        return Proof(
+            True,
+            f"{sum(left)} numbers were left on {where}; at the end of a loop they were read {often}",
+        )
+
+    def as_code(self, workload: Workload) -> str:
+        """The functions with these lines changed; of the cell's own lines, what to write in their place."""
+        cell = workload.objects().codes.get(CELL)
+        edits = [line_to_edit(read) for read in deferrable(cell)] if cell is not None else []
+        return "\n\n".join([functions_without_waits(workload), *edits]).strip("\n") + "\n"
+
+
+def functions_without_waits(workload: Workload) -> str:
+    """The notebook's functions that wait in their loops, with these lines changed; empty where there are none."""
+    codes = [code for code in workload.objects().codes.values() if code.function is not None]
+    changed = [function_with(code, reads) for code in codes if (reads := deferrable(code))]
+    return "\n\n".join(changed)
+
+
+def cell_without_waits(workload: Workload) -> str | None:
+    """The cell as it was typed with these lines changed; None where its lines are not those of its plain source."""
+    cell = workload.objects().codes.get(CELL)
+    return workload.cell if cell is None else cell_with(workload.cell, cell.source, deferrable(cell))
+
+
+def deferrable(code: TrainingCode) -> list[DeferredRead]:
+    """The lines of the code that waited for a GPU and need not."""
+    known = _numbers(code)
+    return (
+        deferred_reads(code.tree, lambda statement: known.get(ast.dump(statement)), code.shared)
+        if known
+        else []
+    )
+
+
+def _place(code: TrainingCode) -> tuple[str, str]:
+    """What tells a code from others; a cell has another file name each time it runs."""
+    return (code.filename if code.function is not None else "", code.name)
+
+
+def _numbers(code: TrainingCode) -> dict[str, Number]:
+    """What Python gets where the profiled run waited, by statement: a statement that is written alike is one of them."""
+    lines = {read.line: read.number for read in code.reads if read.waits}
+    found: dict[str, Number] = {}
+    for node in ast.walk(code.tree) if lines else ():
+        if isinstance(node, (ast.AugAssign, ast.Expr)):
+            last = node.end_lineno or node.lineno
+            numbers = {number for line, number in lines.items() if node.lineno <= line <= last}
+            if len(numbers) == 1:
+                found[ast.dump(node)] = numbers.pop()
+    return found
+
+
+@dataclass(eq=False)
+class _Deferral:
+    """The change of one code while it is in force, and what was seen of it."""
+
+    place: tuple[str, str]
+    numbers: dict[str, Number]
+    shared: frozenset[str]
+    left: int = 0
+    read: int = 0
+    device: str = ""
+    _key: int = field(default=0, init=False)
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        self._key = max((each._key for each in _deferrals), default=0) + 1
+        _deferrals.append(self)
+        try:
+            yield
+        finally:
+            _deferrals.remove(self)
+
+    def change(self, tree: ast.Module) -> ast.Module:
+        """The tree with its lines changed and each of their loops in a `try`, so that however it ends, numbers come out."""
+        found = deferred_reads(tree, lambda statement: self.numbers.get(ast.dump(statement)), self.shared)
+        return ast.fix_missing_locations(_Edit(found, self._key).visit(tree)) if found else tree
+
+
+_deferrals: list[_Deferral] = []
+
+
+class _Edit(ast.NodeTransformer):
+    """Calls of ours are reached by an import expression, so no name appears in the notebook's namespace."""
+
+    def __init__(self, reads: list[DeferredRead], key: int) -> None:
+        self._reads = {id(read.statement): read for read in reads}
+        self._of_loop: dict[int, list[DeferredRead]] = {}
+        for read in reads:
+            self._of_loop.setdefault(id(read.loop), []).append(read)
+        self._key = key
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        return self._changed(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        return self._changed(node)
+
+    def _changed(self, node: ast.AugAssign | ast.Expr) -> ast.AST:
+        if (read := self._reads.get(id(node))) is None:
+            return self.generic_visit(node)
+        how = "" if read.is_list else read.number
+        return ast.copy_location(
+            read.with_read(lambda tensor: self._call("left_where_it_is", tensor, how)), node
+        )
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        return self._guarded(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return self._guarded(node)
+
+    def _guarded(self, node: Loop) -> ast.AST:
+        reads = self._of_loop.get(id(node), [])
+        self.generic_visit(node)
+        if not reads:
+            return node
+        return ast.copy_location(ast.Try([node], [], [], [self._reading(read) for read in reads]), node)
+
+    def _reading(self, read: DeferredRead) -> ast.stmt:
+        name = ast.Name(read.name, ast.Load())
+        if read.is_list:
+            statement: ast.stmt = ast.Expr(self._call("read_all", name))
+        else:
+            statement = ast.Assign([ast.Name(read.name, ast.Store())], self._call("read_sum", name))
+        return ast.copy_location(statement, read.statement)
+
+    def _call(self, function: str, value: ast.expr, how: str = "") -> ast.expr:
+        call = ast.parse(
+            f"__import__({__name__!r}, fromlist=['x']).{function}(0, {how!r}, {self._key})", mode="eval"
+        ).body
+        assert isinstance(call, ast.Call)
+        call.args[0] = value
+        return call
+
+
+def left_where_it_is(tensor: torch.Tensor, how: str, key: int) -> torch.Tensor:
+    """The tensor in place of its number: as a double or whole number for a sum, a copy for a list."""
+    for deferral in _deferrals:
+        if deferral._key == key:
+            deferral.left, deferral.device = deferral.left + 1, str(tensor.device)
+    tensor = tensor.detach()
+    return tensor.double() if how == "float" else tensor.long() if how else tensor.clone()
+
+
+def read_sum(value: Any, how: str, key: int) -> Any:
+    """The number, once the loop is over; what never became a tensor is left as it is."""
+    return _number(value, key)
+
+
+def read_all(values: list[Any], how: str, key: int) -> None:
+    """The numbers in their list."""
+    values[:] = [_number(value, key) for value in values]
+
+
+def _number(value: Any, key: int) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    for deferral in _deferrals:
+        if deferral._key == key:
+            deferral.read += 1
+    return value.item()
