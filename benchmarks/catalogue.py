@@ -9,7 +9,7 @@ Each cell trains on handwritten digits in the shape of the model's course data s
 The figures are `<model>/<plan>`: the speed-up as the notebook runs where that was measured, else under a steady allocator, and
 `…/low`, `…/high` of its 95 % interval. `models` in the result holds the rows: verdict, both intervals, quality, effect on
 training, what was read back. A run of one model leaves those of the others in the file as they are. `--table` prints the
-table of the README from the file and measures nothing.
+table of the README from the file and measures nothing; intervals wholly above or below 1 are bold.
 """
 
 from __future__ import annotations
@@ -57,10 +57,19 @@ MODELS = {
 }
 # What an entry is measured with beside its default knobs, and combinations worth knowing.
 ALSO = (
+    "intraop_threads(n=1)",
+    'autocast(dtype="fp16")',
+    'batch_size(factor=4, lr_rule="linear")',
+    'compile_model(scope="regions")',
+    'compile_model(scope="step")',
+    "prune(sparsity=0.8)",
+    "compile_model+fused_optimizer",
     'autocast(dtype="bf16")+channels_last',
     'autocast(dtype="bf16")+channels_last+fused_optimizer',
     'autocast(dtype="bf16")+channels_last+fused_optimizer+steady_allocator',
 )
+MARKS = {"faster": "▲", "slower": "▼", "undecided": "?", "no difference": "="}
+LOSS = {"same": "bit-equal", "follows": "follows", "drifts": "drifts"}
 QUICK = ("channels_last", "fused_optimizer")
 TOGETHER = 5  # candidates of one trial: so many processes beside the baseline's hold a copy each
 BUDGET_S = {"cnn28": 100.0, "cnn32": 100.0, "densenet": 240.0}  # of a trial of so many candidates
@@ -130,26 +139,34 @@ def figures_of(models: dict[str, Any]) -> dict[str, float]:
 
 
 def table(models: dict[str, Any]) -> str:
-    """Plans by model, as Markdown: the interval as the notebook runs, else (marked °) under a steady allocator."""
+    """Plans by model, as Markdown: verdict and interval as the notebook runs, then the interval under a steady allocator."""
     plans = list(dict.fromkeys(plan for measured in models.values() for plan in measured["rows"]))
-    lines = [f"| plan | effect | {' | '.join(models)} |", "|---|---|" + "---|" * len(models)]
+    titles = " | ".join(f"{model}, as it runs | steady" for model in models)
+    lines = [f"| plan | effect | loss | {titles} |", "|---|---|---|" + "---|" * 2 * len(models)]
     for plan in plans:
         rows = [measured["rows"].get(plan) for measured in models.values()]
-        effect = next(row["effect"] for row in rows if row)
-        lines.append(f"| `{plan}` | {effect} | {' | '.join(map(_cell, rows))} |")
+        known = [row for row in rows if row]
+        loss = " / ".join(dict.fromkeys(LOSS.get(row["quality"], "–") for row in known))
+        cells = " | ".join(map(_cells, rows))
+        lines.append(f"| `{plan}` | {known[0]['effect']} | {loss} | {cells} |")
     return "\n".join(lines)
 
 
-def _cell(row: dict[str, Any] | None) -> str:
+def _cells(row: dict[str, Any] | None) -> str:
     if row is None:
+        return "– | –"
+    verdict = MARKS.get(row["verdict"], row["state"])
+    as_notebook, steady = _interval(row["as_notebook"]), _interval(row["steady"])
+    return f"{verdict} {as_notebook} | {steady}" if row["as_notebook"] else f"– | {verdict} {steady}"
+
+
+def _interval(found: list[float] | None) -> str:
+    """Bold where the interval is all above or all below 1."""
+    if found is None:
         return "–"
-    interval, where = (row["as_notebook"], "") if row["as_notebook"] else (row["steady"], "°")
-    if interval is None:
-        return str(row["state"])
-    ratio, low, high = interval
-    text = f"{ratio:.2f}{where} [{low:.2f}, {high:.2f}]"
-    drifts = ", loss drifts" if row["quality"] == "drifts" else ""
-    return f"**{text}**{drifts}" if row["verdict"] == "faster" else f"{text} {row['verdict']}{drifts}"
+    ratio, low, high = found
+    text = f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
+    return f"**{text}**" if low > 1 or high < 1 else text
 
 
 def _groups(plans: list[str]) -> Iterator[list[str]]:
@@ -194,7 +211,12 @@ def main() -> None:
     for model in given.model:
         measured = measure(model, given.only, budget_s=BUDGET_S[model])
         if given.only and model in models:
-            measured["rows"] = models[model]["rows"] | measured["rows"]
+            stored = models[model]
+            measured["rows"] = stored["rows"] | measured["rows"]
+            refused = stored["not_applicable"] | measured["not_applicable"]
+            measured["not_applicable"] = {
+                plan: why for plan, why in refused.items() if plan not in measured["rows"]
+            }
         models[model] = measured
         in_order = {name: models[name] for name in MODELS if name in models}
         report("catalogue", figures_of(in_order), is_full_run=True, models=in_order)

@@ -1,0 +1,72 @@
+"""Every acceleration on training loops as people write them: it says why not, or it takes effect and can be undone."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import textwrap
+
+import pytest
+import torch
+from capturing import capture, notebook
+from test_loop_variants import VARIANTS, Variant
+
+from accel.accelerations import CATALOGUE, Plan
+from accel.accelerations.live_plan import LivePlan
+from accel.machine import read_machine
+from accel.workload.replica import merged
+from accel.workload.training_code import as_changed
+
+# The same as the default where that takes long, or does nothing on two cores.
+INSTEAD = {
+    "compile_model": 'compile_model(backend="aot_eager")',
+    "compile_optimizer": 'compile_optimizer(backend="aot_eager")',
+    "intraop_threads": "intraop_threads(n=2)",
+    "loader_workers": "loader_workers(n=1)",
+}
+PLANS = [Plan.parse(INSTEAD.get(kind.name, kind.name)) for kind in CATALOGUE]
+
+
+def run(variant, namespace):
+    exec(compile(as_changed(ast.parse(textwrap.dedent(variant.cell))), "<cell>", "exec"), namespace)
+
+
+def weights(namespace):
+    modules = [value for value in namespace.values() if isinstance(value, torch.nn.Module)]
+    return [parameter.detach().clone() for module in modules for parameter in module.parameters()]
+
+
+def started(variant: Variant):
+    """A notebook in which the cell was profiled once."""
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    workload, _ = capture(variant.cell, notebook(variant.setup))
+    torch.manual_seed(2)
+    return workload
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_an_acceleration_says_why_not_or_works_and_is_undone(variant: Variant, plan: Plan) -> None:
+    machine = dataclasses.replace(read_machine(), isa=("avx512_bf16",), usable_cores=8, physical_cores=8)
+    workload = started(variant)
+    reasons = plan.why_not(workload, machine)
+    for reason in reasons.get(plan.names[0], ()):
+        assert re.search(r"\. [A-Z].+\.$", reason), reason
+    if reasons:
+        return
+    live = LivePlan(workload)
+    live.keep(plan)
+    try:
+        run(variant, workload.namespace)
+        ((_, proof),) = plan.proofs(merged(live.presented()))
+    finally:
+        live.undo()
+    assert proof.took_effect, proof.evidence
+    run(variant, workload.namespace)
+    if plan.effect == "exact":
+        twin = started(variant)
+        run(variant, twin.namespace)
+        run(variant, twin.namespace)
+        assert all(map(torch.equal, weights(workload.namespace), weights(twin.namespace)))
