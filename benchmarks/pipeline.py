@@ -210,7 +210,7 @@ def main() -> None:
     if given.quick:
         rows = measure(wanted((0, 2), ALONE[2:]), images=64, batch_size=8, budget_s=12.0, rounds=1)
     else:
-        rows = measure(wanted(WORKERS, ALONE), images=512, batch_size=32, budget_s=600.0, rounds=7)
+        rows = measure(wanted(WORKERS, ALONE), images=1600, batch_size=32, budget_s=600.0, rounds=7)
     for row in rows:
         sys.stderr.write(f"{row}\n")
     run = [row for row in rows if row.epoch_s is not None]
