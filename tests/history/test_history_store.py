@@ -127,12 +127,18 @@ def test_the_file_works_where_memory_cannot_be_shared_as_on_a_network(file):
     assert journal_mode(file) == "delete"
 
 
-def test_a_file_of_the_first_format_keeps_its_records_and_leaves_its_log(file):
+SINCE_FORMAT_3 = {"asked", "seconds", "baseline_seconds", "seeds", "break_even_steps"}
+
+
+@pytest.mark.parametrize(
+    ("written", "missing", "live"), [(1, {"live", *SINCE_FORMAT_3}, "?"), (2, SINCE_FORMAT_3, "")]
+)
+def test_a_file_of_an_earlier_format_keeps_its_records_and_leaves_its_log(file, written, missing, live):
     file.parent.mkdir()
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         for record, table in ((PREDICTION, "predictions"), (TRIAL, "trials")):
-            values = {name: value for name, value in asdict(record).items() if name != "live"}
+            values = {name: value for name, value in asdict(record).items() if name not in missing}
             names = [
                 f"{name} {'REAL' if isinstance(value, float) else 'TEXT NOT NULL'}"
                 for name, value in values.items()
@@ -143,12 +149,13 @@ def test_a_file_of_the_first_format_keeps_its_records_and_leaves_its_log(file):
                 f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", [*values.values()]
             )
         connection.commit()
-        connection.execute("PRAGMA user_version=1")
+        connection.execute(f"PRAGMA user_version={written}")
     store = HistoryStore(file)
-    store.add([replace(TRIAL, live="steady_allocator")])
+    now = replace(TRIAL, live="steady_allocator", asked="accuracy>=0.95", seconds=3.2, seeds=3.0)
+    store.add([now])
     assert store.problem == ""
-    assert store.predictions() == [replace(PREDICTION, live="?")]
-    assert [trial.live for trial in store.trials()] == ["?", "steady_allocator"]
+    assert store.predictions() == [replace(PREDICTION, live=live)]
+    assert store.trials() == [replace(TRIAL, live=live), now]
     assert journal_mode(file) == "delete"
 
 

@@ -60,6 +60,28 @@ def test_a_trial_of_another_quantity_is_shown_but_does_not_score_the_prediction(
     assert past.to_dict()["predictions"][0]["why_not_scored"] == said
 
 
+def test_seconds_to_a_quality_do_not_score_a_prediction_of_the_step():
+    past = of([PREDICTION], [replace(TRIAL, asked="accuracy>=0.95")])
+    assert not past.rows[0].is_measured
+
+
+def test_a_trial_by_quality_tells_seconds_and_quality_side_by_side():
+    by_quality = replace(
+        TRIAL, verdict="sooner", asked="accuracy>=0.95", seconds=3.2, baseline_seconds=4.5, seeds=3.0,
+        quality="accuracy 0.953, 0.951 without",
+    )  # fmt: skip
+    one_seed = replace(by_quality, verdict="undecided", low=math.nan, high=math.nan, seeds=1.0)
+    compiled = replace(TRIAL, plan="compile_model", break_even_steps=1300.0)
+    first, second, third = str(PastTrials((by_quality, one_seed, compiled), "history.sqlite")).splitlines()[
+        :3
+    ]
+    assert "sooner: 1.30× [1.20, 1.40]" in first
+    assert "accuracy>=0.95: 3.2 s, 4.5 s without; 3 seeds; accuracy 0.953, 0.951 without" in first
+    assert "undecided: 1.30× " in second
+    assert "1 seed;" in second
+    assert "same; pays off after 1,300 steps" in third
+
+
 def test_a_trial_that_measured_the_same_quantity_is_taken_before_a_later_one_of_another():
     fitting = replace(TRIAL, live="steady_allocator", ratio=1.2)
     past = of([replace(PREDICTION, live="steady_allocator")], [fitting, TRIAL])

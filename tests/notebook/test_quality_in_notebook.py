@@ -47,7 +47,7 @@ def test_interrupt_stops_it(shell) -> None:
     result = shell.run('%accel try fused_optimizer --until "accuracy>=1.1"')
     del shell.kernel
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
-    assert workbench.quality_trials[-1].state == "stopped"
+    assert workbench.trials[-1].state == "stopped"
     assert workbench.running_trial is None
 
 

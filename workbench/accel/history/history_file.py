@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 OFF = "off"
-FORMAT = 2
+FORMAT = 3
 WAIT_S = 5.0  # for other notebooks' writes, which take milliseconds each; more over a network
 DAMAGE = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
 
@@ -33,10 +33,13 @@ class NewerFormat(Exception):
 
 
 @contextmanager
-def opened(path: Path, schema: Sequence[str], upgrade: Sequence[str]) -> Iterator[sqlite3.Connection]:
+def opened(
+    path: Path, schema: Sequence[str], upgrades: Sequence[Sequence[str]]
+) -> Iterator[sqlite3.Connection]:
     """A connection; a transaction that the caller begins is committed at the end. The tables are made when the file is new.
 
-    `upgrade` makes the tables of format 1 into those of `schema`. Raises OSError or sqlite3.Error; `is_damage` tells which.
+    `upgrades` make the tables of format 1 into those of 2, and so on up to `schema`. Raises OSError or sqlite3.Error;
+    `is_damage` tells which.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as connection:
@@ -47,7 +50,8 @@ def opened(path: Path, schema: Sequence[str], upgrade: Sequence[str]) -> Iterato
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 written = _format(connection, path)  # another notebook may have been faster
-                for statement in () if written == FORMAT else upgrade if written else schema:
+                steps = upgrades[written - 1 :] if written else [schema]
+                for statement in (each for step in steps for each in step):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version={FORMAT}")
         with connection:

@@ -17,7 +17,9 @@ Record = TypeVar("Record", PredictionRecord, TrialRecord)
 Answer = TypeVar("Answer")
 
 _TABLES: dict[type[Any], str] = {PredictionRecord: "predictions", TrialRecord: "trials"}
-_REAL = ("share", "ratio", "low", "high", "baseline_ms")
+_REAL = (
+    "share", "ratio", "low", "high", "baseline_ms", "seconds", "baseline_seconds", "seeds", "break_even_steps",
+)  # fmt: skip
 
 
 def _columns(record: type[Any]) -> list[str]:
@@ -34,8 +36,12 @@ SCHEMA = [
         f"CREATE INDEX {table}_by_profile ON {table} (profile)",
     )
 ]
-UPGRADE = [
-    f"ALTER TABLE {table} ADD COLUMN live TEXT NOT NULL DEFAULT '{UNKNOWN}'" for table in _TABLES.values()
+UPGRADES = [  # from format 1, from format 2
+    [f"ALTER TABLE {table} ADD COLUMN live TEXT NOT NULL DEFAULT '{UNKNOWN}'" for table in _TABLES.values()],
+    [
+        "ALTER TABLE trials ADD COLUMN asked TEXT NOT NULL DEFAULT ''",
+        *(f"ALTER TABLE trials ADD COLUMN {name} REAL" for name in _REAL[-4:]),
+    ],
 ]
 UNUSABLE = (
     OSError,
@@ -127,7 +133,7 @@ class HistoryStore:
         if not self._is_checked:
             check(path)
             self._is_checked = True
-        with opened(path, SCHEMA, UPGRADE) as connection:
+        with opened(path, SCHEMA, UPGRADES) as connection:
             return work(connection)
 
     def _anew(

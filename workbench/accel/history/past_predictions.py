@@ -120,7 +120,7 @@ class PastPredictions:
         """Join each prediction with the last trial of its plan on the workload of its profile, if one can be scored with that."""
         tried: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
         for trial in trials:
-            if trial.plan:
+            if trial.plan and not trial.asked:  # seconds to a quality are not what was predicted
                 tried[trial.profile, trial.plan].insert(0, trial)
         rows = [_joined(each, tried.get((each.profile, each.plan), [])) for each in predictions]
         return cls(tuple(reversed(rows)), file, problem)

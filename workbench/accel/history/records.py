@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 AS_THE_NOTEBOOK_RUNS, STEADY = "as the notebook runs", "steady allocator"
@@ -33,9 +34,11 @@ class PredictionRecord:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One row of a trial's ladder. Ratios are the figures a reader saw; NaN where nothing was measured.
+    """One plan of a trial. Ratios are the figures a reader saw; NaN where nothing was measured.
 
     `live` is what the baseline had of the plan that was kept: a trial measures as if nothing were, but for the process.
+    `asked` is what a trial by quality was for ("accuracy>=0.95"), "" of a trial by speed: its ratio is one of seconds of
+    training, not of steps, and `quality` is that at their end. `break_even_steps` is from where a plan that compiles is ahead.
     """
 
     profile: str
@@ -53,3 +56,8 @@ class TrialRecord:
     machine: str
     versions: str
     live: str = ""
+    asked: str = ""
+    seconds: float = math.nan  # of training with the plan, median over seeds
+    baseline_seconds: float = math.nan  # and without
+    seeds: float = math.nan
+    break_even_steps: float = math.nan

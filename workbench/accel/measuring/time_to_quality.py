@@ -56,6 +56,13 @@ class TimeToQuality:
     def __getitem__(self, plan: str) -> QualityRow:
         return next(row for row in self.rows if row.plan == plan)
 
+    @property
+    def best(self) -> QualityRow | None:
+        """The row that was soonest as good, or best after equal seconds, of those whose verdict says so."""
+        answers = [(row, self.answer(row.plan)) for row in self.rows]
+        good = [(row, answer) for row, answer in answers if answer.verdict in ("sooner", "better")]
+        return max(good, key=lambda pair: _gain(pair[1]), default=(None, None))[0]
+
     def answer(self, plan: str) -> QualityAnswer:
         """The verdict on one plan, with the ratio of seconds or the difference of quality that it rests on."""
         row = self[plan]
@@ -100,7 +107,7 @@ class TimeToQuality:
         widths = [max(len(line[i]) for line in [*table, _HEADINGS]) for i in range(len(_HEADINGS) - 1)]
         lines = [self.headline, _aligned(_HEADINGS, widths)]
         for row, cells in zip(self.rows, table, strict=True):
-            lines += [_aligned(cells, widths), *(f"    {text}" for text in self._details(row))]
+            lines += [_aligned(cells, widths), *(f"    {text}" for text in self.details(row))]
         return "\n".join([*lines, *self.fine_print])
 
     def _cells(self, row: QualityRow) -> list[str]:
@@ -114,7 +121,7 @@ class TimeToQuality:
             _shown(epochs, ".1f"), _shown(row.samples_per_s, ",.0f"), _shown(row.quality, ".4g"), answer.sentence,
         ]  # fmt: skip
 
-    def _details(self, row: QualityRow) -> list[str]:
+    def details(self, row: QualityRow) -> list[str]:
         """The small print of a row: what its first step cost, each seed, and whether the plan took effect."""
         lines = (
             []
@@ -186,10 +193,16 @@ class TimeToQuality:
         rows = []
         for row in self.rows:
             *cells, sentence = self._cells(row)
-            small = "".join(html.note(text) for text in self._details(row))
+            small = "".join(html.note(text) for text in self.details(row))
             rows.append([*cells, html.Markup(f"{html.text(sentence)}{small}")])
         table = html.table([*_HEADINGS[:5], self.metric, _HEADINGS[6]], rows, numeric=(1, 2, 3, 4, 5))
         return html.block(html.heading(self.headline), table, *(html.note(line) for line in self.fine_print))
+
+
+def _gain(answer: QualityAnswer) -> float:
+    """How much sooner, or how far better: comparable between the plans of one trial, which all have one or the other."""
+    gained = answer.ratio or answer.difference
+    return abs(gained.mean) if gained else 0.0
 
 
 def _shown(value: float | None, form: str) -> str:

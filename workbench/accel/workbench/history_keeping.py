@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import threading
 import uuid
 import warnings
@@ -12,14 +11,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from accel.accelerations.plan import Plan
-from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord, TrialRecord
-from accel.history.records import AS_THE_NOTEBOOK_RUNS, STEADY
+from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord
+from accel.workbench.trial_records import records_of
 
 if TYPE_CHECKING:
     from accel.machine import Machine
-    from accel.measuring.comparison import Comparison
     from accel.profiling.finding import Finding
     from accel.profiling.profile import Profile
+    from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
     from accel.workload.workload import Workload
 
@@ -35,8 +34,8 @@ class HistoryKeeper:
     def __init__(self, store: HistoryStore | None = None) -> None:
         self.store = HistoryStore() if store is None else store
         self._profiles: weakref.WeakKeyDictionary[Workload, str] = weakref.WeakKeyDictionary()
-        self._live: weakref.WeakKeyDictionary[Trial, str] = weakref.WeakKeyDictionary()
-        self._written: weakref.WeakSet[Trial] = weakref.WeakSet()
+        self._live: weakref.WeakKeyDictionary[Trial | QualityTrial, str] = weakref.WeakKeyDictionary()
+        self._written: weakref.WeakSet[Trial | QualityTrial] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def keep_predictions(self, profile: Profile, workload: Workload, machine: Machine, *, kept: Plan) -> str:
@@ -59,7 +58,9 @@ class HistoryKeeper:
         )  # fmt: skip
         return self.store.take_problem()
 
-    def follow(self, trial: Trial, workload: Workload, machine: Machine, *, kept: Plan) -> None:
+    def follow(
+        self, trial: Trial | QualityTrial, workload: Workload, machine: Machine, *, kept: Plan
+    ) -> None:
         """Write the trial's rows when it is over, whoever waits for it.
 
         Of `kept`, live as the trial began, its baseline has what belongs to the whole process.
@@ -69,7 +70,7 @@ class HistoryKeeper:
         trial.on_change(lambda: self.keep_trial(trial, workload, machine))
         self.keep_trial(trial, workload, machine)  # it may have ended before anybody listened
 
-    def keep_trial(self, trial: Trial, workload: Workload, machine: Machine) -> None:
+    def keep_trial(self, trial: Trial | QualityTrial, workload: Workload, machine: Machine) -> None:
         """Write the trial's rows if it is over and they are not written yet."""
         with self._lock:
             if not trial.is_over or trial in self._written:
@@ -79,8 +80,7 @@ class HistoryKeeper:
                 "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
                 "described": str(workload), "live": self._live.get(trial, ""), **_where(machine),
             }  # fmt: skip
-            rows = trial.ladder.rows
-            self.store.add(_record(row, about) for row in rows if row.state != "not applicable")
+            self.store.add(records_of(trial.result, about))
         if problem := self.store.take_problem():
             warnings.warn(problem, stacklevel=2)
 
@@ -103,21 +103,6 @@ def _plans_measured(finding: Finding) -> list[str]:
     """The plans by which a trial can score the prediction; an empty one, which no trial has, where none can."""
     is_of_step = finding.prediction is not None and finding.prediction.of == "step"
     return [str(Plan.parse(plan)) for plan in finding.suggests if is_of_step] or [""]
-
-
-def _record(row: Comparison, about: dict[str, str]) -> TrialRecord:
-    shown = row.headline or row.steady
-    return TrialRecord(
-        plan=row.plan,
-        verdict=row.state if row.state == "failed" else row.verdict,
-        ratio=shown.ratio if shown else math.nan,
-        low=shown.low if shown else math.nan,
-        high=shown.high if shown else math.nan,
-        where_measured=AS_THE_NOTEBOOK_RUNS if row.headline else STEADY,
-        quality=row.quality.following,
-        baseline_ms=row.baseline_ms,
-        **about,
-    )
 
 
 def _hash(workload: Workload) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel import html_parts as html
 from accel.accelerations.layers import by_layer
+from accel.workbench.best_tried import summary
 
 if TYPE_CHECKING:
     from accel.accelerations import Acceleration
@@ -126,17 +127,13 @@ class Status:
 
         live = workbench._live
         proofs = live.plan.proofs(merged(live.presented())) if live is not None and live.plan else []
-        trial = workbench.trials[-1] if workbench.trials else None
-        best = trial.ladder.best if trial else None
         return cls(
             workload=str(workbench.workload)
             if workbench.workload
             else "no cell was profiled yet: put %%accel profile over one",
             kept=str(workbench.kept) if workbench.kept else "nothing",
             proofs=tuple((name, proof.took_effect, proof.evidence) for name, proof in proofs),
-            last_trial="none"
-            if trial is None
-            else f"{trial.state}" + (f"; best: {best.plan}, {best.sentence}" if best else ""),
+            last_trial=summary(workbench.trials[-1] if workbench.trials else None),
             machine_line=workbench.machine.line,
         )
 

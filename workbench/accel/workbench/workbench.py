@@ -14,6 +14,7 @@ from accel.accelerations.plan import Plan
 from accel.bounds import check_seconds
 from accel.errors import AccelError, NotApplicable
 from accel.machine import Machine, read_machine
+from accel.workbench.best_tried import best_plan
 from accel.workbench.history_keeping import HistoryKeeper
 from accel.workbench.plan_sorting import sorted_out
 from accel.workbench.status import Applicability, Status
@@ -50,8 +51,7 @@ class Workbench:
         self.namespace = namespace
         self.workload: Workload | None = None
         self.profile_result: Profile | None = None
-        self.trials: list[Trial] = []
-        self.quality_trials: list[QualityTrial] = []  # with a target or so many seconds of training
+        self.trials: list[Trial | QualityTrial] = []  # by speed or by quality, oldest first
         self.training_loader: str | None = None  # that the workload's steps take batches from
         self.pool = WorkerPool(spare_workers)
         self.history_keeper = HistoryKeeper()
@@ -201,18 +201,17 @@ class Workbench:
         )
         parsed, refused = sorted_out(self, plans, workload, on)
         trial: Trial | QualityTrial
+        kept = self.kept
         if request is not None:
             trial = start_quality_trial(
                 self, workload, parsed, request, refused=refused, budget_s=budget_s, timeout_s=timeout_s
             )
-            self.quality_trials.append(trial)
         else:
-            kept = self.kept
             trial = start_trial(
                 self, workload, parsed, refused=refused, budget_s=budget_s, timeout_s=timeout_s
             )
-            self.trials.append(trial)
-            self.history_keeper.follow(trial, workload, self.machine, kept=kept)
+        self.trials.append(trial)
+        self.history_keeper.follow(trial, workload, self.machine, kept=kept)
         trial.on_change(lambda: self._tell("trial"))
         self._tell("trial")
         return trial.wait() if wait else trial
@@ -237,8 +236,7 @@ class Workbench:
     @property
     def running_trial(self) -> Trial | QualityTrial | None:
         """The trial that is under way, if any."""
-        last: list[Trial | QualityTrial] = [*self.trials[-1:], *self.quality_trials[-1:]]
-        return next((trial for trial in last if not trial.is_over), None)
+        return next((trial for trial in self.trials[-1:] if not trial.is_over), None)
 
     def checked(self, plan: str | Plan, workload: Workload, on: str | None = None) -> Plan:
         """The plan that is meant; raises NotApplicable where it cannot work."""
@@ -274,25 +272,10 @@ class Workbench:
         workload = self._workload_to_train("keep")
         if self.running_trial is not None:
             raise AccelError("%accel keep", because="a trial is running", do="Wait for it, or stop it first.")
-        self.live.keep(self.checked(self._best_tried() if plan is None else plan, workload, on))
+        tried = self.trials[self._first_trial :]
+        self.live.keep(self.checked(best_plan(tried) if plan is None else plan, workload, on))
         self._tell("kept")
         return self.status()
-
-    def _best_tried(self) -> str:
-        trials = self.trials[self._first_trial :]
-        if not trials:
-            raise AccelError(
-                "%accel keep",
-                because="nothing was tried for this cell yet",
-                do="Run %accel try first, or name a plan.",
-            )
-        best = trials[-1].ladder.best
-        if best is None:
-            raise AccelError(
-                "%accel keep", because="no plan of the last trial was faster with a loss that follows",
-                do="Name the plan to keep all the same: %accel keep channels_last",
-            )  # fmt: skip
-        return best.plan
 
     def undo(self, name: str | None = None) -> Status:
         """Take back one kept acceleration, or everything, bit for bit."""

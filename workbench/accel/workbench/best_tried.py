@@ -1,0 +1,63 @@
+"""The plan that `%accel keep` takes when none is named: the best of the last trial, by speed or by quality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from accel.errors import AccelError
+from accel.measuring.time_to_quality import TimeToQuality
+
+if TYPE_CHECKING:
+    from accel.measuring.ladder import Ladder
+    from accel.workers.quality_trial import QualityTrial
+    from accel.workers.trial import Trial
+
+FOUND_NONE = {
+    False: "no plan of the last trial was faster with a loss that follows",
+    True: "no plan of the last trial was sooner as good, or better after equal seconds",
+}
+
+
+def best_plan(trials: Sequence[Trial | QualityTrial]) -> str:
+    """The best plan of the last trial; raises AccelError where there is none.
+
+    >>> best_plan(workbench.trials)
+    'channels_last'
+    """
+    if not trials:
+        raise AccelError(
+            "%accel keep",
+            because="nothing was tried for this cell yet",
+            do="Run %accel try first, or name a plan.",
+        )
+    result = trials[-1].result
+    if result.best is None:
+        raise AccelError(
+            "%accel keep", because=FOUND_NONE[isinstance(result, TimeToQuality)],
+            do="Name the plan to keep all the same: %accel keep channels_last",
+        )  # fmt: skip
+    return result.best.plan
+
+
+def summary(trial: Trial | QualityTrial | None) -> str:
+    """A trial in one line: its state, what was asked if it was by quality, and the best plan.
+
+    >>> summary(workbench.trials[-1])
+    'done; best: channels_last, 1.93× [1.88, 1.99] faster'
+    """
+    if trial is None:
+        return "none"
+    result: Ladder | TimeToQuality = trial.result
+    told = [str(trial.state)]
+    if isinstance(result, TimeToQuality):
+        told.append(result.headline)
+    if result.best is not None:
+        told.append(f"best: {result.best.plan}, {_sentence(result)}")
+    return "; ".join(told)
+
+
+def _sentence(result: Ladder | TimeToQuality) -> str:
+    if isinstance(result, TimeToQuality):
+        return result.answer(result.best.plan).sentence if result.best else ""
+    return result.best.sentence if result.best else ""
