@@ -86,11 +86,8 @@ class WorkbenchPanel(ipywidgets.VBox):
         self.workbench.try_(*plans, wait=False)
 
     def _why_not(self, entry: Acceleration) -> Sequence[str]:
-        """The engine's reasons for an entry as its knobs are turned; what is kept did work."""
-        workload = self.workbench.workload
-        if workload is None or entry.name in self.workbench.kept.names:
-            return ()
-        return entry.why_not(workload, self.workbench.machine)
+        """The engine's reasons for an entry as its knobs are turned."""
+        return self.workbench.why_not(entry)
 
     def _stop(self) -> None:
         """From whichever thread the click arrives in: a running cell must not hold it up."""

@@ -14,10 +14,25 @@ from accel.errors import AccelError, UnknownName
 from accel.workload.replica import Replica
 
 if TYPE_CHECKING:
+    from accel.accelerations.acceleration import Acceleration
     from accel.workload.workload import Role, Workload
 
 ON = "on"  # what every entry can be told beside its own knobs
 OF_THE_PROCESS = ("settings", "threads", "environment", "hygiene")  # layers whose entries change no object
+# What an acceleration of each layer changes, unless it says so itself.
+KIND_OF_LAYER = {
+    "model": "models", "numerics": "models", "compile": "models", "data": "loaders", "optimizer": "optimizers",
+}  # fmt: skip
+
+
+def kinds_changed(entry: Acceleration) -> tuple[str, ...]:
+    """The kinds of objects that an entry changes: those it names in `changes`, else those of its layer.
+
+    >>> kinds_changed(CacheDataset())
+    ('loaders',)
+    """
+    of_layer = KIND_OF_LAYER.get(entry.layer)
+    return tuple(getattr(entry, "changes", (of_layer,) if of_layer else ()))
 
 
 def read_names(written: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from accel.accelerations.async_metrics import AsyncMetrics, cell_without_waits
 from accel.accelerations.channels_last import ChannelsLast
+from accel.accelerations.chosen import kinds_changed
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.exporting.cell_tree import CellTree
 from accel.exporting.edits import Edits
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
     from accel.accelerations.plan import Plan
     from accel.workload.workload import Role, Workload
-
-# What an acceleration of each layer changes, unless it says so itself; those of other layers change the whole process.
-_KIND_OF_LAYER = {
-    "model": "models", "numerics": "models", "compile": "models", "data": "loaders", "optimizer": "optimizers",
-}  # fmt: skip
-
 
 Side = Literal["before", "after"]
 
@@ -87,7 +82,7 @@ class CellRewriter:
 
     def write(self, entry: Acceleration) -> None:
         """Write one entry in, for every object it changes."""
-        kinds = _kinds(entry)
+        kinds = kinds_changed(entry)
         if not kinds:
             short = self.in_place.of_process(entry)
             code = as_code_for(entry, self.workload, []) if short is None else short
@@ -177,13 +172,6 @@ class CellRewriter:
         )
         if needed and top and "torch" not in names_known_at(self.tree, top, self.workload.namespace):
             self.edits.before(top, [cst.parse_statement("import torch\n")])
-
-
-def _kinds(entry: Acceleration) -> tuple[str, ...]:
-    """The kinds of objects that an entry changes: those it names in `changes`, else those of its layer."""
-    of_layer = _KIND_OF_LAYER.get(entry.layer)
-    usual = (of_layer,) if of_layer else ()
-    return tuple(getattr(entry, "changes", usual))
 
 
 def _root(name: str) -> str:

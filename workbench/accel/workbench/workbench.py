@@ -17,6 +17,7 @@ from accel.machine import Machine, read_machine
 from accel.workbench.best_tried import best_plan
 from accel.workbench.history_keeping import HistoryKeeper
 from accel.workbench.plan_sorting import sorted_out
+from accel.workbench.refusals import Refusals
 from accel.workbench.status import Applicability, Status
 from accel.workers.pool import WorkerPool
 
@@ -55,6 +56,7 @@ class Workbench:
         self.training_loader: str | None = None  # that the workload's steps take batches from
         self.pool = WorkerPool(spare_workers)
         self.history_keeper = HistoryKeeper()
+        self._refusals = Refusals()
         self.cells_run = (
             0  # counted by the notebook: a cell run during a trial may change the user's own objects
         )
@@ -246,11 +248,8 @@ class Workbench:
             raise AccelError(
                 "The empty plan", because="it is the baseline itself", do="Name an acceleration."
             )
-        for name, reasons in plan.why_not(workload, self.machine).items():
-            if (
-                name not in self.kept.names
-            ):  # what is live already can work, whatever it now finds in its place
-                raise NotApplicable(name, reasons)
+        for name, reasons in self._refusals.of(plan, workload, self.machine, kept=self.kept).items():
+            raise NotApplicable(name, reasons)
         return plan
 
     # --- keep, undo, status, export ---------------------------------------------------------------------------------
@@ -308,12 +307,18 @@ class Workbench:
     def accelerations(self) -> list[Applicability]:
         """Every entry of the catalogue with the reasons why it cannot work here (none: it can) and whether it is kept."""
         kept = self.kept.names
-        return [Applicability(entry, self._reasons(entry), entry.name in kept) for entry in CATALOGUE]
+        return [Applicability(entry, self.why_not(entry()), entry.name in kept) for entry in CATALOGUE]
 
-    def _reasons(self, entry: type[Acceleration]) -> tuple[str, ...]:
-        if self.workload is None or entry.name in self.kept.names:
+    def why_not(self, entry: Acceleration) -> tuple[str, ...]:
+        """Why an entry cannot work here, and on which objects alone it could; nothing where it can, or no cell is known.
+
+        >>> workbench.why_not(CacheDataset())
+        ('val_loader: …', 'It can work on train_loader alone: cache_dataset(on="train_loader").')
+        """
+        if self.workload is None:
             return ()
-        return tuple(entry().why_not(self.workload, self.machine))
+        refused = self._refusals.of(Plan((entry,)), self.workload, self.machine, kept=self.kept)
+        return tuple(refused.get(entry.name, ()))
 
     def graph(
         self,
