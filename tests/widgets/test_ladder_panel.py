@@ -33,7 +33,7 @@ FAILED = Comparison(
 def trial(*comparisons: Comparison, state: str = "done", kept: str = "") -> dict[str, object]:
     rows = [ladder_row(one, row_id=f"t1-{i}", kept=kept) for i, one in enumerate(comparisons)]
     return {"id": "t1", "title": "Trial 1", "state": state, "is_running": state != "done", "facts": ["baseline 24.9 ms a step"],
-            "notes": ["glibc malloc", "Xeon, 2 cores"], "rows": rows}  # fmt: skip
+            "notes": ["glibc malloc", "Xeon, 2 cores"], "rows": rows, "last_column": "Loss", "curves": None}  # fmt: skip
 
 
 def row_of(view, plan: str):

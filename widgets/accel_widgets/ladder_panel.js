@@ -5,7 +5,9 @@
  * @typedef {{id: string, plan: string, state: string, progress: string, verdict: string, sentence: string,
  *   ratio: number | null, low: number | null, high: number | null, quality: string, following: string, effect: string,
  *   proofs: {text: string, took_effect: boolean}[], evidence: string[], can_keep: boolean, is_kept: boolean}} Row
- * @typedef {{id: string, title: string, state: string, is_running: boolean, facts: string[], notes: string[], rows: Row[]}} Trial
+ * @typedef {{lines: {plan: string, colour: number, points: [number, number][]}[], metric: string, target: number | null}} Curves
+ * @typedef {{id: string, title: string, state: string, is_running: boolean, facts: string[], notes: string[], rows: Row[],
+ *   last_column: string, curves: Curves | null}} Trial
  */
 
 const MARKS = { faster: "▲", slower: "▼", "no difference": "=", undecided: "?" };
@@ -79,6 +81,43 @@ function axis(end) {
   return line;
 }
 
+/** @param {string} tag @param {Record<string, string | number>} attributes @param {string} [text] */
+function drawn(tag, attributes, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  made.textContent = text;
+  return made;
+}
+
+/** Quality over seconds of training: a line a plan and seed, the target dotted. The rows say the same in words. @param {Curves} curves */
+function picture(curves) {
+  const [width, height, left, right, top, bottom] = [640, 200, 48, 12, 12, 30];
+  const points = curves.lines.flatMap((line) => line.points);
+  const levels = [...points.map(([, value]) => value), ...(curves.target === null ? [] : [curves.target])];
+  const end = Math.max(...points.map(([seconds]) => seconds)) || 1;
+  const [low, high] = [Math.min(...levels), Math.max(...levels)];
+  const x = (/** @type {number} */ seconds) => left + ((width - left - right) * seconds) / end;
+  const y = (/** @type {number} */ value) => height - bottom - ((height - top - bottom) * (value - low)) / (high - low || 1);
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, class: "accel-curves", "aria-hidden": "true" });
+  svg.append(drawn("path", { class: "accel-curves-axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }));
+  for (const level of new Set([low, high])) svg.append(drawn("text", { x: left - 6, y: y(level) + 4, "text-anchor": "end" }, level.toPrecision(3)));
+  svg.append(drawn("text", { x: left, y: height - 12 }, "0"), drawn("text", { x: width - right, y: height - 12, "text-anchor": "end" }, `${end.toPrecision(3)} s of training`));
+  if (curves.target !== null) svg.append(drawn("path", { class: "accel-curves-target", d: `M${left} ${y(curves.target)}H${width - right}` }));
+  for (const line of curves.lines) {
+    const path = line.points.map(([seconds, value]) => `${x(seconds)} ${y(value)}`).join("L");
+    svg.append(drawn("path", { class: `accel-curves-line accel-curve-${line.colour % 8}`, d: `M${path}`, "data-testid": "curve", "data-plan": line.plan }));
+  }
+  return svg;
+}
+
+/** The picture, and which colour is which plan; nothing before the first evaluation. @param {Element} target @param {Curves | null} curves */
+function drawCurves(target, curves) {
+  if (curves === null || curves.lines.length === 0) return target.replaceChildren();
+  const plans = new Map(curves.lines.map((line) => [line.plan, line.colour % 8]));
+  const legend = [...plans].map(([plan, colour]) => element("span", { class: `accel-curves-name accel-curve-${colour}` }, plan));
+  target.replaceChildren(picture(curves), element("div", { class: "accel-curves-legend", "aria-hidden": "true" }, ...legend));
+}
+
 /** A row that can be updated; the element stays the same. @param {(message: object) => void} send */
 function makeRow(send) {
   const plan = element("code", { class: "accel-ladder-plan" });
@@ -91,13 +130,14 @@ function makeRow(send) {
   const sentence = element("span", { "data-testid": "sentence" });
   const progress = element("span", { class: "accel-ladder-progress", "data-testid": "progress" });
   const evidence = element("ul", { "data-testid": "evidence" });
+  const bar = element("div", { class: "accel-ladder-bar", "aria-hidden": "true" }, fill, unit, whisker);
   const details = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "How it was found"), evidence);
   const loss = element("td", { class: "accel-ladder-loss", "data-testid": "quality" });
   const keep = /** @type {HTMLButtonElement} */ (element("button", { type: "button", class: "accel-button", "data-testid": "keep" }, "Keep"));
   const node = element("tr", { "data-testid": "ladder-row" },
     element("th", { scope: "row" }, plan, live, proofs),
     element("td", { class: "accel-ladder-speed" },
-      element("div", { class: "accel-ladder-bar", "aria-hidden": "true" }, fill, unit, whisker),
+      bar,
       element("div", { class: "accel-ladder-answer" }, mark, sentence, progress), details),
     loss, element("td", { class: "accel-ladder-actions" }, keep));
   let shownPlan = "";
@@ -114,6 +154,7 @@ function makeRow(send) {
     writeLines(proofs, row.proofs.map((proof) => `${proof.took_effect ? "✓" : "✗ NO EFFECT:"} ${proof.text}`));
     writeLines(evidence, row.evidence);
     details.hidden = row.evidence.length === 0;
+    bar.hidden = row.state === "done" && row.ratio === null;
     fill.style.width = percent(row.ratio ?? 0, end);
     unit.style.left = percent(1, end);
     whisker.hidden = row.low === null || row.high === null;
@@ -138,11 +179,13 @@ function makeTrial(send) {
   const axisCell = element("th", { scope: "col", class: "accel-ladder-speed", "aria-label": "Speed-up" });
   const body = element("tbody");
   const foot = element("ul", { class: "accel-ladder-foot", "data-testid": "trial-notes" });
+  const lastColumn = element("th", { scope: "col", class: "accel-ladder-loss" });
+  const curves = element("div", { "data-testid": "curves" });
   const table = element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Plan"), axisCell,
-    element("th", { scope: "col", class: "accel-ladder-loss" }, "Loss"),
+    lastColumn,
     element("th", { scope: "col", class: "accel-ladder-actions", "aria-label": "Keep" }))), body);
   const node = element("section", { class: "accel-ladder-trial", "data-testid": "trial" },
-    element("div", { class: "accel-ladder-top" }, title, state, facts), table, foot);
+    element("div", { class: "accel-ladder-top" }, title, state, facts), table, curves, foot);
   /** @type {Map<string, {node: Element, update: (row: Row, end: number) => void}>} */
   const rows = new Map();
 
@@ -153,7 +196,10 @@ function makeTrial(send) {
     write(title, trial.title);
     write(state, trial.state);
     write(facts, trial.facts.join(" · "));
-    axisCell.replaceChildren(axis(end));
+    write(lastColumn, trial.last_column);
+    drawCurves(curves, trial.curves);
+    const hasBars = trial.curves === null || trial.rows.some((row) => row.ratio !== null);
+    axisCell.replaceChildren(...(hasBars ? [axis(end)] : []));
     for (const row of trial.rows) {
       if (!rows.has(row.id)) rows.set(row.id, makeRow(send));
       rows.get(row.id)?.update(row, end);
