@@ -82,6 +82,46 @@ def test_a_toggle_that_cannot_work_here_is_off_and_says_why_in_text(workbench, p
     assert "Not here:" in row.text.value
 
 
+def test_what_cannot_work_here_is_folded_away_and_stays_as_the_user_left_it(workbench, panel):
+    board = panel.board
+    assert board.fold.layout.display == "none"  # before a profile nothing is known to be refused
+    workbench.profile(CELL)
+    drawn(panel)
+    refused = [one.name for one in workbench.accelerations() if not one.is_applicable]
+    assert refused
+    assert {row.entry.name for row in board._refused.children} == set(refused)
+    assert {row.entry.name for row in board._list.children} == set(board.rows) - set(refused)
+    assert board.fold.description == f"▸ Show why {len(refused)} cannot work here"
+    assert board._refused.layout.display == "none"
+    board.fold.click()
+    assert board._refused.layout.display is None
+    workbench.keep("fused_optimizer")
+    drawn(panel)
+    assert board.is_unfolded
+    board.fold.click()
+    workbench.undo()
+    drawn(panel)
+    assert not board.is_unfolded
+
+
+def test_a_row_stays_where_it_is_while_its_knobs_are_turned(workbench, panel):
+    workbench.profile(CELL)
+    row = drawn(panel).board.rows["intraop_threads"]
+    assert row in panel.board._list.children
+    row.knobs[0].field.value = str(torch.get_num_threads())
+    assert row.is_refused
+    assert row in panel.board._list.children
+    workbench.profile(CELL)
+    assert row in drawn(panel).board._refused.children
+
+
+def test_a_layer_is_named_once_in_each_part(workbench, panel):
+    workbench.profile(CELL)
+    for box in (drawn(panel).board._list, panel.board._refused):
+        named = [row.layer.value for row in box.children if row.layer.value]
+        assert named == list(dict.fromkeys(row.entry.layer for row in box.children))
+
+
 def test_another_value_of_a_knob_may_work_where_this_one_does_not(workbench, panel):
     workbench.profile(CELL)
     row = drawn(panel).board.rows["intraop_threads"]

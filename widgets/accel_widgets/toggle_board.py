@@ -29,7 +29,9 @@ class ToggleBoard(ipywidgets.VBox):
     def __init__(self, *, on_try: Callable[..., object], why_not: WhyNot, errors: ErrorLine) -> None:
         self.rows: dict[str, ToggleRow] = {}
         self._why_not, self._is_busy = why_not, False
-        self._list = ipywidgets.VBox()
+        self._list, self._refused = ipywidgets.VBox(), ipywidgets.VBox(layout={"display": "none"})
+        self.fold = _button("", "accel-fold", "Accelerations that cannot work on this training, and why")
+        self.fold.on_click(lambda _button: self._turn_fold(is_open=not self.is_unfolded))
         self._plan_line = ipywidgets.HTML()
         self._plan_line.add_class("accel-plan-line")
         self.try_button = _button(
@@ -43,7 +45,7 @@ class ToggleBoard(ipywidgets.VBox):
         self.try_each_button.on_click(errors.guard(lambda _button: on_try(*self.plans_of_each), clears=False))
         bar = ipywidgets.HBox([self.try_button, self.try_each_button, self._plan_line])
         bar.add_class("accel-board-bar")
-        super().__init__([_heading("Accelerations"), self._list, bar])
+        super().__init__([_heading("Accelerations"), self._list, self.fold, self._refused, bar])
         self.add_class("accel").add_class("accel-board")
 
     @property
@@ -60,16 +62,32 @@ class ToggleBoard(ipywidgets.VBox):
         return (*alone, str(plan)) if len(alone) > 1 else tuple(alone)
 
     def show(self, accelerations: Sequence[Any]) -> None:
-        """Show what applies here (`Workbench.accelerations()`); switches that are on stay on."""
+        """Show what applies here (`Workbench.accelerations()`), the rest folded away; switches that are on stay on."""
         for one in accelerations:
             if one.entry.name not in self.rows:
                 self.rows[one.entry.name] = ToggleRow(
                     one.entry, on_change=self.refresh, why_not=self._why_not
                 )
             self.rows[one.entry.name].show(is_kept=one.is_kept)
-        if len(self.rows) != len(self._list.children):
-            self._list.children = _by_layer(list(self.rows.values()))
+        rows = list(self.rows.values())
+        for box, is_refused in ((self._list, False), (self._refused, True)):
+            shown = _by_layer([row for row in rows if row.is_refused == is_refused])
+            if shown != list(box.children):
+                box.children = shown
+        self._turn_fold(is_open=self.is_unfolded)
         self.refresh()
+
+    @property
+    def is_unfolded(self) -> bool:
+        """Whether what cannot work here is shown too."""
+        return self._refused.layout.display is None
+
+    def _turn_fold(self, *, is_open: bool) -> None:
+        """Rows change places only in `show`: one that the user is turning the knobs of stays where it is."""
+        count = len(self._refused.children)
+        self.fold.description = f"{'▾ Hide' if is_open else '▸ Show'} why {count} cannot work here"
+        self.fold.layout.display = None if count else "none"
+        self._refused.layout.display = None if is_open else "none"
 
     def set_busy(self, is_busy: bool) -> None:
         """While a trial runs nothing else can be tried."""

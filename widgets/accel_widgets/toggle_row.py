@@ -54,6 +54,11 @@ class ToggleRow(ipywidgets.HBox):
         return self.entry(**{control.knob.name: control.value for control in self.knobs})
 
     @property
+    def is_refused(self) -> bool:
+        """Whether it cannot work here as its knobs are turned."""
+        return bool(self.switch.disabled)
+
+    @property
     def chosen(self) -> Acceleration | None:
         """The acceleration if it is switched on."""
         return self.as_turned if self.switch.value else None
