@@ -35,4 +35,6 @@ def without_waiting(
             kwargs["non_blocking"] = True
         return copy(tensor, *args, **kwargs)
 
+    marked: Any = copy_tensor
+    marked.is_without_waiting = True
     return copy_tensor

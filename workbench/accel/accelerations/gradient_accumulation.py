@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct
+from accel.accelerations.plain_source import plain_source
 from accel.accelerations.user_names import names_of, nothing_seen
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
     import torch
 
+    from accel.accelerations.accumulation import Accumulation
     from accel.machine import Machine
     from accel.workload import Replica, Workload
 
@@ -109,132 +111,25 @@ class GradientAccumulation:
 
     def as_code(self, workload: Workload) -> str:
         """A step of the optimizers that are there, which keeps gradients until there are enough."""
+        from accel.accelerations import accumulation
+
         calls = [
             f"step_every({name}, batches={self.micro_batches})" for name in names_of(workload, "optimizers")
         ]
-        return "\n".join([*_CODE, *calls]) + "\n"
+        return "\n".join([plain_source(accumulation), "", *calls]) + "\n"
 
 
-_CODE = [
-    "import types",
-    "import torch",
-    "",
-    "def step_every(optimizer, batches):",
-    "    take_step, kept, count = optimizer.step, {}, 0",
-    "",
-    "    def step(optimizer, closure=None):",
-    "        nonlocal count",
-    "        loss = None",
-    "        if closure is not None:",
-    "            with torch.enable_grad():",
-    "                loss = closure()",
-    "        count += 1",
-    '        parameters = [p for group in optimizer.param_groups for p in group["params"]]',
-    "        with torch.no_grad():",
-    "            for p in parameters:",
-    "                if p.grad is not None:",
-    "                    kept[p] = kept[p] + p.grad if p in kept else p.grad.clone()",
-    "            if count % batches == 0:",
-    "                for p in parameters:",
-    "                    if p in kept:  # the mean gradient of all these batches",
-    "                        p.grad = kept.pop(p) / batches",
-    "                take_step()",
-    "        return loss",
-    "",
-    "    # A method, as the step of an optimizer is: schedulers count on it.",
-    "    optimizer.step = types.MethodType(step, optimizer)",
-    "",
-]
-
-
-@dataclass(eq=False)
-class _Accumulation:
-    """The gradients that wait for the next update of one optimizer."""
-
-    size: int
-    batches: int = 0
-    updates: int = 0
-    passed_by: int = 0  # updates that somebody made without us
-    is_active: bool = True
-    waiting: int = 0
-    kept: dict[torch.Tensor, torch.Tensor] = field(default_factory=dict)
-    _is_updating: bool = False
-
-    def step(self, optimizer: Any, take_step: Callable[..., Any], closure: Callable[[], Any] | None) -> Any:
-        """Keep the gradients; the last batch of a round updates."""
-        import torch
-
-        if getattr(optimizer, "grad_scale", None) is not None:
-            raise AccelError(
-                "gradient_accumulation",
-                because="the optimizer is fused, and the GradScaler leaves it to the update to unscale gradients",
-                do="Build the optimizer without fused=True, or leave gradient_accumulation off.",
-            )
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        with torch.no_grad():
-            self._keep(optimizer)
-            if self.waiting == self.size:
-                self._hand_over(optimizer)
-                self._is_updating = True
-                try:
-                    take_step()
-                finally:
-                    self._is_updating = False
-                self.updates += 1
-        return loss
-
-    def _keep(self, optimizer: Any) -> None:
-        import torch
-
-        having = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        again = [p for p in having if p in self.kept]
-        if again:
-            torch._foreach_add_([self.kept[p] for p in again], [p.grad for p in again])
-        self.kept.update({p: p.grad.clone() for p in having if p not in self.kept})
-        self.batches += 1
-        self.waiting += 1
-
-    def _hand_over(self, optimizer: Any) -> None:
-        import torch
-
-        torch._foreach_div_(list(self.kept.values()), float(self.size))
-        for parameter, gradient in self.kept.items():
-            if parameter.grad is None:
-                parameter.grad = gradient
-            else:
-                parameter.grad.copy_(
-                    gradient
-                )  # it may be a view of a bucket, as DistributedDataParallel has them
-        self.kept, self.waiting = {}, 0
-
-    def count_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """After each of torch's own steps."""
-        if not self._is_updating:
-            self.passed_by += 1
-
-
-_live: weakref.WeakKeyDictionary[torch.optim.Optimizer, _Accumulation] = weakref.WeakKeyDictionary()
+_live: weakref.WeakKeyDictionary[torch.optim.Optimizer, Accumulation] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
 def _accumulating(optimizer: torch.optim.Optimizer, size: int) -> Iterator[None]:
+    from accel.accelerations.accumulation import Accumulation, accumulating
+
     state: dict[str, Any] = vars(optimizer)
-    was_set, before, take_step = "step" in state, state.get("step"), optimizer.step
-    accumulation = _Accumulation(size)
-
-    def step(self: Any, closure: Callable[[], Any] | None = None) -> Any:
-        if not accumulation.is_active:  # a scheduler that was built meanwhile still calls us
-            return take_step() if closure is None else take_step(closure)
-        if hasattr(take_step, "_wrapped_by_lr_sched"):
-            self._opt_called = True  # or its scheduler would warn that it came first
-        return accumulation.step(self, take_step, closure)
-
-    function: Any = step
-    if hasattr(take_step, "_wrapped_by_lr_sched"):
-        function._wrapped_by_lr_sched = True  # or its scheduler would warn that somebody replaced the step
+    was_set, before = "step" in state, state.get("step")
+    accumulation = Accumulation(size)
+    step = accumulating(optimizer.step, accumulation)
     ours = state["step"] = types.MethodType(step, optimizer)  # a method: schedulers wrap its `__func__`
     hook = optimizer.register_step_post_hook(accumulation.count_update)
     _live[optimizer] = accumulation

@@ -112,7 +112,8 @@ class PinMemory:
                 "# Where you can, write images.to(device, non_blocking=True) in the loop instead of the lines below.",
                 plain_source(copies_without_waiting),
                 "",
-                "torch.Tensor.to = without_waiting(torch.Tensor.to)",
-                "torch.Tensor.cuda = without_waiting(torch.Tensor.cuda)",
+                'if not hasattr(torch.Tensor.to, "is_without_waiting"):  # this cell may run again',
+                "    torch.Tensor.to = without_waiting(torch.Tensor.to)",
+                "    torch.Tensor.cuda = without_waiting(torch.Tensor.cuda)",
             ]
         return "\n".join(parts) + "\n"
