@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.accelerations.fit_for_workers import lies_on_gpu, why_not_sent, why_not_so_many
 from accel.accelerations.loader_iterators import (
     IteratorMaker,
     changed_attributes,
@@ -16,6 +17,7 @@ from accel.accelerations.loader_iterators import (
     find_maker,
 )
 from accel.accelerations.model_call import distinct
+from accel.accelerations.plain_source import plain_source
 from accel.accelerations.user_names import names_of, nothing_seen
 from accel.errors import AccelError
 
@@ -69,16 +71,11 @@ class LoaderWorkers:
                 )
 
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
-        """No DataLoader, no core to spare, or data that cannot be loaded by several processes."""
+        """No DataLoader, no core or shared memory to spare, or data that cannot be loaded by several processes."""
         replica = workload.objects()
         if unseen := nothing_seen(workload, "loaders"):
             return unseen
-        reasons = []
-        if machine.usable_cores < 2:
-            reasons.append(
-                "There is one usable core, and training needs it. Leave this off, or give the kernel more cores."
-            )
-        return reasons + [
+        return why_not_so_many(workload, machine, self.n, self.prefetch_factor) + [
             reason
             for name, loader in distinct(replica.loaders)
             for reason in _why_not_loader(name, loader, self.n)
@@ -88,23 +85,31 @@ class LoaderWorkers:
     def apply(self, replica: Replica) -> Iterator[None]:
         """Set the attributes of each loader."""
         with ExitStack() as stack:
-            for _, loader in distinct(replica.loaders):
-                stack.enter_context(self._with_workers(loader))
+            for name, loader in distinct(replica.loaders):
+                if not _why_not_loader(name, loader, self.n):  # one that the cell builds was not asked before
+                    stack.enter_context(self._with_workers(loader))
             yield
 
     def took_effect(self, replica: Replica) -> Proof:
         """How many worker processes the loaders' iterators started."""
-        starters = [find_maker(loader, _WorkerStarter) for _, loader in distinct(replica.loaders)]
-        started = [starter.processes for starter in starters if starter is not None]
-        took_effect = (
-            bool(started) and len(started) == len(starters) and any(count == self.n for count in started)
-        )
-        return Proof(took_effect, f"an epoch's batches came from {max(started, default=0)} worker processes")
+        loaders = distinct(replica.loaders)
+        starters = {name: find_maker(loader, _WorkerStarter) for name, loader in loaders}
+        left_alone = [
+            reason
+            for name, loader in loaders
+            if starters[name] is None
+            for reason in _why_not_loader(name, loader, self.n)
+        ]
+        started = [starter.processes for starter in starters.values() if starter is not None]
+        evidence = f"an epoch's batches came from {max(started, default=0)} worker processes"
+        return Proof(self.n in started, ". ".join([evidence, *left_alone]).removesuffix("."))
 
     def as_code(self, workload: Workload) -> str:
         """Set the attributes of the loaders that are there; every function that holds one sees the change."""
+        from accel.accelerations import same_order
+
         settings = f"num_workers={self.n}, prefetch_factor={self.prefetch_factor}"
-        parts = list(_SAME_ORDER_CODE) if self.persistent else []
+        parts = ["import functools", plain_source(same_order), "", _MAKER_CODE] if self.persistent else []
         for name in names_of(workload, "loaders"):
             parts.append("# vars(): a DataLoader refuses some of these as attributes once it is built.")
             persistent = f"persistent_workers={self.persistent}, _iterator=None"
@@ -128,22 +133,12 @@ class LoaderWorkers:
                 starter.stop_persistent()
 
 
-# A fresh iterator draws one number (the workers' seed) from the generator that the shuffle draws from as well;
-# persistent workers do not at their second epoch, and from there on the samples would come in another order.
-_SAME_ORDER_CODE = [
-    "import functools",
-    "import torch",
-    "",
-    "def iterator_drawing_each_epoch(loader):",
-    "    iterator = type(loader)._get_iterator(loader)",
-    "    restart = iterator._reset",
-    "    def reset(loader, first_iter=False):  # draws what a fresh iterator would draw: the shuffle stays the same",
-    "        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)",
-    "        restart(loader, first_iter)",
-    "    iterator._reset = reset",
-    "    return iterator",
-    "",
-]
+_MAKER_CODE = """\
+def iterator_drawing_each_epoch(loader):
+    iterator = type(loader)._get_iterator(loader)
+    draw_each_epoch(iterator)
+    return iterator
+"""
 
 
 class _WorkerStarter(IteratorMaker):
@@ -155,21 +150,13 @@ class _WorkerStarter(IteratorMaker):
         self.processes = 0
 
     def change(self, iterator: Any) -> None:
-        import torch
+        from accel.accelerations.same_order import draw_each_epoch
 
         self._iterators.add(iterator)
         self.processes = max(
             self.processes, sum(worker.is_alive() for worker in getattr(iterator, "_workers", ()))
         )
-        if not iterator._persistent_workers:
-            return
-        restart = iterator._reset
-
-        def reset(loader: DataLoader[Any], first_iter: bool = False) -> None:
-            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-            restart(loader, first_iter)
-
-        iterator._reset = reset
+        draw_each_epoch(iterator)
 
     def stop_persistent(self) -> None:
         """End worker processes that would wait for another epoch; an epoch that somebody is reading goes on."""
@@ -194,22 +181,8 @@ def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[str]:
             f"{name} keeps worker processes of its own (persistent_workers=True). "
             "Change num_workers where you build it."
         )
-    if any(getattr(tensor, "is_cuda", False) for tensor in getattr(loader.dataset, "tensors", ())):
+    if lies_on_gpu(loader.dataset):
         reasons.append(
             f"The data of {name} lies on the GPU, where worker processes cannot read it. Leave this off."
         )
-    return reasons + _why_not_picklable(name, loader)
-
-
-def _why_not_picklable(name: str, loader: DataLoader[Any]) -> list[str]:
-    """Only where workers are not forked: a fresh interpreter must be able to import what it is sent."""
-    import multiprocessing
-
-    context = loader.multiprocessing_context or multiprocessing
-    if context.get_start_method() == "fork":
-        return []
-    for what, thing in (("data set", type(loader.dataset)), ("collate_fn", loader.collate_fn)):
-        if getattr(thing, "__module__", "") == "__main__":
-            return [f"The {what} of {name} is defined in the notebook, and worker processes are not forked here. "
-                    "Move it into a file of its own and import it."]  # fmt: skip
-    return []
+    return reasons + why_not_sent(name, loader)

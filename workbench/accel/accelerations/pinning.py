@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.each_batch import after_each_batch
+from accel.accelerations.fit_for_workers import lies_on_gpu
 from accel.accelerations.loader_iterators import (
     IteratorMaker,
     find_maker,
@@ -140,6 +141,6 @@ def why_not_pinned(name: str, loader: DataLoader[Any], argument: str) -> list[st
         return []  # ours, kept: the reasons below were looked at then
     if keeps_own_workers(loader):
         return [f"{name} keeps worker processes of its own (persistent_workers=True). {argument}"]
-    if any(getattr(tensor, "is_cuda", False) for tensor in getattr(loader.dataset, "tensors", ())):
+    if lies_on_gpu(loader.dataset):
         return [f"The data of {name} lies on the GPU already. Leave this off."]
     return []

@@ -1,0 +1,131 @@
+"""What worker processes cannot load is said beforehand, and left alone where the cell builds it."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+
+import pytest
+import torch
+from small_training import training, workload_of
+from torch._subclasses import FakeTensorMode
+from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset
+
+from accel.accelerations.fit_for_workers import lies_on_gpu
+from accel.accelerations.loader_workers import LoaderWorkers
+from accel.accelerations.pinning import why_not_pinned
+from accel.machine import read_machine
+from accel.workload import Replica
+from accel.workload.call_inputs import CallInputs, TensorShape
+
+ROWS = TensorDataset(torch.arange(10))
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(6))
+
+
+def reasons(loader=None, entry=None, inputs=None, **machine):
+    made = training()
+    made.loader = loader or made.loader
+    workload = workload_of(made.replica(), made.namespace, "", inputs)
+    return (entry or LoaderWorkers(n=1)).why_not(
+        workload, dataclasses.replace(read_machine(), **{"usable_cores": 8} | machine)
+    )
+
+
+def test_a_stream_that_the_cell_builds_is_not_read_by_every_worker():
+    loader = DataLoader(Stream(), batch_size=None)
+    replica = Replica(loaders={"loader": loader}, is_process_wide=False)
+    with LoaderWorkers(n=2).apply(replica):
+        assert list(loader) == list(range(6))
+        proof = LoaderWorkers(n=2).took_effect(replica)
+    assert not proof.took_effect
+    assert "IterableDataset" in proof.evidence
+
+
+def test_a_stream_beside_a_loader_that_takes_workers_is_no_failure():
+    replica = Replica(loaders={"rows": DataLoader(ROWS), "stream": DataLoader(Stream())})
+    with LoaderWorkers(n=1).apply(replica):
+        for loader in replica.loaders.values():
+            list(loader)
+        proof = LoaderWorkers(n=1).took_effect(replica)
+    assert proof.took_effect
+    assert "stream reads an IterableDataset" in proof.evidence
+
+
+def on_gpu():
+    with FakeTensorMode():
+        return TensorDataset(torch.empty(10, 3, device="cuda"))
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        lambda: on_gpu(),
+        lambda: Subset(on_gpu(), range(4)),
+        lambda: ConcatDataset([ROWS, Subset(on_gpu(), [0])]),
+        lambda: [(on_gpu().tensors[0], 1)],
+    ],
+    ids=["whole", "subset", "joined", "list"],
+)
+def test_data_on_the_gpu_are_found_inside_other_data_sets(dataset):
+    loader = DataLoader(dataset())
+    (reason,) = reasons(loader)
+    assert "lies on the GPU" in reason
+    (reason,) = why_not_pinned("loader", loader, "")
+    assert "lies on the GPU already" in reason
+
+
+def test_data_in_main_memory_are_not_taken_for_data_on_a_gpu():
+    assert not any(map(lies_on_gpu, (ROWS, Subset(ROWS, [1]), list(range(10)), Stream())))
+
+
+def test_batches_that_shared_memory_cannot_hold_are_a_reason():
+    batch = CallInputs((TensorShape((10**6, 10**6), torch.float32, "cpu"),))
+    (reason,) = reasons(entry=LoaderWorkers(n=3, prefetch_factor=4), inputs=batch)
+    assert reason.startswith("12 batches of about 4,000,000 MB do not fit into /dev/shm")
+
+
+def test_many_more_workers_than_cores_are_a_reason():
+    assert reasons(entry=LoaderWorkers(n=8), usable_cores=4) == []
+    (reason,) = reasons(entry=LoaderWorkers(n=9), usable_cores=4)
+    assert "n=4 or less" in reason
+
+
+def test_asking_how_workers_start_settles_nothing(monkeypatch):
+    default = multiprocessing.context._default_context
+    monkeypatch.setattr(default, "_actual_context", None)
+    assert reasons() == []
+    assert multiprocessing.get_start_method(allow_none=True) is None
+
+
+class WithFunction(torch.utils.data.Dataset):
+    def __init__(self, function):
+        self.steps = [{"function": function, "numbers": torch.ones(3)}]
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return self.steps[0]["function"](index)
+
+
+@pytest.mark.parametrize(
+    ("context", "function", "word"),
+    [
+        ("spawn", lambda index: index, "<lambda>"),
+        ("forkserver", lambda index: index, "<lambda>"),
+        ("spawn", (index for index in range(3)), "generator"),
+        ("spawn", abs, ""),
+        ("fork", lambda index: index, ""),
+    ],
+    ids=["lambda", "forkserver", "generator", "importable", "forked"],
+)
+def test_where_workers_are_not_forked_what_they_cannot_import_is_named(context, function, word):
+    loader = DataLoader(WithFunction(function), multiprocessing_context=None)
+    vars(loader)["_DataLoader__multiprocessing_context"] = multiprocessing.get_context(context)
+    found = reasons(loader)
+    assert len(found) == bool(word)
+    assert word in "".join(found)
