@@ -12,6 +12,7 @@ from small_training import training, wiring, workload_of
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, TensorDataset
 
 from accel.accelerations.batch_size import BatchSize
+from accel.accelerations.step_learning_rate import scaled_in_steps_code
 from accel.errors import AccelError
 from accel.machine import read_machine
 from accel.workload import Replica
@@ -173,3 +174,62 @@ def test_copies_made_meanwhile_work_by_themselves():
         assert not optimizer._optimizer_step_pre_hooks
     assert wiring(made) == before
     assert [len(batch[0]) for batch in loader] == [8, 4]
+
+
+@pytest.mark.parametrize("factor", [3, 0.7, 1.4])
+def test_a_rate_that_is_scaled_is_proven_whatever_rounding_does(factor):
+    made = training(torch.optim.SGD)
+    made.optimizer.param_groups[0]["lr"] = 0.1
+    entry = BatchSize(factor=factor, lr_rule="linear")
+    with entry.apply(made.replica()):
+        made.epochs()
+        assert entry.took_effect(made.replica()).took_effect
+
+
+def test_an_epoch_that_began_before_proves_nothing():
+    loader = DataLoader(ROWS, batch_size=2, drop_last=True)
+    replica = Replica(loaders={"loader": loader})
+    batches = iter(loader)
+    next(batches)
+    with BatchSize(factor=2).apply(replica):
+        assert [len(batch[0]) for batch in batches] == [2] * 4
+        assert not BatchSize(factor=2).took_effect(replica).took_effect
+        list(loader)
+        proof = BatchSize(factor=2).took_effect(replica)
+    assert proof.took_effect
+    assert proof.evidence == "batches of 4 samples instead of 2"
+
+
+def test_exported_code_scales_steps_inside_steps_and_interrupted_ones_once():
+    class Own(torch.optim.SGD):
+        def step(self, closure=None):
+            if closure is not None:
+                closure()
+            return super().step()
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    made, usual = training(Own), training(torch.optim.SGD)
+    for each, rate in ((made, 0.01), (usual, 0.02)):
+        each.optimizer.param_groups[0].update(momentum=0, lr=rate)
+    code = "\n".join(scaled_in_steps_code(["optimizer"], 2.0))
+    for _ in range(3):
+        exec(code, made.namespace)
+        with pytest.raises(KeyboardInterrupt):
+            made.optimizer.step(interrupted)
+    exec(code, made.namespace)
+    assert made.epochs() == usual.epochs()
+    assert made.optimizer.param_groups[0]["lr"] == 0.01
+    exec(code.replace("2.0", "4.0"), made.namespace)  # edited, and run again
+    usual.optimizer.param_groups[0]["lr"] = 0.04
+    assert made.epochs() == usual.epochs()
+
+
+def test_exported_code_may_run_again_also_for_loaders_that_share_a_sampler():
+    shared = BatchSampler(RandomSampler(ROWS), 2, drop_last=False)
+    namespace = {name: DataLoader(ROWS, batch_sampler=shared) for name in ("first", "second")}
+    workload = workload_of(Replica(loaders=dict(namespace)), namespace)
+    for _ in range(2):
+        exec(BatchSize(factor=2).as_code(workload), namespace)
+        assert shared.batch_size == 4

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 import torch
-from small_training import training
+from small_training import training, workload_of
 from torch.utils.data import DataLoader, Dataset
 from training_on_pictures import Pictures, training_on, usual_transforms
 
@@ -134,3 +134,24 @@ def training_after(epochs):
 def test_none_ahead_is_refused():
     with pytest.raises(AccelError, match="batches=1"):
         PrefetchToDevice(batches=0)
+
+
+def test_exported_code_that_runs_again_takes_no_more_ahead():
+    numbers = Numbers()
+    namespace = {"loader": DataLoader(numbers, batch_size=None)}
+    code = PrefetchToDevice(batches=3).as_code(workload_of(Replica(loaders=dict(namespace)), namespace))
+    for _ in range(3):
+        exec(code, namespace)
+    iterator = iter(namespace["loader"])
+    next(iterator), next(iterator)
+    assert numbers.read == [0, 1, 2, 3, 4]
+
+
+def test_only_tensors_that_move_are_counted_as_copied():
+    """On the device that stands for a GPU here; classes of their own stay where they are."""
+    _, looking = ahead(DataLoader(Numbers(), batch_size=None))
+    looking.device = torch.device("meta")
+    for part in (torch.ones(2), torch.ones(2, device="meta"), Numbers(), 3):
+        moved = looking.moved(part)
+        assert not isinstance(part, torch.Tensor) or moved.device.type == "meta"
+    assert looking.tensors_copied == 1

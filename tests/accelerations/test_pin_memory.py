@@ -10,6 +10,7 @@ from accel.accelerations.copies_without_waiting import without_waiting
 from accel.accelerations.live_plan import LivePlan
 from accel.accelerations.pin_memory import PinMemory
 from accel.accelerations.plan import Plan
+from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.machine import read_machine
 from accel.workload import Replica
 
@@ -139,3 +140,29 @@ def test_a_machine_without_a_gpu_is_a_reason():
     assert (
         reason == "There is no CUDA GPU here, and batches need not be copied to one. Leave this off on a CPU."
     )
+
+
+def test_exported_code_that_runs_again_wraps_the_methods_of_tensors_once():
+    made = training()
+    code = PinMemory().as_code(made.workload())
+    own = {name: vars(torch.Tensor).get(name) for name in ("to", "cuda")}
+    try:
+        exec(code, made.namespace)
+        once = torch.Tensor.to, torch.Tensor.cuda
+        exec(code, made.namespace)
+        assert (torch.Tensor.to, torch.Tensor.cuda) == once
+    finally:
+        for name, before in own.items():
+            delattr(torch.Tensor, name) if before is None else setattr(torch.Tensor, name, before)
+
+
+@pytest.mark.parametrize("entry", [PinMemory(), PrefetchToDevice()], ids=str)
+def test_for_one_loader_alone_a_refused_pin_is_handled_and_copies_do_not_wait_either(entry):
+    made, before = training(), (torch.Tensor.to, torch.utils.data._utils.pin_memory.pin_memory)
+    live = LivePlan(made.workload())
+    live.keep(Plan((entry,)).only_on("loader"))
+    assert made.loader.pin_memory
+    assert torch.utils.data._utils.pin_memory.pin_memory is not before[1]
+    assert (torch.Tensor.to is not before[0]) == (type(entry) is PinMemory)
+    live.undo()
+    assert (torch.Tensor.to, torch.utils.data._utils.pin_memory.pin_memory) == before

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
@@ -123,13 +124,14 @@ class BatchSize:
         ]
         if not cuts:
             return Proof(False, "no loader's batches were changed")
-        sizes = [(cut, getattr(sampler, "batch_size", 0)) for cut, sampler in cuts]
-        is_cut = all(size == cut.scaled(self.factor) for cut, size in sizes)
-        evidence = f"batches of {', '.join(f'{size} samples instead of {cut.before}' for cut, size in sizes)}"
+        read = [cut for cut, _ in cuts if cut.largest]
+        sizes = ", ".join(f"{cut.largest} samples instead of {cut.before}" for cut in read)
+        evidence = f"batches of {sizes}" if read else "no loader began an epoch since"
+        is_cut = bool(read) and all(cut.largest == cut.scaled(self.factor) for cut in read)
         if self.rate == 1.0:
             return Proof(is_cut, evidence)
         rates = [scaled_steps(optimizer) for _, optimizer in distinct(replica.optimizers)]
-        is_scaled = bool(rates) and all(rate == self.rate for rate in rates)
+        is_scaled = bool(rates) and all(math.isclose(rate, self.rate, rel_tol=1e-4) for rate in rates)
         return Proof(
             is_cut and is_scaled, f"{evidence}; learning rate in steps ×{min(rates, default=1.0):.3g}"
         )
@@ -140,7 +142,9 @@ class BatchSize:
         parts = [
             f"def {function}(loader, factor={self.factor}):",
             "    sampler = loader.batch_sampler",
-            "    sampler.batch_size = max(1, round(sampler.batch_size * factor))",
+            "    # Its size of before is noted: this cell may run again.",
+            '    size = vars(sampler).setdefault("size_before", sampler.batch_size)',
+            "    sampler.batch_size = max(1, round(size * factor))",
             "    if loader.batch_size is not None:",
             "        # vars(): a DataLoader refuses a new batch size once it is built.",
             '        vars(loader)["batch_size"] = sampler.batch_size',
@@ -162,6 +166,7 @@ class BatchSize:
         if cut is None:  # two loaders may share a sampler, which is changed once
             cut = _cuts[sampler] = Cut(sampler.batch_size)
             sampler.batch_size = cut.scaled(self.factor)
+            sampler.__class__ = _counting_sampler()
         if size is not None:
             state["batch_size"] = sampler.batch_size
         try:
@@ -169,15 +174,17 @@ class BatchSize:
         finally:
             if is_first:
                 sampler.batch_size = cut.before
+                sampler.__class__ = _plain_sampler()
                 _cuts.pop(sampler, None)
             state["batch_size"] = size
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cut:
-    """The size of a batch sampler's batches before it was changed."""
+    """The size of a batch sampler's batches before it was changed, and the largest that it put together since."""
 
     before: int
+    largest: int = 0
 
     def scaled(self, factor: float) -> int:
         """Batches of at least one sample."""
@@ -185,6 +192,29 @@ class Cut:
 
 
 _cuts: weakref.WeakKeyDictionary[BatchSampler, Cut] = weakref.WeakKeyDictionary()
+
+
+def _plain_sampler() -> type[BatchSampler]:
+    from torch.utils.data import BatchSampler
+
+    return BatchSampler
+
+
+@cache
+def _counting_sampler() -> type[BatchSampler]:
+    """What a changed sampler is an object of: epochs that began before it was changed go on as they began."""
+
+    class CountingBatchSampler(_plain_sampler()):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[list[int]]:
+            for batch in super().__iter__():
+                if cut := _cuts.get(self):
+                    cut.largest = max(cut.largest, len(batch))
+                yield batch
+
+        def __reduce__(self) -> Any:  # a copy counts for nobody
+            return _plain_sampler(), (self.sampler, self.batch_size, self.drop_last)
+
+    return CountingBatchSampler
 
 
 def _sampler(loader: DataLoader[Any]) -> Any:
@@ -199,7 +229,7 @@ def _why_not_loader(name: str, loader: DataLoader[Any], factor: float) -> list[s
         return [
             f"{name} has batch_size=None: its data set gives whole batches. Change their size in the data set."
         ]
-    if type(sampler) is not BatchSampler:
+    if sampler not in _cuts and type(sampler) is not BatchSampler:
         return [
             f"{name} cuts its batches with a {type(sampler).__name__}, which has rules of its own. "
             "Change the size where you build that sampler."

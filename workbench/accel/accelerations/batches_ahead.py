@@ -29,7 +29,7 @@ class BatchesAhead:
         # Without worker processes the batches are made here: if that draws random numbers, it has to stay where it was
         # between those that the training step draws.
         self.may_look_ahead = iterator._num_workers > 0
-        self.taken = self.given_ahead = 0
+        self.taken = self.given_ahead = self.tensors_copied = 0
 
     def __call__(self) -> Any:
         if self.waiting:
@@ -72,9 +72,15 @@ class BatchesAhead:
         """The batch on the device, and the event that marks the end of the copy."""
         if self.stream is None:
             return batch, None
-        move = lambda part: part.to(self.device, non_blocking=True) if torch.is_tensor(part) else part
         with torch.cuda.stream(self.stream):
-            return tree_map(move, batch), self.stream.record_event()
+            return tree_map(self.moved, batch), self.stream.record_event()
+
+    def moved(self, part: Any) -> Any:
+        """A tensor on the device; what is no tensor stays where it is."""
+        if not torch.is_tensor(part) or part.device == self.device:
+            return part
+        self.tensors_copied += 1
+        return part.to(self.device, non_blocking=True)
 
     def handed_over(self, batch: Any, copied: Any) -> Any:
         """Let the step's stream wait for the copy, and tell the allocator that it uses the memory."""

@@ -60,7 +60,7 @@ def only(replica: Replica, names: tuple[str, ...]) -> Replica:
         kind: {label: thing for label, thing in named.items() if _name_of(label) in names}
         for kind, named in _by_kind(replica)
     }
-    return Replica(**kept, is_process_wide=False)
+    return Replica(**kept, is_process_wide=replica.is_process_wide)
 
 
 def only_roles(workload: Workload, names: tuple[str, ...]) -> Workload:

@@ -99,14 +99,17 @@ class PrefetchToDevice:
             yield
 
     def took_effect(self, replica: Replica) -> Proof:
-        """Whether batches lay on the GPU before they were asked for."""
+        """Whether tensors of batches were copied to the GPU before they were asked for."""
         makers = [find_maker(loader, _AheadMaker) for _, loader in distinct(replica.loaders)]
         ahead = sum(maker.given_ahead for maker in makers if maker is not None)
         device = next((maker.device for maker in makers if maker is not None), None)
         if device is None:
             return Proof(False, f"{ahead} batches were taken ahead, and none was copied to a GPU")
-        evidence = f"{ahead} batches lay on {device} before they were asked for"
-        return Proof(None not in makers and ahead > 0, evidence)
+        copied = sum(maker.tensors_copied for maker in makers if maker is not None)
+        evidence = f"{ahead} batches were taken ahead, and {copied} tensors copied to {device} for it"
+        if ahead and not copied:
+            evidence += "; the batches are of a class of their own, or lay there already"
+        return Proof(None not in makers and ahead > 0 and copied > 0, evidence)
 
     def as_code(self, workload: Workload) -> str:
         """The class that takes batches ahead, and one line a loader that puts it into the loader's iterators."""
@@ -116,12 +119,17 @@ class PrefetchToDevice:
         for name in names_of(workload, "loaders"):
             parts += [
                 f"{name}.pin_memory = True",
-                f"{name}._get_iterator = functools.partial(iterator_ahead, {name}._get_iterator, {self.batches})",
+                f"take_ahead({name}, batches={self.batches})",
             ]
         return "\n".join(parts) + "\n"
 
 
 _MAKER_CODE = """\
+def take_ahead(loader, batches):
+    # What made its iterators before: this cell may run again.
+    make_iterator = vars(loader).setdefault("iterator_of_its_own", loader._get_iterator)
+    loader._get_iterator = functools.partial(iterator_ahead, make_iterator, batches)
+
 def iterator_ahead(make_iterator, batches):
     iterator = make_iterator()
     device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else None
@@ -138,7 +146,7 @@ class _AheadMaker(IteratorMaker):
     ) -> None:
         super().__init__(loader, inner)
         self._batches = batches
-        self.given_ahead = 0
+        self.given_ahead = self.tensors_copied = 0
         self.device: Any = None
 
     def change(self, iterator: Any) -> None:
@@ -148,10 +156,12 @@ class _AheadMaker(IteratorMaker):
 
         if torch.cuda.is_available():
             self.device = torch.device("cuda", torch.cuda.current_device())
-        before, ahead = self.given_ahead, look_ahead(iterator, self._batches, self.device)
+        ahead = look_ahead(iterator, self._batches, self.device)
+        given, copied = self.given_ahead, self.tensors_copied
 
         def counted(batch: Any) -> Any:
-            self.given_ahead = before + ahead.given_ahead
+            self.given_ahead = given + ahead.given_ahead
+            self.tensors_copied = copied + ahead.tensors_copied
             return batch
 
         after_each_batch(
