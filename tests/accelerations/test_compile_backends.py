@@ -8,14 +8,16 @@ import re
 
 import pytest
 import torch
-from small_training import training
+from small_training import training, workload_of
 
 import accel
 from accel.accelerations.compile_backends import compile_backends, why_not_backend
 from accel.accelerations.compile_model import CompileModel
+from accel.accelerations.compile_optimizer import CompileOptimizer
 from accel.commands import parse
 from accel.commands.running import run_without_notebook
 from accel.machine import read_machine
+from accel.workload import Replica
 
 ABLE = dataclasses.replace(read_machine(), c_compiler="g++", python_header="Python.h")
 
@@ -58,6 +60,38 @@ def test_inductor_on_a_gpu_needs_triton(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     (reason,) = why_not_backend("inductor", ABLE, "cuda")
     assert "triton" in reason
+
+
+def test_inductor_on_a_gpu_needs_a_compiler_and_the_header_too(monkeypatch):
+    from accel.accelerations import compile_backends as module
+
+    monkeypatch.setattr(module, "find_spec", lambda name: object())
+    machine = dataclasses.replace(ABLE, c_compiler=None, python_header=None)
+    compiler, header = why_not_backend("inductor", machine, "cuda")
+    assert "Install gcc" in compiler
+    assert "Python.h" in header
+    assert why_not_backend("inductor", ABLE, "cuda") == []
+
+
+@pytest.mark.parametrize("name", ["tvm", "openxla", "tensorrt"])
+def test_an_installed_backend_that_cannot_train_is_refused(name, monkeypatch):
+    from accel.accelerations import compile_backends as module
+
+    monkeypatch.setattr(module, "find_spec", lambda name: object())
+    monkeypatch.setattr(module, "_names", lambda: [name])
+    (row,) = compile_backends(ABLE, device="cpu").rows
+    assert "cannot train" in row.why_not
+    assert not row.is_usable
+
+
+def test_a_mode_for_gpus_is_asked_about_the_device_of_an_optimizer_alone():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2, device="meta"))])
+    assert Replica(optimizers={"optimizer": optimizer}).device_type == "meta"
+    made = Replica(optimizers={"optimizer": optimizer})
+    reasons = CompileOptimizer(mode="reduce-overhead").why_not(
+        workload_of(made, {"optimizer": optimizer}), ABLE
+    )
+    assert not any("on a CPU" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.accelerations import CATALOGUE
+from accel.accelerations.compile_backends import compile_backends
 from accel.accelerations.knobs import knobs_of
 from accel.accelerations.plan import Plan
 from accel.commands import COMMANDS, complete, fragment
@@ -43,6 +44,13 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
 )
 def test_tab_offers(line: str, expected: list[str]) -> None:
     assert complete(line, namespace={"model": 1, "result": 2, "_hidden": 3}) == expected
+
+
+def test_tab_offers_the_backends_that_can_be_used() -> None:
+    usable = [f'"{row.name}"' for row in compile_backends().rows if row.is_usable]
+    for entry in ("compile_model", "compile_optimizer"):
+        assert complete(f"%accel try {entry}(backend=") == usable
+    assert complete('%accel try compile_model(backend="ao') == ['"aot_eager"']
 
 
 def test_only_what_stands_before_the_cursor_counts() -> None:

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 # What a backend imports when it is first used: torch registers them whether that is installed or not.
 _NEEDS = {
     "openxla": ("torch_xla", "torch_xla"),
-    "tvm": ("tvm", "apache-tvm"),
     "onnxrt": ("onnxruntime", "onnxruntime and onnxscript"),
-    "tensorrt": ("torch_tensorrt", "torch-tensorrt"),
-    "torch_tensorrt": ("torch_tensorrt", "torch-tensorrt"),
+}
+# What is known to keep one from training: what it compiles carries no gradient, or runs on a device of its own.
+_CANNOT_TRAIN = {
+    "tvm": "computes results without gradients",
+    "tensorrt": "computes results without gradients",
+    "torch_tensorrt": "computes results without gradients",
+    "openxla": "compiles for XLA devices, whose models are on the device xla",
 }
 _SUMMARIES = {
     "inductor": "torch's own compiler: C++ for CPUs, Triton for GPUs",
@@ -30,7 +34,7 @@ _SUMMARIES = {
     "openxla": "Google's XLA compiler",
     "tvm": "Apache TVM",
     "onnxrt": "ONNX Runtime",
-    "tensorrt": "NVIDIA's TensorRT; for inference",
+    "tensorrt": "NVIDIA's TensorRT",
     "aot_eager": "graphs of forward and backward, run with torch's own kernels: to find what fails, not for speed",
     "eager": "graphs of forward, run with torch's own kernels: to find what fails, not for speed",
 }
@@ -151,6 +155,8 @@ def why_not_backend(name: str, machine: Machine, device: str) -> list[str]:
             'The backend "cudagraphs" launches kernels of an NVIDIA GPU, and the model is not on one. '
             "Train on a GPU, or use another backend."
         ]
+    if name in _CANNOT_TRAIN and not (name == "openxla" and device == "xla"):
+        return [f'The backend "{name}" {_CANNOT_TRAIN[name]}, so it cannot train this. Use another backend.']
     package, install = _NEEDS.get(name, (_package_of(name), ""))
     if package and find_spec(package) is None:
         return [
@@ -163,28 +169,29 @@ def why_not_backend(name: str, machine: Machine, device: str) -> list[str]:
 def _why_not_inductor(machine: Machine, device: str) -> list[str]:
     import torch
 
-    if device == "cuda":
-        if find_spec("triton") is None:
-            return [
-                "torch.compile writes Triton kernels for a GPU, and triton is not installed. Install triton."
-            ]
-        capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else _LEAST_CAPABILITY
-        if torch.version.hip is None and capability < _LEAST_CAPABILITY:
-            return [
-                f"Triton needs a GPU of compute capability 7.0, and this one has {capability[0]}.{capability[1]}. "
-                'Use backend="cudagraphs", or leave compiling off.'
-            ]
-        return []
-    if device != "cpu":
+    if device not in ("cpu", "cuda"):
         return []
     reasons = []
-    if not machine.has_c_compiler:
+    if device == "cuda":
+        if find_spec("triton") is None:
+            reasons.append(
+                "torch.compile writes Triton kernels for a GPU, and triton is not installed. Install triton."
+            )
+        capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else _LEAST_CAPABILITY
+        if torch.version.hip is None and capability < _LEAST_CAPABILITY:
+            reasons.append(
+                f"Triton needs a GPU of compute capability 7.0, and this one has {capability[0]}.{capability[1]}. "
+                'Use backend="cudagraphs", or leave compiling off.'
+            )
+    if not machine.has_c_compiler:  # for a GPU too: what launches Triton's kernels is built with it
+        compiler, install, variable = ("C++", "g++", "CXX") if device == "cpu" else ("C", "gcc", "CC")
         reasons.append(
-            "torch.compile needs a C++ compiler, and none is on PATH. Install g++, or set CXX to one."
+            f"torch.compile needs a {compiler} compiler, and none is on PATH. "
+            f"Install {install}, or set {variable} to one."
         )
     if not machine.has_python_header:
         reasons.append(
-            "The C++ that torch.compile writes includes Python.h, which is missing. Install it (apt install python3-dev)."
+            "The code that torch.compile builds includes Python.h, which is missing. Install it (apt install python3-dev)."
         )
     return reasons
 

@@ -142,5 +142,9 @@ def _knob_words(entry: str, written: str) -> list[str]:
     knob = knobs.get(last.split("=")[0].strip())
     if knob is None:
         return []
+    if known.layer == "compile" and knob.name == "backend" and "torch" in sys.modules:
+        from accel.accelerations.compile_backends import compile_backends
+
+        return [as_literal(row.name) for row in compile_backends().rows if row.is_usable]
     values = [*knob.choices, *((True, False) if knob.type is bool else ()), knob.default]
     return list(dict.fromkeys(map(as_literal, values)))

@@ -118,14 +118,22 @@ def _package(name: str, module: str, enables: str, how_to_get: str) -> Part:
 def _compiler(machine: Machine) -> Part:
     get = "Install g++ (apt install g++, or conda install gxx), or name one in CXX."
     return Part(
-        "C++ compiler", machine.has_c_compiler, machine.c_compiler or "", "compile_model on the CPU", get
+        "C++ compiler",
+        machine.has_c_compiler,
+        machine.c_compiler or "",
+        "compile_model, compile_optimizer",
+        get,
     )
 
 
 def _header(machine: Machine) -> Part:
     get = "Install Python's headers (apt install python3-dev; conda's and python.org's Python have them)."
     return Part(
-        "Python.h", machine.has_python_header, machine.python_header or "", "compile_model on the CPU", get
+        "Python.h",
+        machine.has_python_header,
+        machine.python_header or "",
+        "compile_model, compile_optimizer",
+        get,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ class Replica:
 
     @property
     def device_type(self) -> str:
-        """Where the first model's parameters live: "cpu", "cuda" …; "cpu" when there is none."""
-        for model in self.models.values():
-            for parameter in model.parameters():
-                return parameter.device.type
-        return "cpu"
+        """Where the first model's parameters live, or the first optimizer's: "cpu", "cuda" …; "cpu" when there are none."""
+        of_models = (p for model in self.models.values() for p in model.parameters())
+        of_optimizers = (
+            p for each in self.optimizers.values() for g in each.param_groups for p in g["params"]
+        )
+        return next((p.device.type for p in chain(of_models, of_optimizers)), "cpu")
 
 
 def merged(replicas: list[Replica]) -> Replica:
