@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import pickle
+import sys
+import types
+import weakref
 from contextlib import ExitStack
 
 import pytest
@@ -18,6 +23,7 @@ from accel.errors import AccelError
 from accel.machine import read_machine
 from accel.workload import Replica
 from accel.workload.discovery import Discovery
+from accel.workload.workload import Role
 
 ENTRY = ActivationCheckpointing()
 
@@ -197,6 +203,54 @@ def test_a_block_that_changes_a_buffer_of_its_own_is_refused_by_name():
     model = nn.Sequential(Counting())
     with ENTRY.apply(Replica(models={"model": model})), pytest.raises(AccelError, match="0 changes a buffer"):
         model(torch.ones(1, 4))
+
+
+def test_a_block_that_changes_its_input_in_place_is_refused_by_name():
+    """Else torch finds out in backward, and names an operation in place of the block."""
+
+    class Pre(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.relu, self.linear = nn.ReLU(inplace=True), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.linear(self.relu(x))
+
+    model = nn.Sequential(nn.Linear(4, 4), Pre())
+    with (
+        ENTRY.apply(Replica(models={"model": model})),
+        pytest.raises(AccelError, match="1 changes its input"),
+    ):
+        model(torch.randn(2, 4))
+
+
+def test_a_model_with_the_plain_code_can_be_pickled(monkeypatch):
+    """In a module of its own, as a notebook is one: pickle asks it for the classes by name."""
+    made = training_of_blocks()
+    made.model[1].__class__ = type("Other", (nn.Sequential,), {})
+    notebook = types.ModuleType("notebook_of_this_test")
+    monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
+    vars(notebook).update(made.namespace)
+    for _ in range(2):
+        exec(ENTRY.as_code(made.workload()), vars(notebook))
+    images = torch.ones(1, 3, 8, 8)
+    notebook.Other = type(made.model[1]).__mro__[2]
+    copied = pickle.loads(pickle.dumps(made.model.eval()))
+    assert torch.equal(copied(images), made.model(images))
+    assert type(copied[0]) is type(made.model[0]) is not type(copied[1])
+
+
+def test_the_plain_code_for_a_model_without_a_name_says_what_is_missing():
+    made = training_of_blocks()
+    role = Role("models", "built", True, weakref.ref(nn.Linear(1, 1)))
+    code = ENTRY.as_code(dataclasses.replace(made.workload(), roles=(role,)))
+    assert "# The blocks of built" in code
+    exec(code, {})
+
+
+def test_replicas_of_data_parallel_are_a_reason():
+    found = reasons(nn.DataParallel(training_of_blocks().model))
+    assert any("DataParallel" in reason for reason in found)
 
 
 def reasons(model):

@@ -9,7 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct, find_wrapper, is_compiled_by_user, wrapped_call
+from accel.accelerations.model_call import (
+    distinct,
+    find_wrapper,
+    is_compiled_by_user,
+    why_not_inside,
+    wrapped_call,
+)
 from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.errors import AccelError
 
@@ -35,7 +41,8 @@ class ActivationCheckpointing:
     When it hurts
         Each step computes the forward pass of its blocks twice: on one core of an EPYC a small CNN trained at ×0.86
         of its speed. Memory held within one block's backward stays. Code in a block's forward that does more than
-        compute (counts calls, keeps outputs in lists, hooks) runs twice.
+        compute (counts calls, keeps outputs in lists, hooks) runs twice. It excludes compile_model, which decides by
+        itself what to keep: it compiles the calls of the blocks as if they were not wrapped.
     In plain PyTorch
         from torch.utils.checkpoint import checkpoint
         for block in self.blocks:
@@ -75,6 +82,7 @@ class ActivationCheckpointing:
             )
         for name, model in models:
             blocks = self._blocks(model)
+            reasons += why_not_inside(name, model)
             if is_compiled_by_user(model) or any(is_compiled_by_user(block) for _, block in blocks):
                 reasons.append(
                     f"{name} is compiled, and torch.compile decides itself what to compute again. "
@@ -108,7 +116,7 @@ class ActivationCheckpointing:
         return Proof(again > 0 and None not in calls, evidence)
 
     def as_code(self, workload: Workload) -> str:
-        """A class mixed into that of each block, whose call goes through `checkpoint`."""
+        """For each class of block one of its own, whose call goes through `checkpoint`."""
         models = workload.objects().models
         parts = ["import torch", "from torch.utils.checkpoint import checkpoint", ""]
         has_norms = any(_norms(block) for model in models.values() for _, block in self._blocks(model))
@@ -125,15 +133,12 @@ class ActivationCheckpointing:
             "",
         ]
         for name in names_of(workload, "models"):
-            paths = [path for path, _ in self._blocks(models[name])] if name in models else []
-            blocks = f"{class_name(name, '')[:1].lower()}{class_name(name, '')[1:]}_blocks"
-            parts += [
-                f"{blocks} = [{', '.join(_element(name, path) for path in paths)}]",
-                f"for block in {blocks}:  # each stays the object it is, with one more base class",
-                '    if not hasattr(block, "is_recomputed"):  # this cell may run again',
-                "        block.__class__ = type(type(block).__name__, (Recomputed, type(block)), {})",
-                "",
-            ]
+            if name in models:
+                parts += _code_for_blocks(name, self._blocks(models[name]))
+            else:
+                parts.append(
+                    f"# The blocks of {name}: block.__class__ = a class of (Recomputed, type(block)), for each."
+                )
         return "\n".join(parts) + "\n"
 
     def _blocks(self, model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
@@ -189,6 +194,10 @@ def _why_not_twice(block: torch.nn.Module) -> str:
     return ""
 
 
+def _versions(tensors: list[torch.Tensor]) -> list[int]:
+    return [tensor._version for tensor in tensors]
+
+
 @dataclass(eq=False)
 class _CheckpointedCall:
     inner: Callable[..., Any]
@@ -198,22 +207,30 @@ class _CheckpointedCall:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
+        from torch.utils._pytree import tree_leaves
         from torch.utils.checkpoint import checkpoint
 
         if torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return self.inner(*args, **kwargs)
         norms = {id(buffer) for norm in _norms(self.block) for buffer in norm.buffers()}
         others = [buffer for buffer in self.block.buffers() if id(buffer) not in norms]
-        versions = [buffer._version for buffer in others]
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        given = [each for each in given if not each.is_inference()]
+        versions, given_versions = _versions(others), _versions(given)
         call = partial(self.inner, **kwargs) if kwargs else self.inner  # `checkpoint` has keywords of its own
         output = checkpoint(call, *args, use_reentrant=False, context_fn=self._contexts)
-        if versions != [buffer._version for buffer in others]:
-            raise AccelError(
-                "activation_checkpointing",
-                because=f"{self.path} changes a buffer of its own when it is called, so a second call gives another result",
-                do="Leave activation_checkpointing off for this model.",
-            )
+        if versions != _versions(others):
+            raise self._refused("a buffer of its own")
+        if given_versions != _versions(given):
+            raise self._refused("its input in place")
         return output
+
+    def _refused(self, what: str) -> AccelError:
+        return AccelError(
+            "activation_checkpointing",
+            because=f"{self.path} changes {what} when it is called, so a second call gives another result",
+            do="Leave activation_checkpointing off for this model.",
+        )
 
     def _contexts(self) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
         return nullcontext(), self._second_time()
@@ -264,6 +281,25 @@ _NORMS_CODE = [
     "    return nullcontext(), copied_statistics(block)",
     "",
 ]
+
+
+def _code_for_blocks(name: str, blocks: list[tuple[str, torch.nn.Module]]) -> list[str]:
+    """A named class for each class of block, so that the model can still be pickled, and the blocks that get it."""
+    lines: list[str] = []
+    kinds = dict.fromkeys(type(block) for _, block in blocks)
+    for number, kind in enumerate(kinds):
+        own = class_name(f"recomputed {name} {kind.__name__}", str(number or ""))
+        elements = [_element(name, path) for path, block in blocks if type(block) is kind]
+        lines += [
+            f'if not hasattr({elements[0]}, "is_recomputed"):  # this cell may run again',
+            f"    class {own}(Recomputed, type({elements[0]})):  # by a name, for torch.save",
+            "        pass",
+            "",
+            f"    for block in [{', '.join(elements)}]:",
+            f"        block.__class__ = {own}  # each stays the object it is, with one more base class",
+            "",
+        ]
+    return lines
 
 
 def _element(model: str, path: str) -> str:

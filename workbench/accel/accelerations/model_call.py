@@ -69,6 +69,18 @@ def is_compiled_by_user(model: torch.nn.Module) -> bool:
     return in_place or "_orig_mod" in vars(model).get("_modules", {})
 
 
+def why_not_inside(name: str, model: torch.nn.Module) -> list[str]:
+    """A reason against wrapping the calls of a model's parts: the replicas of DataParallel would call the originals."""
+    import torch
+
+    if not any(isinstance(module, torch.nn.DataParallel) for module in model.modules()):
+        return []
+    return [
+        f"{name} is in nn.DataParallel, whose copies on other GPUs would go on calling the blocks of the first. "
+        "Use DistributedDataParallel, or leave this off."
+    ]
+
+
 def distinct(named: dict[str, Thing]) -> list[tuple[str, Thing]]:
     """(name, object) pairs without the second names of one object."""
     seen: dict[int, tuple[str, Thing]] = {}
