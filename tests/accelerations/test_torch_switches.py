@@ -91,6 +91,23 @@ def test_a_product_that_rounds_is_told_from_one_that_does_not(monkeypatch):
     assert MatmulPrecision().took_effect(Replica()).evidence.endswith("bfloat16")
 
 
+def test_the_product_is_of_float32_on_the_models_device_whatever_the_defaults_are(monkeypatch):
+    multiply, seen = torch.Tensor.__matmul__, []
+
+    def noting(a, b):
+        seen.append((a.dtype, a.device.type))
+        return multiply(a, b)
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", noting)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    torch.set_default_dtype(torch.float64)
+    try:
+        MatmulPrecision().took_effect(training().replica())
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert set(seen) == {(torch.float32, "cpu")}
+
+
 def test_a_cpu_needs_amx_for_it():
     medium, usual = MatmulPrecision(precision="medium"), training().workload()
     assert medium.why_not(usual, MACHINE) == []

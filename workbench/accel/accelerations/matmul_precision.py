@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.held_settings import is_held, settings_held
@@ -23,12 +23,13 @@ _UNDER_NEW_NAMES = (
 
 @dataclass(frozen=True)
 class MatmulPrecision:
-    """Let products of float32 matrices be computed in TF32 (high) or bfloat16 (medium) inside.
+    """Let products of float32 matrices be computed in TF32 (on GPUs) or bfloat16 (on CPUs, with "medium") inside.
 
     What it does
         `torch.set_float32_matmul_precision`, and TF32 for cuDNN's convolutions where somebody forbade it: torch
         allows that by default, for products it does not. Numbers stay float32 in memory; tensor cores round them as
-        they read them, to 10 bits of fraction for TF32, and sum in float32.
+        they read them, to 10 bits of fraction for TF32, and sum in float32. On GPUs "medium" is the same as "high":
+        torch knows no bfloat16 inside float32 products there.
     When it helps
         Training in float32 on GPUs from Ampere on, with large linear layers or attention: their tensor cores stand
         idle for float32. One line, no other change, and every weight stays as it is. On CPUs "medium" lets oneDNN use
@@ -85,7 +86,8 @@ class MatmulPrecision:
                 'Set torch.backends.cuda.matmul.fp32_precision = "tf32" yourself, or take your setting out.'
             )
         else:
-            if now == self.precision and not is_held("matmul precision"):
+            is_same = now == self.precision or (device == "cuda" and now != "highest")
+            if is_same and not is_held("matmul precision"):
                 reasons.append(f'The precision of products is "{now}" already. Nothing needs to be done.')
         return reasons
 
@@ -100,7 +102,7 @@ class MatmulPrecision:
         """Multiply numbers that the format cannot hold, and look what became of them."""
         import torch
 
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = replica.device_type
         with torch.no_grad(), torch.autocast(device, enabled=False):
             kept = [_survives(device, bits) for bits in (9, 12)]
         if all(kept):
@@ -121,5 +123,6 @@ def _survives(device: str, bits: int) -> bool:
     import torch
 
     number = 1 + 2.0**-bits
-    product = torch.full((256, 256), number, device=device) @ torch.eye(256, device=device)
+    given: Any = {"device": device, "dtype": torch.float32}  # whatever the default is
+    product = torch.full((256, 256), number, **given) @ torch.eye(256, **given)
     return bool((product == number).all())

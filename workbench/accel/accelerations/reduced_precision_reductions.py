@@ -34,7 +34,8 @@ class ReducedPrecisionReductions:
         GeForce line compute such products at up to twice the rate.
     When it hurts
         float16 overflows at 65504 and loses small addends to large sums: long rows can give infinities. Where losses
-        drift or turn to NaN, forbid it. Not measured here yet: no GPU was at hand.
+        drift or turn to NaN, forbid it. A training in float32 has no such products, and for it nothing changes.
+        Not measured here yet: no GPU was at hand.
     In plain PyTorch
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = True
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True
@@ -75,16 +76,21 @@ class ReducedPrecisionReductions:
             yield
 
     def took_effect(self, replica: Replica) -> Proof:
-        """The flags read back from torch, and whether there is a GPU that they act on."""
-        import torch
-
+        """The flags read back from torch, and whether the models are on a GPU: which sums cuBLAS splits it does not tell."""
         now = read_settings()
         refused = [name for name in self._wanted() if not _allows(now.get(name, False))]
         if refused:
             return Proof(False, f"{refused[0]} is off")
-        if not torch.cuda.is_available():
-            return Proof(False, "the flags are set, but there is no CUDA GPU that they act on")
-        return Proof(True, f"cuBLAS is allowed to, read back from torch: {', '.join(self._wanted())}")
+        if replica.device_type != "cuda":
+            return Proof(
+                False,
+                f"the flags are set, but they act on CUDA GPUs, and the model is on {replica.device_type}",
+            )
+        flags = ", ".join(self._wanted())
+        return Proof(
+            True,
+            f"flags only, read back from torch: cuBLAS is allowed to ({flags}), and does in 16-bit products",
+        )
 
     def as_code(self, workload: Workload) -> str:
         """The flags."""
