@@ -155,6 +155,71 @@ def test_switching_regions_off_and_on_compiles_nothing_twice():
     assert graphs() == before
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_model_that_was_compiled_before_is_known_to_run_compiled(backend):
+    """Nothing is compiled the second time, and on "eager" nothing in a result tells of a graph."""
+    entry, model = CompileModel(backend=backend), nn.Linear(3, 2)
+    for _ in range(2):
+        with entry.apply(replica(model)):
+            with torch.no_grad():
+                for _ in range(4):
+                    model(torch.ones(2, 3))
+            model(torch.ones(2, 3)).sum().backward()
+            proof = entry.took_effect(replica(model))
+        assert proof.took_effect, proof.evidence
+
+
+def test_a_single_call_in_python_is_found_out_later_too():
+    entry, model = CompileModel(backend="aot_eager"), nn.Linear(3, 2)
+    with entry.apply(replica(model)):
+        for _ in range(4):
+            model(torch.ones(2, 3))
+        torch.compiler.set_stance("force_eager")
+        model(torch.ones(2, 3))
+        proof = entry.took_effect(replica(model))
+    assert not proof.took_effect
+    assert "1 of 5 results" in proof.evidence
+
+
+class OnGpu(Replica):
+    """What a replica whose model is on a GPU says of itself, on a machine without one."""
+
+    device_type = "cuda"
+
+
+def test_cuda_graphs_that_torch_leaves_out_are_no_effect_of_a_mode_that_means_them():
+    entry, model = CompileModel(mode="reduce-overhead"), nn.Linear(3, 2)
+    made = OnGpu(models={"model": model})
+    with CompileModel(backend="aot_eager").apply(made):
+        model(torch.ones(2, 3))
+        assert entry.took_effect(made).took_effect
+        counters["inductor"]["cudagraph_skips"] += 2
+        proof = entry.took_effect(made)
+        assert CompileModel().took_effect(made).took_effect
+    assert not proof.took_effect
+    assert "left 2 CUDA graphs out" in proof.evidence
+
+
+@pytest.mark.skipif(
+    not hasattr(torch._inductor.config.triton, "cudagraph_trees_generation_cloning"),
+    reason="this torch cannot save what CUDA graphs overwrite",
+)
+def test_results_of_cuda_graphs_are_saved_when_they_are_kept():
+    settings, entry, model = torch._inductor.config.triton, CompileModel(mode="max-autotune"), nn.Linear(3, 2)
+    with entry.apply(OnGpu(models={"model": model})):
+        assert settings.cudagraph_trees_generation_cloning == "user_visible"
+    assert settings.cudagraph_trees_generation_cloning is None
+    with entry.apply(replica(model)):
+        assert settings.cudagraph_trees_generation_cloning is None
+
+
+def test_replicas_of_data_parallel_are_a_reason_against_regions():
+    reasons = REGIONS.why_not(workload(nn.DataParallel(Tower())), read_machine())
+    assert any("DataParallel" in reason for reason in reasons)
+    whole = CompileModel(backend="aot_eager").why_not(workload(nn.DataParallel(Tower())), read_machine())
+    assert not any("DataParallel" in reason for reason in whole)
+
+
 def test_fullgraph_refuses_a_graph_break_that_is_let_pass_without():
     class Talks(nn.Module):
         def __init__(self):

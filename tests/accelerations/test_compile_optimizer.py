@@ -227,6 +227,26 @@ def test_accumulated_gradients_go_through_the_compiled_step():
     assert wiring(made) == before
 
 
+def test_two_entries_with_other_options_for_one_step_are_refused():
+    made = training(torch.optim.SGD, steps_before=1)
+    plan = Plan((CompileModel(backend="aot_eager", scope="step"), CompileOptimizer(backend="eager")))
+    before = wiring(made)
+    with pytest.raises(AccelError, match="the same mode and backend"), plan.apply(made.replica()):
+        made.epochs()
+    assert wiring(made) == before
+
+
+def test_the_plain_code_lets_a_scheduler_go_on_counting():
+    made = training(torch.optim.SGD)
+    made.namespace["scheduler"] = scheduler = StepLR(made.optimizer, 1, gamma=0.5)
+    exec(ENTRY.as_code(made.workload()), made.namespace)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made.epochs()
+        scheduler.step()
+    assert float(made.optimizer.param_groups[0]["lr"]) == 0.005
+
+
 def test_both_entries_that_compile_a_step_share_it():
     made = training(torch.optim.SGD, steps_before=1)
     plan = Plan((CompileModel(backend="aot_eager", scope="step"), ENTRY))

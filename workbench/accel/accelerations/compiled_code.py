@@ -47,17 +47,40 @@ class Compiled:
     def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
         import torch
 
+        self.options = options
         self._call: Callable[..., Any] = torch.compile(_with_code_of_its_own(function), **options.arguments)
-        self.graphs = self.refused = 0
+        self.graphs = self.refused = self.in_python = 0
+        self._skips_before = _cuda_graph_skips()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         graphs, refused = _graphs_and_refusals()
+        in_python = _ran_in_python[0]
         try:
             return self._call(*args, **kwargs)
         finally:
+            self.in_python += _ran_in_python[0] - in_python
             graphs_now, refused_now = _graphs_and_refusals()
             self.graphs += max(0, graphs_now - graphs)
             self.refused += max(0, refused_now - refused)
+
+    @property
+    def cuda_graph_skips(self) -> int:
+        """How often torch left a CUDA graph out since this was made: backward compiles after the call is over."""
+        return max(0, _cuda_graph_skips() - self._skips_before)
+
+
+_ran_in_python = [0]
+
+
+def note_if_in_python() -> None:
+    """For the first line of a function to be compiled: counts the times when torch ran it in Python after all.
+
+    In a graph the branch is gone, on whatever backend, with or without gradients.
+    """
+    import torch
+
+    if not torch.compiler.is_compiling():
+        _ran_in_python[0] += 1
 
 
 def compiled_for(
@@ -84,6 +107,12 @@ def _with_code_of_its_own(function: Callable[..., Any]) -> Callable[..., Any]:
     assert isinstance(function, types.FunctionType)
     code = function.__code__.replace(co_name=f"{function.__name__}_{next(_NUMBERS)}")
     return types.FunctionType(code, function.__globals__)
+
+
+def _cuda_graph_skips() -> int:
+    from torch._dynamo.utils import counters
+
+    return int(counters["inductor"]["cudagraph_skips"])
 
 
 def _graphs_and_refusals() -> tuple[int, int]:

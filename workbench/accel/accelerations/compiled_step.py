@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from accel.accelerations.compiled_code import Compiled, CompileOptions, compiled_for
+from accel.accelerations.compiled_code import Compiled, CompileOptions, compiled_for, note_if_in_python
+from accel.errors import AccelError
 
 if TYPE_CHECKING:
     import torch
@@ -31,10 +32,16 @@ class CompiledStep:
 
         self.compiled: Compiled = compiled_for(optimizer, _update, options)
         self.plain: Callable[..., Any] = inspect.unwrap(type(optimizer).step)
-        self.calls = self.in_python = 0
+        self.calls = 0
+        self._in_python_before = self.compiled.in_python
         self.is_on = True
         self._rates: list[torch.Tensor] = []
         self._met = WeakTensorKeyDictionary()  # parameters that took a step here
+
+    @property
+    def in_python(self) -> int:
+        """How many of the steps ran in Python after all."""
+        return self.compiled.in_python - self._in_python_before
 
     @property
     def ran_compiled(self) -> bool:
@@ -53,9 +60,7 @@ class CompiledStep:
                 self.plain(optimizer)
                 return loss
             with self._rates_as_tensors(optimizer):
-                before = _ran_in_python[0]
                 self.compiled(optimizer, self.plain)
-                self.in_python += _ran_in_python[0] - before
         self.calls += 1
         return loss
 
@@ -91,19 +96,8 @@ class CompiledStep:
                 group["lr"] = number
 
 
-_ran_in_python = [0]
-
-
-def _note_python() -> None:
-    _ran_in_python[0] += 1
-
-
 def _update(optimizer: torch.optim.Optimizer, step: Callable[..., Any]) -> None:
-    # What is compiled: in a graph the branch is gone, so that it counts the times when torch ran this in Python after all.
-    import torch
-
-    if not torch.compiler.is_compiling():
-        _note_python()
+    note_if_in_python()
     step(optimizer)
 
 
@@ -115,7 +109,13 @@ def compiled_step(optimizer: torch.optim.Optimizer, options: CompileOptions) -> 
     """
     import torch
 
-    if found_step(optimizer) is not None:
+    if (present := found_step(optimizer)) is not None:
+        if present.compiled.options != options:
+            raise AccelError(
+                f"compiling {type(optimizer).__name__}.step with {options.written or 'the default options'}",
+                because=f"it is compiled already with {present.compiled.options.written or 'the default options'}",
+                do='Give compile_optimizer and compile_model(scope="step") the same mode and backend, or leave one out.',
+            )
         yield
         return
     state = vars(optimizer)
@@ -201,6 +201,16 @@ def compiled_step_code(
             '    _group["lr"] = torch.as_tensor(_group["lr"], dtype=torch.float64)',
         ]
     given = f", {options.written}" if options.written else ""
+    counted: list[str] = []
+    if optimizer is not None and hasattr(vars(optimizer).get(_SLOT), _BY_SCHEDULER):
+        counted = [
+            "",
+            "def _step(self, *args, _compiled=_step, **kwargs):",
+            "    self._opt_called = True  # all that the scheduler's own step does",
+            "    return _compiled(self, *args, **kwargs)",
+            "",
+            f"_step.{_BY_SCHEDULER} = True",
+        ]
     return [
         "import inspect",
         "import types",
@@ -211,6 +221,7 @@ def compiled_step_code(
         f"_step = torch.compile(inspect.unwrap(type({name}).step){given})",
         "# Hooks, those of schedulers and profilers too, stay outside of what is compiled.",
         "_step = torch.optim.Optimizer.profile_hook_step(torch.no_grad()(_step))",
+        *counted,
         f"{name}.step = types.MethodType(_step, {name})",
     ]
 
