@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
-from accel.accelerations.tensor_layout import kept_layout, same_layout_code, to_channels_last
+from accel.accelerations.tensor_layout import kept_layout, same_layout_code, to_channels_last, why_not_moved
 from accel.accelerations.user_names import names_of, nothing_seen
+from accel.accelerations.view_refusal import view_refusal
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -30,12 +31,12 @@ class ChannelsLast:
         reordering per layer. Measured on one core of an EPYC, course CNN, batch 64, under a steady allocator: ×1.26
         alone, and ×2.06 with autocast where autocast alone gave ×1.31: use the two together.
     When it hurts
-        Code that calls `.view()` on the output of a convolution raises (`.reshape()` and `.flatten()` work). Models
-        that permute between layers pay for copies. DenseNet121 on 32×32 images: ×1.07 [0.83, 1.14], undecided. Sums
-        are formed in another order: differences of about 1e-7, which grow step by step where training is chaotic (3
-        % by the third step of that DenseNet on random data). While it is on, a fused optimizer needs its state in
-        the same layout as the weights; this is done here, but a state loaded from a checkpoint afterwards has the
-        checkpoint's layout.
+        Code that calls `.view()` on the output of a convolution raises (`.reshape()` and `.flatten()` work): in the
+        model it is found beforehand, on a copy without memory; in the cell a trial shows it. Models that permute
+        between layers pay for copies. DenseNet121 on 32×32 images: ×1.07 [0.83, 1.14], undecided. Sums are formed in
+        another order: differences of about 1e-7, which grow step by step where training is chaotic (3 % by the third
+        step of that DenseNet on random data). While it is on, a fused optimizer needs its state in the same layout as
+        the weights; this is done here, but a state loaded from a checkpoint afterwards has the checkpoint's layout.
     In plain PyTorch
         model = model.to(memory_format=torch.channels_last)
         output = model(images.to(memory_format=torch.channels_last))
@@ -69,6 +70,13 @@ class ChannelsLast:
                     f"{name} has 3-D convolutions. "
                     f"Lay it out with {name}.to(memory_format=torch.channels_last_3d) instead."
                 )
+            reasons += why_not_moved(name, model)
+        inputs = {role.name: role.inputs for role in workload.roles if role.kind == "models"}
+        for name, model in models if not reasons else []:
+            if refusal := view_refusal(model, inputs.get(name)):
+                reasons.append(
+                    f"In {name} {refusal}. Write .flatten(1) or .reshape() instead of .view() there."
+                )
         for name, optimizer in distinct(replica.optimizers):
             if isinstance(optimizer, torch.optim.LBFGS):
                 reasons.append(
@@ -81,10 +89,13 @@ class ChannelsLast:
     def apply(self, replica: Replica) -> Iterator[None]:
         """Lay out weights, buffers, gradients and optimizer state; lay out inputs at each call."""
         with ExitStack() as stack:
-            for _, model in distinct(replica.models):
-                stack.enter_context(kept_layout(model))
-                to_channels_last(model)
-                stack.enter_context(wrapped_call(model, _ChannelsLastCall))
+            for name, model in distinct(replica.models):
+                if not why_not_moved(
+                    name, model
+                ):  # one that the cell builds was not there to be asked before
+                    stack.enter_context(kept_layout(model))
+                    to_channels_last(model)
+                    stack.enter_context(wrapped_call(model, _ChannelsLastCall))
             yield
 
     def took_effect(self, replica: Replica) -> Proof:

@@ -25,6 +25,21 @@ def to_channels_last(model: torch.nn.Module) -> None:
         tensor.data = tensor.data.to(memory_format=torch.channels_last)
 
 
+def why_not_moved(name: str, model: torch.nn.Module) -> list[str]:
+    """Reasons why the tensors of a model that the user calls `name` cannot get memory of their own; usually none."""
+    tensors = _own_tensors(model)
+    if any(t.untyped_storage().nbytes() > t.numel() * t.element_size() for t in tensors):
+        where = "parts of a larger tensor"
+    elif any(t.device.type == "cpu" and t.untyped_storage().is_shared() for t in tensors):
+        where = "in shared memory"
+    else:
+        return []
+    return [
+        f"Weights of {name} are {where}, and laid out anew they would no longer be. "
+        "Leave channels_last off for it, or build it with weights of their own."
+    ]
+
+
 @contextmanager
 def kept_layout(model: torch.nn.Module) -> Iterator[None]:
     """On leaving, give the tensors their strides of before back; values stay as they are by then, bit for bit.

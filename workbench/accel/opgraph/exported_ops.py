@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from accel.opgraph.graph_builder import GraphBuilder, Value
-from accel.opgraph.model_copy import out_of_sight
 from accel.opgraph.op_arithmetic import bytes_of, flops_of
+from accel.workload.model_copy import out_of_sight
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
-from accel.opgraph.model_copy import out_of_sight, reason_of, with_weights
+from accel.workload.model_copy import out_of_sight, reason_of, with_weights
 
 if TYPE_CHECKING:
     from accel.opgraph.op_graph import OpGraph

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.opgraph.exported_ops import exported_ops
-from accel.opgraph.model_copy import first_line, reason_of, unwrapped, with_weights, without_weights
 from accel.opgraph.module_costs import module_costs
 from accel.opgraph.op_graph import OpGraph, Origin
 from accel.opgraph.recorded_ops import recorded_ops
 from accel.workload.call_inputs import CallInputs, TensorShape
+from accel.workload.model_copy import first_line, reason_of, unwrapped, with_weights, without_weights
 
 if TYPE_CHECKING:
     import torch

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from accel.opgraph.exported_ops import parameter_sizes
 from accel.opgraph.graph_builder import GraphBuilder, Value
-from accel.opgraph.model_copy import out_of_sight
 from accel.opgraph.op_arithmetic import bytes_of, flops_of
+from accel.workload.model_copy import out_of_sight
 
 if TYPE_CHECKING:
     import torch

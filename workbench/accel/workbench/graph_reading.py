@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError, UnknownName
-from accel.opgraph.model_copy import unwrapped
 from accel.opgraph.read_graph import read_graph
+from accel.workload.model_copy import unwrapped
 
 if TYPE_CHECKING:
     import torch

@@ -43,12 +43,12 @@ def without_weights(model: torch.nn.Module, mode: FakeTensorMode) -> torch.nn.Mo
 
     >>> double = without_weights(model, FakeTensorMode(allow_non_fake_inputs=True))
     """
-    return _copied(model, lambda tensor: as_fake(tensor, mode))
+    return copied(model, lambda tensor: as_fake(tensor, mode))
 
 
 def with_weights(model: torch.nn.Module, *, shared: bool) -> torch.nn.Module:
     """A copy in evaluation mode that can run; with `shared`, on the model's own parameters and buffers: to be read only."""
-    return _copied(
+    return copied(
         model, (lambda tensor: tensor.detach()) if shared else (lambda tensor: tensor.detach().clone())
     )
 
@@ -62,8 +62,11 @@ def as_fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
     return mode.from_tensor(tensor.detach(), static_shapes=True)
 
 
-def _copied(model: torch.nn.Module, copy_tensor: Callable[[torch.Tensor], torch.Tensor]) -> torch.nn.Module:
-    """A deep copy, with `copy_tensor` for every tensor that hangs on a module; tied ones stay tied."""
+def copied(model: torch.nn.Module, copy_tensor: Callable[[torch.Tensor], torch.Tensor]) -> torch.nn.Module:
+    """A deep copy, with `copy_tensor` for every tensor that hangs on a module; tied ones stay tied.
+
+    >>> double = copied(model, lambda tensor: as_fake(tensor, mode))
+    """
     from torch import Tensor, nn
     from torch.nn.parameter import is_lazy
     from torch.utils._pytree import tree_leaves
@@ -79,9 +82,9 @@ def _copied(model: torch.nn.Module, copy_tensor: Callable[[torch.Tensor], torch.
                 do="Call the model on one batch first.",
             )  # fmt: skip
         if id(tensor) not in memo:
-            copied = copy_tensor(tensor)
+            twin = copy_tensor(tensor)
             is_parameter = isinstance(tensor, nn.Parameter)
-            memo[id(tensor)] = nn.Parameter(copied, tensor.requires_grad) if is_parameter else copied
+            memo[id(tensor)] = nn.Parameter(twin, tensor.requires_grad) if is_parameter else twin
     try:
         double = copy.deepcopy(model, memo)
     except Exception as error:  # the user's own __deepcopy__ or __getstate__ may raise anything
@@ -136,10 +139,10 @@ def reason_of(error: BaseException) -> str:
     what = f"{type(error).__name__}: {first_line(error)}"
     if "DataDependent" in type(error).__name__:
         what = "its Python code depends on the values in a tensor"
-    return what + _own_line(error)
+    return what + own_line(error)
 
 
-def _own_line(error: BaseException) -> str:
+def own_line(error: BaseException) -> str:
     """Where in the user's code it happened: the innermost frame that is neither torch's, ours nor Python's own."""
     import torch
 
