@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import dataclasses
 import pickle
 
@@ -169,6 +170,30 @@ def test_thresholds_that_the_worker_set_itself_stay_after_a_plan():
     assert is_steady()
     assert use_default_thresholds()
     assert not is_steady()
+
+
+@pytest.mark.parametrize("largest", [1 << 31, 1 << 25], ids=["this glibc", "an older one"])
+def test_the_plain_code_sets_the_thresholds_that_are_set_live(monkeypatch, largest):
+    """An older glibc refuses a threshold of mmap above 32 MiB, without a word."""
+    accepted = []
+
+    def mallopt(option, value):
+        is_accepted = option != -3 or value <= largest
+        accepted.extend([(option, value)] * is_accepted)
+        return int(is_accepted)
+
+    usual = ctypes.CDLL(None)
+    libc = type(
+        "Library",
+        (),
+        {"mallopt": staticmethod(mallopt), "__getattr__": lambda self, name: getattr(usual, name)},
+    )
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: libc())
+    assert use_steady_thresholds()
+    live, accepted = accepted, []
+    exec(SteadyAllocator().as_code(training().workload()), {})
+    assert accepted == live
+    assert (-3, min(largest, 1 << 30)) in live
 
 
 def test_thresholds_from_the_environment_are_a_reason(monkeypatch):

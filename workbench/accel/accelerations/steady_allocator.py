@@ -42,7 +42,8 @@ class SteadyAllocator:
         ends.
     In plain PyTorch
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(-3, 1 << 30), mallopt(-1, 2**31 - 1), mallopt(-2, 1 << 28)
+        mallopt(-3, 1 << 30) or mallopt(-3, 1 << 25)  # an older glibc refuses the first
+        mallopt(-1, 2**31 - 1), mallopt(-2, 1 << 28)
     References
         https://man7.org/linux/man-pages/man3/mallopt.3.html
     """
@@ -97,11 +98,12 @@ class SteadyAllocator:
         )
 
     def as_code(self, workload: Workload) -> str:
-        """The three calls of mallopt."""
+        """The calls of mallopt, with the same second choice."""
         return (
             "import ctypes\n\n"
-            "for _option, _value in ((-3, 1 << 30), (-1, 2**31 - 1), (-2, 1 << 28)):\n"
-            "    ctypes.CDLL(None).mallopt(_option, _value)\n"
+            "_mallopt = ctypes.CDLL(None).mallopt\n"
+            "_mallopt(-3, 1 << 30) or _mallopt(-3, 1 << 25)  # an older glibc refuses the first\n"
+            "_mallopt(-1, 2**31 - 1), _mallopt(-2, 1 << 28)\n"
         )
 
 
