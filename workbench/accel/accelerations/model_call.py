@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from accel.accelerations.own_attribute import own_attribute
+
 if TYPE_CHECKING:
     import torch
 
@@ -31,19 +33,10 @@ def wrapped_call(model: torch.nn.Module, wrap: Callable[[Call], Call]) -> Iterat
 
     A wrapper that keeps what it wraps in an attribute `inner` can be found again by `find_wrapper`.
     """
-    state = vars(model)  # not setattr: OptimizedModule would hand it on to the module inside
-    was_set, before = _SLOT in state, state.get(_SLOT)
-    ours = wrap(plain_call(model) if before is None else before)
-    state[_SLOT] = ours
-    try:
+    before = vars(model).get(_SLOT)
+    # A model.compile() of the user's own, made meanwhile, replaces ours: then it is theirs to keep.
+    with own_attribute(model, _SLOT, wrap(plain_call(model) if before is None else before)):
         yield
-    finally:
-        # A model.compile() of the user's own, made meanwhile, replaced ours: then it is theirs to keep.
-        if state.get(_SLOT) is ours:
-            if was_set:
-                state[_SLOT] = before
-            else:
-                del state[_SLOT]
 
 
 def plain_call(model: torch.nn.Module) -> Call:

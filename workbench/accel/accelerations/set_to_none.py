@@ -7,10 +7,11 @@ import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct
+from accel.accelerations.own_attribute import own_attribute
 from accel.accelerations.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
@@ -105,34 +106,21 @@ _live: weakref.WeakKeyDictionary[torch.optim.Optimizer, _Calls] = weakref.WeakKe
 
 @contextmanager
 def _dropping(optimizer: torch.optim.Optimizer) -> Iterator[None]:
-    state: dict[str, Any] = vars(optimizer)
-    was_set, before, clear, calls = (
-        "zero_grad" in state,
-        state.get("zero_grad"),
-        optimizer.zero_grad,
-        _Calls(),
-    )
+    clear, calls = optimizer.zero_grad, _Calls()
 
     def zero_grad(self: torch.optim.Optimizer, set_to_none: bool = True) -> None:
-        if set_to_none or not calls.is_active:
+        if set_to_none or not calls.is_active:  # somebody who put theirs round ours still calls us
             clear(set_to_none=set_to_none)
             return
         clear(set_to_none=True)
         calls.asked += 1
         calls.dropped += all(p.grad is None for group in self.param_groups for p in group["params"])
 
-    ours = state["zero_grad"] = types.MethodType(zero_grad, optimizer)
     _live[optimizer] = calls
     try:
-        yield
+        with own_attribute(optimizer, "zero_grad", types.MethodType(zero_grad, optimizer)):
+            yield
     finally:
         calls.is_active = False
         if _live.get(optimizer) is calls:
             del _live[optimizer]
-        if (
-            state.get("zero_grad") is ours
-        ):  # else somebody put theirs round ours, which now only passes calls on
-            if was_set:
-                state["zero_grad"] = before
-            else:
-                del state["zero_grad"]
