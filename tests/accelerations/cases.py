@@ -44,7 +44,7 @@ class Case:
 
 
 def without_autocast(made: Training) -> None:
-    made.model.forward = torch.autocast("cpu", enabled=False)(made.model.forward)
+    made.model.forward = torch.autocast(made.device.type, enabled=False)(made.model.forward)
 
 
 def with_its_own_data(made: Training) -> None:

@@ -30,6 +30,20 @@ class Training:
     built_by: Callable[[], Training] = field(kw_only=True)
 
     @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def on(self, device: str) -> Training:
+        """The same on another device; to be called before its first step."""
+        build = self.built_by
+        self.model.to(device)
+        self.built_by = lambda: build().on(device)
+        return self
+
+    def batches(self):
+        return ((images.to(self.device), targets.to(self.device)) for images, targets in self.loader)
+
+    @property
     def namespace(self):
         return {name: thing for name, thing in vars(self).items() if name != "built_by"}
 
@@ -43,14 +57,14 @@ class Training:
 
     def workload(self, source="train(model, loader, criterion, optimizer)") -> Workload:
         inputs = self.loader.collate_fn([self.loader.dataset[index] for index in range(4)])[0]
-        return workload_of(self.replica(), self.namespace, source, CallInputs.of_call(inputs))
+        return workload_of(self.replica(), self.namespace, source, CallInputs.of_call(inputs.to(self.device)))
 
     def epochs(self, count: int = 1) -> list[float]:
         """Losses of `count` epochs from a fixed seed."""
         torch.manual_seed(7)
         losses = []
         for _ in range(count):
-            for images, targets in self.loader:
+            for images, targets in self.batches():
                 self.optimizer.zero_grad()
                 loss = self.criterion(self.model(images), targets)
                 loss.backward()
@@ -148,4 +162,6 @@ def wiring(made: Training) -> dict[str, object]:
 def bits(made: Training) -> list[bytes]:
     """The numbers themselves: parameters, buffers, optimizer state."""
     state = [v for p in made.model.parameters() for v in made.optimizer.state.get(p, {}).values()]
-    return [t.detach().contiguous().numpy().tobytes() for t in (*made.model.state_dict().values(), *state)]
+    return [
+        t.detach().cpu().contiguous().numpy().tobytes() for t in (*made.model.state_dict().values(), *state)
+    ]

@@ -20,7 +20,7 @@ def run_epoch(model, optimizer, loader, criterion):
     total, right, losses = 0.0, 0, []
     for images, targets in loader:
         optimizer.zero_grad()
-        output = model(images)
+        output, targets = model(images.to(device)), targets.to(device)
         loss = criterion(output, targets)
         loss.backward()
         optimizer.step()
@@ -46,8 +46,12 @@ class ReadingTraining(Training):
     def __post_init__(self) -> None:
         linecache.cache[FILENAME] = (len(SOURCE), None, SOURCE.splitlines(True), FILENAME)
         own = {name: vars(self)[name] for name in ("model", "optimizer", "loader", "criterion")}
-        self.names |= own | {"__name__": "__main__"}
+        self.names |= own | {"__name__": "__main__", "device": "cpu"}
         exec(compile(SOURCE, FILENAME, "exec"), self.names)
+
+    def on(self, device: str) -> Training:
+        self.names["device"] = device
+        return super().on(device)
 
     @property
     def namespace(self):

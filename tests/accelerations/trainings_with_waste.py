@@ -37,7 +37,9 @@ class Validating(Training):
         for _ in range(count):
             losses += super().epochs()
             self.model.eval()
-            losses += [self.criterion(self.model(images), targets).item() for images, targets in self.loader]
+            losses += [
+                self.criterion(self.model(images), targets).item() for images, targets in self.batches()
+            ]
             self.model.train()
         return losses
 
@@ -58,7 +60,7 @@ class ClearingToZeros(Training):
         torch.manual_seed(7)
         losses = []
         for _ in range(count):
-            for images, targets in self.loader:
+            for images, targets in self.batches():
                 self.optimizer.zero_grad(set_to_none=False)
                 loss = self.criterion(self.model(images), targets)
                 loss.backward()
