@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -68,6 +69,7 @@ ALSO = (
     'autocast(dtype="bf16")+channels_last+fused_optimizer',
     'autocast(dtype="bf16")+channels_last+fused_optimizer+steady_allocator',
 )
+INSTALLED = re.compile(r"/\S*/site-packages/")  # a result names no folder of the machine it is from
 MARKS = {"faster": "▲", "slower": "▼", "undecided": "?", "no difference": "="}
 LOSS = {"same": "bit-equal", "follows": "follows", "drifts": "drifts"}
 QUICK = ("channels_last", "fused_optimizer")
@@ -123,7 +125,7 @@ def as_row(row: Comparison) -> dict[str, Any]:
         "verdict": row.verdict, "sentence": row.sentence, **intervals, "effect": row.effect,
         "quality": row.quality.following, "quality_sentence": str(row.quality), "state": row.state,
         "baseline_ms": row.baseline_ms, "candidate_ms": row.candidate_ms,
-        "proofs": [list(proof) for proof in row.proofs], "notes": list(row.notes),
+        "proofs": [list(proof) for proof in row.proofs], "notes": [INSTALLED.sub("", note) for note in row.notes],
     }  # fmt: skip
 
 

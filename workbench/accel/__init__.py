@@ -14,6 +14,7 @@ a function here, for scripts and tests:
     accel.graph(model, images)     the model as operations with their cost; what one more layer would add
     accel.history()                what was measured on this machine; with predictions=True, what had been predicted
     accel.number_formats()         what fp16, bf16, tf32, fp8 … can hold, and what this machine does with each
+    accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
     accel.compile_backends()       the backends of torch.compile, and which can be used here
     accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from accel.machine.installation import Installation
     from accel.machine.number_formats import NumberFormats
     from accel.machine.peaks import Peaks
+    from accel.machine.topology import Topology
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Workbench", "accelerations", "compile_backends", "doctor", "export", "fastest_batch", "findings", "graph", "help", "history",
-    "keep", "machine", "number_formats", "open_trace", "panel", "peaks", "profile", "status", "try_", "undo",
+    "keep", "machine", "number_formats", "open_trace", "panel", "peaks", "profile", "status", "topology", "try_", "undo",
 ]  # fmt: skip
 
 
@@ -227,6 +229,17 @@ def number_formats() -> NumberFormats:
     from accel.machine.number_formats import formats_of
 
     return formats_of(read_machine())
+
+
+def topology(from_file: str | None = None) -> Topology:
+    """How the GPUs and network cards of this machine are joined; with `from_file`, those of a printed `nvidia-smi topo -m`.
+
+    >>> accel.topology().best_gpus(2).as_env
+    {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID', 'CUDA_VISIBLE_DEVICES': '0,3'}
+    """
+    from accel.machine.topology import topology
+
+    return topology(from_file)
 
 
 def open_trace(*files: str | Path) -> TraceProfile | RanksReport:

@@ -11,6 +11,7 @@ from accel.machine import read_machine
 from accel.machine.installation import doctor
 from accel.machine.number_formats import formats_of
 from accel.machine.peaks import peaks
+from accel.machine.topology import topology
 
 if TYPE_CHECKING:
     from accel.workbench import Workbench
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run_without_notebook(options: argparse.Namespace) -> object:
-    """The result of a command that needs no workload: help, machine, peaks, formats, doctor, accelerations, backends.
+    """The result of a command that needs no workload: help, machine, peaks, formats, topology, doctor, accelerations, backends.
 
     >>> run_without_notebook(parse("machine")).usable_cores
     2
@@ -29,6 +30,8 @@ def run_without_notebook(options: argparse.Namespace) -> object:
         return peaks(again=options.again)
     if options.command == "formats":
         return formats_of(read_machine())
+    if options.command == "topology":
+        return topology(options.from_file)
     if options.command == "backends":
         from accel.accelerations.compile_backends import compile_backends
 

@@ -305,6 +305,21 @@ COMMANDS: tuple[Command, ...] = (
         needs_notebook=False,
     ),
     Command(
+        "topology",
+        "show how GPUs and network cards are joined, and which GPUs to use together",
+        "%accel topology --from topo.txt",
+        (
+            Argument(
+                ("--from",),
+                "read what `nvidia-smi topo -m` printed on another machine (- reads standard input)",
+                (("metavar", "FILE"), ("default", None), ("dest", "from_file")),
+                completes="file",
+            ),
+            OUT,
+        ),
+        needs_notebook=False,
+    ),
+    Command(
         "open",
         "read PyTorch profiler traces from a file, or from a folder with one a rank, and report on them",
         "%accel open trace.json.gz",

@@ -1,0 +1,139 @@
+"""The topology from NVML and /sys: a driver that answers as the documentation says, over copied trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from accel.machine.topology.pci_paths import network_cards, pci_device, way_between
+from accel.machine.topology.reading import short_bus_id, topology_of
+
+
+class NVMLError(Exception):
+    pass
+
+
+@dataclass
+class Driver:
+    """NVML of a machine: bus ids of its GPUs, NVLinks as (GPU, link number) → GPU or "switch", ancestors by pair."""
+
+    bus_ids: list[str]
+    nvlinks: dict[tuple[int, int], int | str] = field(default_factory=dict)
+    ancestors: dict[frozenset[int], int] = field(default_factory=dict)
+    NVMLError = NVMLError
+
+    def nvmlDeviceGetCount(self):
+        return len(self.bus_ids)
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return index
+
+    def nvmlDeviceGetPciInfo(self, gpu):
+        return SimpleNamespace(busId=f"0000{self.bus_ids[gpu].upper()}".encode())
+
+    def nvmlDeviceGetName(self, gpu):
+        return b"NVIDIA Test"
+
+    def nvmlDeviceGetCudaComputeCapability(self, gpu):
+        return 9, 0
+
+    def nvmlDeviceGetMaxPcieLinkGeneration(self, gpu):
+        return 5
+
+    def nvmlDeviceGetNvLinkState(self, gpu, number):
+        if number >= 18:
+            raise NVMLError("invalid argument")
+        return int((gpu, number) in self.nvlinks)
+
+    def nvmlDeviceGetNvLinkRemoteDeviceType(self, gpu, number):
+        return 2 if self.nvlinks[gpu, number] == "switch" else 0
+
+    def nvmlDeviceGetNvLinkRemotePciInfo(self, gpu, number):
+        return self.nvmlDeviceGetPciInfo(self.nvlinks[gpu, number])
+
+    def nvmlDeviceGetTopologyCommonAncestor(self, first, second):
+        if frozenset((first, second)) not in self.ancestors:
+            raise NVMLError("not supported")
+        return self.ancestors[frozenset((first, second))]
+
+
+# Two sockets: on the first a switch with two GPUs and a card, and a GPU behind another host bridge; the rest on the second.
+PLACES = {
+    "0000:03:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0", 0),
+    "0000:04:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0", 0),
+    "0000:05:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:02.0", 0),
+    "0000:08:00.0": ("pci0000:00/0000:00:02.0", 0),
+    "0000:23:00.0": ("pci0000:20/0000:20:01.0", 0),
+    "0000:83:00.0": ("pci0000:80/0000:80:01.0", 1),
+}
+CARDS = {"mlx5_0": "0000:05:00.0", "mlx5_1": "0000:83:00.0"}
+
+
+@pytest.fixture
+def root(tmp_path):
+    devices = tmp_path / "sys/bus/pci/devices"
+    devices.mkdir(parents=True)
+    for bus_id, (bridges, node) in PLACES.items():
+        folder = tmp_path / "sys/devices" / bridges / bus_id
+        folder.mkdir(parents=True)
+        (folder / "numa_node").write_text(f"{node}\n")
+        (folder / "local_cpulist").write_text("0-3\n" if node == 0 else "4-7\n")
+        (devices / bus_id).symlink_to(folder)
+    for card, bus_id in CARDS.items():
+        (tmp_path / "sys/class/infiniband" / card).mkdir(parents=True)
+        (tmp_path / "sys/class/infiniband" / card / "device").symlink_to(devices / bus_id)
+    return tmp_path
+
+
+def test_the_way_over_pcie_is_read_from_the_tree(root) -> None:
+    def way(first, second):
+        return way_between(pci_device("a", first, root), pci_device("b", second, root))
+
+    assert way("0000:03:00.0", "0000:04:00.0") == "PIX"
+    assert way("0000:03:00.0", "0000:08:00.0") == "PHB"
+    assert way("0000:03:00.0", "0000:23:00.0") == "NODE"
+    assert way("0000:03:00.0", "0000:83:00.0") == "SYS"
+    assert way("0000:03:00.0", "0000:ff:00.0") == "SYS"  # a device that /sys does not know
+
+
+def test_cards_come_after_the_gpus_with_their_names_and_nodes(root) -> None:
+    assert [card.name for card in network_cards(root)] == ["mlx5_0", "mlx5_1"]
+    found = topology_of(Driver(["0000:03:00.0", "0000:04:00.0"], ancestors={frozenset((0, 1)): 10}), root)
+    assert [device.name for device in found.devices] == ["GPU0", "GPU1", "NIC0", "NIC1"]
+    assert [card.model for card in found.network_cards] == ["mlx5_0", "mlx5_1"]
+    assert [found.link("GPU0", name).label for name in ("GPU0", "GPU1", "NIC0", "NIC1")] == [
+        "X",
+        "PIX",
+        "PIX",
+        "SYS",
+    ]
+    assert (found.gpus[0].cpus, found.gpus[0].numa_node) == ((0, 1, 2, 3), 0)
+    assert found.links == tuple(zip(*found.links, strict=True))
+    assert found.gb_per_s(found.link("GPU0", "GPU1")) == 48.0
+
+
+def test_nvlinks_are_counted_to_the_gpu_they_lead_to(root) -> None:
+    links = {(0, 0): 1, (0, 1): 1, (1, 0): 0, (1, 1): 0, (0, 2): 2, (2, 0): 0}
+    ids = ["0000:03:00.0", "0000:04:00.0", "0000:83:00.0"]
+    found = topology_of(Driver(ids, links, {frozenset((1, 2)): 50}), root)
+    labels = [found.link(*pair).label for pair in (("GPU0", "GPU1"), ("GPU0", "GPU2"), ("GPU1", "GPU2"))]
+    assert labels == ["NV2", "NV1", "SYS"]
+
+
+def test_behind_a_switch_every_gpu_reaches_every_other_with_all_its_links(root) -> None:
+    ids = ["0000:03:00.0", "0000:04:00.0", "0000:83:00.0"]
+    links = {(gpu, number): "switch" for gpu in range(2) for number in range(18)}
+    found = topology_of(Driver(ids, links, {frozenset((0, 2)): 50, frozenset((1, 2)): 50}), root)
+    assert found.link("GPU0", "GPU1").label == "NV18"
+    assert found.link("GPU0", "GPU2").label == "SYS"
+
+
+def test_what_the_driver_cannot_tell_is_read_from_the_tree(root) -> None:
+    found = topology_of(Driver(["0000:03:00.0", "0000:23:00.0"]), root)
+    assert found.link("GPU0", "GPU1").label == "NODE"
+
+
+def test_a_bus_id_is_written_as_in_sys() -> None:
+    assert short_bus_id(b"00000000:3B:00.0\0") == short_bus_id("0000:3b:00.0") == "0000:3b:00.0"

@@ -1,0 +1,51 @@
+"""The matrix as a table for a notebook: one tint a kind of link, stronger the nearer; every cell says its label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel import html_parts
+from accel.html_parts import Markup, text
+from accel.machine.topology.matrix_text import cpu_list
+
+if TYPE_CHECKING:
+    from accel.machine.topology.links import Link
+    from accel.machine.topology.topology import Topology
+
+_CELL = "padding:2px 8px;text-align:center;border:1px solid rgba(127,127,127,.25)"
+
+
+def html_of(topology: Topology) -> Markup:
+    """Matrix, legend and advice; inline styles only."""
+    if not topology.devices:
+        return html_parts.block(html_parts.note(str(topology)))
+    head = "".join(f'<th scope="col" style="{_CELL}">{text(device.name)}</th>' for device in topology.devices)
+    rows = []
+    for device, links in zip(topology.devices, topology.links, strict=True):
+        near = f"cores {cpu_list(device.cpus)}" if device.cpus else ""
+        node = "" if device.numa_node is None else f"NUMA node {device.numa_node}"
+        cells = "".join(_cell(topology, link) for link in links)
+        place = text(", ".join(filter(None, (node, near, device.model))))
+        rows.append(
+            f'<tr><th scope="row" style="{_CELL};text-align:left">{text(device.name)}</th>{cells}'
+            f'<td style="padding:2px 10px;text-align:left;opacity:.8">{place}</td></tr>'
+        )
+    table = Markup(
+        f'<table style="border-collapse:collapse"><thead><tr><th style="{_CELL}"></th>{head}<th></th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+    notes = [html_parts.note(line) for line in topology.legend]
+    advice = [Markup(f'<div style="margin-top:4px">{text(line)}</div>') for line in topology.advice]
+    source = [html_parts.note(topology.source)] if topology.source else []
+    return html_parts.block(table, *advice, *notes, *source)
+
+
+def _cell(topology: Topology, link: Link) -> Markup:
+    if link.label == "X":
+        return Markup(f'<td style="{_CELL};opacity:.5">X</td>')
+    strength = {True: min(0.3 + 0.1 * link.nvlinks, 0.8), False: 0.04 * link.nearness}[link.nvlinks > 0]
+    colour = "22,163,74" if link.nvlinks else "202,138,4"
+    about = text(f"{link}; about {topology.gb_per_s(link):.0f} GB/s")
+    return Markup(
+        f'<td title="{about}" style="{_CELL};background-color:rgba({colour},{strength:.2f})">{text(link.label)}</td>'
+    )

@@ -1,0 +1,77 @@
+"""Where a device sits on the PCIe tree, as /sys shows it, and so by which way two of them reach each other."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel.machine.cpu import parse_cpu_list
+
+_ROOT = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}$")
+
+
+@dataclass(frozen=True)
+class PciDevice:
+    """A device: the bridges on the way to it, from the host bridge ("pci0000:00") down to itself; empty where /sys is not."""
+
+    name: str
+    bus_id: str
+    path: tuple[str, ...] = ()
+    numa_node: int | None = None
+    cpus: tuple[int, ...] = ()
+
+
+def pci_device(name: str, bus_id: str, root: Path | str = "/") -> PciDevice:
+    """The device of that bus id ("0000:3b:00.0")."""
+    folder = Path(root) / "sys/bus/pci/devices" / bus_id
+    return PciDevice(
+        name, bus_id, _path(folder), _node(folder), parse_cpu_list(_text(folder / "local_cpulist"))
+    )
+
+
+def network_cards(root: Path | str = "/") -> list[PciDevice]:
+    """The cards that a collective can use directly (InfiniBand and RoCE), by name."""
+    found = []
+    for card in sorted((Path(root) / "sys/class/infiniband").glob("*")):
+        folder = Path(os.path.realpath(card / "device"))
+        found.append(PciDevice(card.name, folder.name, _path(folder), _node(folder)))
+    return found
+
+
+def way_between(first: PciDevice, second: PciDevice) -> str:
+    """The label of the way over PCIe: PIX, PXB, PHB, NODE or SYS.
+
+    Two devices of one switch have its upstream port in common, then a downstream port each.
+    """
+    common = 0
+    for here, there in zip(first.path, second.path, strict=False):
+        if here != there:
+            break
+        common += 1
+    if common > 1:
+        below = max(len(first.path), len(second.path)) - common
+        return "PIX" if below <= 2 else "PXB"
+    if common == 1:
+        return "PHB"
+    same_node = first.numa_node is not None and first.numa_node == second.numa_node
+    return "NODE" if same_node else "SYS"
+
+
+def _path(folder: Path) -> tuple[str, ...]:
+    parts = Path(os.path.realpath(folder)).parts
+    start = next((n for n, part in enumerate(parts) if _ROOT.match(part)), None)
+    return parts[start:] if start is not None else ()
+
+
+def _node(folder: Path) -> int | None:
+    text = _text(folder / "numa_node")
+    return int(text) if text.isdigit() else None  # -1 where there is only one
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,151 @@
+"""The topology of this machine, from the NVIDIA driver (NVML) and, for network cards, from /sys; or of a printed matrix."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from accel.errors import AccelError
+from accel.machine.topology.links import Link
+from accel.machine.topology.matrix_text import read_matrix
+from accel.machine.topology.pci_paths import PciDevice, network_cards, pci_device, way_between
+from accel.machine.topology.topology import Device, Topology
+
+NO_DRIVER = "no NVIDIA driver answers here"
+NVLINK_TO_GPU, NVLINK_TO_SWITCH = 0, 2  # NVML_NVLINK_DEVICE_TYPE_*
+MOST_NVLINKS = 36
+# NVML_TOPOLOGY_*: what two GPUs have in common on the way to the CPU.
+ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+
+
+def topology(from_file: str | None = None) -> Topology:
+    """How the GPUs and network cards of this machine are joined, or those of a printed matrix (`from_file`; "-": standard input).
+
+    >>> print(accel.topology())
+    >>> print(accel.topology(from_file="topo.txt").best_gpus(4))
+
+    Raises AccelError for a file that is not there or holds no matrix.
+    """
+    return read_topology() if from_file is None else read_matrix(_text_of(from_file), source=from_file)
+
+
+def read_topology(root: Path | str = "/") -> Topology:
+    """That of this machine; without devices where there is no driver."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # the redirecting `pynvml` distribution warns on import
+        try:
+            import pynvml
+        except ImportError:
+            return Topology((), (), "nvidia-ml-py is not installed")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return Topology((), (), NO_DRIVER)
+    try:
+        return topology_of(pynvml, root)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
+    """What an NVML (the module, already initialised) and a /sys below `root` tell together."""
+    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+    places = [pci_device(f"GPU{index}", _bus_id(nvml, handle), root) for index, handle in enumerate(handles)]
+    cards = network_cards(root)
+    if not handles:
+        return Topology((), (), "the driver knows no GPU")
+    gpus = [
+        Device(place.name, place.cpus, place.numa_node, _name(nvml, handle))
+        for place, handle in zip(places, handles, strict=True)
+    ]
+    nics = [Device(f"NIC{n}", numa_node=card.numa_node, model=card.name) for n, card in enumerate(cards)]
+    everything = [*places, *cards]
+
+    def link(first: int, second: int) -> Link:
+        if first == second:
+            return Link("X")
+        if max(first, second) < len(handles):
+            return _link(nvml, handles, places, first, second)
+        return Link(way_between(everything[first], everything[second]))
+
+    count = len(everything)
+    links = tuple(tuple(link(min(a, b), max(a, b)) for b in range(count)) for a in range(count))
+    capability = nvml.nvmlDeviceGetCudaComputeCapability(handles[0])
+    generation = _asked(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", handles[0]) or 4
+    return Topology((*gpus, *nics), links, "NVML", int(generation), (int(capability[0]), int(capability[1])))
+
+
+def _link(nvml: Any, handles: list[Any], places: list[PciDevice], first: int, second: int) -> Link:
+    if nvlinks := _nvlinks(nvml, handles, places, first, second):
+        return Link(f"NV{nvlinks}")
+    common = _asked(nvml, "nvmlDeviceGetTopologyCommonAncestor", handles[first], handles[second])
+    if common is None:
+        return Link(way_between(places[first], places[second]))
+    return Link(ANCESTORS.get(int(common), "SYS"))
+
+
+def _nvlinks(nvml: Any, handles: list[Any], places: list[PciDevice], first: int, second: int) -> int:
+    """Active NVLinks from one GPU to the other; behind an NVSwitch each GPU reaches every other with all of its own."""
+    direct, to_switch = 0, 0
+    for number in range(MOST_NVLINKS):
+        if _asked(nvml, "nvmlDeviceGetNvLinkState", handles[first], number) != 1:
+            continue
+        kind = _asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handles[first], number)
+        if kind == NVLINK_TO_SWITCH:
+            to_switch += 1
+        elif kind in (NVLINK_TO_GPU, None):
+            remote = _asked(nvml, "nvmlDeviceGetNvLinkRemotePciInfo", handles[first], number)
+            direct += remote is not None and short_bus_id(remote.busId) == places[second].bus_id
+    if direct or not to_switch:
+        return direct
+    reaches = any(
+        _asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handles[second], number) == NVLINK_TO_SWITCH
+        for number in range(MOST_NVLINKS)
+        if _asked(nvml, "nvmlDeviceGetNvLinkState", handles[second], number) == 1
+    )
+    return to_switch if reaches else 0
+
+
+def _asked(nvml: Any, question: str, *arguments: Any) -> Any | None:
+    """The answer, or None where this GPU or driver does not know the question."""
+    try:
+        return getattr(nvml, question)(*arguments)
+    except (nvml.NVMLError, AttributeError):
+        return None
+
+
+def _bus_id(nvml: Any, handle: Any) -> str:
+    return short_bus_id(nvml.nvmlDeviceGetPciInfo(handle).busId)
+
+
+def short_bus_id(bus_id: bytes | str) -> str:
+    """A bus id as /sys writes it.
+
+    >>> short_bus_id(b"00000000:3B:00.0")
+    '0000:3b:00.0'
+    """
+    text = bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)
+    domain, _, rest = text.strip("\0").lower().partition(":")
+    return f"{domain[-4:]}:{rest}"
+
+
+def _name(nvml: Any, handle: Any) -> str:
+    name = nvml.nvmlDeviceGetName(handle)
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _text_of(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    path = Path(file).expanduser()
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise AccelError(
+            f"topology from {file}", because=error.strerror or str(error),
+            do="Write the matrix to a file first: nvidia-smi topo -m > topo.txt.",
+        ) from error  # fmt: skip
