@@ -88,3 +88,30 @@ def test_an_unknown_acceleration_gets_the_nearest_and_starts_no_trial(profiled) 
     result = profiled.run("%accel try chanels_last")
     assert "Did you mean 'channels_last'?" in str(result.error_in_exec)
     assert profiled.shown == []
+
+
+LOADER = """
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(64, 8), torch.zeros(64).long()), 8)
+"""
+
+
+def test_a_search_for_the_fastest_batch_shows_the_sizes_it_measures(profiled) -> None:
+    assert profiled.run(LOADER).success
+    assert profiled.run("%%accel profile\nfor x, y in loader:\n    step(x, y)").success
+    result = profiled.run("%accel batch --largest 16 --budget-s 10").result
+    assert {rung.batch for rung in result.rungs} >= {4, 8, 16}
+    assert profiled.shown[0].startswith("Measuring batches of 16 and 4 samples against 8. Trial: ")
+    assert "batch_size" in profiled.shown[-2]  # its ladder, filling
+    assert re.match(r"Measuring batches of .* against 8. Trial done after \d+ s.", profiled.shown[-1])
+
+
+def test_interrupt_stops_the_search_too(profiled, capsys) -> None:
+    assert profiled.run(LOADER).success
+    assert profiled.run("%%accel profile\nfor x, y in loader:\n    step(x, y)").success
+    del profiled.kernel
+    interrupt_once_it_runs()
+    result = profiled.run("%accel batch")
+    profiled.kernel = "as the fixture left it"
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert len(current_workbench().trials) == 1
+    assert capsys.readouterr().out.count("Measuring batches of 16 and 4 samples against 8.") == 1

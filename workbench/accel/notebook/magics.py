@@ -13,7 +13,7 @@ from accel.commands.running import run, run_without_notebook
 from accel.errors import AccelError
 from accel.notebook.cell_runner import CellRunner, reject_line_profile
 from accel.notebook.overview import Overview
-from accel.notebook.waiting import wait_with_progress
+from accel.notebook.waiting import search_with_progress, wait_with_progress
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -56,6 +56,8 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
             return Overview.of(self._workbench())
         if options.command == "try":
             return wait_with_progress(self.shell, self._workbench(), options)
+        if options.command == "batch":
+            return search_with_progress(self.shell, self._workbench(), options)
         needs_workbench = next(known for known in COMMANDS if known.name == options.command).needs_notebook
         if needs_workbench or options.command in ("accelerations", "history"):
             return run(options, self._workbench())

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel import html_parts
 from accel.commands.running import run
@@ -15,10 +15,12 @@ from accel.commands.running import run
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from accel.measuring.fastest_batch import FastestBatch
     from accel.workbench import Workbench
     from accel.workers.background_trial import BackgroundTrial
 
 SECONDS_BETWEEN_UPDATES = 0.25
+Result = TypeVar("Result")
 
 
 class TrialInterrupted(KeyboardInterrupt):
@@ -35,65 +37,84 @@ def wait_with_progress(shell: InteractiveShell, workbench: Workbench, options: a
     return _watch(trial, _page(shell)) if wants_to_wait else trial
 
 
-def _watch(trial: BackgroundTrial[Any], show: Callable[[Progress], None]) -> object:
+def search_with_progress(
+    shell: InteractiveShell, workbench: Workbench, options: argparse.Namespace
+) -> FastestBatch:
+    """Find the fastest batch of a parsed `batch`, with the sizes that are measured on the page."""
+    show = _page(shell)
+    return workbench.fastest_batch(
+        largest=options.largest,
+        budget_s=options.budget_s,
+        watch=lambda trial, about: _watch(trial, show, about),
+    )
+
+
+def _watch(trial: BackgroundTrial[Result], show: Callable[[Progress], None], about: str = "") -> Result:
     """Show the result while it fills; return it, or raise what made the trial fail."""
     started, changed = time.monotonic(), threading.Event()
     unsubscribe = trial.on_change(changed.set)
     try:
-        show(Progress.of(trial, started))
+        show(Progress.of(trial, started, about))
         while not trial.is_over:
             time.sleep(SECONDS_BETWEEN_UPDATES)
             if changed.is_set():
                 changed.clear()
-                show(Progress.of(trial, started))
+                show(Progress.of(trial, started, about))
     except KeyboardInterrupt:
         trial.stop()
-        show(Progress.of(trial, started))
+        show(Progress.of(trial, started, about))
         raise TrialInterrupted("the trial was stopped; what was measured until then stands above.") from None
     finally:
         unsubscribe()
-    show(Progress(trial.state, time.monotonic() - started))  # the result itself is the value of the cell
+    show(
+        Progress(trial.state, time.monotonic() - started, about=about)
+    )  # the result itself is the value of the cell
     return trial.wait()
 
 
 def _page(shell: InteractiveShell) -> Callable[[Progress], None]:
-    """What shows progress: one display that is redrawn in a notebook, one line at the start in a terminal."""
+    """What shows progress: one display that is redrawn in a notebook, one line at the start of each trial in a terminal."""
     from IPython.display import display
 
     is_notebook = hasattr(shell, "kernel")
     screen: list[Any] = []
 
     def show(progress: Progress) -> None:
-        if screen and is_notebook:
+        if is_notebook and screen:
             screen[0].update(progress)
-        elif not screen:
-            screen.append(display(progress, display_id=True) if is_notebook else print(progress.line))
+        elif is_notebook:
+            screen.append(display(progress, display_id=True))
+        elif progress.about not in screen:
+            screen.append(progress.about)
+            print(progress.line)
 
     return show
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A trial at one moment: its state, how long it has been running, and the result as far as it is known."""
+    """A trial at one moment: its state, how long it has been running, the result as far as it is known, and what it is about."""
 
     state: str
     seconds: float
     result: Any = None
+    about: str = ""
 
     @classmethod
-    def of(cls, trial: BackgroundTrial[Any], started: float) -> Progress:
+    def of(cls, trial: BackgroundTrial[Any], started: float, about: str = "") -> Progress:
         """As it is now."""
-        return cls(trial.state, time.monotonic() - started, trial.result)
+        return cls(trial.state, time.monotonic() - started, trial.result, about)
 
     @property
     def line(self) -> str:
         """State and duration in words."""
         ended = {"done": "Trial done", "stopped": "Trial stopped", "failed": "Trial failed"}.get(self.state)
-        return (
+        now = (
             f"{ended} after {self.seconds:.0f} s."
             if ended
             else f"Trial: {self.state}, {self.seconds:.0f} s. Interrupt stops it."
         )
+        return f"{self.about} {now}".lstrip()
 
     def __str__(self) -> str:
         return f"{self.line}\n{self.result}" if self.result else self.line

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.plan import Plan
@@ -16,8 +16,11 @@ from accel.workers.trial import Trial
 from accel.workers.trial_rows import refused_row
 
 if TYPE_CHECKING:
+    from accel.measuring.ladder import Ladder
     from accel.workbench.workbench import Workbench
     from accel.workload.workload import Workload
+
+Watch: TypeAlias = "Callable[[Trial, str], Ladder]"
 
 UP, DOWN = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0), (0.5, 0.25)
 BUDGET_S = 360.0
@@ -30,15 +33,17 @@ class BatchSearch:
     >>> BatchSearch(workbench, workload, largest=1024).run()
 
     `largest` bounds the batch, `budget_s` the search (None: 360 s). A size that does not fit into memory is a row, not the end.
+    `watch` waits for each of its trials, with the sizes that it measures in words.
     """
 
     def __init__(
         self, workbench: Workbench, workload: Workload, *,
-        largest: int | None = None, budget_s: float | None = None,
+        largest: int | None = None, budget_s: float | None = None, watch: Watch | None = None,
     ) -> None:  # fmt: skip
         check_samples(f"fastest_batch(largest={largest})", largest)
         check_seconds(f"fastest_batch(budget_s={budget_s})", budget_s)
         self._workbench, self._workload, self._largest = workbench, workload, largest
+        self._watch = watch or (lambda trial, _about: trial.wait())
         self._present = _present_batch(workload)
         self._deadline = time.monotonic() + (BUDGET_S if budget_s is None else budget_s)
         self._rungs = {1.0: BatchRung(self._present, "")}
@@ -88,6 +93,11 @@ class BatchSearch:
             return [f"{batch:,} is more than the largest batch you asked for. Raise --largest to try it."]
         return BatchSize(factor=factor).why_not(self._workload, self._workbench.machine)
 
+    def _about(self, plans: list[Plan]) -> str:
+        factors = [entry.factor for plan in plans for entry in plan.entries if isinstance(entry, BatchSize)]
+        sizes = " and ".join(f"{max(1, round(self._present * factor)):,}" for factor in factors)
+        return f"Measuring batches of {sizes} samples against {self._present:,}."
+
     def _try(self, plans: list[Plan]) -> list[Comparison]:
         if not plans:
             return []
@@ -95,7 +105,7 @@ class BatchSearch:
         trial = self._workbench.try_(*plans, wait=False, budget_s=seconds)
         assert isinstance(trial, Trial)
         try:
-            ladder = trial.wait()
+            ladder = self._watch(trial, self._about(plans))
         except AccelError:
             ladder = trial.ladder
             if not all(row.state == "failed" for row in ladder.rows):  # the baseline itself failed

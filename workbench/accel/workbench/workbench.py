@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
+    from accel.workbench.batch_search import Watch
     from accel.workbench.profile_session import ProfileSession
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
@@ -218,11 +219,14 @@ class Workbench:
         self._tell("trial")
         return trial.wait() if wait else trial
 
-    def fastest_batch(self, *, largest: int | None = None, budget_s: float | None = None) -> FastestBatch:
+    def fastest_batch(
+        self, *, largest: int | None = None, budget_s: float | None = None, watch: Watch | None = None
+    ) -> FastestBatch:
         """The batch that trains the most samples a second, by trials of other sizes; see `BatchSearch`."""
         from accel.workbench.batch_search import BatchSearch
 
-        return BatchSearch(self, self._workload_to_train("batch"), largest=largest, budget_s=budget_s).run()
+        workload = self._workload_to_train("batch")
+        return BatchSearch(self, workload, largest=largest, budget_s=budget_s, watch=watch).run()
 
     def history(self, predictions: bool = False) -> PastTrials | PastPredictions:
         """The trials measured on this machine, newest first; or what was predicted, beside what was measured.
