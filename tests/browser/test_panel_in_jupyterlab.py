@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import psutil
@@ -114,6 +115,23 @@ def test_an_error_of_a_click_is_shown_in_the_panel(notebook, server):
     switch_on(page, "channels_last")
     page.get_by_role("button", name="Try", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("no cell was profiled yet")
+
+
+def test_what_cannot_work_here_is_one_line_that_the_keyboard_opens_and_a_new_profile_leaves_open(
+    notebook, server, tmp_path
+):
+    page = opened(notebook, server, "fold.ipynb")
+    fold, reason = page.locator("button.accel-fold"), page.locator(".accel-why-not").first
+    expect(fold).to_have_text(re.compile(r"▸ Show why \d+ cannot work here"))
+    expect(reason).not_to_be_visible()
+    fold.press("Enter")
+    expect(reason).to_contain_text("Not here:")
+    expect(reason).to_be_visible()
+    notebook.run_cell(PANEL - 1)
+    expect(reason).to_be_visible()
+    save_picture(page, "unfolded", tmp_path)
+    fold.press("Space")
+    expect(reason).not_to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -155,6 +155,13 @@ def test_knobs_and_several_toggles_make_one_plan(panel):
     )  # fmt: skip
 
 
+def test_a_list_that_may_be_left_to_accel_says_so(panel):
+    row = panel.board.rows["compile_model"]
+    knob = next(control for control in row.knobs if control.knob.name == "dynamic")
+    assert knob.field.label == "auto"
+    assert knob.value is None
+
+
 def test_a_knob_that_cannot_be_read_says_what_it_can_be_and_cannot_be_tried(panel):
     row = panel.board.rows["intraop_threads"]
     row.switch.value = True

@@ -50,13 +50,16 @@ class KnobControl:
 
 def _field(knob: Knob) -> Any:
     """The widget; a field that may be None is a text that may be empty."""
-    words = [(CHOOSE_FOR_ME, None)] if knob.may_be_none else []
+    words: list[tuple[str, Any]] = [(CHOOSE_FOR_ME, None)] if knob.may_be_none else []
     if knob.choices:
+        words += [(str(choice), choice) for choice in knob.choices]
+    elif knob.type is bool and knob.may_be_none:
+        words += [("yes", True), ("no", False)]
+    if len(words) > 1:
+        values = [value for _, value in words]
         return ipywidgets.Dropdown(
-            options=[*words, *((str(choice), choice) for choice in knob.choices)], value=knob.default
-        )
-    if knob.type is bool and knob.may_be_none:
-        return ipywidgets.Dropdown(options=[*words, ("yes", True), ("no", False)], value=knob.default)
+            options=words, index=values.index(knob.default)
+        )  # value=None would be: none chosen
     if knob.type is bool:
         return ipywidgets.Checkbox(value=knob.default, indent=False)
     shown = "" if knob.default is None else str(knob.default)
