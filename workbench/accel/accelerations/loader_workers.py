@@ -41,9 +41,12 @@ class LoaderWorkers:
     When it hurts
         Data that lies ready in memory: sending a batch between processes costs more than making it. Each epoch
         starts its workers anew unless `persistent=True`; short epochs then consist of starting them. Workers take
-        cores from training, and copies of what the data set holds in Python objects. Random augmentation draws
-        other numbers in a worker than in the training process: other losses, equally good ones. An epoch that is
-        running when this is switched on or off goes on as it began.
+        cores from training, and copies of what the data set holds in Python objects; more of them than cores gain
+        only where loading waits for a disk or a network. It is exact for data that are the same each time: random
+        augmentation draws other numbers in a worker than in the training process, for other losses, equally good
+        ones, and a trial then says that they drift. A generator that the data set keeps for itself is copied into
+        each worker, anew in each epoch, and all draw the same numbers: seed it in `worker_init_fn`, or augment with
+        torch's own generator. An epoch that is running when this is switched on or off goes on as it began.
     In plain PyTorch
         loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=2, prefetch_factor=2)
     References

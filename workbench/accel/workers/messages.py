@@ -57,9 +57,10 @@ class Load(msgspec.Struct, tag="load", frozen=True):
 
 
 class Steps(msgspec.Struct, tag="steps", frozen=True):
-    """Kernel → worker: a token for so many steps."""
+    """Kernel → worker: a token for so many steps, of which the first ones do not count."""
 
     count: int
+    settle: int = 0
 
 
 class ReadEffect(msgspec.Struct, tag="read_effect", frozen=True):

@@ -221,7 +221,7 @@ class Relaunch:
 
     def _step(self, label: str, block: StepBlock, timeout_s: float) -> None:
         worker, samples = self._workers[label], self.samples[label]
-        worker.send(Steps(block.steps))
+        worker.send(Steps(block.steps, block.settle))
         done = worker.receive(StepsDone, timeout_s=timeout_s + block.steps * samples.warm_step_s)
         samples.step_ns.append(mean(done.wall_ns[block.settle :]))
         samples.step_samples.append(mean(done.samples[block.settle :]))

@@ -13,7 +13,6 @@ import multiprocessing
 import os
 import resource
 import signal
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +21,7 @@ import msgspec
 
 from accel.workers.messages import Channel, EffectRead, Evaluate, Finish, ReadEffect, Steps, StepsDone
 from accel.workers.sample_count import SampleCount
+from accel.workers.step_clock import StepClock
 
 
 class CellIsOver(BaseException):
@@ -47,7 +47,7 @@ class StepGate:
         self._first_optimizer: Callable[[], Any] = lambda: None
         self._losses_of_step: list[Any] = []
         self._granted = 0
-        self._wall_ns: list[int] = []
+        self._clock = StepClock()
         self._losses: list[Any] = []
         self._sample_count = SampleCount(samples_per_batch)
         self._samples: list[int] = []
@@ -68,7 +68,7 @@ class StepGate:
             if len(outputs) and isinstance(outputs[0], (FunctionalTensor, FakeTensor)):
                 return result  # torch.compile traces a loss with its gradient: no backward pass of the cell's
             if len(outputs) and outputs[0].numel() == 1:
-                self._losses_of_step.append(outputs[0].detach())
+                self._losses_of_step.append(_kept(outputs[0]))
             self._sample_count.backward()
             if self._boundary == "backward":
                 self._step_is_over()
@@ -80,7 +80,6 @@ class StepGate:
             self._restore.append(register_optimizer_step_post_hook(self._optimizer_stepped).remove)
         self._sample_count.__enter__()
         self._restore.append(self._sample_count.__exit__)
-        self._cuda: Any = torch.cuda
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -102,17 +101,18 @@ class StepGate:
         frozen = [child.pid for child in multiprocessing.active_children() if child.pid]
         _signal(frozen, signal.SIGSTOP)
         try:
-            self._granted = self._next_token()
+            token = self._next_token()
         finally:
             _signal(frozen, signal.SIGCONT)
         self._usage = resource.getrusage(resource.RUSAGE_SELF)
-        self._wall0 = time.perf_counter_ns()
+        self._granted = token.count
+        self._clock.begin(token.settle)
 
-    def _next_token(self) -> int:
+    def _next_token(self) -> Steps:
         while True:
             message, _, _ = self._channel.receive()
             if isinstance(message, Steps):
-                return message.count
+                return message
             if isinstance(message, ReadEffect):
                 self._channel.send(self._read_effect())
             elif isinstance(message, Evaluate) and self._evaluate is not None:
@@ -134,9 +134,7 @@ class StepGate:
     def _step_is_over(self) -> None:
         if self.is_over:  # a bare `except` in the cell swallowed it
             raise CellIsOver
-        if self._cuda.is_initialized():
-            self._cuda.synchronize()
-        self._wall_ns.append(time.perf_counter_ns() - self._wall0)
+        self._clock.step()
         self._losses.append(self._losses_of_step)
         self._losses_of_step = []
         self._samples.append(self._sample_count.step())
@@ -146,13 +144,14 @@ class StepGate:
             self._report()
             self.wait()
         else:
-            self._wall0 = time.perf_counter_ns()
+            self._clock.resume()
 
     def _report(self, *, cell_ended: bool = False) -> None:
+        wall_ns = self._clock.end()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         self._channel.send(
             StepsDone(
-                wall_ns=self._wall_ns,
+                wall_ns=wall_ns,
                 losses=[_mean(losses) for losses in self._losses],
                 samples=self._samples,
                 minor_faults=usage.ru_minflt - self._usage.ru_minflt,
@@ -160,13 +159,18 @@ class StepGate:
                 cell_ended=cell_ended,
             )
         )
-        self._wall_ns, self._losses, self._samples = [], [], []
+        self._losses, self._samples = [], []
 
 
 def _signal(pids: list[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def _kept(loss: Any) -> Any:
+    """A loss that is read when the block is over; on a GPU a copy, since a CUDA graph writes the next one into its place."""
+    return loss.detach().clone() if loss.is_cuda else loss.detach()
 
 
 def _mean(losses: list[Any]) -> float | None:

@@ -22,13 +22,14 @@ def comparison_of(
     """The row of a plan; a standing is None for a stage that has not begun, `floor` are the losses of the noise floor."""
     known = notebook if notebook and notebook.shown else steady
     first = steady if steady and steady.samples else notebook
+    quality = _quality(plan, first, floor)
     cost = _cost(known, [each for each in (steady, notebook) if each], _verdict(steady, notebook))
     return Comparison(
         plan=str(plan),
         verdict=_verdict(steady, notebook),
         headline=notebook.shown if notebook else None,
         steady=steady.shown if steady and not plan.needs_own_process else None,
-        quality=_quality(plan, first, floor),
+        quality=quality,
         effect=plan.effect,
         proofs=_proofs(notebook) or _proofs(steady),
         baseline_ms=median_ms(known.base_samples) if known and known.samples else float("nan"),
@@ -38,7 +39,11 @@ def comparison_of(
         else float("nan"),
         setup_s=cost.setup_s if cost else float("nan"),
         break_even_steps=cost.steps if cost else None,
-        notes=(*_notes(plan, steady, notebook), *_compiling(plan, steady, notebook, cost)),
+        notes=(
+            *_notes(plan, steady, notebook),
+            *_drawn_elsewhere(plan, quality),
+            *_compiling(plan, steady, notebook, cost),
+        ),
         samples_per_step=_samples_per_step(known),
     )
 
@@ -110,6 +115,16 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
             faults = [each.minor_faults // each.steps for each in (base, own)]
             notes.append(f"page faults per step: {faults[0]:,} baseline, {faults[1]:,} with the plan")
     return tuple(notes)
+
+
+def _drawn_elsewhere(plan: Plan, quality: Quality) -> list[str]:
+    """Why losses part although every sample is trained on as before."""
+    if quality.following != "drifts" or "loader_workers" not in plan.names:
+        return []
+    return [
+        "loader_workers leaves losses equal where a data set always gives the same sample for an index. Random augmentation "
+        "draws other numbers in worker processes; --until or --train-s compares what is learnt."
+    ]
 
 
 def _cost(shown: Standing | None, stages: Sequence[Standing], verdict: Verdict) -> BreakEven | None:

@@ -1,0 +1,27 @@
+"""Where worker processes draw other random numbers, the row of the plan says why its losses part."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.accelerations.plan import Plan
+from accel.workers.relaunch import Samples
+from accel.workers.stage import Standing
+from accel.workers.trial_rows import comparison_of
+
+
+@pytest.mark.parametrize(
+    ("plan", "losses", "is_told"),
+    [
+        ("loader_workers", [2.0, 1.7], True),
+        ("loader_workers", [2.0, 1.5], False),
+        ("channels_last", [2.0, 1.7], False),
+    ],
+)
+def test_losses_that_part_under_loader_workers_are_explained(plan, losses, is_told):
+    usual, own = (
+        Samples(step_ns=[1e6], warm_up_s=1.0, warm_up_steps=1, steps=1, losses=found)
+        for found in ([2.0, 1.5], losses)
+    )
+    row = comparison_of(Plan.parse(plan), Standing(samples=[own], base_samples=[usual]), None, floor=[])
+    assert any("Random augmentation" in note for note in row.notes) == is_told

@@ -1,0 +1,68 @@
+"""How long the steps of a block take, without making the device wait in between.
+
+Where a GPU computes, the CPU runs ahead: it prepares the next batch while the GPU is at this one. Waiting for the GPU after
+each step would take that away, and what saves time on the CPU would seem to save the step's. So the GPU is waited for at
+the end of a block only, and the time of the steps that count is that between two events on the GPU itself.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+class StepClock:
+    """Times the steps of one block after the other.
+
+    >>> clock = StepClock(); clock.begin(settle=2)
+    >>> clock.step(); clock.resume(); clock.step(); clock.resume(); clock.step()
+    >>> clock.end()
+    [20123456, 19876543, 20001234]
+
+    On the CPU each step has a time of its own. On a GPU those after the first `settle` share theirs evenly.
+    """
+
+    def __init__(self) -> None:
+        import torch
+
+        self._cuda: Any = torch.cuda
+        self.begin(settle=0)
+
+    def begin(self, settle: int) -> None:
+        """A block begins, whose first `settle` steps are taken but do not count."""
+        self._wall_ns: list[int] = []
+        self._settle = settle
+        self._counts_from = None if settle else self._event()
+        self.resume()
+
+    def resume(self) -> None:
+        """The next step begins: what was done since the last one ended is no part of it."""
+        self._began = time.perf_counter_ns()
+
+    def step(self) -> None:
+        """A step has ended, as far as the CPU is concerned."""
+        self._wall_ns.append(time.perf_counter_ns() - self._began)
+        if len(self._wall_ns) == self._settle:
+            self._counts_from = self._event()
+
+    def end(self) -> list[int]:
+        """The block ends when the GPU has done its part too: nanoseconds of each step."""
+        ended, began = self._event(), time.perf_counter_ns()
+        if ended is None:
+            return self._wall_ns
+        self._cuda.synchronize()
+        counted = len(self._wall_ns) - self._settle
+        if self._counts_from is None:  # CUDA began in this very block, or it ended before steps counted
+            self._wall_ns[-1:] = [last + time.perf_counter_ns() - began for last in self._wall_ns[-1:]]
+        elif counted > 0:
+            ns = self._counts_from.elapsed_time(ended) * 1e6
+            self._wall_ns[self._settle :] = [round(ns / counted)] * counted
+        return self._wall_ns
+
+    def _event(self) -> Any:
+        """A mark in what the GPU has been given to do; None where none is in use."""
+        if not self._cuda.is_initialized():
+            return None
+        event = self._cuda.Event(enable_timing=True)
+        event.record()
+        return event
