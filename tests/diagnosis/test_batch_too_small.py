@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
+from torch.utils.data import DataLoader
+
 from accel.diagnosis.batch_too_small import batch_too_small
 from tests.diagnosis.making import by_hand, one_thread, real
 
@@ -27,6 +30,16 @@ def test_a_step_on_eight_samples_is_found_and_four_times_as_many_are_proposed():
     assert "32 samples" in finding.remedy
     assert finding.suggests == ()
     assert 1 < finding.prediction.low < finding.prediction.ratio < 4
+
+
+def test_a_loaders_batches_can_be_tried_four_times_as_large():
+    evidence = by_hand({"optimizer": 0.6, "forward": 0.4}, samples_per_step=16)
+    evidence.objects.loaders["loader"] = DataLoader([0, 1])
+    finding = batch_too_small(evidence)
+    assert finding.suggests == ("batch_size(factor=4)",)
+    assert finding.prediction.ratio == pytest.approx(
+        1 / (0.6 / 4 + 0.4), rel=0.1
+    )  # of a sample, as the trial measures it
 
 
 def test_a_large_batch_is_not_small_whatever_the_optimizer_costs():

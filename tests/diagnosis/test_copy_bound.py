@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from torch.utils.data import DataLoader
+
 from accel.diagnosis.copy_bound import copy_bound
 from accel.profiling.device_activity import CopyRow, DeviceActivity
 from tests.diagnosis.making import TRAIN, by_hand, real
@@ -41,6 +43,16 @@ def test_copies_that_the_gpu_waits_for_are_found_with_bytes_and_line():
     assert "1.91 MiB" in finding.evidence[1]
     assert "pin_memory=True" in finding.remedy
     assert finding.line == 4
+
+
+def test_pinning_is_suggested_where_a_loader_gives_the_batches():
+    assert copy_bound(faulty()).suggests == ()  # a batch that the cell makes itself
+    evidence = by_hand({"forward": 1.0}, devices=(gpu(2.0),))
+    evidence.objects.loaders["loader"] = DataLoader([0, 1])
+    assert copy_bound(evidence).suggests == ("pin_memory",)
+    pinned = by_hand({"forward": 1.0}, devices=(gpu(2.0, memory="pinned"),))
+    pinned.objects.loaders["loader"] = DataLoader([0, 1])
+    assert copy_bound(pinned).suggests == ()
 
 
 def test_copies_beside_kernels_cost_nothing():

@@ -89,7 +89,24 @@ def test_kernels_without_tensor_cores_are_found_on_a_gpu_that_has_them():
         return evidence
 
     assert low_precision_idle(running(slow)).share == pytest.approx(0.6)
+    assert low_precision_idle(running(slow)).suggests == ("autocast",)
     assert low_precision_idle(running(fast)) is None
+
+
+@pytest.mark.parametrize(("capability", "plan"), [((7, 0), ('autocast(dtype="fp16")',)), ((6, 1), None)])
+def test_a_gpu_without_bfloat16_is_told_of_float16_if_it_has_tensor_cores(capability, plan):
+    kernel = KernelRow(
+        "volta_sgemm_128x64_nn", "aten::addmm", "forward", "0", 6.0, 0.6, 4.0, uses_tensor_cores=False
+    )
+    device = DeviceActivity("cuda:0", 10.0, 0.9, 0.1, 0.0, (kernel,), (), (), 9.0, 30.0, 0.0)
+    machine = dataclasses.replace(read_machine(), gpus=(Gpu(0, "V100", 2**30, capability),))
+    evidence = by_hand({"forward": 1.0}, devices=(device,), machine=machine)
+    evidence.objects.models["model"] = nn.Linear(4, 4)
+    finding = low_precision_idle(evidence)
+    assert (finding and finding.suggests) == plan
+    if finding is not None:
+        assert "float16 hardware idles" in finding.title
+        assert "overflow" in finding.wrong_when
 
 
 def test_weights_in_bfloat16_are_not():

@@ -37,7 +37,7 @@ def batch_too_small(evidence: Evidence) -> Finding | None:
         evidence=(f"optimizer and clearing gradients: {percent(update)}",
                   f"calls, and operations too short to grow with the batch: {percent(most - update)}"),
         prediction=_per_sample(least, most),
-        suggests=(),
+        suggests=(f"batch_size(factor={TIMES})",) if evidence.step_loader is not None else (),
         remedy=f"Raise the batch to {TIMES * samples} samples, and the learning rate with it (linearly up to a point).",
         wrong_when="the memory does not hold it, or the model needs many small updates to reach its quality: "
         "the gain is in samples a second, not in steps.",

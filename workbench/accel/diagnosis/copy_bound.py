@@ -43,13 +43,18 @@ def copy_bound(evidence: Evidence) -> Finding | None:
         share=share,
         evidence=(f"in .to() and .cuda(): {milliseconds(evidence.ms('copy'))} a step", *_copies(device)),
         prediction=amdahl(f"copies, {percent(share)} of the step, {how}", Part(share, *factors)),
-        suggests=(),
+        suggests=("pin_memory",) if is_gpu and not is_pinned and _has_loader(evidence) else (),
         remedy=_remedy(is_pinned) if is_gpu
         else "Convert the tensors once, before the loop or in the data set.",
         wrong_when="the copies overlap with kernels already, or pinned memory is scarce: it cannot be swapped out." if is_gpu
         else "the converted data set would not fit into memory.",
         line=evidence.line_where(_is_copy, in_loop=True),
     )  # fmt: skip
+
+
+def _has_loader(evidence: Evidence) -> bool:
+    """Whether steps take their batches from a DataLoader, which can pin them; of a trace that is not known."""
+    return evidence.is_of_trace or evidence.step_loader is not None
 
 
 def _exposed(device: DeviceActivity) -> float:

@@ -25,15 +25,25 @@ AMX_MOST = 8.0
 # NVIDIA's own figures for training: 1.5 to 3 of the whole step on tensor cores
 # (https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/), 8 being the ratio of the peaks.
 ON_GPU = (1.2, 2.5, 8.0)
+LONG = {"bf16": "bfloat16", "fp16": "float16"}
+WRONG_WHEN = {
+    "bf16": "training needs more than the 8 significant bits of a bfloat16: the trial compares losses.",
+    "fp16": "numbers of the model go beyond 65,504, the largest float16; gradients are scaled, and a step whose gradients "
+    "overflow is skipped.",
+}
 WORTH_CASTING_MS = 0.05  # a shorter product costs less than the casts around it
 
 
 def low_precision_idle(evidence: Evidence) -> Finding | None:
-    """float32 products on a machine that multiplies bfloat16 in hardware, without autocast."""
+    """float32 products on a machine that multiplies bfloat16, or float16 on a GPU, in hardware, without autocast."""
     if not _is_fp32(evidence):
         return None
+    number_format = "bf16"
     if evidence.on_gpu or evidence.device is not None:
-        share = kernel_share(evidence) if any(gpu.has_bf16 for gpu in evidence.machine.gpus) else 0.0
+        gpus = evidence.machine.gpus
+        if not any(gpu.has_bf16 for gpu in gpus):  # Volta and Turing
+            number_format = "fp16"
+        share = kernel_share(evidence) if any(gpu.has_fp16 for gpu in gpus) else 0.0
         said = "GPU kernels that multiply without tensor cores"
         prediction, units = _amdahl(share, ON_GPU), "tensor cores"
     else:
@@ -48,16 +58,21 @@ def low_precision_idle(evidence: Evidence) -> Finding | None:
     has_images = any(p.dim() == 4 for model in evidence.objects.models.values() for p in model.parameters())
     return Finding(
         kind="low_precision_idle",
-        title=f"float32 where bfloat16 hardware idles: {percent(share)} of each step",
+        title=f"float32 where {LONG[number_format]} hardware idles: {percent(share)} of each step",
         what=f"Products and convolutions run in float32, and the {units} of this machine are not used.",
         share=share,
         evidence=(said, f"instruction sets: {' '.join(i for i in evidence.machine.isa if 'bf16' in i)}"
                   if not evidence.machine.gpus else f"GPU: {evidence.machine.gpus[0]}"),
         prediction=prediction,
-        suggests=("channels_last+autocast",) if has_images else ("autocast",),
+        suggests=(_plan(number_format, has_images=has_images),),
         remedy="",
-        wrong_when="training needs more than the 8 significant bits of a bfloat16: the trial compares losses.",
+        wrong_when=WRONG_WHEN[number_format],
     )  # fmt: skip
+
+
+def _plan(number_format: str, *, has_images: bool) -> str:
+    autocast = "autocast" if number_format == "bf16" else f'autocast(dtype="{number_format}")'
+    return f"channels_last+{autocast}" if has_images else autocast
 
 
 def _is_fp32(evidence: Evidence) -> bool:

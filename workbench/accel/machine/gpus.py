@@ -23,6 +23,11 @@ class Gpu:
         """Tensor cores compute in bfloat16 from compute capability 8.0 on."""
         return self.capability >= (8, 0)
 
+    @property
+    def has_fp16(self) -> bool:
+        """Tensor cores compute in float16 from compute capability 7.0 on."""
+        return self.capability >= (7, 0)
+
     def __str__(self) -> str:
         major, minor = self.capability
         return f"{self.name}, {self.memory_bytes / 2**30:.0f} GiB, compute capability {major}.{minor}"
