@@ -19,6 +19,7 @@ from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.cache_dataset import CacheDataset
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.compile_optimizer import CompileOptimizer
+from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
@@ -45,6 +46,14 @@ class Case:
 
 def without_autocast(made: Training) -> None:
     made.model.forward = torch.autocast(made.device.type, enabled=False)(made.model.forward)
+
+
+def without_flags_in_steps(made: Training) -> None:
+    """Before and after each step the flags are as they should be."""
+    (group,) = made.optimizer.param_groups
+    wanted = {flag: group[flag] for flag in ("fused", "foreach")}
+    made.optimizer.register_step_pre_hook(lambda *_: group.update(fused=False, foreach=False))
+    made.optimizer.register_step_post_hook(lambda *_: group.update(wanted))
 
 
 def with_its_own_data(made: Training) -> None:
@@ -112,7 +121,7 @@ CASES: dict[str, Case] = {
         (Prune(), Prune(criterion="taylor", stages=2, steps_between=1)),
     ),
     # the optimizer
-    "fused_optimizer": Case(lambda made: made.optimizer.param_groups[0].update(fused=False)),
+    "fused_optimizer": Case(without_flags_in_steps, (FusedOptimizer(), FusedOptimizer(kind="foreach"))),
     "compile_optimizer": Case(
         lambda made: torch.compiler.set_stance("force_eager"), (CompileOptimizer(backend="aot_eager"),)
     ),

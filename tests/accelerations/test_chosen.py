@@ -77,6 +77,10 @@ def test_the_proof_is_read_from_the_named_object_alone():
     made = gan()
     plan = Plan.parse('fused_optimizer(on="critic_optimizer")')
     with plan.apply(made):
+        for network, optimizer in zip(made.models.values(), made.optimizers.values(), strict=True):
+            for parameter in network.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            optimizer.step()
         ((_, proof),) = plan.proofs(made)
         ((_, of_both),) = Plan.parse("fused_optimizer").proofs(made)
     assert proof.took_effect, proof.evidence

@@ -6,13 +6,15 @@ import copy
 import ctypes
 import dataclasses
 import pickle
+import sys
 
 import psutil
 import pytest
 import torch
-from small_training import training
+from small_training import training, wiring
 from torch import nn
 
+from accel.accelerations import Proof
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.fused_optimizer import FusedOptimizer
@@ -74,6 +76,57 @@ def test_a_parameter_group_added_meanwhile_gets_the_flags_it_would_have_got():
         made.optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))]})
         assert made.optimizer.param_groups[1]["fused"] is True
     assert [(group["fused"], group["foreach"]) for group in made.optimizer.param_groups] == [(None, None)] * 2
+
+
+@pytest.mark.parametrize(
+    "kind", [torch.optim.RMSprop, torch.optim.NAdam, torch.optim.RAdam], ids=lambda kind: kind.__name__
+)
+def test_an_optimizer_without_a_fused_kernel_updates_all_parameters_together(kind):
+    usual, made, entry = (
+        training(kind, steps_before=1),
+        training(kind, steps_before=1),
+        FusedOptimizer("foreach"),
+    )
+    (reason,) = FusedOptimizer().why_not(made.workload(), read_machine())
+    assert 'Write fused_optimizer(kind="foreach")' in reason
+    assert entry.why_not(made.workload(), read_machine()) == []
+    with entry.apply(made.replica()):
+        assert made.epochs() == pytest.approx(usual.epochs(), rel=1e-3)
+        assert entry.took_effect(made.replica()) == Proof(
+            True, "3 of 3 updates of parameter groups were foreach"
+        )
+        assert entry.why_not(made.workload(), read_machine()) == []
+    made.optimizer.param_groups[0]["foreach"] = True
+    (reason,) = entry.why_not(made.workload(), read_machine())
+    assert "together already" in reason
+
+
+def test_updates_are_torchs_own_functions_again_whichever_optimizer_is_undone_first():
+    first, second, before = training(), training(), dict(vars(sys.modules["torch.optim.adam"]))
+    plans = [FusedOptimizer().apply(made.replica()) for made in (first, second)]
+    for plan in plans:
+        plan.__enter__()
+    plans[0].__exit__(None, None, None)
+    first.epochs()
+    second.epochs()
+    assert FusedOptimizer().took_effect(second.replica()).evidence.startswith("3 of 3")
+    assert not FusedOptimizer().took_effect(first.replica()).took_effect
+    plans[1].__exit__(None, None, None)
+    assert dict(vars(sys.modules["torch.optim.adam"])) == before
+
+
+def test_flags_are_as_before_where_setting_up_fails(monkeypatch):
+    from accel.accelerations import fused_optimizer
+
+    def no_memory(optimizer):
+        raise MemoryError
+
+    made = training(steps_before=1)
+    before = wiring(made)
+    monkeypatch.setattr(fused_optimizer, "same_layout", no_memory)
+    with pytest.raises(MemoryError), FusedOptimizer().apply(made.replica()):
+        made.epochs()
+    assert wiring(made) == before
 
 
 def test_an_optimizer_without_a_fused_kernel_is_left_alone_when_the_cell_builds_it():

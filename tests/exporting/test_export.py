@@ -50,6 +50,13 @@ def test_constructors_in_the_cell_get_arguments() -> None:
     )
 
 
+def test_a_constructor_gets_the_argument_of_its_kind_of_update() -> None:
+    cell = OBJECTS.replace("torch.optim.Adam(", "torch.optim.RMSprop(") + LOOP
+    notebook = Notebook(cell, earlier=SETUP, built=("model", "optimizer", "loader"))
+    export = notebook.export('fused_optimizer(kind="foreach")')
+    assert export.code == cell.replace("lr=1e-2)", "lr=1e-2, foreach=True)")
+
+
 @pytest.mark.parametrize(
     "cell",
     [

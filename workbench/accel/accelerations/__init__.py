@@ -16,7 +16,7 @@ accel.accelerations.CATALOGUE   the entries themselves
     dataset_transforms.py, sample_probe.py  a data set's transforms, and which of them are random, found by reading a few samples
     deferred_read.py, deferred_code.py  lines of a loop whose number can wait, and the code without the wait
     plain_source.py    the source of a module without accel, for a user's cell: what is applied and what is exported are the same
-    autograd_nodes.py  what really ran, read from the results
+    autograd_nodes.py, optimizer_updates.py  what really ran: read from the results, and counted in the steps
     user_names.py      what the user calls the objects that code is written for
     cards.py           writes docs/accelerations.md from the cards
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -149,24 +150,33 @@ class InPlace:
 
 def _constructor_rules(entry: Acceleration) -> dict[Any, tuple[int, tuple[str, ...]]]:
     """Classes whose constructor takes the entry's keywords: how many arguments precede, which rule them out."""
-    from torch.optim import SGD, Adam, AdamW
+    from torch import optim
     from torch.utils.data import DataLoader
 
     if isinstance(entry, FusedOptimizer):
-        rule = (6, ("fused", "foreach", "capturable", "differentiable"))
-        return {
-            Adam: rule,
-            AdamW: rule,
-            SGD: rule,
-        }  # not Adagrad: it has state at once, which wants laying out
+        kinds: list[Any] = [
+            optim.Adam,
+            optim.AdamW,
+            optim.SGD,
+        ]  # not Adagrad: its state wants laying out at once
+        if entry.kind == "foreach":
+            kinds += [optim.RMSprop, optim.NAdam, optim.RAdam, optim.Adamax, optim.Adadelta, optim.ASGD]
+        unless = ("fused", "foreach", "capturable", "differentiable")
+        return {kind: (min(6, _arguments_before(kind, entry.kind)), unless) for kind in kinds}
     # Workers that stay need more than an argument, for the samples to keep their order.
     return {DataLoader: (5, ())} if isinstance(entry, LoaderWorkers) and not entry.persistent else {}
 
 
+def _arguments_before(kind: type, name: str) -> int:
+    """How many positional arguments a constructor can be given before it comes to this one."""
+    return list(inspect.signature(kind).parameters).index(name)
+
+
 def _keywords(entry: Acceleration, call: cst.Call) -> dict[str, object]:
     """The arguments that an entry is, in the constructor of its object."""
-    if not isinstance(entry, LoaderWorkers):
-        return {"fused": True}
+    if isinstance(entry, FusedOptimizer):
+        return {entry.kind: True}
+    assert isinstance(entry, LoaderWorkers)
     given = {argument.keyword.value for argument in call.args if argument.keyword is not None}
     ending = {"persistent_workers": False} if "persistent_workers" in given else {}
     return {"num_workers": entry.n, "prefetch_factor": entry.prefetch_factor, **ending}
