@@ -13,7 +13,10 @@ from torch.utils.checkpoint import checkpoint
 
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.loss_scaling import LossScaling, live_loss_scaling, scaled_backward_passes
+from accel.accelerations.model_call import find_wrapper
 from accel.accelerations.plan import Plan
+from accel.accelerations.prune import Prune
+from accel.accelerations.pruning_call import PruningCall
 from accel.exporting.export import export_cell
 from accel.machine import read_machine
 from accel.workload import Replica
@@ -409,3 +412,26 @@ def test_a_compiled_model_gets_true_gradients_too():
     with plan.apply(made.replica()):
         assert made.epochs(2) == pytest.approx(usual, rel=0.05)
         assert all(proof.took_effect for _, proof in plan.proofs(made.replica()))
+
+
+def test_filters_are_weighed_by_finite_gradients_though_a_step_overflowed():
+    made, entry = training(torch.optim.SGD, steps_before=1), Prune(criterion="taylor", warm_up_steps=2)
+    with Plan((FP16, entry)).apply(made.replica()):
+        overflow(made)
+        made.optimizer.step()
+        assert live_loss_scaling().overflows == 1
+        sums = find_wrapper(made.model, PruningCall).gradients.of(made.model)
+        assert len(sums) == 8
+        assert all(bool(one.isfinite().all()) for one in sums.values())
+        made.epochs(1)
+        assert made.model[0].out_channels == 2
+    assert all(bool(p.isfinite().all()) for p in made.model.parameters())
+
+
+def test_hooks_of_a_kept_pruning_are_no_reason_and_the_users_still_are():
+    made = training()
+    with Prune(criterion="taylor").apply(made.replica()):
+        assert reasons_of(made) == []
+        made.model[0].weight.register_post_accumulate_grad_hook(lambda parameter: None)
+        (reason,) = reasons_of(made)
+    assert "hooks" in reason

@@ -231,10 +231,11 @@ def _why_not_scaled(name: str, model: torch.nn.Module) -> list[str]:
     from torch import nn
 
     reasons = []
-    has_hooks = any(
-        p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None) for p in model.parameters()
-    )
-    if has_hooks or any(module._backward_hooks for module in model.modules()):
+    held = [p._backward_hooks for p in model.parameters()]
+    held += [getattr(p, "_post_accumulate_grad_hooks", None) for p in model.parameters()]
+    held += [module._backward_hooks for module in model.modules()]
+    hooks = [hook for each in held if each for hook in each.values()]
+    if any(not _is_ours(hook) for hook in hooks):
         reasons.append(
             f"{name} has gradient hooks, which would see gradients times the loss scale of float16. "
             'Write dtype="bf16", which needs no scale, or remove the hooks.'
@@ -245,6 +246,11 @@ def _why_not_scaled(name: str, model: torch.nn.Module) -> list[str]:
             'Build the embedding without sparse=True, or write dtype="bf16".'
         )
     return reasons
+
+
+def _is_ours(hook: Callable[..., Any]) -> bool:
+    """Whether an entry that is kept put it there: undo takes it out, and the scale does not disturb it."""
+    return (getattr(hook, "__module__", None) or "").startswith("accel.")
 
 
 def _with_scaling(evidence: str) -> Proof:

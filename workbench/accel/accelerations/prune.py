@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.accelerations.fixed_tensors import why_fixed
 from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
-from accel.accelerations.narrowed_model import NarrowedModel
-from accel.accelerations.pruning_plan import Criterion, PruningPlan, Types, is_installed, plan_pruning
+from accel.accelerations.pruning_call import PruningCall
+from accel.accelerations.pruning_plan import Criterion, PruningPlan, Types, plan_pruning
+from accel.accelerations.torch_pruning_engine import is_installed
 from accel.accelerations.user_names import nothing_seen
 from accel.errors import AccelError
 
@@ -37,12 +37,14 @@ class Prune:
         len(loader)), with `stages` the share goes in equal parts, `steps_between` steps apart.
     When it helps
         Models wider than their task needs, where convolutions take most of the step. At 50 % the course CNN on
-        3×32×32 images goes from 2,122,186 to 1,059,306 parameters, and resnet18 from 11,181,642 to 2,801,450. Its
-        time is not measured here yet.
+        3×32×32 images goes from 2,122,186 to 1,059,306 parameters, and resnet18 from 11,181,642 to 2,801,450. Measured
+        on two cores of an EPYC under a steady allocator, that CNN on digits: ×2.09 [2.06, 2.12] at 50 %, accuracy
+        91.2 % against 91.5 %; ×4.57 [4.49, 4.66] at 80 %, accuracy 87.2 %. DenseNet121 on 32×32 images, batches of
+        16: ×1.52 [1.20, 1.91] at 50 %.
     When it hurts
         Accuracy: look at it on data held out, over several seeds. In the course's figures 10 % of the filters cost
-        nothing and saved 3 % of the time; 80 % saved 38 %, and accuracy fell from 47 to 39 %. Time falls by less
-        than the parameters. Tracing takes from half a second to many seconds at the first call (DenseNet121).
+        nothing and saved 3 % of the time; 80 % saved 38 %, and accuracy fell from 47 to 39 %. What a step spends
+        outside of its layers stays. Tracing takes from half a second to many seconds at the first call (DenseNet121).
         While it is on, a checkpoint of the whole model does not fit; for the undo the whole weights are kept beside.
         Undo puts trained filters back at their places among those that were taken out. Not where a forward has widths
         written into it (`x.view(-1, 4096)`), shuffles channels, or has other layers in training than in evaluation.
@@ -127,7 +129,7 @@ class Prune:
         """Cut each model down when it is called (again): before that there is nothing to follow its layers with."""
         with ExitStack() as stack:
             for _, model in distinct(replica.models):
-                call = _PruningCall(self, model)
+                call = PruningCall(self, model)
                 stack.callback(call.undo)
                 call.go_on_where_it_was()
                 stack.enter_context(wrapped_call(model, call.around))
@@ -193,128 +195,8 @@ class Prune:
         )
 
 
-@dataclass
-class _Progress:
-    """How far the pruning of a model had come when it was undone; trials take a plan off and put it on again."""
-
-    entry: Prune
-    calls: int
-    plan: PruningPlan | None
-    marks: list[tuple[str, int, int]]
-
-
-_progress: weakref.WeakKeyDictionary[torch.nn.Module, _Progress] = weakref.WeakKeyDictionary()
-
-
-def _marks(model: torch.nn.Module) -> list[tuple[str, int, int]]:
-    """Identity and version of each parameter: they change when it is trained or loaded."""
-    return [(name, id(parameter), parameter._version) for name, parameter in model.named_parameters()]
-
-
-@dataclass
-class _PruningCall:
-    """The model's call, which cuts the model down when its time has come."""
-
-    entry: Prune
-    model: torch.nn.Module
-    inner: Callable[..., Any] = field(init=False)
-    training_calls: int = 0
-    calls_cut_down: int = 0
-
-    def __post_init__(self) -> None:
-        self.narrowed = NarrowedModel(self.model)
-        self.parameters_before = _count(self.model)
-        self._sums: dict[int, torch.Tensor] = {}
-        self._hooks: list[Any] = []
-        if self.entry.criterion == "taylor":
-            for parameter in self.model.parameters():
-                if parameter.requires_grad:
-                    hook = partial(_add_gradient, self._sums)
-                    register: Any = parameter.register_post_accumulate_grad_hook
-                    self._hooks.append(register(hook))
-
-    def around(self, inner: Callable[..., Any]) -> _PruningCall:
-        """Stand round `inner`."""
-        self.inner = inner
-        return self
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        import torch
-
-        if not torch.compiler.is_compiling():
-            self._cut_down_if_due(args, kwargs)
-            self.calls_cut_down += self.narrowed.plan is not None
-        return self.inner(*args, **kwargs)
-
-    def _cut_down_if_due(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        import torch
-
-        is_training = self.model.training and torch.is_grad_enabled()
-        at_once = self.entry.last_call == 0
-        if self.training_calls > self.entry.last_call or not (is_training or at_once):
-            return
-        if ratio := self.entry.ratio_at(self.training_calls):
-            named = self.model.named_parameters()
-            gradients = {name: self._sums[id(one)] for name, one in named if id(one) in self._sums}
-            self.narrowed.narrow(self.entry.plan(self.model, args, kwargs, ratio, gradients))
-            self._sums.clear()
-        self.training_calls += 1
-        if self.training_calls > self.entry.last_call:
-            self._forget_gradients()
-
-    def go_on_where_it_was(self) -> None:
-        """As far as it was when it was last undone, if nothing happened to the model since."""
-        progress = _progress.pop(self.model, None)
-        if progress is None or progress.entry != self.entry or progress.marks != _marks(self.model):
-            return
-        self.training_calls = progress.calls
-        if progress.plan is not None:
-            self.narrowed.narrow(progress.plan)
-        if self.training_calls > self.entry.last_call:
-            self._forget_gradients()
-
-    def undo(self) -> None:
-        """Widen the model, and remember how far it was."""
-        self._forget_gradients()
-        plan = self.narrowed.plan
-        self.narrowed.widen()
-        if self.training_calls:
-            _progress[self.model] = _Progress(self.entry, self.training_calls, plan, _marks(self.model))
-
-    def _forget_gradients(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
-        self._sums.clear()
-
-    def evidence(self) -> tuple[bool, str]:
-        """Whether the model is smaller and was called so, and in which words."""
-        plan, now = self.narrowed.plan, _count(self.model)
-        if plan is None or not self.calls_cut_down:
-            steps = f"{self.training_calls} of {self.entry.last_call + 1} training calls came"
-            return False, f"nothing was taken out yet: {steps}"
-        if now >= self.parameters_before:
-            return False, f"the model has {now:,} parameters, as before"
-        widths = [f"{name} {full}→{left}" for name, (full, left) in plan.filters.items()]
-        shown = ", ".join(widths[:3]) + (f" and {len(widths) - 3} more" if len(widths) > 3 else "")
-        return True, f"filters {shown}; {self.parameters_before:,} → {now:,} parameters"
-
-
-def _add_gradient(sums: dict[int, torch.Tensor], parameter: torch.Tensor) -> None:
-    assert parameter.grad is not None
-    gradient, known = parameter.grad.detach(), sums.get(id(parameter))
-    if known is None or known.shape != gradient.shape:
-        sums[id(parameter)] = gradient.clone()
-    else:
-        known.add_(gradient)
-
-
-def _count(model: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _call_of(model: torch.nn.Module) -> _PruningCall | None:
-    return find_wrapper(model, _PruningCall)
+def _call_of(model: torch.nn.Module) -> PruningCall | None:
+    return find_wrapper(model, PruningCall)
 
 
 def _called(workload: Workload, name: str) -> Role | None:
@@ -324,20 +206,14 @@ def _called(workload: Workload, name: str) -> Role | None:
 def _why_not_model(name: str, model: torch.nn.Module) -> str:
     """What rules pruning out whatever the inputs are; empty when nothing does."""
     import torch
-    from torch.nn.parallel import DataParallel, DistributedDataParallel
     from torch.nn.utils import parametrize
 
-    if "_orig_mod" in vars(model).get("_modules", {}):
-        return f"{name} is wrapped by torch.compile(…), which hides its call. Write {name}.compile() instead, which keeps it."
+    if fixed := why_fixed(name, model):
+        return fixed
     if isinstance(model, torch.jit.ScriptModule):
         return f"{name} is a TorchScript module, whose layers are fixed. Use the module it was made from."
-    if isinstance(model, (DataParallel, DistributedDataParallel)):
-        kind = type(model).__name__
-        return f"{name} is a {kind}, which has noted the sizes of its gradients. Prune the module before it is wrapped."
-    if any(
-        isinstance(parameter, torch.nn.parameter.UninitializedParameter) for parameter in model.parameters()
-    ):
-        return f"{name} has lazy layers without weights. Call it once before."
+    if isinstance(model, torch.nn.DataParallel):
+        return f"{name} is a DataParallel, which copies its module in each call. Prune the module before it is wrapped."
     for path, module in model.named_modules():
         is_computed = (
             parametrize.is_parametrized(module)

@@ -1,22 +1,19 @@
-"""Which filters a model can lose: chosen on a copy by torch-pruning, told as the entries of each tensor that stay.
+"""Which filters a model can lose: chosen on a copy by an engine, told as the entries of each tensor that stay.
 
 A filter does not go alone: the BatchNorm behind it, the inputs of the next layer, and what is added to its output go with
-it. torch-pruning follows that through the model's graph. The copy that it prunes holds, in the place of weights, the
-numbers of their positions: what is left of them says what to keep. `plan_pruning` is all that is asked of an engine:
-another one (NNI, in an environment of its own) would come in there.
+it. An engine follows that through the model's graph. The copy that it prunes holds, in the place of weights, the numbers
+of their positions: what is left of them says what to keep. `prune_numbered` (`torch_pruning_engine.py`) is all that is
+asked of an engine: another one (NNI, in an environment of its own) would be another file with that function.
 """
 
 from __future__ import annotations
 
-import copy
-import importlib.util
 import math
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from accel.accelerations.bare_copy import bare_copy, detached, tensors_in, undisturbed
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -55,11 +52,6 @@ class PruningPlan:
         return PruningPlan(kept, widths, filters)
 
 
-def is_installed() -> bool:
-    """Whether torch-pruning can be imported; it is not imported for that."""
-    return importlib.util.find_spec("torch_pruning") is not None
-
-
 def plan_pruning(
     model: torch.nn.Module,
     args: tuple[Any, ...],
@@ -78,15 +70,17 @@ def plan_pruning(
     """
     import torch
 
+    from accel.accelerations.torch_pruning_engine import prune_numbered
+
     kwargs = kwargs or {}
-    with _undisturbed(model):
-        args, kwargs = _detached(args), _detached(kwargs)
+    with undisturbed(model):
+        args, kwargs = detached(args), detached(kwargs)
         try:
-            numbered = _bare_copy(model).requires_grad_(True)
+            numbered = bare_copy(model).requires_grad_(True)
             for name, parameter in numbered.named_parameters():
                 gradient = (gradients or {}).get(name)
                 parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient.clone()
-            _prune(numbered, args, kwargs, sparsity, types, exclude, criterion)
+            prune_numbered(numbered, args, kwargs, sparsity, types, exclude, criterion)
         except AccelError:
             raise
         except (
@@ -98,58 +92,6 @@ def plan_pruning(
         plan = _read(numbered, model)
         _try(model, plan, args, kwargs)
     return plan
-
-
-def _prune(
-    numbered: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    sparsity: float,
-    types: Types,
-    exclude: tuple[str, ...],
-    criterion: Criterion,
-) -> None:
-    """Prune a copy whose entries become the numbers of their positions once the choice is made."""
-    import torch
-    import torch_pruning
-
-    kinds: dict[Types, list[type]] = {"conv": [torch.nn.modules.conv._ConvNd], "linear": [torch.nn.Linear]}
-    kinds["all"] = kinds["conv"] + kinds["linear"]
-    importance: Any = {
-        "l1": lambda: torch_pruning.importance.MagnitudeImportance(p=1),
-        "l2": lambda: torch_pruning.importance.MagnitudeImportance(p=2),
-        "fpgm": lambda: torch_pruning.importance.FPGMImportance(),
-        "taylor": lambda: torch_pruning.importance.TaylorImportance(),
-    }[criterion]
-    pruner = torch_pruning.pruner.BasePruner(
-        numbered,
-        args,
-        importance(),
-        pruning_ratio=sparsity - 1e-9,  # 10 × (1 - 0.9) is less than 1: rounding must not take one more
-        ignored_layers=[_layer(numbered, name) for name in exclude],
-        root_module_types=kinds[types],
-        # By itself it calls in more than one way, a wrong one first. What stands round a call (no_grad) is no layer.
-        forward_fn=lambda module, _: module.forward(*args, **kwargs),
-        output_transform=_tensors,
-        # The defaults are dictionaries shared by all pruners of the process, which keep every model alive.
-        in_channel_groups={},
-        out_channel_groups={},
-        num_heads={},
-    )
-    ends = {node for node in pruner.DG.module2node.values() if not node.outputs}
-    is_numbered = False
-    for group in pruner.step(interactive=True):
-        if any(dep.target in ends and pruner.DG.is_out_channel_pruning_fn(dep.handler) for dep, _ in group):
-            continue  # as wide as the output
-        if not is_numbered:
-            for tensor in (*numbered.parameters(), *numbered.buffers()):
-                tensor.data = torch.arange(tensor.numel(), dtype=torch.float64, device=tensor.device).view(
-                    tensor.shape
-                )
-            for parameter in numbered.parameters():
-                parameter.grad = None
-            is_numbered = True
-        group.prune()
 
 
 def _read(numbered: torch.nn.Module, model: torch.nn.Module) -> PruningPlan:
@@ -219,17 +161,17 @@ def _try(model: torch.nn.Module, plan: PruningPlan, args: tuple[Any, ...], kwarg
     from accel.accelerations.narrowed_model import narrow_plainly
 
     for is_training in {model.training, True}:
-        full, smaller = _bare_copy(model).train(is_training), _bare_copy(model).train(is_training)
+        full, smaller = bare_copy(model).train(is_training), bare_copy(model).train(is_training)
         narrow_plainly(smaller, plan)
         with torch.no_grad():
             try:
-                expected = [tensor.shape for tensor in _tensors(full(*args, **kwargs))]
+                expected = [tensor.shape for tensor in tensors_in(full(*args, **kwargs))]
             except Exception as error:  # it does not run in this mode as it is: nothing to compare with
                 if is_training == model.training:
                     raise _refused(f"the model does not run ({error})") from error
                 continue
             try:
-                got = [tensor.shape for tensor in _tensors(smaller(*args, **kwargs))]
+                got = [tensor.shape for tensor in tensors_in(smaller(*args, **kwargs))]
             except Exception as error:  # any error of the model's own code
                 raise _refused(f"the pruned model does not run ({error})") from error
         if got != expected:
@@ -243,56 +185,3 @@ def _refused(because: str) -> AccelError:
         because=because if len(because) < 300 else because[:300] + "…",
         do="Exclude the layers in question, or leave this off for this model.",
     )
-
-
-def _layer(model: torch.nn.Module, name: str) -> torch.nn.Module:
-    try:
-        return model.get_submodule(name)
-    except AttributeError:
-        layers = ", ".join(
-            path for path, module in model.named_modules() if path and not [*module.children()]
-        )
-        do = f"Write names from this list: {layers[:300]}."
-        raise AccelError(f'prune(exclude="{name}")', because="the model has no such layer", do=do) from None
-
-
-@contextmanager
-def _undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """Neither random numbers nor the modes that the call came with have a say, and warnings of the engine stay away."""
-    import torch
-
-    devices = {parameter.device for parameter in model.parameters()}
-    cuda = [device for device in devices if device.type == "cuda"]
-    with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=cuda))
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
-        for kind in {"cpu"} | {device.type for device in cuda}:
-            stack.enter_context(torch.autocast(kind, enabled=False))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _bare_copy(model: torch.nn.Module) -> torch.nn.Module:
-    """A copy without the user's hooks: what they collect or print is about the user's own calls."""
-    copied = copy.deepcopy(model)
-    for module in copied.modules():
-        for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
-            vars(module)[hooks].clear()
-    return copied
-
-
-def _tensors(output: Any) -> list[Any]:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    leaves = tree_leaves(dict(output) if isinstance(output, Mapping) else output)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
-
-def _detached(value: Any) -> Any:
-    import torch
-    from torch.utils._pytree import tree_map
-
-    return tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, value)
