@@ -35,7 +35,7 @@ class NarrowedModel:
         self._widths: list[tuple[torch.nn.Module, str, Any]] = []
 
     def narrow(self, plan: PruningPlan) -> None:
-        """Cut the model down by a plan that was made for it as it is now."""
+        """Cut the model down by a plan that was made for it as it is now; wholly, or an interrupt leaves it whole."""
         whole = plan if self.plan is None else self.plan.then(plan)
         self.widen()
         cuts = [
@@ -43,13 +43,17 @@ class NarrowedModel:
             for tensor, kept, belonging in _with_companions(self.model, whole)
             for each in (tensor, *belonging)
         ]
-        for tensor, data in cuts:
-            self._full[tensor] = tensor.data
-            _replace(tensor, data)
-        for module, name, value in _widths(self.model, whole):
-            self._widths.append((module, name, getattr(module, name)))
-            setattr(module, name, value)
-        self.plan = whole
+        try:
+            for tensor, data in cuts:
+                self._full[tensor] = tensor.data
+                _replace(tensor, data)
+            for module, name, value in _widths(self.model, whole):
+                self._widths.append((module, name, getattr(module, name)))
+                setattr(module, name, value)
+            self.plan = whole
+        except BaseException:
+            self._put_back(list(self._full.items()))
+            raise
 
     def widen(self) -> None:
         """Make everything as wide as it was; nothing for a model that is not cut down."""
@@ -63,6 +67,9 @@ class NarrowedModel:
                 full = full.to(device=each.device, dtype=each.dtype)  # as it is by now
                 _put(full, kept, each.data, tensor.shape)
                 wide.append((each, full))
+        self._put_back(wide)
+
+    def _put_back(self, wide: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
         for tensor, data in wide:
             _replace(tensor, data)
         for module, name, value in reversed(self._widths):
