@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from accel.workload.workload import Role
 
 _FUNCTIONS = '''\
+@torch.random.fork_rng(devices=range(torch.cuda.device_count()))
+@torch.inference_mode(False)
+@torch.enable_grad()
 def prune(model, ratio, optimizers, *args, **kwargs):
     """Take the least important filters out of a model, in place: its parameters stay the same objects, only smaller.
 
     `args` and `kwargs` are those of a call of the model.
     """
+    args, kwargs = tree_map(lambda value: value.detach().clone() if torch.is_tensor(value) else value, (args, kwargs))
     numbered = copy.deepcopy(model).requires_grad_(True){gradients}
+    for module in numbered.modules():  # hooks are for the model's own calls
+        for kind in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+            getattr(module, kind).clear()
     pruner = torch_pruning.pruner.BasePruner(
         numbered,
         args,
@@ -48,16 +55,25 @@ def prune(model, ratio, optimizers, *args, **kwargs):
 
 def keep_entries(tensor, numbers, optimizers):
     """Make a tensor smaller, and with it its gradient and the optimizer's state."""
+    shape, kept = tensor.shape, []
+    for dim, size in enumerate(shape):  # the indices that are left in each dimension
+        row = numbers.movedim(dim, 0).reshape(numbers.shape[dim], -1)[:, 0]
+        kept.append(row // math.prod(shape[dim + 1 :]) % size)
     states = [value for optimizer in optimizers for value in optimizer.state.get(tensor, {{}}).values()]
-    shape = tensor.shape
     for each in (tensor.grad, *states, tensor):
-        if torch.is_tensor(each) and each.shape == shape:
-            order = sorted(range(each.dim()), key=lambda dim: -each.stride(dim))  # channels-last stays so
-            left = torch.empty_permuted(numbers.shape, order, dtype=each.dtype, device=each.device)
-            left.copy_(each.detach().flatten()[numbers])
-            # Results that are still alive expect a gradient of the old shape; only a new dtype makes torch forget them.
-            each.data = torch.empty(0, dtype=torch.float16, device=each.device)
-            each.data = left
+        if not torch.is_tensor(each) or each.dim() != len(shape):
+            continue
+        if any(size not in (1, full) for size, full in zip(each.shape, shape)):  # 1: a number for each row or column
+            continue
+        left = each.detach()
+        for dim, index in enumerate(kept):
+            left = left.index_select(dim, index) if left.shape[dim] == shape[dim] else left
+        order = sorted(range(each.dim()), key=lambda dim: -each.stride(dim))  # channels-last stays so
+        left = torch.empty_permuted(left.shape, order, dtype=each.dtype, device=each.device).copy_(left)
+        # Results that are still alive expect a gradient of the old shape; only a new dtype makes torch forget them.
+        other = torch.float64 if each.dtype != torch.float64 else torch.float32
+        each.data = torch.empty(0, dtype=other, device=each.device)
+        each.data = left
 '''
 _GRADIENTS = """
     for copied, parameter in zip(numbered.parameters(), model.parameters()):
@@ -66,34 +82,25 @@ _SUM = """\
 gradients = {}  # of each parameter, over the steps since the last pruning: its weights are ranked by them
 
 def add_gradient(parameter):
-    gradients[parameter] = gradients[parameter] + parameter.grad if parameter in gradients else parameter.grad.clone()
+    gradient = parameter.grad.nan_to_num(0.0, 0.0, 0.0)  # an overflow of float16 must not spoil the sum
+    gradients[parameter] = gradients[parameter] + gradient if parameter in gradients else gradient
 """
-_LATER = """\
-{calls} = itertools.count()
+_WHEN_CALLED = """\
+{hooks} = []{counter}
 
 @torch.compiler.disable
 def {hook}(module, args, kwargs):
-    if module.training and torch.is_grad_enabled():
-        ratio = {due}.get(next({calls}))  # after so many training calls, which share goes
-        if ratio:
-            prune(module, ratio, [{optimizers}], *args, **kwargs)
+{body}
 """
 _ONCE = 'if not hasattr({model}, "is_pruned"):  # not once more when this runs again'
 
 
 def pruning_code(entry: Prune, workload: Workload) -> str:
-    """The functions, and for each model a call of them, or a hook where it is not pruned before its first step."""
-    is_taylor, is_later = entry.criterion == "taylor", entry.last_call > 0
+    """The functions, and for each model a call of them, or a hook where its inputs or its time are still to come."""
+    is_taylor = entry.criterion == "taylor"
     kinds = {"conv": "torch.nn.modules.conv._ConvNd", "linear": "torch.nn.Linear"}
     excluded = f"\n        ignored_layers=[numbered.get_submodule(name) for name in {list(entry.excluded)}],"
-    parts = [
-        "import copy",
-        *(["import itertools"] if is_later else []),
-        "import torch",
-        "import torch_pruning",
-        "",
-    ]
-    parts += [_SUM] if is_taylor else []
+    parts = [_SUM] if is_taylor else []
     parts.append(
         _FUNCTIONS.format(
             gradients=_GRADIENTS if is_taylor else "",
@@ -104,26 +111,57 @@ def pruning_code(entry: Prune, workload: Workload) -> str:
     )
     existing = workload.objects().optimizers
     optimizers = ", ".join(name for name in names_of(workload, "optimizers") if name in existing)
-    due = {call: entry.ratio_at(call) for call in range(entry.last_call + 1) if entry.ratio_at(call)}
+    modules = {"copy", "math"}
     for role in {role.name: role for role in workload.roles if role.kind == "models"}.values():
-        words = "_".join(re.findall(r"[A-Za-z0-9]+", role.name))
-        if is_later:
-            names = {"calls": f"training_calls_of_{words}", "hook": f"prune_{words}_when_due"}
-            parts.append(_LATER.format(due=due, model=role.name, optimizers=optimizers, **names))
-            parts.append(_ONCE.format(model=role.name))
-            parts.append(f"    {role.name}.register_forward_pre_hook({names['hook']}, with_kwargs=True)")
-            if is_taylor:
-                parts += [
-                    f"    for parameter in {role.name}.parameters():",
-                    "        if parameter.requires_grad:",
-                ]
-                parts += ["            parameter.register_post_accumulate_grad_hook(add_gradient)"]
-            parts.append(f"    {role.name}.is_pruned = True")
-        else:
+        is_known = role.inputs is not None and not role.inputs.strange
+        if entry.last_call == 0 and is_known:
             parts.append(_ONCE.format(model=role.name))
             parts.append(f"    prune({role.name}, {entry.sparsity}, [{optimizers}], {_call(role)})")
-            parts.append(f"    {role.name}.is_pruned = True")
-    return "\n".join(parts) + "\n"
+        else:
+            parts += _hooked(entry, role)
+            modules |= {"gc", "itertools"} if entry.last_call else {"gc"}
+        parts.append(f"    {role.name}.is_pruned = True")
+    imports = [f"import {module}" for module in sorted(modules)]
+    imports += ["", "import torch", "import torch_pruning", "from torch.utils._pytree import tree_map", ""]
+    return "\n".join([*imports, *parts]) + "\n"
+
+
+def _hooked(entry: Prune, role: Role) -> list[str]:
+    """A hook that prunes the model when it is called for the first time, or after so many training calls."""
+    words = "_".join(re.findall(r"[A-Za-z0-9]+", role.name))
+    hook, hooks, calls = f"prune_{words}_when_due", f"hooks_of_{words}", f"training_calls_of_{words}"
+    optimizers = "[each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]"
+    if entry.last_call == 0:
+        body = [f"prune(module, {entry.sparsity}, {optimizers}, *args, **kwargs)"]
+        body += [f"for each in {hooks}:", "    each.remove()"]
+    else:
+        due = {call: entry.ratio_at(call) for call in range(entry.last_call + 1) if entry.ratio_at(call)}
+        body = [
+            "if not module.training or not torch.is_grad_enabled():",
+            "    return",
+            f"call = next({calls})",
+            f"ratio = {due}.get(call)  # after so many training calls, which share goes",
+            "if ratio:",
+            f"    optimizers = {optimizers}",
+            "    prune(module, ratio, optimizers, *args, **kwargs)",
+            f"if call == {entry.last_call}:",
+            f"    for each in {hooks}:",
+            "        each.remove()",
+        ]
+    counter = f"\n{calls} = itertools.count()" if entry.last_call else ""
+    body_text = "\n".join(f"    {line}" for line in body)
+    parts = [
+        _WHEN_CALLED.format(hooks=hooks, hook=hook, counter=counter, body=body_text),
+        _ONCE.format(model=role.name),
+        f"    {hooks}.append({role.name}.register_forward_pre_hook({hook}, with_kwargs=True))",
+    ]
+    if entry.criterion == "taylor":
+        parts += [
+            f"    for parameter in {role.name}.parameters():",
+            "        if parameter.requires_grad:",
+            f"            {hooks}.append(parameter.register_post_accumulate_grad_hook(add_gradient))",
+        ]
+    return parts
 
 
 IMPORTANCE = {
@@ -136,8 +174,7 @@ IMPORTANCE = {
 
 def _call(role: Role) -> str:
     """The arguments of the model's first call, with zeros in the place of its tensors."""
-    if role.inputs is None:
-        return "torch.zeros(1, 3, 32, 32)"  # why_not has asked for a call to be profiled
+    assert role.inputs is not None
     words = [_written(value) for value in role.inputs.args]
     return ", ".join([*words, *(f"{name}={_written(value)}" for name, value in role.inputs.kwargs.items())])
 
