@@ -19,7 +19,9 @@ from accel.accelerations import CARD_HEADINGS, CATALOGUE, Acceleration
 from accel.accelerations.cards import card
 from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.plan import Plan
+from accel.exporting import export_cell
 from accel.machine import read_machine
+from accel.workbench.workbench import Workbench
 from accel.workload import Replica
 
 
@@ -298,3 +300,19 @@ def test_settings_of_the_process_are_left_alone_for_a_part_of_it(plan):
     made = training_for(plan)
     with plan.apply(Replica(models={"model": made.model}, is_process_wide=False)):
         assert not plan.proofs(made.replica())[0][1].took_effect
+
+
+@each_single
+def test_an_export_of_what_is_kept_is_that_of_a_notebook_where_nothing_is_kept(plan):
+    made = training_for(plan, steps_before=1)
+    workload = made.workload()
+    expected = export_cell(workload, plan)
+    bench = Workbench(workload.namespace, spare_workers=0)
+    bench.workload = workload
+    bench.live.keep(plan)
+    try:
+        made.epochs()
+        assert bench.export() == expected
+        assert bench.kept == plan
+    finally:
+        bench.close()

@@ -306,7 +306,9 @@ class Workbench:
             raise AccelError(
                 f"%accel export --to {to}", because="only --to cell is known", do="Use --to cell."
             )
-        return export_cell(self._workload_to_train("export"), self.kept)
+        workload, plan = self._workload_to_train("export"), self.kept
+        with self.live.suspended():  # entries read the objects as the cell will find them
+            return export_cell(workload, plan)
 
     def accelerations(self) -> list[Applicability]:
         """Every entry of the catalogue with the reasons why it cannot work here (none: it can) and whether it is kept."""
