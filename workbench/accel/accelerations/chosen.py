@@ -7,7 +7,7 @@ name yet when it is first used; it is known by its class.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError, UnknownName
@@ -58,14 +58,15 @@ def only(replica: Replica, names: tuple[str, ...]) -> Replica:
     """
     kept: dict[str, Any] = {
         kind: {label: thing for label, thing in named.items() if _name_of(label) in names}
-        for kind, named in _by_kind(replica)
+        for kind, named in replica.by_kind().items()
     }
-    return Replica(**kept, is_process_wide=replica.is_process_wide)
+    return Replica(**kept, is_process_wide=replica.is_process_wide, trains_on=replica.device)
 
 
 def only_roles(workload: Workload, names: tuple[str, ...]) -> Workload:
     """The workload as if the cell used nothing but the named objects."""
-    return replace(workload, roles=tuple(role for role in workload.roles if role.name in names))
+    chosen = tuple(role for role in workload.roles if role.name in names)
+    return replace(workload, roles=chosen, trains_on=workload.objects().device)
 
 
 def resolve(names: Collection[str], workload: Workload) -> tuple[str, ...]:
@@ -130,9 +131,3 @@ def _alike(role: Role, workload: Workload, chosen: Collection[str]) -> list[str]
 def _name_of(label: str) -> str:
     """Without what tells two objects of one class apart: an address, or a prime."""
     return label.partition(" ")[0].rstrip("'")
-
-
-def _by_kind(replica: Replica) -> list[tuple[str, dict[str, Any]]]:
-    return [
-        (each.name, getattr(replica, each.name)) for each in fields(Replica) if each.name != "is_process_wide"
-    ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
 
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
@@ -45,13 +44,22 @@ class LivePlan:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """The notebook as if nothing were kept, for as long as the context lasts."""
+        """The notebook as if nothing were kept, for as long as the context lasts.
+
+        What entries put into its objects (a cache that took an epoch to fill) stays alive, for them to find it again.
+        """
         kept = self.plan
+        held = [
+            dict(vars(thing))
+            for _, _, thing in _things(self.workload.objects())
+            if hasattr(thing, "__dict__")
+        ]
         self._replace_by(Plan(()))
         try:
             yield
         finally:
             self._replace_by(kept)
+            held.clear()
 
     def follow(self, workload: Workload) -> bool:
         """Go on, as it is, under a later run of the same cell with the same objects; says whether it is one."""
@@ -64,8 +72,7 @@ class LivePlan:
 
     def presented(self) -> list[Replica]:
         """Everything the plan is applied to now: the process, then each object."""
-        objects = [_single(kind, name, thing) for kind, name, thing in _things(self.workload.objects())]
-        return [Replica(), *(part for part in objects)]
+        return [Replica(), *(self._single(*thing) for thing in _things(self.workload.objects()))]
 
     def _replace_by(self, plan: Plan) -> None:
         before = self.plan
@@ -98,7 +105,11 @@ class LivePlan:
         if (old := self._objects.pop((kind, name), None)) is not None:
             old.close()  # the cell built this object anew: let go of the one before
         stack = self._objects[kind, name] = ExitStack()
-        stack.enter_context(self.plan.apply(_single(kind, name, thing)))
+        stack.enter_context(self.plan.apply(self._single(kind, name, thing)))
+
+    def _single(self, kind: str, name: str, thing: object) -> Replica:
+        whole = self.workload.objects()
+        return Replica(**{kind: {name: thing}}, is_process_wide=False, trains_on=whole.device)  # type: ignore[arg-type]
 
     def _found(self, found: Replica) -> None:
         """An object is used for the first time: is it one of the workload's, built anew?
@@ -119,16 +130,11 @@ class LivePlan:
 
 
 def _things(replica: Replica) -> Iterator[tuple[str, str, object]]:
-    for field in fields(Replica):
-        if field.name != "is_process_wide":
-            for name, thing in getattr(replica, field.name).items():
-                yield field.name, name, thing
+    for kind, named in replica.by_kind().items():
+        for name, thing in named.items():
+            yield kind, name, thing
 
 
 def _identities(workload: Workload) -> set[tuple[str, str, int]]:
     """The objects by kind and name; code is made anew each time it is asked for."""
     return {(kind, name, id(thing)) for kind, name, thing in _things(workload.objects()) if kind != "codes"}
-
-
-def _single(kind: str, name: str, thing: object) -> Replica:
-    return Replica(**{kind: {name: thing}}, is_process_wide=False)  # type: ignore[arg-type]

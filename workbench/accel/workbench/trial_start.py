@@ -63,6 +63,7 @@ def load_for(parcel: Parcel, workload: Workload) -> Load:
         finds_objects=builds_objects(workload),
         samples_per_batch=(workload.samples_per_step or 0) // max(workload.accumulation, 1),
         reads_back=[read for read in workload.reads_back or () if read.waits],
+        trains_on=workload.objects().device,
     )
 
 

@@ -50,6 +50,7 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     import_path: list[str]
     roles: dict[str, list[str]]
     finds_objects: bool
+    trains_on: str = ""  # the device of the workload's models
     samples_per_batch: int = 0  # what a backward pass counts where no DataLoader is seen to give batches
     reads_back: list[ReadBack] = []  # by the cell and its functions, where that makes them wait
     perturb: bool = False

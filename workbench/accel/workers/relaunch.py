@@ -258,7 +258,7 @@ class Relaunch:
 
 def load_message(
     parcel: Parcel, roles: dict[str, list[str]], *, finds_objects: bool, samples_per_batch: int = 0,
-    reads_back: Sequence[ReadBack] = (),
+    reads_back: Sequence[ReadBack] = (), trains_on: str = "",
 ) -> Load:  # fmt: skip
     """The Load message that all variants of a trial share."""
     return Load(
@@ -273,4 +273,5 @@ def load_message(
         finds_objects=finds_objects,
         samples_per_batch=samples_per_batch,
         reads_back=list(reads_back),
+        trains_on=trains_on,
     )

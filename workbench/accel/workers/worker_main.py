@@ -115,7 +115,7 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
         kind: {name: look_up(namespace, name) for name in names} for kind, names in load.roles.items()
     }
     codes = training_codes(namespace, list(namespace), load.filename, load.source, load.reads_back)
-    replica = Replica(**roles, codes=codes)
+    replica = Replica(**roles, codes=codes, trains_on=load.trains_on)
     if load.perturb:
         _perturb(replica)
     if load.quality is not None and load.quality.seed:
@@ -194,6 +194,7 @@ def _discovery(load: Load, plan: Any, presented: list[Any], applied: contextlib.
     from accel.workload.discovery import Discovery
 
     def on_found(found: Any) -> None:
+        found.trains_on = load.trains_on
         if load.perturb:
             _perturb(found)
         applied.enter_context(plan.apply(found))

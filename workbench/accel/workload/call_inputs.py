@@ -65,6 +65,11 @@ class CallInputs:
         """Classes of arguments that could not be described; without them the call cannot be made again."""
         return tuple(value.class_name for value in self._leaves() if isinstance(value, Strange))
 
+    @property
+    def device(self) -> str:
+        """Where the first tensor was; empty when there was none."""
+        return next((value.device for value in self._leaves() if isinstance(value, TensorShape)), "")
+
     def _leaves(self) -> list[Any]:
         from torch.utils._pytree import tree_leaves
 

@@ -34,24 +34,36 @@ class Replica:
     loaders: dict[str, DataLoader[Any]] = field(default_factory=dict)
     codes: dict[str, TrainingCode] = field(default_factory=dict)
     is_process_wide: bool = True
+    trains_on: str = ""  # the device of the training's models, where this replica holds none of them
 
     @property
-    def device_type(self) -> str:
-        """Where the first model's parameters live, or the first optimizer's: "cpu", "cuda" …; "cpu" when there are none."""
+    def device(self) -> str:
+        """Where the first model's parameters live, or the first optimizer's: "cpu", "cuda:0" …; "cpu" when nobody knows."""
         of_models = (p for model in self.models.values() for p in model.parameters())
         of_optimizers = (
             p for each in self.optimizers.values() for g in each.param_groups for p in g["params"]
         )
-        return next((p.device.type for p in chain(of_models, of_optimizers)), "cpu")
+        return next((str(p.device) for p in chain(of_models, of_optimizers)), self.trains_on or "cpu")
+
+    @property
+    def device_type(self) -> str:
+        """The kind of that device: "cpu", "cuda" …"""
+        return self.device.partition(":")[0]
+
+    def by_kind(self) -> dict[str, dict[str, Any]]:
+        """All objects: their names by kind, the field that they are in."""
+        return {
+            each.name: held for each in fields(self) if isinstance(held := getattr(self, each.name), dict)
+        }
 
 
 def merged(replicas: list[Replica]) -> Replica:
     """One replica with the objects of several; equal names get a number."""
-    whole = Replica()
+    whole = Replica(trains_on=next((each.trains_on for each in replicas if each.trains_on), ""))
     for replica in replicas:
-        for role in (each.name for each in fields(Replica) if each.name != "is_process_wide"):
-            target = getattr(whole, role)
-            for name, thing in getattr(replica, role).items():
+        for kind, named in replica.by_kind().items():
+            target = getattr(whole, kind)
+            for name, thing in named.items():
                 label = name
                 while label in target and target[label] is not thing:
                     label += "'"

@@ -67,6 +67,7 @@ class Workload:
     clears_to_zeros: bool = False  # an optimizer's zero_grad(set_to_none=False) was called
     model_calls: tuple[CallsOfLine, ...] | None = None  # of that run, by line; None where none is known
     reads_back: tuple[ReadBack, ...] | None = None  # in its steps; None where none is known
+    trains_on: str = ""  # the device of its models, where `roles` holds none of them
 
     @property
     def has_training_step(self) -> bool:
@@ -80,7 +81,9 @@ class Workload:
             current = role.current(self.namespace)
             if current is not None:
                 found[role.kind][role.name] = current
-        return Replica(**found, codes=self._codes())
+        noted = [role.inputs.device for role in self.roles if role.inputs is not None]
+        trains_on = self.trains_on or next(filter(None, noted), "")
+        return Replica(**found, codes=self._codes(), trains_on=trains_on)
 
     def _codes(self) -> dict[str, TrainingCode]:
         waiting = [read for read in self.reads_back or () if read.waits]
