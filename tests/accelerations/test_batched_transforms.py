@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from PIL import Image
 from small_training import training, workload_of
 from torch.utils.data import DataLoader, Subset, default_collate
-from torchvision import transforms
+from torchvision import transforms, tv_tensors
 from torchvision.transforms import v2
 from training_on_pictures import Pictures, training_on, training_on_pictures, usual_transforms
 
@@ -20,6 +21,7 @@ from accel.accelerations.batched_transforms import BatchedTransforms
 from accel.accelerations.cache_dataset import CacheDataset
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.plan import Plan
+from accel.accelerations.transforms_of_a_batch import transforms_of_a_batch
 from accel.machine import read_machine
 from accel.workload import Replica
 
@@ -267,7 +269,8 @@ def test_large_images_are_taken_in_pieces_that_fit_the_cache():
         loader = DataLoader(Pictures(steps), batch_size=12)
         with BatchedTransforms().apply(Replica(loaders={"loader": loader})):
             assert next(iter(loader))[0].shape == (12, 3, size, size)
-            return loader.collate_fn.collate.at_once
+            collate = loader.collate_fn.collate
+            return collate.at_once(loader.dataset[0][0])
 
     assert at_once(8) > 1000
     assert at_once(224) == 6
@@ -279,3 +282,115 @@ def test_asking_draws_no_random_numbers():
     assert reasons(usual_transforms()) == []
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]
+
+
+class Coloured(Pictures):
+    """Smooth pictures, as photographs are, of any size."""
+
+    def __getitem__(self, index):
+        image = Image.fromarray(self.pixels[index][:4, :4]).resize((40, 40), Image.Resampling.BICUBIC)
+        return self.transform(image), index % 5
+
+
+CANNOT = {
+    "a fill of three numbers": [transforms.Pad(2, fill=(124, 116, 104)), transforms.ToTensor()],
+    "a filter that only PIL has": [
+        transforms.Resize(8, transforms.InterpolationMode.HAMMING),
+        transforms.ToTensor(),
+    ],
+    "a type for images alone": [
+        v2.ToImage(),
+        v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=True),
+    ],
+    "without the filter that PIL has": [transforms.Resize(8, antialias=False), transforms.ToTensor()],
+}
+
+
+@pytest.mark.parametrize("steps", CANNOT.values(), ids=CANNOT)
+def test_what_does_something_else_to_tensors_stays_with_the_samples(steps):
+    normalise = transforms.Normalize((0.5,) * 3, (0.25,) * 3)
+    loader = DataLoader(Coloured(transforms.Compose([*steps, normalise])), batch_size=4)
+    usual = batches(loader)
+    with BatchedTransforms().apply(Replica(loaders={"loader": loader})):
+        assert loader.collate_fn.collate.steps[-1] is normalise
+        assert all(map(torch.equal, batches(loader), usual))
+
+
+def test_a_last_transform_that_does_something_else_to_tensors_is_the_reason():
+    (reason,) = reasons(v2.Compose(CANNOT["a type for images alone"]))
+    assert reason.startswith("ToDtype is the last transform of loader, and cannot be applied to a batch")
+
+
+def test_images_that_are_tensors_already_need_no_transform_that_makes_them():
+    class Tensors(Pictures):
+        def __getitem__(self, index):
+            return self.transform(torch.from_numpy(self.pixels[index].transpose(2, 0, 1).copy())), 0
+
+    loader = DataLoader(
+        Tensors(v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.CenterCrop(8)])), batch_size=4
+    )
+    usual = batches(loader)
+    with BatchedTransforms().apply(Replica(loaders={"loader": loader})):
+        assert len(loader.collate_fn.collate.steps) == 2
+        assert all(map(torch.equal, batches(loader), usual))
+
+
+def test_a_cache_of_all_transforms_leaves_none_for_the_batch_and_the_plan_says_so():
+    fixed = transforms.Compose([transforms.Resize(8), transforms.ToTensor()])
+    made, plan = training_on(Pictures(fixed)), Plan((CacheDataset(), BatchedTransforms()))
+    (reason,) = plan.why_not(made.workload(), read_machine())["batched_transforms"]
+    assert "None of loader's transforms is random" in reason
+    of_other = Plan(plan.entries, on=(("cache_dataset", ("other",)),))
+    assert "batched_transforms" not in of_other.why_not(made.workload(), read_machine())
+    assert plan.why_not(training_on_pictures().workload(), read_machine()) == {}
+    with CacheDataset().apply(made.replica()):
+        assert BatchedTransforms().why_not(made.workload(), read_machine()) == [reason]
+
+
+def test_behind_a_cache_the_exported_code_draws_what_the_live_plan_draws():
+    """Pieces of a batch must not depend on which transforms a cache has taken."""
+
+    def made():
+        steps = [transforms.Resize(64), transforms.ToTensor(), transforms.RandomCrop(32)]
+        return DataLoader(Pictures(transforms.Compose(steps), count=128, symmetric=False), batch_size=128)
+
+    entries = Plan((CacheDataset(), BatchedTransforms())).entries
+    live, plain = made(), made()
+    with Plan(entries).apply(Replica(loaders={"loader": live})):
+        expected = batches(live)
+    workload = workload_of(Replica(loaders={"loader": plain}), {"loader": plain})
+    for code in [entry.as_code(workload) for entry in entries]:
+        exec(code, {"loader": plain})
+    assert all(map(torch.equal, batches(plain), expected))
+
+
+def test_code_that_runs_twice_transforms_once():
+    once, twice = training_on_pictures(), training_on_pictures()
+    code = BatchedTransforms().as_code(once.workload())
+    exec(code, once.namespace)
+    for _ in range(2):
+        exec(code, twice.namespace)
+    assert once.epochs(2) == twice.epochs(2)
+
+
+def test_a_model_on_the_cpu_gets_its_images_there_on_a_machine_with_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    made = training_on_pictures()
+    assert "cuda" not in BatchedTransforms().as_code(made.workload())
+    with BatchedTransforms().apply(made.replica()):
+        assert next(iter(made.loader))[0].device.type == "cpu"
+
+
+def test_for_a_model_on_a_gpu_batches_are_finished_there():
+    loader = training_on_pictures().loader
+    assert transforms_of_a_batch(loader, "cuda:1").runs_on_gpu
+    model = torch.nn.Linear(1, 1)
+    workload = workload_of(Replica(models={"model": model}, loaders={"loader": loader}), {"loader": loader})
+    code = BatchedTransforms().as_code(replace(workload, roles=workload.roles[1:], trains_on="cuda:1"))
+    assert "device='cuda:1'" in code
+    exec(code, namespace := {"loader": loader})
+    assert namespace["_collate"].device == "cuda:1"
+    namespace["_collate"].device = "cpu"  # what is not here
+    images, _ = next(iter(loader))
+    assert images.shape == (4, 3, 8, 8)
+    assert images.dtype == torch.float32

@@ -14,6 +14,8 @@ accel.accelerations.CATALOGUE   the entries themselves
     loss_scaling.py    loss scaling for float16, in plain PyTorch: exported code carries it
     loader_iterators.py  changes what a loader's iterators do, in place: workers, pinned memory and prefetching are made of it
     dataset_transforms.py, sample_probe.py  a data set's transforms, and which of them are random, found by reading a few samples
+    own_generators.py  random number generators that a transform or data set holds: they decide, and are put back
+    samples_to_keep.py, transforms_of_a_batch.py  what of a data set can be kept, or applied to a batch; remembered_probes.py
     deferred_read.py, deferred_code.py  lines of a loop whose number can wait, and the code without the wait
     plain_source.py    the source of a module without accel, for a user's cell: what is applied and what is exported are the same
     autograd_nodes.py, optimizer_updates.py  what really ran: read from the results, and counted in the steps

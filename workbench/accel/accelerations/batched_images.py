@@ -13,28 +13,34 @@ from torch.nn import functional
 from torch.utils._pytree import tree_flatten, tree_unflatten
 from torchvision.transforms import functional as images_functional
 
+VALUES_AT_ONCE = 2**20  # 341 images of 3×32×32, 6 of 3×224×224: larger pieces go through memory at each step
+
 
 class InBatches:
     """A `collate_fn`: applies transforms to the images of a batch together, then collates as before."""
 
     def __init__(
-        self, collate: Any, steps: list[Any], forms: dict[str, Any], position: int, at_once: int
+        self, collate: Any, steps: list[Any], forms: dict[str, Any], position: int, values: int = 1
     ) -> None:
         self.collate, self.position = collate, position
         self.steps, self.forms = steps, forms
-        self.at_once = at_once  # as many images as stay in the processor's cache
+        self.values = values  # of an image when all is done
 
     def __call__(self, samples: list[Any]) -> Any:
         flat = [tree_flatten(sample) for sample in samples]
         images = [parts[self.position] for parts, _ in flat]
         if have_same_size(images):
-            pieces = torch.stack(images).split(self.at_once)  # type: ignore[no-untyped-call]
+            pieces = torch.stack(images).split(self.at_once(images[0]))  # type: ignore[no-untyped-call]
             changed = [image for piece in pieces for image in self.transformed(piece)]
         else:
             changed = [self.transformed(image[None])[0] for image in images]
         for (parts, _), image in zip(flat, changed, strict=True):
             parts[self.position] = image
         return self.collate([tree_unflatten(parts, structure) for parts, structure in flat])
+
+    def at_once(self, image: torch.Tensor) -> int:
+        """As many images as stay in the processor's cache, before the transforms and after them."""
+        return max(1, VALUES_AT_ONCE // max(self.values, image.numel()))
 
     def transformed(self, images: torch.Tensor) -> torch.Tensor:
         """The batch after all transforms."""
@@ -47,16 +53,20 @@ class InBatches:
 class OnDevice(InBatches):
     """A `collate_fn` that leaves the transforms to `finished`, which the training process calls, on the device."""
 
+    def __init__(self, *arguments: Any, device: str) -> None:
+        super().__init__(*arguments)
+        self.device = device
+
     def __call__(self, samples: list[Any]) -> Any:
         if have_same_size([tree_flatten(sample)[0][self.position] for sample in samples]):
             return self.collate(samples), False
         return super().__call__(samples), True
 
     def finished(self, collated: Any) -> Any:
-        """The batch, its images on the current GPU and transformed."""
+        """The batch, its images on the device and transformed."""
         batch, is_done = collated
         parts, structure = tree_flatten(batch)
-        images = parts[self.position].to("cuda", non_blocking=True)
+        images = parts[self.position].to(self.device, non_blocking=True)
         parts[self.position] = images if is_done else self.transformed(images)
         return tree_unflatten(parts, structure)
 

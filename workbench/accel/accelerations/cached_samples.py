@@ -28,24 +28,29 @@ class CachedSamples(torch.utils.data.Dataset[Any]):
         # Anonymous shared memory, which takes room only where it is written: the limit on /dev/shm does not count.
         count, width = len(source), int(self.ends[-1])
         memory = torch.frombuffer(mmap.mmap(-1, count * (width + 1)), dtype=torch.uint8)
+        # Of is_kept, 1 stands for a sample that is kept, 2 for one that was read and cannot be.
         self.is_kept, self.rows = memory[:count], memory[count:].view(count, width)
 
     def __len__(self) -> int:
         return len(self.source)
 
     def __getitem__(self, index: int) -> Any:
-        if self.is_kept[index]:
-            parts = self.unpacked(self.rows[index].numpy())
-        else:
-            sample = self.source[index]
-            parts, structure = tree_flatten(sample)
-            if structure == self.structure and self.formats == [format_of(part) for part in parts]:
-                row = b"".join(as_array(part).tobytes() for part in parts)
-                self.rows[index] = torch.frombuffer(bytearray(row), dtype=torch.uint8)
-                self.is_kept[index] = 1
+        parts, structure = self.read(index)
         if self.transform is not None:
             parts[self.position] = self.transform(parts[self.position])
-        return tree_unflatten(parts, self.structure if self.is_kept[index] else structure)
+        return tree_unflatten(parts, structure)
+
+    def read(self, index: int) -> tuple[list[Any], Any]:
+        """The parts of a sample before the transform, and how they belong together."""
+        if self.is_kept[index] == 1:
+            return self.unpacked(self.rows[index].numpy()), self.structure
+        parts, structure = tree_flatten(self.source[index])
+        fits = structure == self.structure and self.formats == [format_of(part) for part in parts]
+        if fits:
+            row = b"".join(as_array(part).tobytes() for part in parts)
+            self.rows[index] = torch.frombuffer(bytearray(row), dtype=torch.uint8)
+        self.is_kept[index] = 1 if fits else 2
+        return parts, structure
 
     def unpacked(self, row: Any) -> list[Any]:
         """The parts of a sample from its bytes."""
@@ -87,13 +92,20 @@ class SamplesOnDevice(torch.utils.data.Dataset[Any]):
         return tree_unflatten([part[chosen] for part in self.parts], self.structure)
 
     def read(self) -> None:
-        """Read everything, in pieces: two copies of the whole set would not fit where one does."""
-        collate = torch.utils.data.default_collate
-        indices = torch.arange(len(self.source)).split(512)  # type: ignore[no-untyped-call]
-        pieces = [tree_flatten(collate([self.source[i] for i in piece.tolist()])) for piece in indices]
-        self.structure = pieces[0][1]
-        moved = [[part.to(self.device) for part in parts] for parts, _ in pieces]
-        self.parts = [torch.cat(parts) for parts in zip(*moved, strict=True)]
+        """Read everything, in pieces, to its place: two copies of the whole set would not fit where one does."""
+        collate, count = torch.utils.data.default_collate, len(self.source)
+        for start in range(0, count, 512):
+            stop = min(start + 512, count)
+            pieces, structure = tree_flatten(collate([self.source[i] for i in range(start, stop)]))
+            if not start:
+                whole = [part.new_empty((count, *part.shape[1:]), device=self.device) for part in pieces]
+            for part, piece in zip(whole, pieces, strict=True):
+                if (piece.shape[1:], piece.dtype) != (part.shape[1:], part.dtype):
+                    raise ValueError(
+                        f"the samples from {start} to {stop} have another shape or type than the first"
+                    )
+                part[start:stop] = piece
+        self.structure, self.parts = structure, whole
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "source" not in vars(self):

@@ -123,10 +123,7 @@ class Plan:
 
     def why_not(self, workload: Workload, machine: Machine) -> dict[str, list[str]]:
         """Reasons by entry name why it cannot work here; entries without a reason are left out: empty means it can."""
-        reasons = {
-            entry.name: [*self._of_the_process(entry), *entry.why_not(self.seen_by(entry, workload), machine)]
-            for entry in self.entries
-        }
+        reasons = {entry.name: self._reasons(entry, workload, machine) for entry in self.entries}
         return {name: why for name, why in reasons.items() if why}
 
     @contextmanager
@@ -144,6 +141,12 @@ class Plan:
     def _part_for(self, entry: Acceleration, replica: Replica) -> Replica:
         names = self.objects_of(entry.name)
         return only(replica, names) if names else replica
+
+    def _reasons(self, entry: Acceleration, workload: Workload, machine: Machine) -> list[str]:
+        seen = self.seen_by(entry, workload)
+        reasons = [*self._of_the_process(entry), *entry.why_not(seen, machine)]
+        beside = getattr(entry, "why_not_beside", None)
+        return reasons or (beside(self, seen) if beside is not None else [])
 
     def _of_the_process(self, entry: Acceleration) -> list[str]:
         names = self.objects_of(entry.name)
