@@ -26,7 +26,7 @@ def test_rows_say_when_and_how_good_beside_the_baseline(show):
     view = show(LadderPanel, trials=[shown(BASELINE, SOONER, LATER, REFUSED)])
     assert view.page.get_by_text("Seconds of training until accuracy>=0.95").is_visible()
     assert view.page.get_by_role("columnheader", name="Accuracy").is_visible()
-    assert view.texts("quality")[:3] == ["0.96 after 4.1 s", "0.96 after 3.05 s", "0.96 after 8.2 s"]
+    assert view.texts("quality")[:3] == ["0.95 after 4.1 s", "0.95 after 3.05 s", "0.95 after 8.2 s"]
     assert "sooner [" in view.texts("sentence")[1]
     assert "later: takes" in view.texts("sentence")[2]
     assert "not applicable: No GPU. Leave it off." in view.texts("sentence")[3]

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from accel.measuring.quality_target import QualityTarget
     from accel.measuring.time_to_quality import TimeToQuality
 
-VERDICTS = {"sooner": "faster", "better": "faster", "later": "slower", "worse": "slower", "not reached": "slower"}  # fmt: skip
+VERDICTS = {
+    **dict.fromkeys(("sooner", "better"), "faster"),
+    **dict.fromkeys(("later", "worse", "not reached", "diverged"), "slower"),
+}
 
 
 def quality_row(row: QualityRow, result: TimeToQuality, *, row_id: str, kept: str = "") -> dict[str, Any]:

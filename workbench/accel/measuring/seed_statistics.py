@@ -39,6 +39,12 @@ class OverSeeds:
         half = _quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
         return cls(centre, centre - half, centre + half, len(values))
 
+    def widened(self, by: float) -> OverSeeds:
+        """An interval with more room on both sides, for what no number of seeds averages out; a range stays as it was seen."""
+        if not self.is_interval:
+            return self
+        return OverSeeds(self.mean, self.low - by, self.high + by, self.seeds)
+
     def exponentiated(self) -> OverSeeds:
         """Of logarithms of ratios: the ratio (geometric mean) and its interval."""
         return OverSeeds(math.exp(self.mean), math.exp(self.low), math.exp(self.high), self.seeds)

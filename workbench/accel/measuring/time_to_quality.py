@@ -21,6 +21,7 @@ _SYMBOL = {
     "later": "▼",
     "worse": "▼",
     "not reached": "▼",
+    "diverged": "▼",
     "no difference": "=",
     "undecided": "?",
 }
@@ -61,7 +62,13 @@ class TimeToQuality:
         """The row that was soonest as good, or best after equal seconds, of those whose verdict says so."""
         answers = [(row, self.answer(row.plan)) for row in self.rows]
         good = [(row, answer) for row, answer in answers if answer.verdict in ("sooner", "better")]
-        return max(good, key=lambda pair: _gain(pair[1]), default=(None, None))[0]
+        return max(good, key=lambda pair: self._gain(*pair), default=(None, None))[0]
+
+    def _gain(self, row: QualityRow, answer: QualityAnswer) -> float:
+        """The higher the sooner, or the better after equal seconds."""
+        if self.target is not None:
+            return -(row.seconds(self.target) or math.inf)
+        return abs(answer.difference.mean) if answer.difference else 0.0
 
     def answer(self, plan: str) -> QualityAnswer:
         """The verdict on one plan, with the ratio of seconds or the difference of quality that it rests on."""
@@ -97,7 +104,8 @@ class TimeToQuality:
         stretch = max((c.seconds_between_evaluations for row in self.rows for c in row.curves), default=0.0)
         if stretch and self.target is not None:
             lines.append(
-                f"A time is that of the first evaluation that met the target; up to {stretch:.2g} s of training lie between two."
+                "A time is read in proportion between the last evaluation that missed the target and the first that met it, up "
+                f"to {stretch:.2g} s of training apart; intervals have room for a quarter of that on each side."
             )
         lines += [*self.notes, self.unchanged_line, self.machine_line]
         return tuple(line for line in lines if line)
@@ -117,9 +125,14 @@ class TimeToQuality:
         epochs = samples / self.epoch_samples if samples is not None and self.epoch_samples else None
         symbol = " " if row is self.baseline else "✗" if row.error else _SYMBOL[answer.verdict]
         return [
-            f"{symbol} {row.plan}", _shown(row.seconds(self.target), ".3g"), _shown(row.steps(self.target), ",.0f"),
-            _shown(epochs, ".1f"), _shown(row.samples_per_s, ",.0f"), _shown(row.quality, ".4g"), answer.sentence,
+            f"{symbol} {row.plan}", _shown(row.seconds(self.target), ".3g") + self._often(len(row.ends(self.target)), row),
+            _shown(row.steps(self.target), ",.0f"), _shown(epochs, ".1f"), _shown(row.samples_per_s, ",.0f"),
+            _shown(row.quality, ".4g") + self._often(len(row.qualities), row), answer.sentence,
         ]  # fmt: skip
+
+    def _often(self, seeds: int, row: QualityRow) -> str:
+        """Of how many seeds a figure is, where it is not all of them."""
+        return f" ({seeds} of {len(row.curves)})" if seeds < len(row.curves) else ""
 
     def details(self, row: QualityRow) -> list[str]:
         """The small print of a row: what its first step cost, each seed, and whether the plan took effect."""
@@ -138,9 +151,10 @@ class TimeToQuality:
         ]
 
     def _seed_line(self, curve: TrainingCurve) -> str:
-        point = curve.reached(self.target) if self.target is not None else None
-        if point is not None:
-            return f"seed {curve.seed}: {point.seconds:.3g} s, {point.steps:,} steps, {self.metric} {point.value:.4g}"
+        met = curve.crossed(self.target) if self.target is not None else None
+        if met is not None:
+            found = f"{self.metric} {_shown(curve.last, '.4g')} when evaluated, at {curve.trained_s:.3g} s"
+            return f"seed {curve.seed}: {met.seconds:.3g} s, {met.steps:,.0f} steps ({found})"
         value = _shown(curve.last, ".4g")
         return (
             f"seed {curve.seed}: {ENDINGS[curve.ending]}; {self.metric} {value} after {curve.seconds:.3g} s"
@@ -164,20 +178,16 @@ class TimeToQuality:
         return pandas.DataFrame([self._flat(row, curve) for row in self.rows for curve in row.curves])
 
     def _flat(self, row: QualityRow, curve: TrainingCurve) -> dict[str, Any]:
-        point = (
-            curve.reached(self.target)
-            if self.target is not None
-            else curve.points[-1]
-            if curve.points
-            else None
+        end = next(
+            ((seconds, steps) for each, seconds, steps in row.ends(self.target) if each is curve), None
         )
-        steps = point.steps if point else curve.steps
+        seconds, steps = end or (math.nan, curve.steps)
         samples = curve.samples * steps / curve.steps if curve.samples and curve.steps else math.nan
         return {
-            "plan": row.plan, "seed": curve.seed, "seconds": point.seconds if point else math.nan, "steps": steps,
+            "plan": row.plan, "seed": curve.seed, "seconds": seconds, "steps": steps,
             "epochs": samples / self.epoch_samples if self.epoch_samples else math.nan,
             "samples_per_s": curve.samples_per_s, "quality": curve.last, "first_step_s": curve.first_step_s,
-            "is_reached": self.target is not None and point is not None, "ending": curve.ending,
+            "is_reached": self.target is not None and end is not None, "ending": curve.ending,
         }  # fmt: skip
 
     def figure(self) -> plotly.graph_objects.Figure:
@@ -197,12 +207,6 @@ class TimeToQuality:
             rows.append([*cells, html.Markup(f"{html.text(sentence)}{small}")])
         table = html.table([*_HEADINGS[:5], self.metric, _HEADINGS[6]], rows, numeric=(1, 2, 3, 4, 5))
         return html.block(html.heading(self.headline), table, *(html.note(line) for line in self.fine_print))
-
-
-def _gain(answer: QualityAnswer) -> float:
-    """How much sooner, or how far better: comparable between the plans of one trial, which all have one or the other."""
-    gained = answer.ratio or answer.difference
-    return abs(gained.mean) if gained else 0.0
 
 
 def _shown(value: float | None, form: str) -> str:

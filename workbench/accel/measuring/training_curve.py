@@ -33,11 +33,19 @@ class QualityPoint(NamedTuple):
     value: float | None
 
 
+class Crossing(NamedTuple):
+    """Where a training met its target: read in proportion between two evaluations that lie `apart_s` of training apart."""
+
+    seconds: float
+    steps: float
+    apart_s: float
+
+
 @dataclass(frozen=True)
 class TrainingCurve:
     """What was seen of one training. Seconds are those of its steps alone: evaluating is not in them, compiling is.
 
-    >>> curve.reached(QualityTarget.parse("accuracy>=0.95")).seconds
+    >>> curve.crossed(QualityTarget.parse("accuracy>=0.95")).seconds
     12.3
     """
 
@@ -53,10 +61,34 @@ class TrainingCurve:
         """The first evaluation at which the target was met."""
         return next((point for point in self.points if target.is_met(point.value)), None)
 
+    def crossed(self, target: QualityTarget) -> Crossing | None:
+        """Where the target was met, in proportion between the last evaluation that missed it and the first that met it.
+
+        All steps of a stretch count as equally long, but for the very first of the training, which may compile.
+        """
+        point = self.reached(target)
+        if point is None:
+            return None
+        before = (QualityPoint(0.0, 0, None), *self.points)[self.points.index(point)]
+        begun_s = min(max(before.seconds, self.first_step_s), point.seconds)
+        share = 1.0
+        if before.value is not None and point.value is not None:
+            share = (target.value - before.value) / (point.value - before.value)
+        return Crossing(
+            begun_s + share * (point.seconds - begun_s),
+            before.steps + share * (point.steps - before.steps),
+            point.seconds - (begun_s if before.value is not None else 0.0),
+        )
+
     def best(self, *, is_higher_better: bool) -> float | None:
         """The best value seen."""
         values = [point.value for point in self.points if point.value is not None]
         return (max if is_higher_better else min)(values, default=None)
+
+    @property
+    def trained_s(self) -> float:
+        """Seconds of training up to the last evaluation."""
+        return self.points[-1].seconds if self.points else 0.0
 
     @property
     def last(self) -> float | None:
