@@ -75,14 +75,14 @@ def test_a_plan_with_shorter_steps_reaches_the_target_in_as_many_steps_and_fewer
     assert {curve.ending for curve in schedule.curves.values()} == {"reached"}
 
 
-def test_evaluating_is_not_in_the_seconds_and_takes_at_most_a_fifth_of_the_time():
+def test_evaluating_is_not_in_the_seconds_and_takes_at_most_half_of_the_time():
     schedule, trainees = scheduled(
         Goal(TARGET), baseline={"step_s": 0.01, "evaluation_s": 3.0, "per_sample": 1e-5}
     )
     curve, learner = schedule.curves["baseline"], trainees["baseline"]
     assert curve.seconds == pytest.approx(0.01 * learner.steps)
     evaluating = 3.0 * (len(learner.evaluated) - 1)  # the first is before training
-    assert evaluating <= 0.2 * (evaluating + curve.seconds) + 3.0
+    assert evaluating <= 0.5 * (evaluating + curve.seconds) + 3.0
 
 
 def test_the_first_step_is_in_the_seconds_and_shown_apart():
@@ -94,7 +94,7 @@ def test_the_first_step_is_in_the_seconds_and_shown_apart():
 
 def test_steps_of_other_sizes_are_evaluated_after_equal_numbers_of_samples():
     large = {"step_s": 0.02, "samples": 64}
-    schedule, trainees = scheduled(Goal(TARGET, epoch_steps=40), baseline={"step_s": 0.01}, large=large)
+    schedule, trainees = scheduled(Goal(TARGET), baseline={"step_s": 0.01}, large=large)
     seen = {
         label: [steps * learner.samples for steps in learner.evaluated] for label, learner in trainees.items()
     }
@@ -104,15 +104,18 @@ def test_steps_of_other_sizes_are_evaluated_after_equal_numbers_of_samples():
     assert base.seconds == pytest.approx(2 * big.seconds)
 
 
-@pytest.mark.parametrize("epoch_steps", [7, 30])
-def test_all_are_evaluated_each_epoch_where_that_is_cheap_and_epochs_are_short(epoch_steps):
-    _, trainees = scheduled(
-        Goal(TARGET, epoch_steps=epoch_steps),
-        baseline={"step_s": 0.01, "evaluation_s": 0.001},
-        other={"step_s": 0.03},
+@pytest.mark.parametrize("per_sample", [2e-4, 1e-5, 4e-6])
+def test_there_are_ten_evaluations_before_the_target_however_soon_it_is_met(per_sample):
+    """Trainings of 3 s, 56 s and 140 s."""
+    schedule, trainees = scheduled(
+        Goal(TARGET),
+        baseline={"step_s": 0.01, "evaluation_s": 0.02, "per_sample": per_sample},
+        other={"step_s": 0.03, "per_sample": per_sample},
     )
-    for learner in trainees.values():
-        assert [steps % epoch_steps for steps in learner.evaluated] == [0] * len(learner.evaluated)
+    for label, learner in trainees.items():
+        met = schedule.curves[label].crossed(TARGET)
+        assert len(learner.evaluated) > 10
+        assert met.apart_s <= max(met.seconds / 9, 0.1)
 
 
 def test_who_never_reaches_the_target_is_given_up_after_several_times_the_fastest():

@@ -2,8 +2,9 @@
 
 All variants are trained in turns of about a second of training, in an order drawn anew each round, so that drift of the
 machine hits all alike; a turn is long enough that the cold caches at its start are nothing to it. All are evaluated after
-equal numbers of samples, so that a time is read equally finely for each. Nothing here knows workers: a `Trainee` is
-whatever can train some steps and say how good it is then.
+equal numbers of samples, so that a time is read equally finely for each: each time training is a tenth longer, where
+evaluating is cheap enough, so that even a short one has ten evaluations before its target. Nothing here knows workers: a
+`Trainee` is whatever can train some steps and say how good it is then.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from accel.measuring.training_curve import Ending, QualityPoint, TrainingCurve
 from accel.workers.messages import Evaluated
 
 TURN_S = 1.0
-EVALUATIONS_APART_S = 1.0  # or an epoch, where that is shorter
-LEAST_POINTS = 10  # of a curve with a fixed budget
-TRAINING_PER_EVALUATION = 4.0  # so that evaluating takes at most a fifth of the time
+EVALUATIONS_APART_S = 1.0  # at most, where evaluating is cheap
+LEAST_POINTS = 10  # of a curve up to any moment
+TRAINING_PER_EVALUATION = 1.0  # so that evaluating takes at most half of the time
 PATIENCE, LEAST_PATIENCE_S = 5.0, 10.0  # so much longer than the fastest is the slowest waited for
 _SETTLED = 3  # steps after which the time of a step is known
 
@@ -50,11 +51,10 @@ class Trainee(Protocol):
 
 @dataclass(frozen=True)
 class Goal:
-    """What ends a training: the target, or so many seconds; `epoch_steps` of the baseline where they are known."""
+    """What ends a training: the target, or so many seconds."""
 
     target: QualityTarget | None = None
     train_s: float | None = None
-    epoch_steps: int | None = None
 
 
 @dataclass
@@ -239,20 +239,19 @@ class QualitySchedule:
         places = (round(place / size) for place in self._places)
         if (due := next((step for step in places if step > own.evaluated_at), None)) is not None:
             return due
-        taken = max(each.steps * self._size(each) for each in self._progress.values())
-        self._places.append(self._places[-1] + self._apart() if self._places else max(self._apart(), taken))
+        largest = max(map(self._size, self._progress.values()))  # places are where the largest steps end, too
+        taken = max(max(each.steps, _SETTLED) * self._size(each) for each in self._progress.values())
+        wanted = self._places[-1] + self._apart(self._places[-1]) if self._places else taken
+        self._places.append(math.ceil(wanted / largest - 1e-6) * largest)
         return max(round(self._places[-1] / size), own.steps)
 
-    def _apart(self) -> float:
-        """How many steps of the baseline, or as many samples, lie between two evaluations."""
+    def _apart(self, place: float) -> float:
+        """How many steps of the baseline, or as many samples, lie between an evaluation at this place and the next."""
         known = [each for each in self._progress.values() if each.steps >= _SETTLED]
         fastest_s = max(min(each.step_s / self._size(each) for each in known), 1e-6)
         dear_s = max((each.evaluation_s for each in known if each.evaluation_s < math.inf), default=0.0)
-        wanted_s = EVALUATIONS_APART_S
-        if self._goal.train_s is not None:
-            wanted_s = min(wanted_s, self._goal.train_s / LEAST_POINTS)
-        wanted = min(math.ceil(wanted_s / fastest_s), self._goal.epoch_steps or math.inf)
-        return max(wanted, math.ceil(TRAINING_PER_EVALUATION * dear_s / fastest_s), 1)
+        wanted = min(EVALUATIONS_APART_S / fastest_s, place / LEAST_POINTS)
+        return max(math.ceil(wanted), math.ceil(TRAINING_PER_EVALUATION * dear_s / fastest_s), 1)
 
     def _size(self, own: _Progress) -> float:
         """How many steps of the baseline one of this variant's is worth, by samples."""
