@@ -48,10 +48,54 @@ def found():
 
 
 @pytest.mark.parametrize(
-    "name", ["val_loader", "valid_dl", "testloader", "dev_data", "held_out", "eval_batches"]
+    "name",
+    [
+        "val_loader",
+        "valid_dl",
+        "testloader",
+        "dev_data",
+        "held_out",
+        "eval_batches",
+        "ValLoader",
+        "VAL_LOADER",
+    ],
 )
 def test_a_loader_whose_name_says_so_is_found_among_others(found, name):
     assert found(f"{name} = DataLoader(some())\nother = DataLoader(some())") == name
+
+
+@pytest.mark.parametrize("name", ["latest_loader", "device_loader", "interval_loader", "contest"])
+def test_a_word_within_another_word_is_no_name_of_held_out_data(found, name):
+    with pytest.raises(AccelError, match=f"several loaders could be meant: {name}, other"):
+        found(f"{name} = DataLoader(some())\nother = DataLoader(some())")
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "val_loader = DataLoader(data, batch_size=16)",
+        "val_loader = DataLoader(torch.utils.data.Subset(data, range(8)))",
+        "val_loader = DataLoader(TensorDataset(*data.tensors))",
+    ],
+)
+def test_a_name_alone_does_not_make_training_data_held_out(found, setup):
+    with pytest.raises(
+        AccelError, match="no DataLoader of the notebook holds data that the training does not see"
+    ):
+        found(setup)
+    assert found(setup + "\ntest_loader = DataLoader(some())") == "test_loader"
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "first, second = torch.utils.data.random_split(data, [24, 8])\nloader, val_loader = map(DataLoader, (first, second))",
+        "loader = DataLoader(data, sampler=torch.utils.data.SubsetRandomSampler(range(24)))\n"
+        "val_loader = DataLoader(data, sampler=torch.utils.data.SubsetRandomSampler(range(24, 32)))",
+    ],
+)
+def test_another_part_of_the_same_data_set_is_held_out(found, setup):
+    assert found(setup) == "val_loader"
 
 
 def test_validation_data_come_before_test_data_which_are_kept_for_the_very_end(found):

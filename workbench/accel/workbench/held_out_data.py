@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from accel.errors import AccelError, UnknownName
 from accel.workload.roles import names_by_id
 from accel.workload.workload import Workload, look_up
 
-_WORDS = (
-    "val",
-    "dev",
-    "held",
-    "eval",
-    "test",
-)  # the first that a name holds wins: tests are kept for the very end
+_WORDS = (  # the first that a name holds wins: tests are kept for the very end
+    ("val", "valid", "validation"),
+    ("dev", "development"),
+    ("held", "heldout", "holdout"),
+    ("eval", "evaluation"),
+    ("test", "testing"),
+)
+_ENDINGS = re.compile(r"(data)?(loader|set|batches|iter|data|dl|ds)$")  # "testloader" is a test
 _DO = (
     'Name one, as in --held-out val_loader; or give --metric a function that needs none: "def metric(model)".'
 )
@@ -32,17 +34,13 @@ def find_held_out(workload: Workload, training: str | None, wanted: Any = None) 
         return _named(workload.namespace, wanted)
     loaders = _loaders(workload.namespace)
     trains = training_loader(workload, training)
-    others = {name: loader for name, loader in loaders.items() if loader is not trains}
-    for word in _WORDS:
-        for name in others:
-            last = name.rpartition(".")[2].lower()
-            if word in last and "train" not in last:
+    others = {name: loader for name, loader in loaders.items() if not shares_samples(loader, trains)}
+    untrained = [name for name in others if "train" not in name.rpartition(".")[2].lower()]
+    for words in _WORDS:
+        for name in untrained:
+            if not _words_of(name).isdisjoint(words):
                 return name
-    unseen = [
-        name
-        for name, loader in others.items()
-        if "train" not in name.lower() and (trains is None or loader.dataset is not trains.dataset)
-    ]
+    unseen = [name for name in untrained if "train" not in name.lower()]
     if trains is None:  # then a loader that the cell reads may be the training's own
         read = {role.name for role in workload.roles if role.kind == "loaders"}
         unseen = [name for name in unseen if name not in read]
@@ -60,6 +58,43 @@ def find_held_out(workload: Workload, training: str | None, wanted: Any = None) 
         because=f"no DataLoader of the notebook holds data that the training does not see{known}",
         do="Make a DataLoader for it, named for example val_loader. " + _DO,
     )
+
+
+def shares_samples(one: Any, other: Any) -> bool:
+    """Whether two loaders give some of the same samples, as far as data sets, subsets and samplers tell.
+
+    >>> shares_samples(DataLoader(data), DataLoader(Subset(data, [0, 1])))
+    True
+    """
+    if one is None or other is None:
+        return False
+    if one is other:
+        return True
+    (data, chosen), (others_data, others) = _samples_of(one), _samples_of(other)
+    return data is others_data and (chosen is None or others is None or not chosen.isdisjoint(others))
+
+
+def _samples_of(loader: Any) -> tuple[Any, set[int] | None]:
+    """The data set at the bottom, and which of its samples (None: all)."""
+    from torch.utils.data import Subset, TensorDataset
+
+    data, chosen = (
+        getattr(loader, "dataset", loader),
+        getattr(getattr(loader, "sampler", None), "indices", None),
+    )
+    chosen = None if chosen is None else {int(index) for index in chosen}
+    while isinstance(data, Subset):
+        indices = data.indices
+        chosen = {int(indices[i]) for i in (range(len(indices)) if chosen is None else chosen)}
+        data = data.dataset
+    return data.tensors[0] if isinstance(data, TensorDataset) else data, chosen
+
+
+def _words_of(name: str) -> set[str]:
+    """`testloader`, `test_dl` and `TestData` are a test; `latest_loader` and `device_loader` are neither."""
+    last = re.sub(r"([a-z])([A-Z])", r"\1_\2", name.rpartition(".")[2]).lower()
+    words = re.findall("[a-z]+", last)
+    return {*words, *(_ENDINGS.sub("", word) for word in words)}
 
 
 def training_loader(workload: Workload, name: str | None) -> Any:

@@ -74,9 +74,10 @@ class Evaluator:
             function = look_up(namespace, question.metric)
             assert function is not None
             return function(*[model, loader][: question.arguments])
+        criterion = look_up(namespace, question.criterion)
         if question.metric == "accuracy":
-            return accuracy_on(model, loader)
-        return loss_on(model, loader, look_up(namespace, question.criterion))
+            return accuracy_on(model, loader, ignored=getattr(criterion, "ignore_index", -100))
+        return loss_on(model, loader, criterion)
 
     @contextlib.contextmanager
     def _training_undisturbed(self, model: Any) -> Iterator[None]:

@@ -9,8 +9,8 @@ from accel.errors import AccelError
 _OWN = "Write a function metric(model, loader) that returns one number, and name it with --metric."
 
 
-def accuracy_on(model: Any, loader: Any) -> float:
-    """Share of samples whose largest output is the target's.
+def accuracy_on(model: Any, loader: Any, *, ignored: int = -100) -> float:
+    """Share of samples whose largest output is the target's; targets of the class `ignored` are left out.
 
     >>> accuracy_on(model, test_loader)
     0.93
@@ -18,22 +18,31 @@ def accuracy_on(model: Any, loader: Any) -> float:
     Raises AccelError where the targets are no class numbers or the outputs no scores by class.
     """
     right: Any = 0
-    seen = 0
+    seen: Any = 0
     for inputs, targets in _pairs(model, loader, "accuracy"):
-        outputs = model(inputs)
-        is_classified = (
-            getattr(outputs, "ndim", 0) == targets.ndim + 1 and not targets.dtype.is_floating_point
+        answers, counts = _answers(model(inputs), targets), targets != ignored
+        right = right + ((answers == targets) & counts).sum()
+        seen = seen + counts.sum()
+    return float(right) / _at_least_one(int(seen))
+
+
+def _answers(outputs: Any, targets: Any) -> Any:
+    """The class of the largest score: of the dimension that the targets lack, the second (as in a criterion) or the last."""
+    shape = tuple(getattr(outputs, "shape", ()))
+    dimensions = {
+        dimension
+        for dimension in (1, len(shape) - 1)
+        if len(shape) > 1 and shape[:dimension] + shape[dimension + 1 :] == tuple(targets.shape)
+    }
+    if targets.dtype.is_floating_point or len(dimensions) != 1:
+        raise AccelError(
+            "Accuracy on held-out data",
+            because=f"it needs class numbers and a score for each class; targets are {_described(targets)}, "
+            f"outputs {_described(outputs)}"
+            + (", in which two dimensions could be the classes" if len(dimensions) > 1 else ""),
+            do=_OWN,
         )
-        if not is_classified:
-            raise AccelError(
-                "Accuracy on held-out data",
-                because=f"it needs class numbers and a score for each class; targets are {_described(targets)}, "
-                f"outputs {_described(outputs)}",
-                do=_OWN,
-            )
-        right = right + (outputs.argmax(dim=1) == targets).sum()
-        seen += targets.numel()
-    return float(right) / _at_least_one(seen)
+    return outputs.argmax(dim=dimensions.pop())
 
 
 def loss_on(model: Any, loader: Any, criterion: Any) -> float:
@@ -72,7 +81,7 @@ def _pairs(model: Any, loader: Any, metric: str) -> Any:
 def _at_least_one(seen: int) -> int:
     if not seen:
         raise AccelError(
-            "Quality on held-out data", because="the loader gives no batch",
+            "Quality on held-out data", because="the loader gives no batch with a target that counts",
             do="Check its data set, or name another loader with --held-out.",
         )  # fmt: skip
     return seen
