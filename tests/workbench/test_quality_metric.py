@@ -61,7 +61,7 @@ def test_a_function_of_outputs_and_targets_is_another_thing(bench):
 def test_the_one_named_is_taken_by_name_or_as_it_is_and_the_target_is_its_label(bench):
     found = metric_of(bench, OWN, until="quality>=0.9", metric="count")
     assert (found.label, found.name) == ("quality", "count")
-    assert metric_of(bench, train_s=3.0, metric=bench.namespace["count"]).label == "count"
+    assert metric_of(bench, train_s=3.0, metric=bench.namespace["count"], better="higher").label == "count"
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,41 @@ def test_a_criterion_without_a_name_is_no_loss(bench):
 
 
 def test_the_direction_is_the_targets_or_the_names(bench):
-    def is_higher_better(**asked):
-        request = QualityRequest.of(**asked)
-        return find_metric(request, bench.workload).is_higher_better(request)
+    assert metric_of(bench, until="accuracy>=0.9").is_higher_better
+    assert not metric_of(bench, until="loss<=0.1").is_higher_better
+    assert not metric_of(bench, train_s=1.0, metric="loss").is_higher_better
+    assert metric_of(bench, train_s=1.0).is_higher_better
+    assert "lower is better" in metric_of(bench, train_s=1.0, metric="loss").described("model", "val_loader")
 
-    assert is_higher_better(until="accuracy>=0.9")
-    assert not is_higher_better(until="loss<=0.1")
-    assert not is_higher_better(train_s=1.0, metric="loss")
-    assert is_higher_better(train_s=1.0)
+
+@pytest.mark.parametrize(
+    ("name", "is_higher_better"),
+    [
+        *(
+            ("wer", False),
+            ("valCer", False),
+            ("FID", False),
+            ("ppl", False),
+            ("test_nll", False),
+            ("top5_error", False),
+        ),
+        *(("f1", True), ("meanIoU_score", True), ("val_accuracy", True)),
+    ],
+)
+def test_the_direction_of_many_metrics_is_known_by_name(bench, name, is_higher_better):
+    found = metric_of(bench, f"def {name}(model): return 1.0", train_s=1.0, metric=name)
+    assert found.is_higher_better == is_higher_better
+
+
+@pytest.mark.parametrize("name", ["cost", "number", "neg_loss", "terror", "error_score"])
+def test_a_name_that_does_not_tell_the_direction_asks_for_it(bench, name):
+    setup = f"def {name}(model): return 1.0"
+    with pytest.raises(AccelError, match="whether higher or lower values are better") as raised:
+        metric_of(bench, setup, train_s=1.0, metric=name)
+    assert "--better lower" in raised.value.do
+    for better in ("higher", "lower"):
+        found = metric_of(bench, setup, train_s=1.0, metric=name, better=better)
+        assert found.is_higher_better == (better == "higher")
 
 
 @pytest.mark.parametrize(
@@ -120,6 +147,11 @@ def test_the_direction_is_the_targets_or_the_names(bench):
         ({"train_s": 1.0, "seeds": 1.5}, "whole number from 1 on"),
         ({"train_s": 1.0, "seeds": True}, "whole number from 1 on"),
         ({"until": "accuracy"}, "a target is"),
+        ({"better": "lower"}, "belongs to a comparison by quality"),
+        ({"start": "new"}, "belongs to a comparison by quality"),
+        ({"train_s": 1.0, "better": "less"}, "no value of better"),
+        ({"train_s": 1.0, "start": "old"}, "no value of start"),
+        ({"until": "accuracy>=1", "better": "higher"}, "the sign of --until says"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(asked, because):

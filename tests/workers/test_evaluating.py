@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from accel.errors import AccelError
 from accel.workers.evaluating import Evaluator
 from accel.workers.held_out_metrics import accuracy_on, loss_on
 from accel.workers.messages import Evaluated, Failed, QualityQuestion
@@ -35,6 +36,7 @@ def asked(namespace, metric="metric", **settings):
         "is_built_in": metric in ("accuracy", "loss"),
         "arguments": 2,
         "seed": 0,
+        "start": "same",
         "repeats": True,
         **settings,
     }
@@ -125,3 +127,48 @@ def test_accuracy_and_loss_are_means_over_samples_whatever_the_batches():
             for reduction in ("mean", "none", "sum"):
                 criterion = nn.CrossEntropyLoss(reduction=reduction)
                 assert loss_on(model, loader, criterion) == pytest.approx(whole, rel=1e-5)
+
+
+class Fixed(nn.Module):
+    """Gives the same outputs for whatever it is asked."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.outputs = outputs
+
+    def forward(self, inputs):
+        return self.outputs
+
+
+def accuracy_of(outputs, targets, **settings):
+    return accuracy_on(Fixed(outputs), [(torch.zeros(len(targets), 1), targets)], **settings)
+
+
+@pytest.mark.parametrize("classes_come_last", [False, True])
+def test_scores_of_every_place_in_a_sequence_may_have_the_classes_second_or_last(classes_come_last):
+    targets = torch.randint(0, 7, (3, 5))
+    scores = nn.functional.one_hot(targets, 7).float()
+    scores[0, 0] = 1 - scores[0, 0]  # one wrong answer
+    assert accuracy_of(scores if classes_come_last else scores.transpose(1, 2), targets) == pytest.approx(
+        14 / 15
+    )
+
+
+def test_scores_that_do_not_fit_the_targets_or_fit_in_two_ways_are_refused():
+    targets = torch.randint(0, 5, (3, 5))
+    with pytest.raises(AccelError, match="two dimensions could be the classes") as raised:
+        accuracy_of(torch.zeros(3, 5, 5), targets)
+    assert "--metric" in raised.value.do
+    with pytest.raises(AccelError, match=r"outputs float32 \(3, 6, 7\)"):
+        accuracy_of(torch.zeros(3, 6, 7), targets)
+
+
+@pytest.mark.parametrize("ignored", [-100, 0])
+def test_targets_that_the_criterion_ignores_do_not_count(ignored):
+    targets = torch.tensor([1, 2, ignored, ignored])
+    outputs = nn.functional.one_hot(torch.tensor([1, 3, 3, 0]), 4).float()
+    assert accuracy_of(outputs, targets, ignored=ignored) == 0.5
+    namespace = notebook()
+    namespace["model"], namespace["criterion"] = Fixed(outputs), nn.CrossEntropyLoss(ignore_index=ignored)
+    namespace["val_loader"] = [(torch.zeros(4, 1), targets)]
+    assert asked(namespace, metric="accuracy")().value == 0.5

@@ -53,7 +53,7 @@ for epoch in range(4):
 
 @pytest.fixture
 def make():
-    """A workbench whose cell was profiled and whose model is then as good as new."""
+    """A workbench whose cell was profiled, which has trained its model."""
     benches = []
 
     def workbench(cell="train()", setup=""):
@@ -62,10 +62,6 @@ def make():
         bench = Workbench(namespace, spare_workers=0)
         benches.append(bench)
         bench.profile(cell)
-        for layer in namespace["model"].modules():
-            if hasattr(layer, "reset_parameters"):
-                layer.reset_parameters()
-        namespace["optimizer"].state.clear()
         return bench
 
     yield workbench
@@ -136,16 +132,71 @@ def test_with_a_budget_quality_is_compared_after_equal_seconds(make):
     assert shown.answer("fused_optimizer").difference is not None
 
 
-def test_a_model_that_meets_the_target_already_says_what_to_do_and_other_seeds_go_on(make):
-    bench = make()
-    with pytest.raises(AccelError, match="meets it before its first step") as raised:
-        bench.try_("fused_optimizer", until="accuracy>=0.0", seeds=1)
-    assert "--seeds" in raised.value.do
+def trained_further(bench):
     for _ in range(6):
         bench.namespace["train"]()
-    shown = bench.try_("fused_optimizer", until="accuracy>=0.8", seeds=2, budget_s=120)
-    assert [curve.seed for curve in shown["baseline"].curves] == [1]
+    return bench
+
+
+def test_a_model_that_is_trained_already_is_made_anew_in_every_seed_and_the_seeds_have_an_interval(make):
+    shown = trained_further(make()).try_("fused_optimizer", until="accuracy>=0.8", budget_s=120)
+    for row in shown.rows:
+        assert [(curve.seed, curve.ending) for curve in row.curves] == [
+            (seed, "reached") for seed in range(3)
+        ]
+        assert max(curve.points[0].value for curve in row.curves) < 0.8
+    assert shown.answer("fused_optimizer").ratio.is_interval
+    assert "Each seed starts from new weights" in str(shown)
+
+
+def test_from_the_same_weights_seeds_differ_in_their_batches(make):
+    bench = make()
+    shown = bench.try_("fused_optimizer", train_s=0.3, seeds=2, start="same", metric="loss")
+    one, two = shown["baseline"].curves
+    assert one.points[0] == two.points[0]
+    values = {point.steps: point.value for point in one.points}
+    common = [(point.value, values[point.steps]) for point in two.points[1:] if point.steps in values]
+    assert common
+    assert all(mine != theirs for mine, theirs in common)
+    assert "Each seed starts from your weights as they are now" in str(shown)
+
+
+def test_data_that_the_training_sees_are_said_not_to_be_held_out(make):
+    shown = make().try_("fused_optimizer", train_s=0.2, seeds=1, held_out="loader")
+    assert "loader has samples that the training sees too" in str(shown)
+    assert "on loader" in shown.metric_line
+
+
+def test_weights_that_meet_the_target_already_say_what_to_do(make):
+    with pytest.raises(AccelError, match="meets it before its first step") as raised:
+        trained_further(make()).try_("fused_optimizer", until="accuracy>=0.8", seeds=1, start="same")
+    assert "--start new" in raised.value.do
+    with pytest.raises(AccelError, match="meets it before its first step") as raised:
+        make().try_("fused_optimizer", until="accuracy>=0.0", seeds=1)
+    assert raised.value.do == "Ask for more."
+
+
+def test_a_seed_that_meets_the_target_by_chance_is_replaced_by_a_fresh_one(make):
+    def first_weight(seed):
+        torch.manual_seed(seed)
+        return float(torch.nn.Linear(8, 32).weight[0, 0].detach())
+
+    sign = 1 if first_weight(0) > 0 else -1
+    lucky = f"""
+def lucky(model):
+    return float(model[0].weight[0, 0] * {sign} > 0 or model[1].num_batches_tracked > 0)
+"""
+    expected = [seed for seed in range(10) if first_weight(seed) * sign <= 0][:2]
+    shown = make(setup=lucky).try_("fused_optimizer", until="lucky>=1", seeds=2, budget_s=60)
+    assert [curve.seed for curve in shown["baseline"].curves] == expected
     assert any("Seed 0 is left out" in note for note in shown.notes)
+
+
+def test_a_cell_that_seeds_itself_is_no_three_seeds(make):
+    bench = make("torch.manual_seed(0)\ntrain()")
+    with pytest.raises(AccelError, match="all of them would be the same training") as raised:
+        bench.try_("fused_optimizer", until="accuracy>=0.8", start="same")
+    assert "--start new" in raised.value.do
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -174,21 +225,22 @@ def words(model):
 """
     bench = make(setup=own)
     shown = bench.try_("fused_optimizer", until="quality>=0.8", metric="share", seeds=1, budget_s=60)
+    assert "higher is better" in shown.metric_line
     assert shown["baseline"].curves[0].ending == "reached"
     assert "your function share(model, val_loader)" in shown.metric_line
     assert bench.namespace["calls"] == []
     with pytest.raises(AccelError, match="ZeroDivisionError") as raised:
-        bench.try_("fused_optimizer", train_s=1.0, metric="broken", seeds=1)
+        bench.try_("fused_optimizer", train_s=1.0, metric="broken", better="lower", seeds=1)
     assert "in broken" in raised.value.traceback_text
     assert "accel/workers" not in raised.value.traceback_text
     with pytest.raises(AccelError, match="it gave str instead of one number"):
-        bench.try_("fused_optimizer", train_s=1.0, metric="words", seeds=1)
+        bench.try_("fused_optimizer", train_s=1.0, metric="words", better="lower", seeds=1)
 
 
 def test_a_metric_that_is_never_a_number_is_an_error_before_any_training(make):
     bench = make(setup="def nothing(model):\n    return float('nan')\n")
     with pytest.raises(AccelError, match="not a number"):
-        bench.try_("fused_optimizer", train_s=1.0, metric="nothing", seeds=1)
+        bench.try_("fused_optimizer", train_s=1.0, metric="nothing", better="higher", seeds=1)
 
 
 def test_targets_that_are_no_classes_have_no_accuracy(make):
@@ -239,7 +291,7 @@ def careless(model, batches):
 def losses_in_a_worker(bench, *, evaluates):
     """Losses of 25 steps (more than an epoch) in a worker, with or without an evaluation after each."""
     question = QualityQuestion(
-        "careless", False, 2, "val_loader", "model", "Sequential", "", "loader", 0, True
+        "careless", False, 2, "val_loader", "model", "Sequential", "", "loader", 0, "same", True
     )
     reads = tuple(
         dict.fromkeys(

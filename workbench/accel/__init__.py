@@ -57,9 +57,11 @@ if TYPE_CHECKING:
     from accel.traces.ranks_report import RanksReport
     from accel.traces.trace_profile import TraceProfile
     from accel.workbench import Workbench as Workbench
+    from accel.workbench.quality_request import Better
     from accel.workbench.status import Applicabilities, Status
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
+    from accel.workload.new_weights import Start
 
 __version__ = "0.1.0"
 __all__ = [
@@ -87,6 +89,7 @@ def try_(
     *plans: str | Plan, on: str | None = None, wait: bool = True,
     budget_s: float | None = None, timeout_s: float = 60.0, until: str | None = None, train_s: float | None = None,
     seeds: int | None = None, held_out: DataLoader[Any] | str | None = None, metric: Callable[..., Any] | str | None = None,
+    better: Better | None = None, start: Start | None = None,
 ) -> Trial | Ladder | QualityTrial | TimeToQuality:  # fmt: skip
     """Measure plans against the baseline on copies of the workload; nothing of yours changes.
 
@@ -100,7 +103,9 @@ def try_(
 
     Then each plan is trained from `seeds` seeds (None: 3) and judged on `held_out`, a loader or its name (None: the one
     whose name says so), by `metric`, a function of (model, loader) or (model) (None: the one of the target's name, or
-    "accuracy" or "loss", which are built in). `budget_s` None is 600 s then, or what `train_s` takes.
+    "accuracy" or "loss", which are built in). `budget_s` None is 600 s then, or what `train_s` takes. `better` says which values
+    of a metric are (None: known by its name, or by the sign in `until`). All seeds start from new weights (`start` "new"), or
+    from yours as they are now ("same"; None: new where torch's own initialisation can draw them).
     """
     from accel.bounds import check_seconds
 
@@ -108,7 +113,7 @@ def try_(
     check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
     return _workbench().try_(
         *plans, on=on, wait=wait, budget_s=budget_s, timeout_s=timeout_s,
-        until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric,
+        until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric, better=better, start=start,
     )  # fmt: skip
 
 

@@ -71,6 +71,8 @@ def run(options: argparse.Namespace, workbench: Workbench) -> object:
             seeds=options.seeds,
             held_out=options.held_out,
             metric=options.metric,
+            better=options.better,
+            start=options.start,
         )
     if options.command == "batch":
         return workbench.fastest_batch(largest=options.largest, budget_s=options.budget_s)

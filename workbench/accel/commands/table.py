@@ -152,6 +152,17 @@ COMMANDS: tuple[Command, ...] = (
                 (("metavar", "NAME"), ("default", None)),
                 completes="variable",
             ),
+            Argument(
+                ("--better",),
+                "with --train-s: which values of the metric are better (default: known by its name)",
+                (("choices", ("higher", "lower")), ("default", None)),
+            ),
+            Argument(
+                ("--start",),
+                "with --until or --train-s: each seed starts from new weights, or from yours as they are now, with other "
+                "batches and dropout (default: new where torch's own initialisation can draw them)",
+                (("choices", ("new", "same")), ("default", None)),
+            ),
             OUT,
         ),
     ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 from accel.errors import AccelError, UnknownName
@@ -13,7 +14,15 @@ from accel.workload.workload import Workload, look_up
 
 BUILT_IN = ("accuracy", "loss")
 _MODEL_WORDS = ("model", "net", "module", "classifier")
-_LOWER_IS_BETTER = ("loss", "error", "perplexity", "mse", "mae", "rmse")
+_LOWER_IS_BETTER = re.compile(
+    "loss|losses|err|errors?|wrong|mse|mae|rmse|mape|distance|divergence|perplexity|ppl|nll|bpc|bpb|kl|entropy|"
+    "wer|cer|fid|brier|ece"
+)
+_HIGHER_IS_BETTER = re.compile(
+    "acc|accuracy|share|right|correct|score|quality|precision|recall|f1|auc|auroc|ap|map|iou|miou|dice|bleu|rouge|"
+    "r2|psnr|ssim"
+)
+_TURNS_IT_ROUND = re.compile("neg|negative|inverse|minus|non|no")
 _CLASSIFYING = ("CrossEntropyLoss", "NLLLoss")
 _DO = "Define it in a cell of its own as metric(model, loader) or metric(model), returning one number."
 
@@ -22,7 +31,8 @@ _DO = "Define it in a cell of its own as metric(model, loader) or metric(model),
 class QualityMetric:
     """A metric: what results call it, the function behind it, and what it is called with.
 
-    `name` is the function's in the namespace, or a built-in's; `criterion` is the one that "loss" needs.
+    `name` is the function's in the namespace, or a built-in's; `criterion` is the cell's own: "loss" is its mean, and
+    "accuracy" leaves out the targets that it ignores.
     """
 
     label: str
@@ -30,25 +40,22 @@ class QualityMetric:
     is_built_in: bool
     arguments: int = 2
     criterion: str = ""
+    is_higher_better: bool = True
 
     @property
     def needs_loader(self) -> bool:
         """Whether it is called with held-out data."""
         return self.is_built_in or self.arguments > 1
 
-    def is_higher_better(self, request: QualityRequest) -> bool:
-        """From the target, or else from the name."""
-        if request.target is not None:
-            return request.target.is_at_least
-        return not any(word in self.label.lower() for word in _LOWER_IS_BETTER)
-
     def described(self, model: str, held_out: str) -> str:
         """One line on how it is measured."""
-        if not self.is_built_in:
-            given = ", ".join([model, held_out][: self.arguments])
-            return f"{self.label}: your function {self.name}({given}), with the model in evaluation mode."
-        what = "share of right answers" if self.name == "accuracy" else f"mean of {self.criterion}"
-        return f"{self.label}: {what} on {held_out}, with the model in evaluation mode."
+        if self.is_built_in:
+            what = "share of right answers" if self.name == "accuracy" else f"mean of {self.criterion}"
+            what += f" on {held_out}"
+        else:
+            what = f"your function {self.name}({', '.join([model, held_out][: self.arguments])})"
+        better = "higher" if self.is_higher_better else "lower"
+        return f"{self.label}: {what}, with the model in evaluation mode; {better} is better."
 
 
 def find_metric(request: QualityRequest, workload: Workload) -> QualityMetric:
@@ -56,7 +63,33 @@ def find_metric(request: QualityRequest, workload: Workload) -> QualityMetric:
 
     >>> find_metric(QualityRequest.of(until="accuracy>=0.95"), workload)
     QualityMetric(label='accuracy', name='accuracy', is_built_in=True, ...)
+
+    Raises AccelError where nothing tells whether higher or lower values are better.
     """
+    found = _metric(request, workload)
+    return replace(found, is_higher_better=_is_higher_better(found.label, request))
+
+
+def _is_higher_better(label: str, request: QualityRequest) -> bool:
+    """By the target's sign, by what was said, or else by the words of the name."""
+    if request.target is not None:
+        return request.target.is_at_least
+    if request.better is not None:
+        return request.better == "higher"
+    words = re.findall(r"[a-z]+\d*", re.sub(r"([a-z])([A-Z])", r"\1_\2", label).lower())
+    is_lower, is_higher, is_unclear = (
+        any(map(known.fullmatch, words)) for known in (_LOWER_IS_BETTER, _HIGHER_IS_BETTER, _TURNS_IT_ROUND)
+    )
+    if is_lower == is_higher or is_unclear:
+        raise AccelError(
+            f"--train-s with --metric {label}",
+            because="its name does not tell whether higher or lower values are better",
+            do="Add --better lower or --better higher.",
+        )
+    return is_higher
+
+
+def _metric(request: QualityRequest, workload: Workload) -> QualityMetric:
     label = request.target.metric if request.target is not None else ""
     if request.metric is not None:
         name = _name_of(request.metric, workload.namespace)
@@ -100,18 +133,16 @@ def _own(name: str, label: str, function: Any) -> QualityMetric:
 
 
 def _built_in(name: str, label: str, workload: Workload) -> QualityMetric:
-    if name == "accuracy":
-        return QualityMetric(label, name, True)
     named = [
         role.name
         for role in workload.roles
         if role.kind == "criteria" and look_up(workload.namespace, role.name)
     ]
-    if not named:
+    if not named and name == "loss":
         raise AccelError(
             "loss on held-out data", because="the cell's criterion is not a variable of the notebook", do=_DO
         )
-    return QualityMetric(label, name, True, criterion=named[0])
+    return QualityMetric(label, name, True, criterion=named[0] if named else "")
 
 
 def _needed_arguments(function: Any) -> int | None:

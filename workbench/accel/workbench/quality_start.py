@@ -12,13 +12,13 @@ from accel.accelerations.steady_allocator import notebook_allocator
 from accel.errors import AccelError
 from accel.workbench.held_out_data import find_held_out, training_loader
 from accel.workbench.quality_metric import QualityMetric, find_metric
+from accel.workbench.quality_notes import how_seeds_begin, quality_notes
 from accel.workbench.quality_request import QualityRequest
-from accel.workbench.trial_start import load_for, names_by_kind, notes_on_copies, packed, unchanged_check
+from accel.workbench.trial_start import load_for, names_by_kind, packed, unchanged_check
 from accel.workers.messages import QualityQuestion
 from accel.workers.quality_schedule import Goal
 from accel.workers.quality_trial import QualitySetting, QualityTrial
 from accel.workload.cell_names import names_read
-from accel.workload.new_weights import layers_that_keep
 from accel.workload.workload import Role, Workload
 
 if TYPE_CHECKING:
@@ -37,15 +37,22 @@ def start_quality_trial(
     held_out = find_held_out(workload, training, request.held_out) if metric.needs_loader else ""
     role = _trained_model(workload)
     repeats = not role.is_built_by_cell and role.name in names_by_kind(workload).get("models", [])
+    beginning = how_seeds_begin(workload, request, repeats=repeats)
     shipped = _with_reads(workload, metric, held_out)
     question = QualityQuestion(
         metric=metric.name, is_built_in=metric.is_built_in, arguments=metric.arguments, held_out=held_out,
         model=role.name, model_class=role.class_name, criterion=metric.criterion, training_loader=training or "",
-        seed=0, repeats=repeats,
+        seed=0, start=beginning.start, repeats=repeats,
     )  # fmt: skip
-    setting = _setting(workbench, workload, request, metric, held_out, role, repeats=repeats)
+    notes = (*beginning.notes, *quality_notes(workbench, workload, role, held_out, repeats=repeats))
     enough_s = max(BUDGET_S, 2 * (request.train_s or 0) * request.seeds * (len(plans) + 1))
-    setting = replace(setting, timeout_s=timeout_s, budget_s=enough_s if budget_s is None else budget_s)
+    setting = QualitySetting(
+        goal=Goal(request.target, request.train_s), seeds=request.seeds, start=beginning.start, notes=notes,
+        metric=metric.label, metric_line=metric.described(role.name, held_out),
+        is_higher_better=metric.is_higher_better, machine_line=workbench.machine.line, allocator=notebook_allocator(),
+        epoch_samples=_samples_of_epoch(training_loader(workload, training)),
+        timeout_s=timeout_s, budget_s=enough_s if budget_s is None else budget_s,
+    )  # fmt: skip
     parcel, while_packing = packed(workbench, shipped)
     try:
         load = msgspec.structs.replace(load_for(parcel, workload), quality=question)
@@ -77,78 +84,9 @@ def _trained_model(workload: Workload) -> Role:
     )
 
 
-def _setting(
-    workbench: Workbench, workload: Workload, request: QualityRequest, metric: QualityMetric, held_out: str, role: Role, *,
-    repeats: bool,
-) -> QualitySetting:  # fmt: skip
-    loader = training_loader(workload, workbench.training_loader)
-    batches, samples = _length(loader), _length(getattr(loader, "sampler", None))
-    if samples is None:
-        samples = _length(getattr(loader, "dataset", None))
-    return QualitySetting(
-        goal=Goal(
-            request.target, request.train_s, batches // max(workload.accumulation, 1) if batches else None
-        ),
-        seeds=request.seeds,
-        metric=metric.label,
-        metric_line=metric.described(role.name, held_out),
-        is_higher_better=metric.is_higher_better(request),
-        machine_line=workbench.machine.line,
-        notes=tuple(_notes(workload, request, role, repeats=repeats)),
-        allocator=notebook_allocator(),
-        epoch_samples=samples,
-    )
-
-
-def _notes(workload: Workload, request: QualityRequest, role: Role, *, repeats: bool) -> list[str]:
-    """What a reader must know of how the trainings differ from the notebook's own."""
-    notes = list(notes_on_copies(workload))
-    models = [each.name for each in workload.roles if each.kind == "models"]
-    if len(models) > 1:
-        notes.append(
-            f"Quality is that of {role.name}; the cell also trains or calls {', '.join(models[1:])}."
-        )
-    if not repeats:
-        notes.append("The cell builds its model itself, so each training is one run of the cell.")
-    else:
-        notes += _notes_on_repeating(workload)
-    if request.seeds > 1:
-        notes += _notes_on_seeds(workload, role, repeats=repeats)
-    return notes
-
-
-def _notes_on_repeating(workload: Workload) -> list[str]:
-    notes = [
-        f"One run of your cell is {workload.steps:,} steps; it is run again and again as long as training goes on."
-    ]
-    anew = [
-        each for each in workload.roles if each.is_built_by_cell and each.kind in ("schedulers", "optimizers")
-    ]
-    if anew:
-        names = ", ".join(each.name for each in anew)
-        notes.append(f"{names}: made by the cell, so that it begins anew with each run of it, as at home.")
-    return notes
-
-
-def _notes_on_seeds(workload: Workload, role: Role, *, repeats: bool) -> list[str]:
-    if not repeats:
-        return [
-            "Seed 0 goes on from your random numbers as they are; the others seed them anew before the cell runs."
-        ]
-    notes = [
-        "Seed 0 starts from your weights as they are, the others from new ones (each layer's reset_parameters(), "
-        "the optimizer's memory cleared; frozen layers stay)."
-    ]
-    model: Any = role.current(workload.namespace)  # there is one: it is shipped
-    if kept := layers_that_keep(model):
-        notes.append(
-            f"Layers without reset_parameters() keep their weights in every seed: {', '.join(kept[:5])}."
-        )
-    if any(each.kind == "schedulers" and not each.is_built_by_cell for each in workload.roles):
-        notes.append("The scheduler goes on from where it stands in your notebook, in every seed.")
-    if "manual_seed" in workload.source:
-        notes.append("The cell seeds its generators itself: seeds differ in their first weights only.")
-    return notes
+def _samples_of_epoch(loader: Any) -> int | None:
+    samples = _length(getattr(loader, "sampler", None))
+    return _length(getattr(loader, "dataset", None)) if samples is None else samples
 
 
 def _length(thing: Any) -> int | None:

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
     from accel.workbench.batch_search import Watch
     from accel.workbench.profile_session import ProfileSession
+    from accel.workbench.quality_request import Better
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
+    from accel.workload.new_weights import Start
     from accel.workload.workload import Workload
 
 
@@ -174,6 +176,7 @@ class Workbench:
         self, *plans: str | Plan, on: str | None = None, wait: bool = True,
         budget_s: float | None = None, timeout_s: float = 60.0, until: str | None = None,
         train_s: float | None = None, seeds: int | None = None, held_out: Any = None, metric: Any = None,
+        better: Better | None = None, start: Start | None = None,
     ) -> Trial | Ladder | QualityTrial | TimeToQuality:  # fmt: skip
         """Measure plans against the baseline on copies of the workload, interleaved; nothing of the user's changes.
 
@@ -200,8 +203,8 @@ class Workbench:
                 "%accel try", because="a trial is running already", do="Wait for it, or stop it first."
             )
         request = QualityRequest.of(
-            until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric
-        )
+            until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric, better=better, start=start
+        )  # fmt: skip
         parsed, refused = sorted_out(self, plans, workload, on)
         trial: Trial | QualityTrial
         kept = self.kept

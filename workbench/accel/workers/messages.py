@@ -34,7 +34,8 @@ class QualityQuestion(msgspec.Struct, frozen=True):
     model_class: str
     criterion: str
     training_loader: str
-    seed: int  # 0: the weights as they are in the notebook
+    seed: int  # of all random numbers
+    start: str  # "same": from the weights as they are in the notebook; "new": from new ones
     repeats: bool  # False: the cell builds its model itself, so that a second run of it would begin anew
 
 

@@ -18,6 +18,7 @@ from accel.workers.pool import WorkerPool
 from accel.workers.quality_run import QualityRun
 from accel.workers.quality_schedule import Goal, QualitySchedule
 from accel.workers.relaunch import Variant
+from accel.workload.new_weights import Start
 from accel.workload.shipping import Parcel
 
 
@@ -31,8 +32,9 @@ class QualitySetting:
     metric_line: str
     is_higher_better: bool
     machine_line: str
-    notes: tuple[str, ...]
     allocator: str  # of all processes: as the notebook runs
+    start: Start = "new"
+    notes: tuple[str, ...] = ()
     epoch_samples: int | None = None
     timeout_s: float = 60.0
     budget_s: float = 600.0
@@ -55,6 +57,7 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         self._schedules: list[QualitySchedule] = []
         self._proofs: dict[str, tuple[tuple[str, bool, str], ...]] = {}
         self._errors: dict[str, AccelError] = {}
+        self._seeds_left_out = 0
         self._notes: list[str] = []
         self._start()
 
@@ -62,25 +65,33 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         setting = self._setting
         self.state = "measuring"
         deadline = time.monotonic() + setting.budget_s
-        for seed in range(setting.seeds):
+        while (missing := setting.seeds - len(self._schedules)) > 0 and self._may_tell:
             now = time.monotonic()
             if self._stop.is_set() or self._all_failed:
                 break
             if now > deadline:
+                done = len(self._schedules)
                 self._notes.append(
-                    f"{seed} of {setting.seeds} seeds: the trial's {setting.budget_s:.0f} s were up."
+                    f"{done} of {setting.seeds} seeds: the trial's {setting.budget_s:.0f} s were up; --budget-s gives more."
                 )
                 break
-            self._train(seed, deadline=now + (deadline - now) / (setting.seeds - seed))
+            seed = len(self._schedules) + self._seeds_left_out
+            self._train(seed, deadline=now + (deadline - now) / missing)
         if self._all_failed and not self._stop.is_set():
             raise next(iter(self._errors.values()))
         if not self._schedules and not self._stop.is_set():
             raise AccelError(
                 f"--until {setting.goal.target}",
-                because=f"every model meets it before its first step. {' '.join(self._notes)}",
-                do="Ask for more. If your model was trained already, make it anew in its own cell, or add --seeds 3: "
-                "all but the first start from new weights.",
+                because=f"the model meets it before its first step. {' '.join(self._notes)}",
+                do="Ask for more."
+                if setting.start == "new"
+                else "Ask for more, make the model anew in its own cell, or add --start new.",
             )
+
+    @property
+    def _may_tell(self) -> bool:
+        """Whether another seed is worth trying: from the same weights all are as good, new ones may be so by chance."""
+        return self._seeds_left_out <= (0 if self._setting.start == "same" else self._setting.seeds)
 
     @property
     def _all_failed(self) -> bool:
@@ -121,8 +132,9 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         return msgspec.structs.replace(self._load.quality, seed=seed)
 
     def _leave_out(self, schedule: QualitySchedule) -> None:
-        """A model that is good enough before its first step tells nothing about plans."""
+        """A model that is good enough before its first step tells nothing about plans: another seed takes its place."""
         self._schedules.remove(schedule)
+        self._seeds_left_out += 1
         value = schedule.curves[BASELINE].last
         self._notes.append(
             f"Seed {schedule.seed} is left out: {self._setting.metric} is {value:.4g} before the first step."
@@ -162,7 +174,7 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         return states.get(self.state, "training")
 
     def _before_the_first_step(self) -> list[str]:
-        """Where each seed began: a model that was trained before is ahead."""
+        """Where each seed began."""
         begun = [
             (schedule.seed, curve.points[0].value)
             for schedule in list(self._schedules)
@@ -170,8 +182,5 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         ]
         if not begun:
             return []
-        words = [
-            f"{value:.4g} (seed {seed}{', your weights as they are' if not seed else ''})"
-            for seed, value in begun
-        ]
+        words = [f"{value:.4g} (seed {seed})" for seed, value in begun]
         return [f"{self._setting.metric} before the first step: {', '.join(words)}."]

@@ -97,7 +97,7 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
     from accel.accelerations.plan import Plan
     from accel.workers.evaluating import Evaluator
     from accel.workload.memory_file import MemoryFile
-    from accel.workload.new_weights import give_new_weights
+    from accel.workload.new_weights import give_new_weights, seed_generators
     from accel.workload.replica import Replica
     from accel.workload.shipping import unpack
     from accel.workload.training_code import as_changed, training_codes
@@ -118,8 +118,10 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
     replica = Replica(**roles, codes=codes, trains_on=load.trains_on)
     if load.perturb:
         _perturb(replica)
-    if load.quality is not None and load.quality.seed:
-        give_new_weights(replica, load.quality.seed)  # before the plan: what it prunes, it chooses by weights
+    if load.quality is not None:
+        seed_generators(replica, load.quality.seed)
+        if load.quality.start == "new":
+            give_new_weights(replica)  # before the plan: what it prunes, it chooses by weights
     plan = Plan.parse(load.plan)
     with contextlib.ExitStack() as applied:
         applied.enter_context(plan.apply(replica))

@@ -1,23 +1,23 @@
-"""New initial weights for a model, in place: what another seed of its training starts from."""
+"""What another seed of a training starts from: other random numbers and, where they are wanted, new weights, in place."""
 
 from __future__ import annotations
 
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import torch
 
     from accel.workload.replica import Replica
 
+Start = Literal["same", "new"]  # weights that every seed starts from: those of the notebook, or new ones
 
-def give_new_weights(replica: Replica, seed: int) -> None:
-    """Seed the generators, initialise all layers anew by their own `reset_parameters()`, and let optimizers forget.
 
-    >>> give_new_weights(replica, seed=1)
+def seed_generators(replica: Replica, seed: int) -> None:
+    """Seed torch's, Python's and numpy's random numbers, and the generators that belong to loaders.
 
-    Frozen layers (no parameter wants a gradient) keep their weights, and so do layers named by `layers_that_keep`.
+    >>> seed_generators(replica, seed=1)
     """
     import torch
 
@@ -25,6 +25,22 @@ def give_new_weights(replica: Replica, seed: int) -> None:
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)
+    for loader in replica.loaders.values():
+        batches = getattr(loader, "batch_sampler", None)
+        for holder in (loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)):
+            if isinstance(generator := getattr(holder, "generator", None), torch.Generator):
+                generator.manual_seed(seed)
+
+
+def give_new_weights(replica: Replica) -> None:
+    """Initialise all layers anew by their own `reset_parameters()`, and let optimizers forget.
+
+    >>> give_new_weights(replica)
+
+    Frozen layers (no parameter wants a gradient) keep their weights, and so do layers named by `layers_that_keep`.
+    """
+    import torch
+
     with torch.no_grad():
         for model in replica.models.values():
             for module in model.modules():
