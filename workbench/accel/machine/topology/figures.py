@@ -42,7 +42,7 @@ def _graph(topology: Topology) -> go.Figure:
         width = 2.0 * link.nvlinks if link.nvlinks else 1.0
         says = f"{first.name} – {second.name}: {link}, about {topology.gb_per_s(link):.0f} GB/s"
         figure.add_scatter(
-            x=[x0, (x0 + x1) / 2, x1], y=[y0, (y0 + y1) / 2, y1], mode="lines+text", hovertext=says, hoverinfo="text",
+            x=[x0, x0 + (x1 - x0) / 3, x1], y=[y0, y0 + (y1 - y0) / 3, y1], mode="lines+text", hovertext=says, hoverinfo="text",
             text=["", link.label, ""], textposition="middle center", showlegend=False,
             line={"width": min(width, 12.0), "color": _NVLINK if link.nvlinks else _PCIE,
                   "dash": "solid" if link.nvlinks else "dot"},
@@ -61,7 +61,7 @@ def _graph(topology: Topology) -> go.Figure:
     hidden = {"visible": False, "range": [-1.35, 1.35]}
     figure.update_layout(
         title="Links between devices (without those over SYS)", xaxis=hidden, yaxis=hidden | {"scaleanchor": "x"},
-        template="none", paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", height=520,
+        template="none", font={"color": "#7d8590"}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", height=520,
     )  # fmt: skip
     return figure
 
@@ -81,7 +81,7 @@ def _matrix(topology: Topology) -> go.Figure:
         )
     )  # fmt: skip
     figure.update_layout(
-        title="Links between devices", yaxis={"autorange": "reversed", "scaleanchor": "x"}, template="none",
+        title="Links between devices", yaxis={"autorange": "reversed", "scaleanchor": "x"}, template="none", font={"color": "#7d8590"},
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", height=520,
     )  # fmt: skip
     return figure
