@@ -81,8 +81,8 @@ def _matrix(topology: Topology) -> go.Figure:
         )
     )  # fmt: skip
     figure.update_layout(
-        title="Links between devices", yaxis={"autorange": "reversed", "scaleanchor": "x"}, template="none", font={"color": "#7d8590"},
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", height=520,
+        title="Links between devices", yaxis={"autorange": "reversed", "scaleanchor": "x"}, template="none",
+        font={"color": "#7d8590"}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", height=520,
     )  # fmt: skip
     return figure
 
