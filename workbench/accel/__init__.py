@@ -15,6 +15,7 @@ a function here, for scripts and tests:
     accel.history()                what was measured on this machine; with predictions=True, what had been predicted
     accel.number_formats()         what fp16, bf16, tf32, fp8 … can hold, and what this machine does with each
     accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
+    accel.affinity()               the cores, which threads, workers and ranks are on them, and what is amiss
     accel.compile_backends()       the backends of torch.compile, and which can be used here
     accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from accel.commands.help import Help
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
+    from accel.machine.affinity import Affinity
     from accel.machine.installation import Installation
     from accel.machine.number_formats import NumberFormats
     from accel.machine.peaks import Peaks
@@ -65,8 +67,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "compile_backends", "doctor", "export", "fastest_batch", "findings", "graph", "help", "history",
-    "keep", "machine", "number_formats", "open_trace", "panel", "peaks", "profile", "status", "topology", "try_", "undo",
+    "Workbench", "accelerations", "affinity", "compile_backends", "doctor", "export", "fastest_batch",
+    "findings", "graph", "help", "history", "keep", "machine", "number_formats", "open_trace", "panel",
+    "peaks", "profile", "status", "topology", "try_", "undo",
 ]  # fmt: skip
 
 
@@ -234,6 +237,16 @@ def number_formats() -> NumberFormats:
     from accel.machine.number_formats import formats_of
 
     return formats_of(read_machine())
+
+
+def affinity() -> Affinity:
+    """The cores of this machine with the threads of this process, its loader workers and ranks on them, and what is amiss.
+
+    >>> print(accel.affinity())
+    """
+    from accel.machine.affinity import affinity
+
+    return affinity()
 
 
 def topology(from_file: str | None = None) -> Topology:

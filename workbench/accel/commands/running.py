@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accel.commands.acceleration_list import AccelerationList
 from accel.commands.help import Help
 from accel.machine import read_machine
+from accel.machine.affinity import affinity
 from accel.machine.installation import doctor
 from accel.machine.number_formats import formats_of
 from accel.machine.peaks import peaks
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_without_notebook(options: argparse.Namespace) -> object:
-    """The result of a command that needs no workload: help, machine, peaks, formats, topology, doctor, accelerations, backends.
+    """The result of a command that needs no workload: help, machine, peaks, topology, accelerations …
 
     >>> run_without_notebook(parse("machine")).usable_cores
     2
@@ -30,6 +31,8 @@ def run_without_notebook(options: argparse.Namespace) -> object:
         return peaks(again=options.again)
     if options.command == "formats":
         return formats_of(read_machine())
+    if options.command == "affinity":
+        return affinity()
     if options.command == "topology":
         return topology(options.from_file)
     if options.command == "backends":

@@ -316,6 +316,13 @@ COMMANDS: tuple[Command, ...] = (
         needs_notebook=False,
     ),
     Command(
+        "affinity",
+        "show the cores and which threads, loader workers and ranks are on them, and what is amiss",
+        "%accel affinity",
+        (OUT,),
+        needs_notebook=False,
+    ),
+    Command(
         "topology",
         "show how GPUs and network cards are joined, and which GPUs to use together",
         "%accel topology --from topo.txt",

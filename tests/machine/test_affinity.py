@@ -1,0 +1,197 @@
+"""CPUs of recorded kinds of machines, who gets which, and where threads really are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import accel
+from accel.cli import main
+from accel.errors import AccelError
+from accel.machine.affinity import Affinity, CpuMap, LogicalCpu, allocate, read_cpu_map
+from accel.machine.affinity.thread_places import ThreadPlace, read_threads
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="threads are read from /proc")
+
+
+def write_tree(root: Path, cpus: list[LogicalCpu]) -> None:
+    """A /sys as the kernel would show these CPUs."""
+    nodes: dict[int, list[int]] = {}
+    for cpu in cpus:
+        folder = root / f"sys/devices/system/cpu/cpu{cpu.number}"
+        sharing = [other.number for other in cpus if other.cache_group == cpu.cache_group]
+        write(folder / "topology/core_id", cpu.core)
+        write(folder / "topology/physical_package_id", cpu.socket)
+        write(folder / "topology/thread_siblings_list", ",".join(map(str, cpu.siblings)))
+        write(folder / "cache/index3/level", 3)
+        write(folder / "cache/index3/shared_cpu_list", ",".join(map(str, sharing)))
+        if cpu.speed:
+            write(folder / "cpufreq/cpuinfo_max_freq", cpu.speed)
+        nodes.setdefault(cpu.numa_node, []).append(cpu.number)
+    for node, numbers in nodes.items():
+        write(root / f"sys/devices/system/node/node{node}/cpulist", ",".join(map(str, numbers)))
+
+
+def write(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{value}\n")
+
+
+def virtual_machine() -> list[LogicalCpu]:
+    return [LogicalCpu(n, core=n, siblings=(n,)) for n in range(2)]
+
+
+def two_socket_xeon() -> list[LogicalCpu]:
+    """Two sockets of four cores with two threads each; the second threads come last."""
+    return [
+        LogicalCpu(n, n % 4, n % 8 // 4, n % 8 // 4, (n % 8, n % 8 + 8), cache_group=n % 8 // 4 * 4)
+        for n in range(16)
+    ]
+
+
+def amd_of_chiplets() -> list[LogicalCpu]:
+    """One socket, one node, four chiplets of two cores with a last cache each."""
+    return [LogicalCpu(n, core=n, siblings=(n,), cache_group=n // 2 * 2) for n in range(8)]
+
+
+def laptop() -> list[LogicalCpu]:
+    """Two fast cores with two threads each (0–3), four economical ones (4–7)."""
+    fast = [LogicalCpu(n, n // 2, siblings=(n // 2 * 2, n // 2 * 2 + 1), speed=5_000_000) for n in range(4)]
+    return [*fast, *(LogicalCpu(n, n, siblings=(n,), speed=3_800_000) for n in range(4, 8))]
+
+
+def arm_server() -> list[LogicalCpu]:
+    """Eight cores of one thread in two nodes; it tells no clock and has no last cache in common."""
+    return [LogicalCpu(n, core=n, numa_node=n // 4, siblings=(n,), cache_group=n) for n in range(8)]
+
+
+MACHINES = [virtual_machine, two_socket_xeon, amd_of_chiplets, laptop, arm_server]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_tree_is_read_as_it_was_written(machine, tmp_path) -> None:
+    write_tree(tmp_path, machine())
+    assert read_cpu_map(tmp_path).cpus == tuple(machine())
+
+
+@pytest.mark.parametrize(
+    ("machine", "ranks", "threads", "smt", "expected"),
+    [
+        (virtual_machine, 2, 1, False, [(0,), (1,)]),
+        (two_socket_xeon, 2, 4, False, [(0, 1, 2, 3), (4, 5, 6, 7)]),
+        (two_socket_xeon, 4, 2, False, [(0, 1), (2, 3), (4, 5), (6, 7)]),
+        (two_socket_xeon, 2, 6, True, [(0, 1, 2, 3, 8, 9), (4, 5, 6, 7, 12, 13)]),
+        (amd_of_chiplets, 4, 2, False, [(0, 1), (2, 3), (4, 5), (6, 7)]),
+        (laptop, 1, 2, False, [(0, 2)]),
+        (laptop, 1, 6, False, [(0, 2, 4, 5, 6, 7)]),
+        (arm_server, 2, 3, False, [(0, 1, 2), (4, 5, 6)]),
+    ],
+)
+def test_ranks_get_cores_of_their_own_near_each_other(machine, ranks, threads, smt, expected) -> None:
+    cpu_map = CpuMap(tuple(machine()))
+    found = allocate(ranks, threads, smt=smt, allowed=list(cpu_map.by_number), cpu_map=cpu_map)
+    assert [rank.cpus for rank in found.ranks] == expected
+
+
+@given(st.sampled_from(MACHINES), st.integers(1, 8), st.integers(1, 8), st.booleans(), st.data())
+def test_no_two_ranks_share_a_cpu_and_none_is_outside_the_mask(machine, ranks, threads, smt, data) -> None:
+    cpu_map = CpuMap(tuple(machine()))
+    allowed = data.draw(st.lists(st.sampled_from(list(cpu_map.by_number)), min_size=1, unique=True))
+    if ranks * threads > (len(allowed) if smt else len(cpu_map.cores_of(allowed))):
+        with pytest.raises(AccelError, match="Use at most"):
+            allocate(ranks, threads, smt=smt, allowed=allowed, cpu_map=cpu_map)
+        return
+    found = allocate(ranks, threads, smt=smt, allowed=allowed, cpu_map=cpu_map)
+    given_out = [cpu for rank in found.ranks for cpu in rank.cpus]
+    assert len(given_out) == len(set(given_out)) == ranks * threads
+    assert set(given_out) <= set(allowed)
+    assert smt or len(cpu_map.cores_of(given_out)) == len(given_out)
+
+
+def test_what_is_not_as_one_would_wish_is_said() -> None:
+    xeon, mixed = CpuMap(tuple(two_socket_xeon())), CpuMap(tuple(laptop()))
+    whole = list(xeon.by_number)
+    assert "Rank 0 spans NUMA nodes" in str(allocate(1, 8, allowed=whole, cpu_map=xeon))
+    assert "share a core" in str(allocate(1, 16, smt=True, allowed=whole, cpu_map=xeon))
+    assert "Fast and economical cores are mixed" in str(
+        allocate(1, 6, allowed=list(mixed.by_number), cpu_map=mixed)
+    )
+
+
+def test_each_openmp_is_told_in_its_own_variables() -> None:
+    (rank,) = allocate(1, 2, allowed=[0, 1], cpu_map=CpuMap(tuple(virtual_machine()))).ranks
+    assert rank.as_env == {"OMP_NUM_THREADS": "2", "OMP_PLACES": "{0},{1}", "OMP_PROC_BIND": "close"}
+    assert rank.as_gomp_env["GOMP_CPU_AFFINITY"] == "0 1"
+    assert rank.as_intel_env["KMP_AFFINITY"] == "granularity=fine,proclist=[0,1],explicit"
+
+
+RANK = (
+    "import os, sys; os.sched_setaffinity(0, eval(sys.argv[1])); print('ready', flush=True); sys.stdin.read()"
+)
+
+
+@on_linux
+def test_two_ranks_of_one_thread_are_really_on_different_cores() -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two CPUs are needed")
+    ranks = allocate(2, 1).ranks
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK, str(set(rank.cpus))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for rank in ranks
+    ]
+    try:
+        for process in running:
+            process.stdout.readline()
+        places = read_threads([(process.pid, f"rank {n}") for n, process in enumerate(running)])
+        mains = [place for place in places if place.is_main]
+        assert [place.allowed for place in mains] == [rank.cpus for rank in ranks]
+        assert [place.cpu for place in mains] == [rank.cpus[0] for rank in ranks]
+        assert len({place.cpu for place in mains}) == 2
+    finally:
+        for process in running:
+            process.communicate()
+
+
+@on_linux
+def test_this_process_is_on_the_map_with_its_mask(capsys) -> None:
+    found = accel.affinity()
+    (main_thread,) = [each for each in found.threads if each.is_main and each.group == "this notebook"]
+    assert set(main_thread.allowed) == os.sched_getaffinity(0)
+    assert main_thread.is_running
+    assert "● main thread" in str(found)
+    assert main(["affinity", "--json"]) == 0
+    assert '"numa_node"' in capsys.readouterr().out
+
+
+def seen(*threads: ThreadPlace, machine=two_socket_xeon, torch_threads=None, environment=()) -> str:
+    return " ".join(Affinity(CpuMap(tuple(machine())), threads, torch_threads, environment).notes)
+
+
+def place(thread, cpu, allowed=tuple(range(16)), group="this notebook", *, pid=1, runs=True) -> ThreadPlace:
+    return ThreadPlace(pid, thread, group, "thread", cpu, allowed, 0.0, runs)
+
+
+def test_what_is_amiss_is_told_in_words() -> None:
+    assert seen(place(1, 0), place(2, 1)) == ""
+    assert "CPUs 0 and 8 are one core" in seen(place(1, 0), place(2, 8))
+    assert "several NUMA nodes" in seen(place(1, 0), place(2, 4))
+    narrowed = seen(place(1, 0, (0,)), environment=(("OMP_PROC_BIND", "close"),))
+    assert "Narrowed to one CPU (OMP_PROC_BIND did it)" in narrowed
+    worker = place(9, 1, group="loader worker 1", pid=9, runs=False)
+    assert "2 CPUs may be used" not in seen(place(1, 0), worker, torch_threads=8)
+    assert "16 threads of torch and 1 loader worker want 17" in seen(place(1, 0), worker, torch_threads=16)
+
+
+def test_it_is_shown_as_a_table_with_everything_escaped() -> None:
+    found = Affinity(CpuMap(tuple(laptop())), (place(1, 0, group="<b>"),))
+    html = found._repr_mimebundle_()["text/html"]
+    assert "<b>:" not in html
+    assert html.count("<tr>") == 9

@@ -1,0 +1,144 @@
+"""Which CPUs each rank gets, so that no two share a core, and the variables that tell OpenMP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from accel.errors import AccelError
+from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
+
+
+@dataclass(frozen=True)
+class RankCpus:
+    """What one rank gets: its CPUs, one a thread."""
+
+    rank: int
+    cpus: tuple[int, ...]
+
+    @property
+    def as_env(self) -> dict[str, str]:
+        """The variables for GNU OpenMP, before Python starts: so many threads, each on one of the CPUs.
+
+        >>> RankCpus(1, (2, 3)).as_env["OMP_PLACES"]
+        '{2},{3}'
+
+        They narrow the main thread to one CPU, and loader workers inherit that: pin with `os.sched_setaffinity` where you can,
+        and reset it in a `worker_init_fn`.
+        """
+        places = ",".join(f"{{{cpu}}}" for cpu in self.cpus)
+        return {"OMP_NUM_THREADS": str(len(self.cpus)), "OMP_PLACES": places, "OMP_PROC_BIND": "close"}
+
+    @property
+    def as_gomp_env(self) -> dict[str, str]:
+        """The same for GNU OpenMP alone, in its own variable."""
+        listed = " ".join(map(str, self.cpus))
+        return {"OMP_NUM_THREADS": str(len(self.cpus)), "GOMP_CPU_AFFINITY": listed}
+
+    @property
+    def as_intel_env(self) -> dict[str, str]:
+        """The same for Intel OpenMP, where that is preloaded."""
+        listed = ",".join(map(str, self.cpus))
+        affinity = f"granularity=fine,proclist=[{listed}],explicit"
+        return {"OMP_NUM_THREADS": str(len(self.cpus)), "KMP_AFFINITY": affinity, "KMP_BLOCKTIME": "1"}
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The CPUs of every rank, and in words what is not as one would wish.
+
+    >>> print(allocate(ranks=2, threads=8))
+    """
+
+    ranks: tuple[RankCpus, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"rank {each.rank}: CPUs {', '.join(map(str, each.cpus))}" for each in self.ranks]
+        return "\n".join([*lines, *self.notes])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, with the variables of each rank."""
+        return {
+            "ranks": [{"rank": each.rank, "cpus": list(each.cpus), "env": each.as_env} for each in self.ranks],
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def allocate(
+    ranks: int,
+    threads: int,
+    *,
+    smt: bool = False,
+    allowed: Sequence[int] | None = None,
+    cpu_map: CpuMap | None = None,
+) -> Allocation:
+    """Give each of `ranks` so many CPUs of its own: physical cores first, a rank within one NUMA node where it fits.
+
+    >>> allocate(2, 8).ranks[1].cpus
+    (8, 9, 10, 11, 12, 13, 14, 15)
+
+    `allowed` are the CPUs to give out (default: this process's affinity mask); `smt` also gives out second threads of cores, once
+    all first ones are taken. Raises AccelError where there are not so many.
+    """
+    cpu_map = cpu_map or read_cpu_map()
+    allowed = _own_mask(cpu_map) if allowed is None else allowed
+    if ranks < 1 or threads < 1:
+        raise AccelError(
+            f"{ranks} ranks × {threads} threads", because="both are at least 1", do="Give numbers from 1 on."
+        )
+    in_order = cpu_map.in_order(allowed)
+    firsts = {siblings: min(set(siblings) & set(allowed)) for siblings in cpu_map.cores_of(allowed)}
+    usable = [cpu.number for cpu in in_order if smt or cpu.number == firsts[cpu.siblings]]
+    if ranks * threads > len(usable):
+        is_without_smt = len(usable) < len(in_order)
+        most = max(len(usable) // ranks, 1)
+        raise AccelError(
+            f"{ranks} ranks × {threads} threads",
+            because=f"they need {ranks * threads} {'cores' if is_without_smt else 'CPUs'} and there are {len(usable)}",
+            do=f"Use at most {most} thread{'s' if most > 1 else ''} a rank{', or smt=True.' if is_without_smt else '.'}",
+        )
+    given = _by_node(cpu_map, usable, ranks, threads)
+    return Allocation(
+        tuple(RankCpus(rank, cpus) for rank, cpus in enumerate(given)), tuple(_notes(cpu_map, given))
+    )
+
+
+def _by_node(cpu_map: CpuMap, usable: list[int], ranks: int, threads: int) -> list[tuple[int, ...]]:
+    """Rank after rank from the node with the most CPUs left; where none has enough, from all that is left."""
+    left = list(usable)
+    given = []
+    for _ in range(ranks):
+        nodes: dict[int, list[int]] = {}
+        for number in left:
+            nodes.setdefault(cpu_map.by_number[number].numa_node, []).append(number)
+        fitting = [cpus for cpus in nodes.values() if len(cpus) >= threads]
+        own = tuple((max(fitting, key=len) if fitting else left)[:threads])
+        given.append(own)
+        left = [number for number in left if number not in own]
+    return sorted(given)
+
+
+def _notes(cpu_map: CpuMap, given: list[tuple[int, ...]]) -> list[str]:
+    notes = []
+    crossing = [rank for rank, cpus in enumerate(given) if len(cpu_map.nodes_of(cpus)) > 1]
+    if crossing:
+        which = ", ".join(map(str, crossing))
+        notes.append(
+            f"Rank {which} spans NUMA nodes: half of its memory is farther away. Use fewer threads a rank."
+        )
+    taken = [number for cpus in given for number in cpus]
+    if len(cpu_map.cores_of(taken)) < len(taken):
+        notes.append("Some threads share a core: two threads of a core rarely compute more than one.")
+    if cpu_map.is_hybrid and len({cpu_map.by_number[number].speed // 1_000_000 for number in taken}) > 1:
+        notes.append("Fast and economical cores are mixed: every parallel region waits for the slowest.")
+    return notes
+
+
+def _own_mask(cpu_map: CpuMap) -> list[int]:
+    try:
+        return sorted(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return list(cpu_map.by_number)
