@@ -11,23 +11,32 @@ from accel.accelerations.narrowed_model import NarrowedModel
 from accel.accelerations.pruning_plan import plan_pruning
 
 
-@pytest.mark.parametrize("first_half", [False, True], ids=["between two tensors", "inside one"])
-@pytest.mark.parametrize("after", [0, 1, 4, 9])
-def test_an_interrupt_while_it_is_cut_down_leaves_it_whole(after, first_half, monkeypatch):
-    made = training(steps_before=1)
-    before = bits(made), wiring(made)
-    plan = plan_pruning(made.model, (torch.zeros(4, 3, 8, 8),), sparsity=0.5)
+def interrupts(monkeypatch, after, is_half_done):
+    """Let the `after`th replacement of a tensor raise."""
     plainly, count = narrowed_model._replace, iter(range(1000))
 
     def interrupted(tensor, data):
         if next(count) == after:
-            if first_half:
+            if is_half_done:
                 tensor.data = torch.empty(0, dtype=torch.float64)
             raise KeyboardInterrupt
         plainly(tensor, data)
 
-    narrowed = NarrowedModel(made.model)
     monkeypatch.setattr(narrowed_model, "_replace", interrupted)
+
+
+each_moment = pytest.mark.parametrize(
+    ("after", "is_half_done"), [(after, is_half) for after in (0, 1, 4, 9) for is_half in (False, True)]
+)
+
+
+@each_moment
+def test_an_interrupt_while_it_is_cut_down_leaves_it_whole(after, is_half_done, monkeypatch):
+    made = training(steps_before=1)
+    before = bits(made), wiring(made)
+    plan = plan_pruning(made.model, (torch.zeros(4, 3, 8, 8),), sparsity=0.5)
+    narrowed = NarrowedModel(made.model)
+    interrupts(monkeypatch, after, is_half_done)
     with pytest.raises(KeyboardInterrupt):
         narrowed.narrow(plan)
     narrowed.widen()
@@ -35,4 +44,16 @@ def test_an_interrupt_while_it_is_cut_down_leaves_it_whole(after, first_half, mo
     narrowed.narrow(plan)
     assert made.model[0].out_channels == 2
     narrowed.widen()
+    assert (bits(made), wiring(made)) == before
+
+
+@each_moment
+def test_an_interrupt_while_it_is_widened_leaves_it_whole(after, is_half_done, monkeypatch):
+    made = training(steps_before=1)
+    before = bits(made), wiring(made)
+    narrowed = NarrowedModel(made.model)
+    narrowed.narrow(plan_pruning(made.model, (torch.zeros(4, 3, 8, 8),), sparsity=0.5))
+    interrupts(monkeypatch, after, is_half_done)
+    with pytest.raises(KeyboardInterrupt):
+        narrowed.widen()
     assert (bits(made), wiring(made)) == before

@@ -29,12 +29,12 @@ def layers_with_bias(model: torch.nn.Module) -> dict[str, Any]:
     closed = (nn.MultiheadAttention, nn.TransformerEncoderLayer)  # their fast paths read it
     inside = {part for module in model.modules() if isinstance(module, closed) for part in module.modules()}
     forwards = {kind.forward for kind in kinds}
-    return {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, kinds) and type(module).forward in forwards and module not in inside
-        and module._parameters.get("bias") is not None
-    }  # fmt: skip
+    found = {}
+    for name, module in model.named_modules():
+        is_torchs_own = isinstance(module, kinds) and type(module).forward in forwards
+        if is_torchs_own and module not in inside and module._parameters.get("bias") is not None:
+            found[name] = module
+    return found
 
 
 def norms_behind(model: torch.nn.Module) -> dict[str, str]:

@@ -70,6 +70,13 @@ class NarrowedModel:
         self._put_back(wide)
 
     def _put_back(self, wide: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        try:
+            self._widen_to(wide)
+        except BaseException:
+            self._widen_to(wide)  # there is no other way back: an interrupt waits for it
+            raise
+
+    def _widen_to(self, wide: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
         for tensor, data in wide:
             _replace(tensor, data)
         for module, name, value in reversed(self._widths):
