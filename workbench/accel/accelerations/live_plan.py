@@ -2,11 +2,12 @@
 
 Each object gets the plan in a context of its own, and the process (threads, allocator) in another; undo leaves all of
 them, last on first off. Dropping one entry is: unwind everything, then apply what is left. Objects that are built anew get
-the plan when they are first used.
+the plan when they are first used, in the places of those that an earlier run of the cell built: no run's outlive the next.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -14,7 +15,7 @@ from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.workload.discovery import Discovery
 from accel.workload.replica import Replica
-from accel.workload.workload import Workload, look_up
+from accel.workload.workload import Role, Workload, look_up
 
 
 class LivePlan:
@@ -27,7 +28,8 @@ class LivePlan:
         self.workload = workload
         self.plan = Plan(())
         self._process = ExitStack()
-        self._objects: dict[tuple[str, str], ExitStack] = {}
+        self._objects: dict[tuple[str, str], tuple[Replica, ExitStack]] = {}  # by kind and name of the role
+        self._built: Counter[tuple[str, str]] = Counter()  # objects without a name, by kind and class
 
     def keep(self, plan: Plan) -> None:
         """Add a plan's entries to what is live; an entry of the same name takes the new knobs. All or nothing."""
@@ -72,7 +74,7 @@ class LivePlan:
 
     def presented(self) -> list[Replica]:
         """Everything the plan is applied to now: the process, then each object."""
-        return [Replica(), *(self._single(*thing) for thing in _things(self.workload.objects()))]
+        return [Replica(), *(replica for replica, _ in self._objects.values())]
 
     def _replace_by(self, plan: Plan) -> None:
         before = self.plan
@@ -85,11 +87,13 @@ class LivePlan:
             raise
 
     def _unwind(self) -> None:
-        for stack in reversed(self._objects.values()):
-            stack.close()
-        self._objects.clear()
-        self._process.close()
-        self.plan = Plan(())
+        """Leave every context, the process last; where one of them raises, the others are left all the same."""
+        everything = ExitStack()
+        for stack in (self._process, *(stack for _, stack in self._objects.values())):
+            everything.callback(stack.close)
+        self._process, self._objects, self.plan = ExitStack(), {}, Plan(())
+        self._built.clear()
+        everything.close()
 
     def _apply(self, plan: Plan) -> None:
         self.plan = plan
@@ -98,14 +102,15 @@ class LivePlan:
         self._process.enter_context(plan.apply(Replica()))
         things = list(_things(self.workload.objects()))
         for kind, name, thing in things:
-            self._apply_to(kind, name, thing)
+            self._apply_to((kind, name), self._single(kind, name, thing))
         self._process.enter_context(Discovery(self._found, known=[thing for _, _, thing in things]))
 
-    def _apply_to(self, kind: str, name: str, thing: object) -> None:
-        if (old := self._objects.pop((kind, name), None)) is not None:
-            old.close()  # the cell built this object anew: let go of the one before
-        stack = self._objects[kind, name] = ExitStack()
-        stack.enter_context(self.plan.apply(self._single(kind, name, thing)))
+    def _apply_to(self, role: tuple[str, str], replica: Replica) -> None:
+        if (old := self._objects.pop(role, None)) is not None:
+            old[1].close()  # the cell built this object anew: let go of the one before
+        stack = ExitStack()
+        self._objects[role] = replica, stack
+        stack.enter_context(self.plan.apply(replica))
 
     def _single(self, kind: str, name: str, thing: object) -> Replica:
         whole = self.workload.objects()
@@ -115,18 +120,25 @@ class LivePlan:
         """An object is used for the first time: is it one of the workload's, built anew?
 
         Under its own name it takes the place of the one before. Inside a function, or before the name is bound, it is known
-        by its class: the same cell, run again, builds the same kinds of objects.
+        by its class: the same cell, run again, builds the same kinds of objects, and as many.
         """
-        for kind, _, thing in _things(found):
+        for kind, label, thing in _things(found):
             roles = [role for role in self.workload.roles if role.kind == kind]
-            named = [role.name for role in roles if look_up(self.workload.namespace, role.name) is thing]
-            unnamed = [
-                role
-                for role in roles
-                if role.is_built_by_cell or look_up(self.workload.namespace, role.name) is None
-            ]
-            if named or type(thing).__qualname__ in {role.class_name for role in unnamed}:
-                self._apply_to(kind, named[0] if named else f"{type(thing).__name__} {id(thing):x}", thing)
+            named = next((r.name for r in roles if look_up(self.workload.namespace, r.name) is thing), None)
+            if named is not None:
+                self._apply_to((kind, named), self._single(kind, named, thing))
+            elif (role := self._unnamed_role(kind, type(thing).__qualname__, roles)) is not None:
+                self._apply_to((kind, role), self._single(kind, label, thing))
+
+    def _unnamed_role(self, kind: str, class_name: str, roles: list[Role]) -> str | None:
+        """The role that an object of this class fills: of several alike one after the other, run after run."""
+        alike = [role for role in roles if role.class_name == class_name]
+        hidden = [role.name for role in alike if look_up(self.workload.namespace, role.name) is None]
+        names = hidden or [role.name for role in alike if role.is_built_by_cell]
+        if not names:
+            return None
+        self._built[kind, class_name] += 1
+        return names[(self._built[kind, class_name] - 1) % len(names)]
 
 
 def _things(replica: Replica) -> Iterator[tuple[str, str, object]]:

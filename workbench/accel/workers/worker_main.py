@@ -22,11 +22,13 @@ import sys
 import tempfile
 import threading
 import types
+from functools import partial
 from typing import Any
 
 from accel.errors import AccelError
 from accel.profiling.compile_watch import CompileWatch
 from accel.workers.failure import failure_of
+from accel.workers.found_objects import FoundObjects
 from accel.workers.messages import Channel, Closed, EffectRead, Finished, Hello, Load, Loaded, ToWorker
 from accel.workers.private_files import PrivateFiles
 from accel.workers.step_gate import CellIsOver, StepGate
@@ -96,6 +98,7 @@ def _run(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
 def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
     from accel.accelerations.plan import Plan
     from accel.workers.evaluating import Evaluator
+    from accel.workload.discovery import Discovery
     from accel.workload.memory_file import MemoryFile
     from accel.workload.new_weights import give_new_weights, seed_generators
     from accel.workload.replica import Replica
@@ -126,9 +129,12 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
     with contextlib.ExitStack() as applied:
         applied.enter_context(plan.apply(replica))
         presented = [replica]
+        found = FoundObjects(plan, presented, partial(_prepare, load))
         without_discovery: Any = contextlib.nullcontext
         if load.finds_objects:
-            without_discovery = applied.enter_context(_discovery(load, plan, presented, applied)).paused
+            applied.enter_context(found.taken_back())
+            known = [*replica.models.values(), *replica.optimizers.values(), *replica.loaders.values()]
+            without_discovery = applied.enter_context(Discovery(found.take, known)).paused
         watch = applied.enter_context(CompileWatch())
 
         def read_effect() -> EffectRead:
@@ -148,13 +154,16 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
             samples_per_batch=load.samples_per_batch,
         )
         with gate:
-            _run_again_and_again(gate, load, code, namespace)
+            _run_again_and_again(gate, load, code, namespace, found)
 
 
-def _run_again_and_again(gate: StepGate, load: Load, code: types.CodeType, namespace: dict[str, Any]) -> None:
+def _run_again_and_again(
+    gate: StepGate, load: Load, code: types.CodeType, namespace: dict[str, Any], found: FoundObjects
+) -> None:
     gate.wait()
     while True:
         before = gate.steps_done
+        found.run_begins()
         gate.cell_begins()
         exec(code, namespace)
         if gate.is_over:
@@ -192,27 +201,17 @@ def _set_allocator(allocator: str) -> None:
         use_default_thresholds()
 
 
-def _discovery(load: Load, plan: Any, presented: list[Any], applied: contextlib.ExitStack) -> Any:
-    from accel.workload.discovery import Discovery
-
-    def on_found(found: Any) -> None:
-        found.trains_on = load.trains_on
-        if load.perturb:
-            _perturb(found)
-        applied.enter_context(plan.apply(found))
-        presented.append(found)
-
-    replica = presented[0]
-    return Discovery(
-        on_found, known=[*replica.models.values(), *replica.optimizers.values(), *replica.loaders.values()]
-    )
-
-
 def _proofs(plan: Any, presented: list[Any]) -> list[tuple[str, bool, str]]:
     """Read each entry back on everything it was given: it took effect if it did so somewhere and nowhere failed to."""
     from accel.workload.replica import merged
 
     return [(name, proof.took_effect, proof.evidence) for name, proof in plan.proofs(merged(presented))]
+
+
+def _prepare(load: Load, found: Any) -> None:
+    found.trains_on = load.trains_on
+    if load.perturb:
+        _perturb(found)
 
 
 def _perturb(replica: Any) -> None:
