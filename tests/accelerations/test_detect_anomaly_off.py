@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 import torch
 from small_training import training
 
+from accel.accelerations import detect_anomaly_off
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
 from accel.accelerations.live_plan import LivePlan
 from accel.accelerations.plan import Plan
 from accel.machine import read_machine
+from accel.workbench import Workbench
 from accel.workload import Replica
 from accel.workload.run_conditions import read_conditions
 
@@ -38,7 +42,7 @@ def test_a_with_in_the_cell_leaves_the_mode_of_an_earlier_cell_as_it_was(was_on)
         with torch.autograd.detect_anomaly(), torch.autograd.set_detect_anomaly(False):
             assert not keeps_tracebacks()
         assert not torch.is_anomaly_enabled()
-        assert not read_conditions().anomaly_mode
+        assert read_conditions().anomaly_mode == was_on, "a profile sees what holds without the plan"
     assert torch.is_anomaly_enabled() == was_on
 
 
@@ -47,6 +51,34 @@ def test_whether_to_look_for_nan_stays_as_it_was_set():
     with DetectAnomalyOff().apply(Replica()):
         assert not torch.is_anomaly_check_nan_enabled()
     assert (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()) == (True, False)
+
+
+def test_an_interrupt_while_it_is_put_in_place_leaves_nothing_behind(monkeypatch):
+    class Interrupting(list):
+        def append(self, switch):
+            raise KeyboardInterrupt
+
+    torch.set_anomaly_enabled(True)
+    ours = torch.set_anomaly_enabled, torch.is_anomaly_enabled
+    monkeypatch.setattr(detect_anomaly_off, "_in_force", Interrupting())
+    with pytest.raises(KeyboardInterrupt), DetectAnomalyOff().apply(Replica()):
+        pass
+    assert (torch.set_anomaly_enabled, torch.is_anomaly_enabled) == ours
+    assert torch.is_anomaly_enabled()
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_kept_it_stays_kept_when_the_cell_is_edited_and_profiled_again():
+    made = training()
+    cell = (
+        "with torch.autograd.detect_anomaly():\n    for x, y in loader:\n        optimizer.zero_grad()\n"
+        "        criterion(model(x), y).backward()\n        optimizer.step()\n"
+    )
+    with closing(Workbench(made.namespace | {"torch": torch})) as workbench:
+        workbench.profile(cell)
+        workbench.keep("detect_anomaly_off")
+        workbench.profile(cell + "done = True\n")
+        assert str(workbench.kept) == "detect_anomaly_off"
 
 
 def test_a_nan_that_anomaly_mode_would_stop_passes():

@@ -9,7 +9,9 @@ import torch
 from small_training import training
 from torch import nn
 
+from accel.accelerations import held_settings
 from accel.accelerations.cudnn_benchmark import CudnnBenchmark
+from accel.accelerations.held_settings import is_held, settings_held
 from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.plan import Plan
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
@@ -34,6 +36,20 @@ def test_it_is_set_while_applied_and_exactly_as_before_afterwards(entry):
     with entry.apply(Replica()):
         assert read_settings() != before
     assert read_settings() == before
+
+
+def test_an_interrupt_after_some_of_the_settings_were_written_leaves_all_as_before(monkeypatch):
+    def write_one_and_stop(settings):
+        write_settings(dict(list(settings.items())[:1]))
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    before = read_settings()
+    monkeypatch.setattr(held_settings, "write_settings", write_one_and_stop)
+    with pytest.raises(KeyboardInterrupt), settings_held(Replica(), {"cudnn.benchmark": True, "threads": 1}):
+        pass
+    assert read_settings() == before
+    assert not is_held("cudnn.benchmark")
 
 
 @each_switch

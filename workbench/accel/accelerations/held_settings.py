@@ -31,14 +31,14 @@ def settings_held(
         return
     known = read_settings()
     before = {name: known[name] for name in (*wanted, *beside) if name in known}
-    write_settings(wanted)
-    _held.extend(wanted)
     try:
+        _held.extend(wanted)
+        write_settings(wanted)
         yield
     finally:
+        write_settings(before)
         for name in wanted:
             _held.remove(name)
-        write_settings(before)
 
 
 def is_held(name: str) -> bool:
