@@ -7,6 +7,7 @@ are the same lines. Only `autocast(dtype="fp16")` needs this file, and imports i
 from __future__ import annotations
 
 import inspect
+import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,6 +127,9 @@ class LossScaling:
 
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Before every optimizer's step; with a closure the gradients are there only after that was called."""
+        if self.is_inner_step(optimizer):
+            return None
+        self.withheld.pop(optimizer, None)  # of a step that was interrupted
         self.steps += 1
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if closure is None:
@@ -153,8 +157,18 @@ class LossScaling:
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """After every optimizer's step."""
-        for p, gradient in self.withheld.pop(optimizer, ()):
+        for p, gradient in () if self.is_inner_step(optimizer) else self.withheld.pop(optimizer, ()):
             p.grad = gradient
+
+    def is_inner_step(self, optimizer: Any) -> bool:
+        """Whether a hook is called for `super().step()`, in the middle of a step of the same optimizer."""
+        hooked: Any = sys._getframe(2)  # torch's function round each step, which calls the hooks
+        frame = hooked.f_back
+        while frame is not None:
+            if frame.f_code is hooked.f_code and frame.f_locals.get("self") is optimizer:
+                return True
+            frame = frame.f_back
+        return False
 
 
 _LIVE: list[LossScaling] = []  # one entry for each that entered, all of them the same
@@ -175,22 +189,23 @@ def scaled_backward_passes() -> Iterator[LossScaling]:
     >>> scaling.skipped
     0
     """
-    scaling = live_loss_scaling() or _start()
-    _LIVE.append(scaling)
+    scaling = live_loss_scaling() or LossScaling()
     try:
+        if not _LIVE:
+            _start(scaling)
+        _LIVE.append(scaling)
         yield scaling
     finally:
-        _LIVE.remove(scaling)
+        if scaling in _LIVE:
+            _LIVE.remove(scaling)
         if not _LIVE:
             _stop(scaling)
 
 
-def _start() -> LossScaling:
-    scaling = LossScaling()
+def _start(scaling: LossScaling) -> None:
     torch.autograd.backward = scaling.backward
     _HOOKS.append(register_optimizer_step_pre_hook(scaling.before_step))
     _HOOKS.append(register_optimizer_step_post_hook(scaling.after_step))
-    return scaling
 
 
 def _stop(scaling: LossScaling) -> None:
@@ -208,6 +223,7 @@ def loss_scaling_code() -> str:
     """The same as statements for a cell; running them again changes nothing."""
     return "\n".join(
         [
+            "import sys",
             "import weakref",
             "from typing import Any",
             "",
