@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from contextlib import nullcontext
 
 import pytest
 import torch
-from small_training import Training, training
+from small_training import Training, training, workload_of
 from torch import nn
 from trainings_with_waste import validating
 
@@ -28,7 +29,26 @@ def in_eval(model, *inputs, calls=2):
     return [model(*inputs) for _ in range(calls)][-1]
 
 
-def test_activations_are_not_kept():
+@pytest.fixture(params=["live", "exported"])
+def in_force(request):
+    """The entry in force for models, as `%accel keep` does it or by running the exported lines."""
+
+    def live(**models):
+        return ENTRY.apply(Replica(models=models))
+
+    def exported(**models):
+        code = ENTRY.as_code(workload_of(Replica(models=models), models))
+        exec(code, {**models, "__name__": "__main__"})
+        return nullcontext()
+
+    return {"live": live, "exported": exported}[request.param]
+
+
+def refused():
+    return pytest.raises((AccelError, RuntimeError), match="no_grad_validation recorded no graph")
+
+
+def test_activations_are_not_kept(in_force):
     kept = []
 
     def note(tensor):
@@ -36,7 +56,7 @@ def test_activations_are_not_kept():
         return tensor
 
     made = training()
-    with ENTRY.apply(made.replica()):
+    with in_force(model=made.model):
         in_eval(made.model, IMAGES)
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
             made.model(IMAGES)
@@ -45,42 +65,42 @@ def test_activations_are_not_kept():
             assert kept
 
 
-def test_losses_of_training_and_validation_are_the_same():
+def test_losses_of_training_and_validation_are_the_same(in_force):
     usual, made = validating().epochs(3), validating()
-    with ENTRY.apply(made.replica()):
+    with in_force(model=made.model):
         assert made.epochs(3) == usual
 
 
-def test_a_backward_through_a_call_in_eval_mode_raises_and_says_what_to_do():
+def test_a_backward_through_a_call_in_eval_mode_raises_and_says_what_to_do(in_force):
     made = training()
-    with ENTRY.apply(made.replica()):
+    with in_force(model=made.model):
         output = in_eval(made.model, IMAGES)
         assert output.requires_grad
-        with pytest.raises(AccelError, match="undo no_grad_validation"):
+        with refused():
             output.sum().backward()
 
 
-def test_a_loss_of_which_only_a_part_was_made_in_eval_mode_raises_too():
+def test_a_loss_of_which_only_a_part_was_made_in_eval_mode_raises_too(in_force):
     """Without a guard the gradient of that part would be missing, and nobody told."""
     made = training()
-    with ENTRY.apply(made.replica()):
+    with in_force(model=made.model):
         part = in_eval(made.model, IMAGES).sum()
         whole = part + made.model.train()(IMAGES).sum()
-        with pytest.raises(AccelError, match="recorded no graph"):
+        with refused():
             whole.backward()
 
 
-def test_an_input_that_wants_a_gradient_gets_it():
+def test_an_input_that_wants_a_gradient_gets_it(in_force):
     made, images = training(), IMAGES.clone().requires_grad_()
-    with ENTRY.apply(made.replica()):
+    with in_force(model=made.model):
         in_eval(made.model, IMAGES)
         made.model(images).sum().backward()
     assert images.grad.abs().sum() > 0
 
 
-def test_training_within_the_same_autocast_finds_no_weights_without_a_graph():
+def test_training_within_the_same_autocast_finds_no_weights_without_a_graph(in_force):
     made = training()
-    with ENTRY.apply(made.replica()):
+    with in_force(model=made.model):
         in_eval(made.model, IMAGES)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             in_eval(made.model, IMAGES)
@@ -88,7 +108,7 @@ def test_training_within_the_same_autocast_finds_no_weights_without_a_graph():
     assert all(p.grad is not None for p in made.model.parameters())
 
 
-def test_results_can_be_changed_in_place_and_an_input_handed_back_stays_as_it_is():
+def test_results_can_be_changed_in_place_and_an_input_handed_back_stays_as_it_is(in_force):
     class Same(nn.Module):
         def __init__(self):
             super().__init__()
@@ -98,13 +118,13 @@ def test_results_can_be_changed_in_place_and_an_input_handed_back_stays_as_it_is
             return x, self.linear(x).view(-1)
 
     model, inputs = Same(), torch.ones(1, 2)
-    with ENTRY.apply(Replica(models={"model": model})):
+    with in_force(model=model):
         same, output = in_eval(model, inputs)
         output.sigmoid_()
     assert (same.requires_grad, inputs.requires_grad, output.grad_fn is not None) == (True, False, True)
 
 
-def test_results_in_named_tuples_are_guarded_and_unknown_classes_are_left_to_autograd():
+def test_results_in_named_tuples_are_guarded_and_unknown_classes_are_left_to_autograd(in_force):
     Pair = namedtuple("Pair", "logits index")
 
     class Result:
@@ -121,11 +141,36 @@ def test_results_in_named_tuples_are_guarded_and_unknown_classes_are_left_to_aut
             return Pair(logits, torch.arange(2)) if self.kind is Pair else Result(logits)
 
     pairs, results = Model(Pair), Model(Result)
-    with ENTRY.apply(Replica(models={"pairs": pairs, "results": results})):
-        with pytest.raises(AccelError):
+    with in_force(pairs=pairs, results=results):
+        with refused():
             in_eval(pairs, torch.ones(1, 2)).logits.sum().backward()
         in_eval(results, torch.ones(1, 2)).logits.sum().backward()
     assert results.linear.weight.grad is not None
+
+
+def test_what_the_refused_backward_raises_says_what_to_do_in_the_notebook_and_in_a_script():
+    made = training()
+    with ENTRY.apply(made.replica()), pytest.raises(AccelError, match="%accel undo no_grad_validation"):
+        in_eval(made.model, IMAGES).sum().backward()
+    names = made.namespace
+    exec(ENTRY.as_code(made.workload()), names)
+    with pytest.raises(RuntimeError, match=r"Take ModelRecordingInTraining out, or call model\.train\(\)"):
+        in_eval(made.model, IMAGES).sum().backward()
+
+
+def test_exported_lines_may_run_twice():
+    usual, made = validating().epochs(3), validating()
+    for _ in range(2):
+        exec(ENTRY.as_code(made.workload()), made.namespace)
+    assert made.epochs(3) == usual
+
+
+def test_calls_that_the_cell_itself_makes_without_gradients_are_not_counted():
+    made = training()
+    with ENTRY.apply(made.replica()):
+        with torch.no_grad():
+            in_eval(made.model, IMAGES)
+        assert "no call in eval mode" in ENTRY.took_effect(made.replica()).evidence
 
 
 def test_it_goes_together_with_autocast():
@@ -177,4 +222,32 @@ def test_a_model_that_is_hidden_by_torch_compile_is_a_reason():
     made = training()
     made = Training(**made.namespace | {"model": torch.compile(made.model)}, built_by=training)
     (reason,) = ENTRY.why_not(made.workload(), read_machine())
-    assert "hides its call" in reason
+    assert "hides the model inside" in reason
+
+
+JUDGED = """
+judge.eval()
+for images, targets in loader:
+    made = model(images)
+    optimizer.zero_grad()
+    made.square().mean().backward()
+    optimizer.step()
+    judge(images)
+"""
+
+
+def test_training_one_model_in_eval_mode_is_no_reason_against_another_one():
+    judge = training().model
+    namespace = training().namespace | {"torch": torch, "judge": judge}
+    cell = "model.eval()" + JUDGED
+    capture = CellCapture(cell, cell, namespace)
+    with capture:
+        exec(compile(cell, capture.filename, "exec"), namespace)
+    workload = capture.finish()[0]
+
+    def reasons_on(plan):
+        return Plan.parse(plan).resolved(workload).why_not(workload, read_machine())
+
+    assert "in eval mode, and a backward" in reasons_on("no_grad_validation")["no_grad_validation"][0]
+    assert "in eval mode, and a backward" in str(reasons_on('no_grad_validation(on="model")'))
+    assert reasons_on('no_grad_validation(on="judge")') == {}

@@ -12,6 +12,7 @@ accel.accelerations.CATALOGUE   the entries themselves
     compile_backends.py  the backends of torch.compile: which can be used here, and why not
     tensor_layout.py   memory layout of weights, gradients and optimizer state, changed together
     loss_scaling.py    loss scaling for float16, in plain PyTorch: exported code carries it
+    graphless_calls.py  calls in eval mode without a graph, in plain PyTorch: exported code carries it
     loader_iterators.py  changes what a loader's iterators do, in place: workers, pinned memory and prefetching are made of it
     dataset_transforms.py, sample_probe.py  a data set's transforms, and which of them are random, found by reading a few samples
     own_generators.py  random number generators that a transform or data set holds: they decide, and are put back

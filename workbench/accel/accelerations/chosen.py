@@ -66,7 +66,10 @@ def only(replica: Replica, names: tuple[str, ...]) -> Replica:
 def only_roles(workload: Workload, names: tuple[str, ...]) -> Workload:
     """The workload as if the cell used nothing but the named objects."""
     chosen = tuple(role for role in workload.roles if role.name in names)
-    return replace(workload, roles=chosen, trains_on=workload.objects().device)
+    calls = workload.model_calls
+    if calls is not None:
+        calls = tuple(call for call in calls if call.model in ("", *names))
+    return replace(workload, roles=chosen, model_calls=calls, trains_on=workload.objects().device)
 
 
 def resolve(names: Collection[str], workload: Workload) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel.accelerations.model_call import why_not_wrapped
+
 if TYPE_CHECKING:
     import torch
 
@@ -17,11 +19,8 @@ def why_fixed(name: str, model: torch.nn.Module) -> str:
     from torch.nn.parallel import DistributedDataParallel
     from torch.nn.parameter import UninitializedParameter
 
-    if "_orig_mod" in vars(model).get("_modules", {}):
-        return (
-            f"{name} is wrapped by torch.compile(…), which hides its layers. "
-            f"Write {name}.compile() instead, which keeps them."
-        )
+    if hidden := why_not_wrapped(name, model):
+        return hidden[0]
     if any(isinstance(module, DistributedDataParallel) for module in model.modules()):
         return (
             f"{name} is a DistributedDataParallel, which has noted its parameters and their sizes. "

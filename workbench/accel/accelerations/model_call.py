@@ -59,7 +59,17 @@ def is_compiled_by_user(model: torch.nn.Module) -> bool:
     while hasattr(call, "inner"):
         call = call.inner
     in_place = call is not None and getattr(call, "__func__", None) is not type(model)._call_impl
-    return in_place or "_orig_mod" in vars(model).get("_modules", {})
+    return in_place or bool(why_not_wrapped("", model))
+
+
+def why_not_wrapped(name: str, model: torch.nn.Module) -> list[str]:
+    """The reason against a change of a model that `torch.compile(model)` has put another one round; else nothing."""
+    if "_orig_mod" not in vars(model).get("_modules", {}):
+        return []
+    return [
+        f"{name} is wrapped by torch.compile(…), which hides the model inside. "
+        f"Write {name}.compile() instead, which keeps it."
+    ]
 
 
 def why_not_inside(name: str, model: torch.nn.Module) -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
+from accel.accelerations.model_call import distinct, find_wrapper, why_not_wrapped, wrapped_call
+from accel.accelerations.plain_source import plain_source
 from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.errors import AccelError
 
@@ -60,10 +61,7 @@ class NoGradValidation:
         if unseen := nothing_seen(workload, "models"):
             return unseen
         reasons = [
-            f"{name} is wrapped by torch.compile(…), which hides its call. "
-            f"Write {name}.compile() instead, which keeps it."
-            for name, model in distinct(replica.models)
-            if "_orig_mod" in vars(model).get("_modules", {})
+            reason for name, model in distinct(replica.models) for reason in why_not_wrapped(name, model)
         ]
         return reasons + _why_not_these(workload.model_calls)
 
@@ -86,20 +84,26 @@ class NoGradValidation:
         return Proof(nodes == 0 and None not in found, f"autograd recorded {nodes} operations for {often}")
 
     def as_code(self, workload: Workload) -> str:
-        """A subclass of the model's class that records gradients in training mode only."""
-        parts = ["import torch", ""]
+        """The functions that a live call goes through, and a subclass of each model's class that calls them."""
+        from accel.accelerations import graphless_calls
+
+        parts = [plain_source(graphless_calls), ""]
         for name in names_of(workload, "models"):
             made = class_name(name, "RecordingInTraining")
             parts += [
                 f"class {made}(type({name})):",
                 "    def __call__(self, *args, **kwargs):",
-                "        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):",
-                "            return super().__call__(*args, **kwargs)",
+                f'        error = RuntimeError("backward: {_BECAUSE}. Take {made} out, {_OR}")',
+                "        return call_without_graph(self, super().__call__, args, kwargs, error)",
                 "",
                 f"{name}.__class__ = {made}",
                 "",
             ]
         return "\n".join(parts) + "\n"
+
+
+_BECAUSE = "it goes through a call of the model in eval mode, for which no_grad_validation recorded no graph"
+_OR = "or call model.train() before calls that train."
 
 
 def _why_not_these(calls: tuple[CallsOfLine, ...] | None) -> list[str]:
@@ -128,80 +132,26 @@ class _GraphlessCall:
     model: torch.nn.Module
     calls: int = 0
     nodes: int = 0
-    can_be_guarded: bool | None = None  # not known before its first result was seen
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
-        from torch._C._autograd import _get_sequence_nr as nodes_recorded
-        from torch.utils._pytree import tree_map
 
-        if torch.compiler.is_compiling() or not self._records_for_nothing(args, kwargs):
+        from accel.accelerations.graphless_calls import call_without_graph
+
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return self.inner(*args, **kwargs)
-        if self.can_be_guarded is None:
-            output = self.inner(*args, **kwargs)
-            self.can_be_guarded = _is_plain(output)
-            return output
-        before, caches = nodes_recorded(), torch.is_autocast_cache_enabled()
-        # Weights that autocast casts here would be kept for a training call in the same `with autocast`: without a graph.
-        torch.set_autocast_cache_enabled(False)
-        try:
-            with torch.no_grad():
-                output = self.inner(*args, **kwargs)
-        finally:
-            torch.set_autocast_cache_enabled(caches)
+        do = f"Take it back (%accel undo no_grad_validation), {_OR}"
+        error = AccelError("backward", because=_BECAUSE, do=do)
+        return call_without_graph(self.model, self._counted, args, kwargs, error)
+
+    def _counted(self, *args: Any, **kwargs: Any) -> Any:
+        import torch
+        from torch._C._autograd import _get_sequence_nr as nodes_recorded
+
+        if torch.is_grad_enabled():
+            return self.inner(*args, **kwargs)
+        before = nodes_recorded()
+        output = self.inner(*args, **kwargs)
         self.calls += 1
         self.nodes += nodes_recorded() - before
-        return tree_map(_guarded, output)
-
-    def _records_for_nothing(self, args: Any, kwargs: Any) -> bool:
-        import torch
-        from torch.utils._pytree import tree_leaves
-
-        return (
-            not self.model.training
-            and self.can_be_guarded is not False
-            and torch.is_grad_enabled()
-            and any(parameter.requires_grad for parameter in self.model.parameters())
-            and not any(
-                isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves((args, kwargs))
-            )
-        )
-
-
-def _is_plain(output: Any) -> bool:
-    """Whether torch's pytree finds every tensor in it: a result of a class of the user's own may hide some."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    known = (torch.Tensor, bool, int, float, str, bytes, type(None))
-    return all(isinstance(leaf, known) for leaf in tree_leaves(output))
-
-
-def _guarded(value: Any) -> Any:
-    """The same tensor for every use but a backward, which raises: results still say that they require grad."""
-    import torch
-
-    if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
-        return value
-    return _no_backward()(torch.ones((), device="cpu", requires_grad=True), [value])
-
-
-@cache
-def _no_backward() -> Callable[[torch.Tensor, list[torch.Tensor]], torch.Tensor]:
-    import torch
-
-    class CallWithoutGraph(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, anchor: torch.Tensor, held: list[torch.Tensor]) -> torch.Tensor:
-            return held[0].data  # a tensor of its own: the model may have handed back its input
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-            raise AccelError(
-                "backward",
-                because="it goes through a call of the model in eval mode, for which no_grad_validation recorded no graph",
-                do="Take it back (%accel undo no_grad_validation), or call model.train() before calls that train.",
-            )
-
-    apply: Callable[[torch.Tensor, list[torch.Tensor]], torch.Tensor] = CallWithoutGraph.apply
-    return apply
+        return output

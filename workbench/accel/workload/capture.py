@@ -16,7 +16,7 @@ from accel.workload.cell_names import names_read, names_written
 from accel.workload.forward_calls import ForwardCall, calls_of_lines
 from accel.workload.loop_probe import ProbeLoops
 from accel.workload.phase_marks import BoundaryNote, Mark, PhaseMarks
-from accel.workload.roles import names_by_id, roles_of
+from accel.workload.roles import names_by_id, names_of_models, roles_of
 from accel.workload.run_conditions import RunConditions, read_conditions
 from accel.workload.step_boundaries import Steps, find_steps
 from accel.workload.workload import Workload
@@ -109,15 +109,16 @@ class CellCapture:
             first_optimizer=None if first is None else id(first),
         )
         writes, conditions = names_written(self.source), marks.conditions or read_conditions()
+        roles = roles_of(marks, before=self._before, after=self.namespace, writes=writes)
         workload = Workload(
             cell=self.cell, source=self.source, filename=self.filename, namespace=self.namespace,
             reads=self._reads, writes=writes,
-            roles=roles_of(marks, before=self._before, after=self.namespace, writes=writes),
+            roles=roles,
             boundary=steps.boundary, accumulation=steps.accumulation,
             steps=marks.boundaries, step_ms=steps.median_ms,
             samples_per_step=_samples_per_step(marks, steps.accumulation),
             clears_to_zeros=marks.clears_to_zeros,
-            conditions=conditions, model_calls=calls_of_lines(marks.forward_calls, marks.marks),
+            conditions=conditions, model_calls=calls_of_lines(marks.forward_calls, marks.marks, names_of_models(roles)),
         )  # fmt: skip
         recording = Recording(
             tuple(marks.marks), *self._times, steps, tuple(marks.boundary_notes), tuple(marks.forward_calls),

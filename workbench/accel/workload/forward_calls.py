@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -26,11 +27,12 @@ class ForwardCall(NamedTuple):
     filename: str
     line: int
     function: str
+    model: int = 0  # id of the object
 
 
 @dataclass(frozen=True)
 class CallsOfLine:
-    """All calls of models from one line in one mode. `unused` are those whose graph no backward used; `unused_ms` together."""
+    """All calls of one model from one line in one mode. `unused` are those whose graph no backward used; `unused_ms` together."""
 
     filename: str
     line: int
@@ -40,6 +42,7 @@ class CallsOfLine:
     with_graph: int
     unused: int
     unused_ms: float
+    model: str = ""  # its name; "" where none is known
 
     @property
     def is_validation(self) -> bool:
@@ -52,8 +55,10 @@ class CallsOfLine:
         return self.with_graph > 0 and not self.is_validation
 
 
-def calls_of_lines(calls: Sequence[ForwardCall], marks: Sequence[Mark]) -> tuple[CallsOfLine, ...]:
-    """The calls by line and mode, in order of the first.
+def calls_of_lines(
+    calls: Sequence[ForwardCall], marks: Sequence[Mark], names: Mapping[int, str] = MappingProxyType({})
+) -> tuple[CallsOfLine, ...]:
+    """The calls by line, mode and model, in order of the first; `names` are the models' by id, without them all are one.
 
     A call is used when a backward begins before the next batch is fetched and before the same line calls again, or before
     another line calls a model: one backward may be for a whole episode, or for the sum over several batches.
@@ -68,16 +73,19 @@ def calls_of_lines(calls: Sequence[ForwardCall], marks: Sequence[Mark]) -> tuple
     found = []
     for place, group in groups.items():
         others = sorted(call.begin_ns for each in groups.values() if each is not group for call in each)
-        unused = [
+        unused = {
             call
             for call, following in zip(group, [*group[1:], None], strict=True)
             if call.nodes
             and not _is_used(call, following, fetches, backward)
             and not _comes_first(backward, others, call.end_ns)
-        ]
-        ms = sum(call.end_ns - call.begin_ns for call in unused) / 1e6
-        with_graph = sum(call.nodes > 0 for call in group)
-        found.append(CallsOfLine(*place, len(group), with_graph, len(unused), ms))
+        }
+        for model in dict.fromkeys(names.get(call.model, "") for call in group):
+            own = [call for call in group if names.get(call.model, "") == model]
+            lost = [call for call in own if call in unused]
+            ms = sum(call.end_ns - call.begin_ns for call in lost) / 1e6
+            with_graph = sum(call.nodes > 0 for call in own)
+            found.append(CallsOfLine(*place, len(own), with_graph, len(lost), ms, model))
     return tuple(found)
 
 

@@ -64,7 +64,7 @@ def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Calla
 def _note_call(marks: PhaseMarks, model: Any, begun_ns: int, nodes: int, caller: FrameType) -> None:
     code, ended_ns = caller.f_code, marks.marks[-1].time_ns
     place = code.co_filename, caller.f_lineno, code.co_name
-    marks.forward_calls.append(ForwardCall(begun_ns, ended_ns, nodes, model.training, *place))
+    marks.forward_calls.append(ForwardCall(begun_ns, ended_ns, nodes, model.training, *place, id(model)))
 
 
 def _first_sight(marks: PhaseMarks, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -36,6 +36,14 @@ def roles_of(
     return tuple(roles.values())
 
 
+def names_of_models(roles: Sequence[Role]) -> dict[int, str]:
+    """The name of the model that a module is, or is a part of."""
+    named = [(role.name, role.reference()) for role in roles if role.kind == "models"]
+    models = [(name, model) for name, model in named if model is not None]
+    parts = {id(part): name for name, model in models for part in model.modules()}
+    return parts | {id(model): name for name, model in models}
+
+
 def names_by_id(namespace: Mapping[str, Any]) -> dict[int, str]:
     """Names of the namespace's objects and of their attributes: a plain name wins, then the shortest path.
 
