@@ -9,8 +9,10 @@ import pytest
 import torch
 from small_training import training
 from torch import nn
+from torch.optim.optimizer import _global_optimizer_pre_hooks
 from torch.utils.checkpoint import checkpoint
 
+from accel.accelerations import loss_scaling
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.loss_scaling import LossScaling, live_loss_scaling, scaled_backward_passes
 from accel.accelerations.model_call import find_wrapper
@@ -297,6 +299,76 @@ def test_an_interrupt_in_a_backward_pass_leaves_gradients_at_their_own_scale():
         assert model(IMAGES).square().mean().backward() is None
     assert torch.autograd.backward is plain
     assert gradients(model) == pytest.approx([2 * g for g in before], **CLOSE)
+
+
+def test_a_step_that_calls_the_step_of_its_base_class_is_skipped_whole():
+    class Decaying(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            for p in (p for group in self.param_groups for p in group["params"] if p.grad is not None):
+                p.data.sub_(1e-3 * p.grad)
+
+    torch.optim.SGD(
+        [nn.Parameter(torch.ones(1))]
+    )  # torch calls the hooks in the base class's step too, once it was used
+    made = training(Decaying)
+    before = state_of(made)[:6]
+    with FP16.apply(made.replica()):
+        overflow(made)
+        made.optimizer.step()
+        assert all(map(torch.equal, before, state_of(made)))
+        assert (live_loss_scaling().steps, live_loss_scaling().skipped) == (1, 1)
+        assert all(p.grad is not None for p in made.model.parameters())
+        made.epochs(1)
+        assert (live_loss_scaling().steps, live_loss_scaling().skipped) == (4, 1)
+    assert not any(p.isnan().any() for p in made.model.parameters())
+
+
+def test_a_step_after_an_interrupted_one_goes_on_with_the_gradients_of_its_own():
+    class Interrupted(torch.optim.SGD):
+        interrupts = True
+
+        def step(self, closure=None):
+            if self.interrupts:
+                raise KeyboardInterrupt
+            return super().step(closure)
+
+    made = training(Interrupted)
+    with FP16.apply(made.replica()):
+        overflow(made)
+        with pytest.raises(KeyboardInterrupt):
+            made.optimizer.step()
+        Interrupted.interrupts = False
+        made.optimizer.zero_grad()
+        images, targets = next(iter(made.loader))
+        made.criterion(made.model(images), targets).backward()
+        made.optimizer.step()
+        assert all(p.grad.isfinite().all() for p in made.model.parameters())
+    assert not any(p.isnan().any() for p in made.model.parameters())
+
+
+def test_the_proof_fails_when_every_step_was_skipped():
+    made = training()
+    with FP16.apply(made.replica()):
+        for _ in range(3):
+            overflow(made)
+            made.optimizer.step()
+        proof = FP16.took_effect(made.replica())
+    assert not proof.took_effect
+    assert "3 of 3 steps skipped" in proof.evidence
+
+
+def test_an_interrupt_while_scaling_is_put_in_place_leaves_nothing_behind(monkeypatch):
+    def interrupt(hook):
+        raise KeyboardInterrupt
+
+    plain, hooks = torch.autograd.backward, len(_global_optimizer_pre_hooks)
+    monkeypatch.setattr(loss_scaling, "register_optimizer_step_post_hook", interrupt)
+    with pytest.raises(KeyboardInterrupt), FP16.apply(training().replica()):
+        pass
+    assert torch.autograd.backward is plain
+    assert len(_global_optimizer_pre_hooks) == hooks
+    assert live_loss_scaling() is None
 
 
 def test_an_interrupt_in_a_skipped_step_gives_the_gradients_back():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.autograd_nodes import nodes_behind
-from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
+from accel.accelerations.autograd_nodes import FirstGraphs, is_compiled
+from accel.accelerations.model_call import distinct, find_wrapper, why_not_wrapped, wrapped_call
 from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.workload.names_used import names_used
 
@@ -81,11 +81,7 @@ class Autocast:
                 "Take that out to compare, or leave this off."
             )
         for name, model in distinct(replica.models):
-            if "_orig_mod" in vars(model).get("_modules", {}):
-                reasons.append(
-                    f"{name} is wrapped by torch.compile(…), which hides its call. "
-                    f"Write {name}.compile() instead, which keeps it."
-                )
+            reasons += why_not_wrapped(name, model)
             if not any(p.dtype == torch.float32 for p in model.parameters()):
                 reasons.append(
                     f"{name} has no float32 weights to spare. Leave autocast off, or keep the weights in float32."
@@ -109,7 +105,7 @@ class Autocast:
         if device_type == "cpu" and not has_it:
             return [
                 f"{machine.cpu_model} has no {long} instructions ({instructions}), and emulated {long} is "
-                f"slower than float32. Leave autocast({self.dtype}) off here, or train on a GPU."
+                f'slower than float32. Leave autocast(dtype="{self.dtype}") off here, or train on a GPU.'
             ]
         if device_type != "cuda":
             return []
@@ -173,7 +169,6 @@ class Autocast:
 
 
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
-_CALLS_LOOKED_AT = 3  # looking walks the whole graph of the output; one training call is enough to see
 
 
 @dataclass
@@ -183,6 +178,7 @@ class _AutocastCall:
     dtype_name: str
     calls: int = 0
     seen_in: str = ""
+    first: FirstGraphs = field(default_factory=FirstGraphs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
@@ -193,8 +189,7 @@ class _AutocastCall:
             output = self.inner(*args, **kwargs)
         if not torch.compiler.is_compiling():
             self.calls += 1
-            if not self.seen_in and self.calls <= _CALLS_LOOKED_AT:
-                self.seen_in = _where(dtype, output)
+            self.seen_in = self.seen_in or _where(dtype, output, self.first)
         return tree_map(lambda value: _back_to_float32(value, dtype), output)
 
 
@@ -208,17 +203,20 @@ def _back_to_float32(value: Any, dtype: torch.dtype) -> Any:
     return value.float() if isinstance(value, torch.Tensor) and value.dtype == dtype else value
 
 
-def _where(dtype: torch.dtype, output: Any) -> str:
-    """Where the format shows: in the output, or in the casts that its gradient goes back through."""
+def _where(dtype: torch.dtype, output: Any, first: FirstGraphs) -> str:
+    """Where the format shows: in the output, in the casts that its gradient goes back through, or in what a compiled graph,
+    which hides its casts, has kept for its backward."""
     import torch
     from torch.utils._pytree import tree_leaves
 
     tensors = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     if any(tensor.dtype == dtype for tensor in tensors):
         return "the model's output before it was cast back"
-    for node in nodes_behind(output):
+    for node in first.nodes_behind(output):
         if any(meta.dtype == dtype for meta in getattr(node, "_input_metadata", ())):
             return "the operations before the model's last one"
+        if is_compiled(node) and any(getattr(kept, "dtype", None) == dtype for kept in node.saved_tensors):
+            return "what the compiled model keeps for its backward"
     return ""
 
 
@@ -261,4 +259,5 @@ def _with_scaling(evidence: str) -> Proof:
     if scaling is None or not scaling.passes:
         return Proof(False, f"{evidence}, but no backward pass was scaled")
     skipped = f"{scaling.skipped} of {scaling.steps} steps skipped"
-    return Proof(True, f"{evidence}; {skipped}, loss scale {scaling.scale:g}")
+    trained = scaling.steps == 0 or scaling.skipped < scaling.steps
+    return Proof(trained, f"{evidence}; {skipped}, loss scale {scaling.scale:g}")

@@ -24,3 +24,27 @@ def nodes_behind(output: Any) -> Iterator[Any]:
         following = {parent for parent, _ in node.next_functions if parent is not None} - seen
         seen |= following
         waiting += following
+
+
+def is_compiled(node: Any) -> bool:
+    """Whether the node stands for a whole graph that torch.compile made."""
+    return "CompiledFunction" in node.name()
+
+
+class FirstGraphs:
+    """The nodes behind the first three results that have a graph: a look walks all of it, and is needed once.
+
+    >>> graphs = FirstGraphs()
+    >>> any("Compiled" in node.name() for node in graphs.nodes_behind(output))
+    """
+
+    def __init__(self) -> None:
+        self._left = 3
+
+    def nodes_behind(self, output: Any) -> Iterator[Any]:
+        """Those of this result; none when three were looked at, or for a result without gradient."""
+        if not self._left:
+            return
+        for position, node in enumerate(nodes_behind(output)):
+            self._left -= position == 0
+            yield node
