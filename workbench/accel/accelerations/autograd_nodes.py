@@ -35,7 +35,7 @@ class FirstGraphs:
     """The nodes behind the first three results that have a graph: a look walks all of it, and is needed once.
 
     >>> graphs = FirstGraphs()
-    >>> any("Compiled" in node.name() for node in graphs.nodes_behind(output))
+    >>> any(map(is_compiled, graphs.nodes_behind(output)))
     """
 
     def __init__(self) -> None:
