@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import sys
 from functools import reduce
 from pathlib import Path
 
@@ -264,6 +265,41 @@ def test_the_plain_code_gives_exactly_the_losses_of_the_live_plan(plan):
     losses = plain.epochs(2)
     torch.set_num_threads(threads)
     assert losses == expected
+
+
+def calls_of_exported_code(made: Training) -> int:
+    """How many functions of the exported code run in an epoch: hooks put on twice, or a class derived twice, count twice."""
+    count = 0
+
+    def see(frame, event, argument):
+        nonlocal count
+        count += event == "call" and frame.f_code.co_filename == "<exported>"
+
+    sys.setprofile(see)
+    try:
+        made.epochs()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@of_plans([*SINGLE, ALL])
+def test_plain_code_that_runs_again_changes_nothing_more(plan):
+    """The cells of a notebook are run again, and what they changed is still there then."""
+
+    def trained(times: int) -> tuple[list[float], int]:
+        torch.set_num_threads(1)
+        made = training_for(plan, steps_before=1)
+        codes = [compile(entry.as_code(made.workload()), "<exported>", "exec") for entry in plan.entries]
+        cell = made.namespace
+        for run in range(2):
+            for code in codes if run < times else ():
+                exec(code, cell)
+            losses = made.epochs()
+        return losses, calls_of_exported_code(made)
+
+    once = trained(1)
+    assert trained(2) == once
 
 
 @of_plans(ON_CPU)

@@ -155,6 +155,8 @@ class Autocast:
             device = _device_type(models[name]) if name in models else "cpu"
             parts += [
                 f"class {made}(type({name})):",
+                f"    is_in_{long} = True",
+                "",
                 "    def __call__(self, *args, **kwargs):",
                 f'        with torch.autocast("{device}", dtype=torch.{long}):',
                 "            output = super().__call__(*args, **kwargs)",
@@ -162,7 +164,8 @@ class Autocast:
                 f"        is_{long} = lambda t: torch.is_tensor(t) and t.dtype == torch.{long}",
                 f"        return tree_map(lambda t: t.float() if is_{long}(t) else t, output)",
                 "",
-                f"{name}.__class__ = {made}",
+                f'if not hasattr({name}, "is_in_{long}"):  # this cell may run again',
+                f"    {name}.__class__ = {made}",
                 "",
             ]
         return "\n".join(parts) + "\n"

@@ -127,7 +127,11 @@ class ChannelsLast:
         ]
         for name in names_of(workload, "models"):
             parts.append(f"{name}.to(memory_format=torch.channels_last)")
-            parts.append(f"{name}.register_forward_pre_hook(images_channels_last, with_kwargs=True)")
+            parts += [
+                f'if not hasattr({name}, "takes_channels_last"):  # this cell may run again',
+                f"    {name}.register_forward_pre_hook(images_channels_last, with_kwargs=True)",
+                f"    {name}.takes_channels_last = True",
+            ]
         for name, optimizer in workload.objects().optimizers.items():
             if any(group.get("fused") for group in optimizer.param_groups):
                 parts += same_layout_code(name)

@@ -92,11 +92,14 @@ class NoGradValidation:
             made = class_name(name, "RecordingInTraining")
             parts += [
                 f"class {made}(type({name})):",
+                "    is_recording_in_training = True",
+                "",
                 "    def __call__(self, *args, **kwargs):",
                 f'        error = RuntimeError("backward: {_BECAUSE}. Take {made} out, {_OR}")',
                 "        return call_without_graph(self, super().__call__, args, kwargs, error)",
                 "",
-                f"{name}.__class__ = {made}",
+                f'if not hasattr({name}, "is_recording_in_training"):  # this cell may run again',
+                f"    {name}.__class__ = {made}",
                 "",
             ]
         return "\n".join(parts) + "\n"
