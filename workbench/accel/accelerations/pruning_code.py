@@ -77,17 +77,13 @@ def keep_entries(tensor, numbers, optimizers):
 '''
 _GRADIENTS = """
     for copied, parameter in zip(numbered.parameters(), model.parameters()):
-        copied.grad = gradients.pop(parameter, torch.zeros_like(parameter))"""
+        copied.grad = vars(parameter).pop("summed_gradient", torch.zeros_like(parameter))"""
 _SUM = """\
-gradients = {}  # of each parameter, over the steps since the last pruning: its weights are ranked by them
-
-def add_gradient(parameter):
+def add_gradient(parameter):  # over the steps since the last pruning: weights are ranked by it
     gradient = parameter.grad.nan_to_num(0.0, 0.0, 0.0)  # an overflow of float16 must not spoil the sum
-    gradients[parameter] = gradients[parameter] + gradient if parameter in gradients else gradient
+    parameter.summed_gradient = getattr(parameter, "summed_gradient", 0) + gradient
 """
 _WHEN_CALLED = """\
-{hooks} = []{counter}
-
 @torch.compiler.disable
 def {hook}(module, args, kwargs):
 {body}
@@ -148,11 +144,12 @@ def _hooked(entry: Prune, role: Role) -> list[str]:
             f"    for each in {hooks}:",
             "        each.remove()",
         ]
-    counter = f"\n{calls} = itertools.count()" if entry.last_call else ""
     body_text = "\n".join(f"    {line}" for line in body)
     parts = [
-        _WHEN_CALLED.format(hooks=hooks, hook=hook, counter=counter, body=body_text),
+        _WHEN_CALLED.format(hook=hook, body=body_text),
         _ONCE.format(model=role.name),
+        *([f"    {calls} = itertools.count()"] if entry.last_call else []),
+        f"    {hooks} = []",
         f"    {hooks}.append({role.name}.register_forward_pre_hook({hook}, with_kwargs=True))",
     ]
     if entry.criterion == "taylor":
