@@ -73,6 +73,13 @@ def test_dash_h_explains_a_command(shell, capsys) -> None:
     assert "--background" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("line", ["help", *(f"help {command.name}" for command in COMMANDS)])
+def test_help_explains_all_commands_or_one(shell, line: str) -> None:
+    shown = shell.run(f"%accel {line}")
+    assert shown.success
+    assert f"%accel {line.partition(' ')[2] or 'help'}" in str(shown.result)
+
+
 def test_the_functions_work_on_the_notebooks_variables(shell) -> None:
     shell.run("%%accel profile\ntrain();")
     shell.run("import accel")

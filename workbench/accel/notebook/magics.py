@@ -41,8 +41,8 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         if cell is not None:
             _reject_cell(options.command)
         result = self._result(options)
-        if options.out:
-            self.shell.user_ns[options.out] = result
+        if name := getattr(options, "out", None):  # help has none
+            self.shell.user_ns[name] = result
         return result
 
     def _result(self, options: argparse.Namespace) -> object:
