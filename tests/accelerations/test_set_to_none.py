@@ -45,6 +45,13 @@ def test_a_profile_sees_that_gradients_are_cleared_to_zeros(bench, clear):
     assert str(bench.kept) == "set_to_none", "what is kept hides its own reason"
 
 
+def test_a_model_that_clears_to_zeros_itself_is_not_reached_and_the_reason_says_what_to_write(bench):
+    clear = "model.zero_grad(set_to_none=False)"
+    bench.profile(cell(clear))
+    (reason,) = SetToNone().why_not(bench.workload, read_machine())
+    assert reason.endswith(f"unless it calls {clear}: write optimizer.zero_grad() there.")
+
+
 @pytest.mark.parametrize("clear", ["optimizer.zero_grad()", "model.zero_grad()", "optimizer.zero_grad(True)"])
 def test_a_cell_that_drops_gradients_is_told_that_there_is_nothing_to_do(bench, clear):
     bench.profile(cell(clear))

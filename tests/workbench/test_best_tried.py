@@ -66,6 +66,13 @@ def test_keep_takes_nothing_that_is_not_told_sooner():
         )  # the last trial counts, whatever an older one found
 
 
+def test_a_refusal_to_keep_names_a_plan_that_was_tried():
+    with pytest.raises(AccelError, match="%accel keep set_to_none"):
+        best_plan([trial(BASELINE, REFUSED, LATER)])
+    with pytest.raises(AccelError, match="try others"):
+        best_plan([trial(BASELINE, REFUSED)])
+
+
 def test_status_tells_what_was_asked_and_what_was_best():
     told = summary(trial(BASELINE, SOONER, LATER))
     assert told.startswith("done; Seconds of training until accuracy>=0.95; best: channels_last, ")

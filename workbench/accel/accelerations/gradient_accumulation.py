@@ -7,10 +7,11 @@ import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct
+from accel.accelerations.own_attribute import own_attribute
 from accel.accelerations.plain_source import plain_source
 from accel.accelerations.user_names import names_of, nothing_seen
 from accel.errors import AccelError
@@ -126,26 +127,20 @@ _live: weakref.WeakKeyDictionary[torch.optim.Optimizer, Accumulation] = weakref.
 def _accumulating(optimizer: torch.optim.Optimizer, size: int) -> Iterator[None]:
     from accel.accelerations.accumulation import Accumulation, accumulating
 
-    state: dict[str, Any] = vars(optimizer)
-    was_set, before = "step" in state, state.get("step")
     accumulation = Accumulation(size)
     step = accumulating(optimizer.step, accumulation)
-    ours = state["step"] = types.MethodType(step, optimizer)  # a method: schedulers wrap its `__func__`
     hook = optimizer.register_step_post_hook(accumulation.count_update)
     _live[optimizer] = accumulation
     try:
-        yield
+        # a method: schedulers wrap its `__func__`
+        with own_attribute(optimizer, "step", types.MethodType(step, optimizer)):
+            yield
     finally:
         accumulation.is_active = False
         accumulation.kept = {}
         hook.remove()
         if _live.get(optimizer) is accumulation:
             del _live[optimizer]
-        if state.get("step") is ours:
-            if was_set:
-                state["step"] = before
-            else:
-                del state["step"]
 
 
 def _why_not(name: str, optimizer: torch.optim.Optimizer) -> list[str]:

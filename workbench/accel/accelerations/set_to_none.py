@@ -58,7 +58,8 @@ class SetToNone:
         if not workload.clears_to_zeros and not any(optimizer in _live for _, optimizer in optimizers):
             return [
                 "The cell called no zero_grad(set_to_none=False) of an optimizer: torch drops gradients by default. "
-                "Nothing needs to be done."
+                "Nothing needs to be done, unless it calls model.zero_grad(set_to_none=False): "
+                "write optimizer.zero_grad() there."
             ]
         return []
 

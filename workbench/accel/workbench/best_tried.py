@@ -33,9 +33,10 @@ def best_plan(trials: Sequence[Trial | QualityTrial]) -> str:
         )
     result = trials[-1].result
     if result.best is None:
+        tried = [row.plan for row in result.rows if row.state == "done" and row.plan != "baseline"]
         raise AccelError(
             "%accel keep", because=FOUND_NONE[isinstance(result, TimeToQuality)],
-            do="Name the plan to keep all the same: %accel keep channels_last",
+            do=f"Name the plan to keep all the same: %accel keep {tried[0]}" if tried else "Name a plan, or try others.",
         )  # fmt: skip
     return result.best.plan
 
