@@ -21,6 +21,7 @@ from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.workload import Replica
 
 ENTRY = CompileOptimizer(backend="aot_eager")
 
@@ -225,6 +226,17 @@ def test_accumulated_gradients_go_through_the_compiled_step():
         assert all(proof.took_effect for _, proof in plan.proofs(made.replica()))
         assert ENTRY.why_not(made.workload(), read_machine()) == []
     assert wiring(made) == before
+
+
+def test_cuda_graphs_that_torch_leaves_out_are_told(monkeypatch):
+    made, entry = training(torch.optim.SGD), CompileOptimizer(mode="reduce-overhead")
+    with ENTRY.apply(made.replica()):
+        made.epochs()
+        monkeypatch.setattr(Replica, "device_type", "cuda")
+        assert entry.took_effect(made.replica()).took_effect
+        counters["inductor"]["cudagraph_skips"] += 1
+        assert "left 1 CUDA graphs out" in entry.took_effect(made.replica()).evidence
+        assert ENTRY.took_effect(made.replica()).took_effect
 
 
 def test_two_entries_with_other_options_for_one_step_are_refused():

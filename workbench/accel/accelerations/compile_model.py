@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.compile_backends import why_not_options
-from accel.accelerations.compiled_code import Compiled, CompileOptions, compiled_for, note_if_in_python
+from accel.accelerations.compiled_code import (
+    Compiled,
+    CompileOptions,
+    compiled_for,
+    note_if_in_python,
+    without_cuda_graphs,
+)
 from accel.accelerations.compiled_step import (
     compiled_step,
     compiled_step_code,
@@ -168,11 +174,8 @@ class CompileModel:
             return Proof(
                 False, f"{in_python} of {taken} results came from eager operations, not from compiled graphs"
             )
-        skips = max(code.cuda_graph_skips for code in codes) if replica.device_type == "cuda" else 0
-        if skips and self.mode == "reduce-overhead":
-            return Proof(
-                False, f"compiled, but torch left {skips} CUDA graphs out: TORCH_LOGS=cudagraphs says why"
-            )
+        if missing := without_cuda_graphs(codes, self.mode, replica.device_type):
+            return Proof(False, missing)
         graphs = sum(code.graphs for code in codes)
         if self.scope == "step":
             optimizers = [each for _, each in distinct(replica.optimizers) if not is_fused(each)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.compile_backends import why_not_options
-from accel.accelerations.compiled_code import CompileOptions
+from accel.accelerations.compiled_code import CompileOptions, without_cuda_graphs
 from accel.accelerations.compiled_step import (
     compiled_step,
     compiled_step_code,
@@ -98,6 +98,8 @@ class CompileOptimizer:
         if not all(step.ran_compiled for step in runs):
             in_python = sum(step.in_python for step in runs)
             return Proof(False, f"{in_python} of {sum(step.calls for step in runs)} steps ran in Python")
+        if missing := without_cuda_graphs((step.compiled for step in runs), self.mode, replica.device_type):
+            return Proof(False, missing)
         graphs = sum(step.compiled.graphs for step in runs)
         taken = sum(step.calls for step in runs)
         return Proof(True, f"{taken} steps ran compiled, none in Python; {graphs} graphs in this process")

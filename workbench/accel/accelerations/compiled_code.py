@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import types
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,14 @@ class Compiled:
     def cuda_graph_skips(self) -> int:
         """How often torch left a CUDA graph out since this was made: backward compiles after the call is over."""
         return max(0, _cuda_graph_skips() - self._skips_before)
+
+
+def without_cuda_graphs(codes: Iterable[Compiled], mode: str, device: str) -> str:
+    """What to say where a mode means CUDA graphs and torch left some out; empty when there is nothing to say."""
+    skips = max(code.cuda_graph_skips for code in codes)
+    if device != "cuda" or mode != "reduce-overhead" or not skips:
+        return ""
+    return f"compiled, but torch left {skips} CUDA graphs out: TORCH_LOGS=cudagraphs says why"
 
 
 _ran_in_python = [0]
