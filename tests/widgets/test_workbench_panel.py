@@ -205,6 +205,18 @@ def test_a_trial_fills_the_ladder_from_its_own_thread_and_stop_ends_it(workbench
     assert panel.ladder.trials[0]["rows"][0]["plan"] == "fused_optimizer"
 
 
+def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
+    workbench.namespace["__name__"] = "__main__"
+    exec("def right(model):\n    return (model(x).argmax(1) == y).float().mean()", workbench.namespace)
+    workbench.profile(CELL)
+    result = workbench.try_("fused_optimizer", train_s=0.3, seeds=1, metric="right")
+    shown = drawn(panel).ladder.trials[0]
+    assert [row["plan"] for row in shown["rows"]] == ["baseline", "fused_optimizer"]
+    assert shown["facts"] == [result.headline]
+    assert [line["plan"] for line in shown["curves"]["lines"]] == ["baseline", "fused_optimizer"]
+    assert "fused_optimizer" in panel._repr_mimebundle_()["text/plain"]
+
+
 def test_closed_it_listens_no_more(workbench):
     before = len(workbench._listeners)
     shown = WorkbenchPanel(workbench)
