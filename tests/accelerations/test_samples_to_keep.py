@@ -200,7 +200,9 @@ def test_the_model_says_where_a_loader_alone_puts_its_batches():
     made.model.to("meta")  # a GPU that every machine has
     workload = made.workload()
     live = LivePlan(workload)
+    live.keep(Plan((CacheDataset(),)))
     (of_loader,) = (part for part in live.presented() if part.loaders)
+    live.undo()
     assert (of_loader.models, of_loader.device) == ({}, "meta")
     from accel.accelerations.chosen import only, only_roles
 
@@ -215,14 +217,17 @@ def test_a_worker_is_told_where_the_models_are():
     from dataclasses import replace
 
     from accel.workbench.trial_start import load_for
+    from accel.workers.worker_main import _prepare
     from accel.workload.shipping import pack
 
     workload = replace(training().workload(), roles=(), trains_on="cuda:1")
     parcel = pack(workload)
     try:
-        assert load_for(parcel, workload).trains_on == "cuda:1"
+        found = Replica(loaders={"loader": DataLoader([1, 2])}, is_process_wide=False)
+        _prepare(load_for(parcel, workload), found)
     finally:
         parcel.close()
+    assert found.device == "cuda:1"
 
 
 def test_the_device_is_known_of_a_model_that_is_gone():

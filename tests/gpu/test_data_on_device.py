@@ -76,6 +76,22 @@ def test_losses_are_the_same_and_each_took_effect(entries, workers):
     assert all(proof.took_effect for _, proof in proofs), proofs
 
 
+def test_a_loader_that_pins_its_batches_is_left_unpinned_where_they_lie_on_the_device():
+    loader = DataLoader(Pictures(STEPS), batch_size=8, pin_memory=True)
+    model = nn.Linear(1, 1).cuda()
+    with CacheDataset(what="device").apply(Replica(models={"model": model}, loaders={"loader": loader})):
+        assert all(images.is_cuda for images, _ in loader)
+
+
+@pytest.mark.parametrize(
+    "entry", [CacheDataset(what="device"), BatchedTransforms()], ids=lambda entry: entry.name
+)
+def test_a_model_on_the_cpu_gets_its_batches_there(entry):
+    loader = DataLoader(Pictures(STEPS), batch_size=8)
+    with entry.apply(Replica(models={"model": nn.Linear(1, 1)}, loaders={"loader": loader})):
+        assert not any(images.is_cuda for images, _ in loader)
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_transforms_on_the_device_give_nearly_the_losses_of_the_cpu(workers):
     usual, _ = losses(Plan(), workers)
