@@ -41,9 +41,10 @@ class Autocast:
         Small models pay for the casts. Without channels_last the convolutions reorder their data: DenseNet121 on
         32×32 images came out at ×0.79 [0.77, 1.14], undecided. bfloat16 keeps 8 bits of a number: on the course CNN
         the loss moved by up to 6e-4 in 10 steps. float16 keeps 11, but nothing above 65504, and the look for
-        overflow waits for the GPU once a backward pass. What `torch.autograd.grad` returns is not scaled. Calls of
-        `model.forward(x)` or of a submodule do not pass through here. An output in a container that torch's pytree
-        does not know stays in 16 bits.
+        overflow waits for the GPU once a backward pass; before it the CPU walks through the graph for the tensors
+        to scale: 0.7 ms on one core of an EPYC for the 800 nodes of DenseNet121. What `torch.autograd.grad` returns
+        is not scaled. Calls of `model.forward(x)` or of a submodule do not pass through here. An output in a
+        container that torch's pytree does not know stays in 16 bits.
     In plain PyTorch
         with torch.autocast("cuda", dtype=torch.float16):        # or torch.bfloat16, without a scaler
             output = model(inputs)
