@@ -154,3 +154,10 @@ def test_a_loop_without_a_loader_is_not_told_about_the_loader_of_validation():
     evidence = real(cell, TWO_LOADERS)
     assert evidence.profile.whole_run.step_loader == ""
     assert "The loop makes its batches itself" in input_bound(evidence).what
+
+
+def test_a_loader_that_is_gone_with_its_function_is_not_taken_for_a_loop_without_one():
+    setup, built = TWO_LOADERS.rsplit("train =", 1)
+    evidence = real(in_functions("\ntrain =" + built + TRAINING), setup)
+    assert evidence.profile.whole_run.step_loader not in ("", None)
+    assert "makes its batches itself" not in input_bound(evidence).what

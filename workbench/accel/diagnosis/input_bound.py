@@ -52,7 +52,8 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
     vanishes = Part(share, 1.0, 2.0, GONE)
     if evidence.is_of_trace:
         return _advice_of_trace(evidence)
-    if loader is None and evidence.profile.whole_run.step_loader is None:
+    is_elsewhere = evidence.profile.whole_run.step_loader == ""  # else unknown, or of a function that is over
+    if loader is None and not is_elsewhere:
         basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
         return ("The model waits for its next batch.", amdahl(basis, vanishes), (),
                 "Make batches in the DataLoader's workers (num_workers), or all of them once, before the loop.")  # fmt: skip
