@@ -48,8 +48,6 @@ def started(variant: Variant):
 
 # What only a run can tell: the proof then says that there was no effect, and what was seen instead.
 NO_EFFECT = {
-    ("model.forward called directly", "compile_model"): "a model's call did not go through the compiled code",
-    ("model.forward called directly", "autocast"): "a model's call did not go through autocast",
     ("model.forward called directly", "prune"): "nothing was taken out yet",
     ("torch.func gradients of a functional call", "compile_model"): "functions fell back to eager",
     ("exception in forward, caught by the cell", "compile_model"): "function fell back to eager",

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.autograd_nodes import FirstGraphs, is_compiled
-from accel.accelerations.model_call import distinct, find_wrapper, why_not_wrapped, wrapped_call
+from accel.accelerations.model_call import (
+    distinct,
+    find_wrapper,
+    why_never_called,
+    why_not_wrapped,
+    wrapped_call,
+)
 from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.workload.names_used import names_used
 
@@ -82,7 +88,7 @@ class Autocast:
                 "Take that out to compare, or leave this off."
             )
         for name, model in distinct(replica.models):
-            reasons += why_not_wrapped(name, model)
+            reasons += why_not_wrapped(name, model) or why_never_called(name, workload)
             if not any(p.dtype == torch.float32 for p in model.parameters()):
                 reasons.append(
                     f"{name} has no float32 weights to spare. Leave autocast off, or keep the weights in float32."

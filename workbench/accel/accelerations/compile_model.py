@@ -29,6 +29,7 @@ from accel.accelerations.model_call import (
     find_wrapper,
     is_compiled_by_user,
     plain_call,
+    why_never_called,
     why_not_inside,
     wrapped_call,
 )
@@ -121,6 +122,8 @@ class CompileModel:
                 reasons.append(
                     f"{name} is a TorchScript module, which torch.compile cannot take. Use the module it was made from."
                 )
+            if self.scope != "regions":
+                reasons += why_never_called(name, workload)
             if self.scope == "regions":
                 reasons += why_not_inside(name, model)
             if self.scope == "regions" and not repeated_blocks(model):

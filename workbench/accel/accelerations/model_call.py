@@ -16,6 +16,8 @@ from accel.accelerations.own_attribute import own_attribute
 if TYPE_CHECKING:
     import torch
 
+    from accel.workload import Workload
+
 Call = Callable[..., Any]
 Wrapper = TypeVar("Wrapper")
 Thing = TypeVar("Thing")
@@ -69,6 +71,17 @@ def why_not_wrapped(name: str, model: torch.nn.Module) -> list[str]:
     return [
         f"{name} is wrapped by torch.compile(…), which hides the model inside. "
         f"Write {name}.compile() instead, which keeps it."
+    ]
+
+
+def why_never_called(name: str, workload: Workload) -> list[str]:
+    """A reason against changing a model's call where the profiled run called nothing but its parts."""
+    role = next((each for each in workload.roles if (each.kind, each.name) == ("models", name)), None)
+    if role is None or role.inputs is not None:
+        return []
+    return [
+        f"{name} itself was never called in the profiled run, only its parts: the cell calls {name}.forward(…), or them. "
+        f"Write {name}(…), which is what hooks and torch.compile act on too."
     ]
 
 
