@@ -50,7 +50,7 @@ assert any(row.name == "gentle_steps" and row.is_applicable for row in bench.acc
 bench.keep("gentle_steps", on="optimizer")
 assert namespace["optimizer"].param_groups[0]["lr"] == 0.25
 exported = bench.export().code
-assert "_options['lr'] /= 2" in exported, exported
+assert "_options['lr'] / 2" in exported, exported
 bench.undo()
 assert namespace["optimizer"].param_groups[0]["lr"] == 0.5
 row = bench.try_("gentle_steps", budget_s=20).rows[0]
