@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 from dataclasses import replace
 
 import pytest
 import torch
-from training_that_reads import FILENAME, READS, training_that_reads
+from training_that_reads import FILENAME, READS, SOURCE, training_that_reads
 
 from accel.accelerations.async_metrics import AsyncMetrics
 from accel.accelerations.plan import Plan
@@ -44,6 +45,16 @@ def notebook(check=lambda x: None):
     }
 
 
+ODD = """\
+total, hits = 0.0, []
+for n, x in enumerate(data):
+    loss = (x * weight).mean() if n % 3 else 0.0
+    total += float(loss)
+    hits.append(float((x > 0).sum()))
+"""
+ODD_READS = tuple(ReadBack("<cell>", line, "float", "cuda:0") for line in (4, 5))
+
+
 def workload(namespace, cell=CELL, reads=READS_OF_CELL, filename="<cell>"):
     return Workload(
         cell=cell, source=cell, filename=filename, namespace=namespace, reads=tuple(namespace), writes=(), roles=(),
@@ -51,9 +62,9 @@ def workload(namespace, cell=CELL, reads=READS_OF_CELL, filename="<cell>"):
     )  # fmt: skip
 
 
-def run(cell, namespace):
+def run(cell, namespace, names=("total", "seen", "losses")):
     exec(compile(as_changed(ast.parse(cell)), "<cell>", "exec"), namespace)
-    return {name: namespace[name] for name in ("total", "seen", "losses")}
+    return {name: namespace[name] for name in names}
 
 
 def test_a_cell_has_the_same_numbers_of_the_same_types():
@@ -178,3 +189,58 @@ def test_where_nothing_waits_there_is_nothing_to_gain():
         "Profile the cell again"
         in AsyncMetrics().why_not(replace(made.workload(), reads_back=None), read_machine())[0]
     )
+
+
+def test_a_function_defined_while_it_was_kept_waits_again_after_undo_and_in_other_processes():
+    made = training_that_reads()
+    usual = made.twin().epochs()
+    with Plan.parse("async_metrics").apply(made.replica()):
+        exec(compile(as_changed(ast.parse(SOURCE)), FILENAME, "exec"), made.names)
+    types_meanwhile = set()
+    made.optimizer.register_step_post_hook(
+        lambda *_: types_meanwhile.add(type(sys._getframe(3).f_locals.get("total")))
+    )
+    assert made.epochs() == usual
+    assert torch.Tensor not in types_meanwhile
+
+
+def test_what_is_no_tensor_this_time_is_read_as_before_and_lists_keep_their_types():
+    usual = run(ODD, notebook(), ("total", "hits"))
+    namespace = notebook()
+    found = workload(namespace, ODD, ODD_READS)
+    with Plan.parse("async_metrics").apply(found.objects()):
+        assert run(ODD, namespace, ("total", "hits")) == usual
+    assert {type(hit) for hit in namespace["hits"]} == {float}
+    export = export_cell(found, Plan.parse("async_metrics"))
+    assert {
+        type(hit)
+        for hit in run(export.code.replace("else 0.0", "else x[0] * 0"), notebook(), ("hits",))["hits"]
+    } == {float}
+
+
+def test_a_tensor_of_another_kind_than_the_profile_saw_is_read_at_once():
+    cell = "seen = 0\nfor x in data:\n    seen += x.max().item()\n"
+    namespace = notebook()
+    with Plan.parse("async_metrics").apply(
+        workload(namespace, cell, (ReadBack("<cell>", 3, "int", "cuda:0"),)).objects()
+    ):
+        assert run(cell, namespace, ("seen",)) == run(cell, notebook(), ("seen",))
+
+
+def test_a_function_that_was_defined_after_the_profile_may_look_at_the_sum():
+    namespace, seen = notebook(), []
+    found = workload(namespace)
+    namespace["seen_sums"] = seen
+    with Plan.parse("async_metrics").apply(found.objects()):
+        exec("def log(): seen_sums.append(total)", namespace)
+        run(CELL.replace("check(x)", "log()"), namespace)
+    assert len(set(seen)) == len(seen)
+    assert {type(value) for value in seen} == {float}
+
+
+def test_apples_gpu_which_has_no_doubles_is_left_alone():
+    on_mps = tuple(replace(read, device="mps:0") for read in READS)
+    (reason,) = AsyncMetrics().why_not(
+        replace(training_that_reads().workload(), reads_back=on_mps), read_machine()
+    )
+    assert "has no doubles" in reason

@@ -233,3 +233,10 @@ def test_exported_code_may_run_again_also_for_loaders_that_share_a_sampler():
     for _ in range(2):
         exec(BatchSize(factor=2).as_code(workload), namespace)
         assert shared.batch_size == 4
+
+
+def test_an_epoch_that_was_opened_before_undo_goes_on_after_it():
+    made = training()
+    with BatchSize(factor=2).apply(made.replica()):
+        batches = iter(made.loader)
+    assert sum(len(images) for images, _ in batches) == 12

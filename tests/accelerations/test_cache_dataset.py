@@ -17,7 +17,7 @@ from torchvision.transforms import v2
 from training_on_pictures import Pictures, training_on, training_on_pictures, usual_transforms
 
 from accel.accelerations.cache_dataset import CacheDataset
-from accel.accelerations.cached_samples import CachedSamples
+from accel.accelerations.cached_samples import CachedSamples, from_array
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.plan import Plan
 from accel.machine import read_machine
@@ -227,3 +227,12 @@ def test_asking_draws_no_random_numbers():
     assert reasons(Pictures(usual_transforms())) == []
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]
+
+
+def test_a_sample_that_shows_one_number_in_several_places_is_kept_and_given_again():
+    grey = torch.arange(12.0).view(1, 3, 4)
+    like = grey.expand(3, -1, -1)
+    again = from_array(like.numpy(), like)
+    assert torch.equal(again, like)
+    again[0] += 1  # memory of its own
+    assert torch.equal(again[1], grey[0])

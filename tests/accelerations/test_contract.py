@@ -283,7 +283,14 @@ def calls_of_exported_code(made: Training) -> int:
     return count
 
 
-@of_plans([*SINGLE, ALL])
+# What one entry writes into an object's step or iterators, the other writes into too.
+MEETING = [
+    Plan.parse('compile_optimizer(backend="aot_eager")+gradient_accumulation'),
+    Plan.parse("loader_workers(n=1, persistent=True)+prefetch_to_device"),
+]
+
+
+@of_plans([*SINGLE, *MEETING, ALL])
 def test_plain_code_that_runs_again_changes_nothing_more(plan):
     """The cells of a notebook are run again, and what they changed is still there then."""
 

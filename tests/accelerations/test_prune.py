@@ -377,3 +377,24 @@ def test_an_export_narrows_the_optimizers_state_also_beside_a_fused_optimizer():
             "prune(model, 0.5, [optimizer], torch.zeros(4, 3, 8, 8))"
             in export_cell(workload, Plan.parse(plan)).code
         )
+
+
+class Counting(nn.Module):
+    """A model that counts its own calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.calls = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)), 0
+
+    def forward(self, images):
+        self.calls += 1
+        return self.body(images)
+
+
+def test_a_model_that_counts_its_calls_counts_on():
+    model, images = Counting(), torch.randn(2, 1, 8, 8)
+    with Prune().apply(Replica(models={"model": model})):
+        for _ in range(3):
+            model(images)
+        assert model.calls == 3
+    assert model.calls == 3

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import itertools
+import os
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,12 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.deferred_code import cell_with, function_with, line_to_edit
 from accel.accelerations.deferred_read import DeferredRead, Loop, deferred_reads
-from accel.workload.read_backs import Number
+from accel.workload.read_backs import Number, ReadBack
 from accel.workload.training_code import CELL
 
 if TYPE_CHECKING:
-    import torch
-
     from accel.machine import Machine
     from accel.workload import Replica, Workload
     from accel.workload.training_code import TrainingCode
@@ -65,6 +65,8 @@ class AsyncMetrics:
             return [
                 "No number was read back from a GPU in the profiled steps. Leave this off; nothing is lost."
             ]
+        if all(map(_is_mps, waiting)):
+            return ["Apple's GPU has no doubles to sum up in. Read the numbers every hundred steps instead."]
         if any(deferrable(code) for code in workload.objects().codes.values()):
             return []
         return [
@@ -78,7 +80,7 @@ class AsyncMetrics:
         with ExitStack() as stack:
             for code in replica.codes.values():
                 if known := _numbers(code):
-                    deferral = _Deferral(_place(code), known, code.shared)
+                    deferral = _Deferral(_place(code), known, code.names_looked_up)
                     stack.enter_context(deferral.in_force())
                     stack.enter_context(code.changed_by(deferral.change))
             yield
@@ -86,11 +88,11 @@ class AsyncMetrics:
     def took_effect(self, replica: Replica) -> Proof:
         """How many numbers were left where they are, in each code that has such lines."""
         wanted = [_place(code) for code in replica.codes.values() if deferrable(code)]
-        left = [sum(each.left for each in _deferrals if each.place == place) for place in wanted]
+        left = [sum(each.left for each in _deferrals.values() if each.place == place) for place in wanted]
         if not any(left):
             return Proof(False, "no line ran without reading its number")
-        devices = {each.device for each in _deferrals if each.left}
-        reads = sum(each.read for each in _deferrals if each.place in wanted)
+        devices = {each.device for each in _deferrals.values() if each.left}
+        reads = sum(each.read for each in _deferrals.values() if each.place in wanted)
         where, often = " and ".join(sorted(devices)), f"{reads} time{'' if reads == 1 else 's'}"
         return Proof(
             True,
@@ -121,10 +123,14 @@ def deferrable(code: TrainingCode) -> list[DeferredRead]:
     """The lines of the code that waited for a GPU and need not."""
     known = _numbers(code)
     return (
-        deferred_reads(code.tree, lambda statement: known.get(ast.dump(statement)), code.shared)
+        deferred_reads(code.tree, lambda statement: known.get(ast.dump(statement)), code.names_looked_up)
         if known
         else []
     )
+
+
+def _is_mps(read: ReadBack) -> bool:
+    return read.device.startswith("mps")
 
 
 def _place(code: TrainingCode) -> tuple[str, str]:
@@ -134,7 +140,7 @@ def _place(code: TrainingCode) -> tuple[str, str]:
 
 def _numbers(code: TrainingCode) -> dict[str, Number]:
     """What Python gets where the profiled run waited, by statement: a statement that is written alike is one of them."""
-    lines = {read.line: read.number for read in code.reads if read.waits}
+    lines = {read.line: read.number for read in code.reads if read.waits and not _is_mps(read)}
     found: dict[str, Number] = {}
     for node in ast.walk(code.tree) if lines else ():
         if isinstance(node, (ast.AugAssign, ast.Expr)):
@@ -145,40 +151,43 @@ def _numbers(code: TrainingCode) -> dict[str, Number]:
     return found
 
 
+_count: Iterator[int] = itertools.count()
+
+
 @dataclass(eq=False)
 class _Deferral:
     """The change of one code while it is in force, and what was seen of it."""
 
     place: tuple[str, str]
     numbers: dict[str, Number]
-    shared: frozenset[str]
+    shared: Callable[[ast.Module], Collection[str]]
     left: int = 0
     read: int = 0
     device: str = ""
-    _key: int = field(default=0, init=False)
+    # Of this process alone: a function that was defined while it was in force may be copied into a worker.
+    key: str = field(default_factory=lambda: f"{os.getpid()}-{next(_count)}", init=False)
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        self._key = max((each._key for each in _deferrals), default=0) + 1
-        _deferrals.append(self)
+        _deferrals[self.key] = self
         try:
             yield
         finally:
-            _deferrals.remove(self)
+            del _deferrals[self.key]
 
     def change(self, tree: ast.Module) -> ast.Module:
         """The tree with its lines changed and each of their loops in a `try`, so that however it ends, numbers come out."""
         found = deferred_reads(tree, lambda statement: self.numbers.get(ast.dump(statement)), self.shared)
-        return ast.fix_missing_locations(_Edit(found, self._key).visit(tree)) if found else tree
+        return ast.fix_missing_locations(_Edit(found, self.key).visit(tree)) if found else tree
 
 
-_deferrals: list[_Deferral] = []
+_deferrals: dict[str, _Deferral] = {}
 
 
 class _Edit(ast.NodeTransformer):
     """Calls of ours are reached by an import expression, so no name appears in the notebook's namespace."""
 
-    def __init__(self, reads: list[DeferredRead], key: int) -> None:
+    def __init__(self, reads: list[DeferredRead], key: str) -> None:
         self._reads = {id(read.statement): read for read in reads}
         self._of_loop: dict[int, list[DeferredRead]] = {}
         for read in reads:
@@ -194,9 +203,9 @@ class _Edit(ast.NodeTransformer):
     def _changed(self, node: ast.AugAssign | ast.Expr) -> ast.AST:
         if (read := self._reads.get(id(node))) is None:
             return self.generic_visit(node)
-        how = "" if read.is_list else read.number
+        how = (read.number, "list" if read.is_list else "sum", "item" if read.is_item else "float")
         return ast.copy_location(
-            read.with_read(lambda tensor: self._call("left_where_it_is", tensor, how)), node
+            read.with_read(lambda tensor: self._call("left_where_it_is", tensor, *how)), node
         )
 
     def visit_For(self, node: ast.For) -> ast.AST:
@@ -215,45 +224,57 @@ class _Edit(ast.NodeTransformer):
     def _reading(self, read: DeferredRead) -> ast.stmt:
         name = ast.Name(read.name, ast.Load())
         if read.is_list:
-            statement: ast.stmt = ast.Expr(self._call("read_all", name))
+            statement: ast.stmt = ast.Expr(self._call("read_all", name, read.number))
         else:
-            statement = ast.Assign([ast.Name(read.name, ast.Store())], self._call("read_sum", name))
+            statement = ast.Assign(
+                [ast.Name(read.name, ast.Store())], self._call("read_sum", name, read.number)
+            )
         return ast.copy_location(statement, read.statement)
 
-    def _call(self, function: str, value: ast.expr, how: str = "") -> ast.expr:
-        call = ast.parse(
-            f"__import__({__name__!r}, fromlist=['x']).{function}(0, {how!r}, {self._key})", mode="eval"
-        ).body
+    def _call(self, function: str, value: ast.expr, *how: str) -> ast.expr:
+        given = ", ".join(map(repr, (*how, self._key)))
+        call = ast.parse(f"__import__({__name__!r}, fromlist=['x']).{function}(0, {given})", mode="eval").body
         assert isinstance(call, ast.Call)
         call.args[0] = value
         return call
 
 
-def left_where_it_is(tensor: torch.Tensor, how: str, key: int) -> torch.Tensor:
-    """The tensor in place of its number: as a double or whole number for a sum, a copy for a list."""
-    for deferral in _deferrals:
-        if deferral._key == key:
-            deferral.left, deferral.device = deferral.left + 1, str(tensor.device)
-    tensor = tensor.detach()
-    return tensor.double() if how == "float" else tensor.long() if how else tensor.clone()
+def left_where_it_is(value: Any, number: Number, into: str, read_by: str, key: str) -> Any:
+    """The tensor in place of its number: as a double or whole number for a sum, a copy for a list.
+
+    The number itself after undo, and where the value is not what the profile has seen there.
+    """
+    deferral = _deferrals.get(key)
+    if deferral is None or not _is_as_seen(value, number, read_by):
+        return value.item() if read_by == "item" else float(value)
+    deferral.left, deferral.device = deferral.left + 1, str(value.device)
+    tensor = value.detach()
+    return tensor.clone() if into == "list" else tensor.double() if number == "float" else tensor.long()
 
 
-def read_sum(value: Any, how: str, key: int) -> Any:
+def _is_as_seen(value: Any, number: Number, read_by: str) -> bool:
+    import torch
+
+    if not isinstance(value, torch.Tensor) or value.numel() != 1 or value.is_complex() or value.is_mps:
+        return False
+    return read_by == "float" or value.is_floating_point() == (number == "float")
+
+
+def read_sum(value: Any, number: Number, key: str) -> Any:
     """The number, once the loop is over; what never became a tensor is left as it is."""
-    return _number(value, key)
+    return _read(value, number, key)
 
 
-def read_all(values: list[Any], how: str, key: int) -> None:
+def read_all(values: list[Any], number: Number, key: str) -> None:
     """The numbers in their list."""
-    values[:] = [_number(value, key) for value in values]
+    values[:] = [_read(value, number, key) for value in values]
 
 
-def _number(value: Any, key: int) -> Any:
+def _read(value: Any, number: Number, key: str) -> Any:
     import torch
 
     if not isinstance(value, torch.Tensor):
         return value
-    for deferral in _deferrals:
-        if deferral._key == key:
-            deferral.read += 1
-    return value.item()
+    if (deferral := _deferrals.get(key)) is not None:
+        deferral.read += 1
+    return float(value) if number == "float" else value.item()

@@ -206,7 +206,7 @@ def _counting_sampler() -> type[BatchSampler]:
 
     class CountingBatchSampler(_plain_sampler()):  # type: ignore[misc]
         def __iter__(self) -> Iterator[list[int]]:
-            for batch in super().__iter__():
+            for batch in _plain_sampler().__iter__(self):  # not super(): undo may come before the first batch
                 if cut := _cuts.get(self):
                     cut.largest = max(cut.largest, len(batch))
                 yield batch

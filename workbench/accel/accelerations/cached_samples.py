@@ -133,7 +133,10 @@ def format_of(part: Any) -> tuple[Any, ...]:
 def from_array(array: Any, like: Any) -> Any:
     """The array as what `like` is; memory of its own, so that nothing changes what is kept."""
     if isinstance(like, torch.Tensor):
-        tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+        # An expanded tensor (grey shown as red, green and blue) has one place for several numbers.
+        is_dense = torch.ops.aten.is_non_overlapping_and_dense(like)
+        strides = like.stride() if is_dense else torch.empty(like.shape, device="meta").stride()
+        tensor = torch.empty_strided(like.shape, strides, dtype=like.dtype)
         return tensor.copy_(torch.from_numpy(array.copy())).as_subclass(type(like))
     if isinstance(like, numpy.ndarray):
         return array.copy()

@@ -222,7 +222,9 @@ def compiled_step_code(
         "# Hooks, those of schedulers and profilers too, stay outside of what is compiled.",
         "_step = torch.optim.Optimizer.profile_hook_step(torch.no_grad()(_step))",
         *counted,
-        f"{name}.step = types.MethodType(_step, {name})",
+        f"if not hasattr({name}, 'has_compiled_step'):  # a second run of this cell finds it done",
+        f"    {name}.has_compiled_step = True",
+        f"    {name}.step = types.MethodType(_step, {name})",
     ]
 
 

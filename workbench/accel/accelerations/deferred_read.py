@@ -39,6 +39,11 @@ class DeferredRead:
         return isinstance(self.statement, ast.Expr)
 
     @property
+    def is_item(self) -> bool:
+        """Whether it is read by `.item()`, else by `float(…)`."""
+        return isinstance(self.read.func, ast.Attribute)
+
+    @property
     def line(self) -> str:
         """The statement without the wait."""
         return ast.unparse(self.with_read(lambda tensor: _plain_tensor(tensor, self)))
@@ -47,7 +52,10 @@ class DeferredRead:
     def after(self) -> str:
         """The statement for behind the loop, which then waits once. Doubles, as Python's numbers are: sums stay exact."""
         if self.is_list:
-            return f"{self.name}[:] = [value.item() if hasattr(value, 'item') else value for value in {self.name}]"
+            number = "float(value)" if self.number == "float" else "value.item()"
+            return (
+                f"{self.name}[:] = [{number} if hasattr(value, 'item') else value for value in {self.name}]"
+            )
         return f"{self.name} = {'float' if self.number == 'float' else 'int'}({self.name})"
 
     def with_read(self, make: Callable[[ast.expr], ast.expr]) -> ast.stmt:
@@ -68,15 +76,20 @@ class DeferredRead:
 
 
 def deferred_reads(
-    tree: ast.Module, number_of: Callable[[ast.stmt], Number | None], shared: Collection[str] = ()
+    tree: ast.Module,
+    number_of: Callable[[ast.stmt], Number | None],
+    shared: Callable[[ast.Module], Collection[str]] = lambda tree: (),
 ) -> list[DeferredRead]:
     """All such statements of a tree, in order; `number_of` tells what Python gets there, None where nothing is known.
 
-    Names in `shared` are left alone at the top of the cell: functions look them up.
+    Names in `shared(tree)`, which is asked only where it matters, are left alone at the top of the cell: functions look them up.
     """
-    finder = _Finder(number_of, shared)
+    finder = _Finder(number_of)
     finder.visit(tree)
-    return finder.found
+    if not any(is_at_top for _, is_at_top in finder.found):
+        return [read for read, _ in finder.found]
+    names = shared(tree)
+    return [read for read, is_at_top in finder.found if not is_at_top or read.name not in names]
 
 
 def deferred_read(tree: ast.Module, line: int, number: Number = "float") -> DeferredRead | None:
@@ -101,11 +114,11 @@ def _plain_tensor(tensor: ast.expr, read: DeferredRead) -> ast.expr:
 class _Finder(ast.NodeVisitor):
     """Goes through a tree, knowing at each statement its function and the innermost loop around it."""
 
-    def __init__(self, number_of: Callable[[ast.stmt], Number | None], shared: Collection[str]) -> None:
-        self._number_of, self._shared = number_of, shared
+    def __init__(self, number_of: Callable[[ast.stmt], Number | None]) -> None:
+        self._number_of = number_of
         self._scope: Scope | None = None
         self._loop: Loop | None = None
-        self.found: list[DeferredRead] = []
+        self.found: list[tuple[DeferredRead, bool]] = []  # whether it stands at the top of the cell
 
     def visit_Module(self, node: ast.Module) -> None:
         self._inside(node, node, None)
@@ -155,9 +168,8 @@ class _Finder(ast.NodeVisitor):
             return
         found = DeferredRead(statement, reads[0], loop, name, number)
         starts = _starts_as_list(scope, name) if found.is_list else _starts_as_number(scope, name, number)
-        is_shared = isinstance(scope, ast.Module) and name in self._shared
-        if starts and not is_shared and not _is_seen_meanwhile(found, scope):
-            self.found.append(found)
+        if starts and not _is_seen_meanwhile(found, scope):
+            self.found.append((found, isinstance(scope, ast.Module)))
 
 
 def _is_read(node: ast.AST) -> bool:

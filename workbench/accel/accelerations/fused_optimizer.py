@@ -18,6 +18,7 @@ from accel.accelerations.user_names import names_of, nothing_seen
 if TYPE_CHECKING:
     import torch
 
+    from accel.accelerations.plan import Plan
     from accel.machine import Machine
     from accel.workload import Replica, Workload
 
@@ -72,6 +73,15 @@ class FusedOptimizer:
             reason
             for name, optimizer in distinct(replica.optimizers)
             for reason in self._why_not_one(name, optimizer)
+        ]
+
+    def why_not_beside(self, plan: Plan, workload: Workload) -> list[str]:
+        """A compiled step, which is one kernel for many parameters itself, and compiles anew for each rate under foreach."""
+        compiles_steps = any(getattr(entry, "scope", "") == "step" for entry in plan.entries)
+        if self.kind != "foreach" or not compiles_steps:
+            return []
+        return [
+            'compile_model(scope="step") compiles these updates itself. Leave fused_optimizer out, or use scope="model".'
         ]
 
     @contextmanager

@@ -128,7 +128,14 @@ class LivePlan:
             if named is not None:
                 self._apply_to((kind, named), self._single(kind, named, thing))
             elif (role := self._unnamed_role(kind, type(thing).__qualname__, roles)) is not None:
-                self._apply_to((kind, role), self._single(kind, label, thing))
+                self._apply_to((kind, self._key(kind, role)), self._single(kind, label, thing))
+
+    def _key(self, kind: str, role: str) -> str:
+        """The role, or a place beside it while the object that has its name in the notebook is still in use."""
+        present, held = look_up(self.workload.namespace, role), self._objects.get((kind, role))
+        if present is None or held is None:
+            return role
+        return f"{role} anew" if present in held[0].by_kind()[kind].values() else role
 
     def _unnamed_role(self, kind: str, class_name: str, roles: list[Role]) -> str | None:
         """The role that an object of this class fills: of several alike one after the other, run after run."""

@@ -118,7 +118,11 @@ class LoaderWorkers:
             persistent = f"persistent_workers={self.persistent}, _iterator=None"
             parts.append(f"vars({name}).update({settings}, {persistent})")
             if self.persistent:
-                parts.append(f"{name}._get_iterator = functools.partial(iterator_drawing_each_epoch, {name})")
+                parts += [
+                    f"if not hasattr({name}, 'draws_each_epoch'):  # a second run of this cell finds it done",
+                    f"    {name}.draws_each_epoch = True",
+                    f"    {name}._get_iterator = functools.partial(iterator_drawing_each_epoch, {name})",
+                ]
         return "\n".join(parts) + "\n"
 
     @contextmanager

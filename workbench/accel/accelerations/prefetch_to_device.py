@@ -126,12 +126,13 @@ class PrefetchToDevice:
 
 _MAKER_CODE = """\
 def take_ahead(loader, batches):
-    # What made its iterators before: this cell may run again.
-    make_iterator = vars(loader).setdefault("iterator_of_its_own", loader._get_iterator)
-    loader._get_iterator = functools.partial(iterator_ahead, make_iterator, batches)
+    vars(loader)["batches_ahead"] = batches
+    if "iterator_of_its_own" not in vars(loader):  # this cell may run again
+        vars(loader)["iterator_of_its_own"] = loader._get_iterator
+        loader._get_iterator = functools.partial(iterator_ahead, loader)
 
-def iterator_ahead(make_iterator, batches):
-    iterator = make_iterator()
+def iterator_ahead(loader):
+    iterator, batches = loader.iterator_of_its_own(), loader.batches_ahead
     device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else None
     look_ahead(iterator, batches, device)
     return iterator

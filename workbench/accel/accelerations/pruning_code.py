@@ -46,12 +46,13 @@ def prune(model, ratio, optimizers, *args, **kwargs):
         if not any(dep.target in ends and graph.is_out_channel_pruning_fn(dep.handler) for dep, _ in group):
             group.prune()  # layers as wide as the output stay whole
     for module, smaller in zip(model.modules(), numbered.modules()):
-        for name, value in vars(smaller).items():  # out_channels, num_features and so on
+        tensors = [*smaller._parameters.items(), *smaller._buffers.items()]
+        cut = [(name, left) for name, left in tensors if left is not None and left.shape != getattr(module, name).shape]
+        for name, value in vars(smaller).items() if cut else ():  # out_channels, num_features and so on
             if type(value) in (int, tuple):
                 setattr(module, name, value)
-        for name, left in (*smaller._parameters.items(), *smaller._buffers.items()):
-            if left is not None and left.shape != getattr(module, name).shape:
-                keep_entries(getattr(module, name), left.detach().long(), optimizers)
+        for name, left in cut:
+            keep_entries(getattr(module, name), left.detach().long(), optimizers)
 
 def keep_entries(tensor, numbers, optimizers):
     """Make a tensor smaller, and with it its gradient and the optimizer's state."""

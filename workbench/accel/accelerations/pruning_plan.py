@@ -102,7 +102,7 @@ def _read(numbered: torch.nn.Module, model: torch.nn.Module) -> PruningPlan:
     shared: dict[int, tuple[str, list[Any] | None]] = {}
     after = dict(numbered.named_modules())
     for path, module in model.named_modules():
-        smaller = after[path]
+        smaller, has_lost = after[path], False
         for slot in ("_parameters", "_buffers"):
             for name, tensor in getattr(module, slot).items():
                 if tensor is None:
@@ -116,11 +116,11 @@ def _read(numbered: torch.nn.Module, model: torch.nn.Module) -> PruningPlan:
                         f"{full_name} and {shared[id(tensor)][0]} share one tensor and lose different parts"
                     )
                 if indices is not None:
-                    kept[full_name] = indices
-        changed = {
+                    kept[full_name], has_lost = indices, True
+        changed = {  # a module that lost nothing may count its calls
             name: vars(smaller)[name]
             for name, value in vars(module).items()
-            if type(value) in (int, tuple) and vars(smaller).get(name, value) != value
+            if has_lost and type(value) in (int, tuple) and vars(smaller).get(name, value) != value
         }
         if changed:
             widths[path] = changed

@@ -10,6 +10,7 @@ from accel.errors import AccelError
 from accel.workbench.held_out_data import shares_samples, training_loader
 from accel.workbench.quality_request import QualityRequest
 from accel.workbench.trial_start import notes_on_copies
+from accel.workload.names_used import names_in_functions
 from accel.workload.new_weights import Start, layers_that_keep
 from accel.workload.own_weights import why_weights_are_own
 from accel.workload.workload import Role, Workload, look_up
@@ -17,7 +18,7 @@ from accel.workload.workload import Role, Workload, look_up
 if TYPE_CHECKING:
     from accel.workbench.workbench import Workbench
 
-_SEEDS_ALL = re.compile(r"\b(torch\.manual_seed|seed_everything)\(")
+_SEEDS_ALL = re.compile(r"\b(torch\.manual_seed|seed_everything|set_seed|seed_all)\(")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def how_seeds_begin(workload: Workload, request: QualityRequest, *, repeats: boo
     cells = [cell for cell in workload.namespace.get("In", ()) if isinstance(cell, str)]
     why = why_weights_are_own(models, cells) if repeats else ""
     start: Start = request.start or ("same" if why or not repeats else "new")
-    if start == "same" and request.seeds > 1 and _SEEDS_ALL.search(workload.source):
+    if start == "same" and request.seeds > 1 and _seeds_all(workload):
         raise AccelError(
             f"{request.seeds} seeds",
             because="the cell seeds its random numbers itself, so that all of them would be the same training",
@@ -67,7 +68,7 @@ def how_seeds_begin(workload: Workload, request: QualityRequest, *, repeats: boo
             says.append(
                 f"Layers without reset_parameters() keep their weights in every seed: {', '.join(kept[:5])}."
             )
-        if _SEEDS_ALL.search(workload.source):
+        if _seeds_all(workload):
             says.append("The cell seeds its random numbers itself: seeds differ in their first weights only.")
         return Beginning(start, tuple(says))
     because = f" ({why}; --start new draws new ones)" if why and request.start is None else ""
@@ -109,3 +110,11 @@ def _notes_on_repeating(workload: Workload) -> list[str]:
     if any(each.kind == "schedulers" and not each.is_built_by_cell for each in tuning):
         notes.append("The scheduler goes on from where it stands in your notebook, in every seed.")
     return notes
+
+
+def _seeds_all(workload: Workload) -> bool:
+    """Whether the cell, or a function of the notebook that it calls, seeds torch; one for a generator of its own is another."""
+    if _SEEDS_ALL.search(workload.source):
+        return True
+    names = names_in_functions(workload)
+    return "manual_seed" in names and "Generator" not in names

@@ -8,6 +8,7 @@ the end of a block only, and the time of the steps that count is that between tw
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 
@@ -19,13 +20,15 @@ class StepClock:
     >>> clock.end()
     [20123456, 19876543, 20001234]
 
-    On the CPU each step has a time of its own. On a GPU those after the first `settle` share theirs evenly.
+    On the CPU each step has a time of its own. On a GPU (`device`, default: the current one) those after the first `settle`
+    share theirs evenly.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "") -> None:
         import torch
 
         self._cuda: Any = torch.cuda
+        self._device = device if device.startswith("cuda") else ""  # else the current one, if any is in use
         self.begin(settle=0)
 
     def begin(self, settle: int) -> None:
@@ -50,7 +53,8 @@ class StepClock:
         ended, began = self._event(), time.perf_counter_ns()
         if ended is None:
             return self._wall_ns
-        self._cuda.synchronize()
+        with self._on_device():
+            self._cuda.synchronize()
         counted = len(self._wall_ns) - self._settle
         if self._counts_from is None:  # CUDA began in this very block, or it ended before steps counted
             self._wall_ns[-1:] = [last + time.perf_counter_ns() - began for last in self._wall_ns[-1:]]
@@ -63,6 +67,10 @@ class StepClock:
         """A mark in what the GPU has been given to do; None where none is in use."""
         if not self._cuda.is_initialized():
             return None
-        event = self._cuda.Event(enable_timing=True)
-        event.record()
+        with self._on_device():
+            event = self._cuda.Event(enable_timing=True)
+            event.record()
         return event
+
+    def _on_device(self) -> AbstractContextManager[Any]:
+        return self._cuda.device(self._device) if self._device else nullcontext()

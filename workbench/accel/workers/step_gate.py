@@ -39,7 +39,7 @@ class StepGate:
     def __init__(
         self, channel: Channel, *, boundary: str, read_effect: Callable[[], EffectRead],
         evaluate: Callable[[], msgspec.Struct] | None = None,
-        samples_per_batch: int = 0,
+        samples_per_batch: int = 0, device: str = "",
     ) -> None:  # fmt: skip
         self._channel, self._boundary, self._read_effect = channel, boundary, read_effect
         self._evaluate = evaluate
@@ -47,7 +47,7 @@ class StepGate:
         self._first_optimizer: Callable[[], Any] = lambda: None
         self._losses_of_step: list[Any] = []
         self._granted = 0
-        self._clock = StepClock()
+        self._clock = StepClock(device)
         self._losses: list[Any] = []
         self._sample_count = SampleCount(samples_per_batch)
         self._samples: list[int] = []

@@ -152,6 +152,7 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
             read_effect=read_effect,
             evaluate=evaluate,
             samples_per_batch=load.samples_per_batch,
+            device=load.trains_on,
         )
         with gate:
             _run_again_and_again(gate, load, code, namespace, found)

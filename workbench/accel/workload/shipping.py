@@ -108,6 +108,7 @@ def generator_states() -> dict[str, Any]:
         states["numpy"] = sys.modules["numpy"].random.get_state()
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states["cuda"] = [state.cpu() for state in torch.cuda.get_rng_state_all()]
+        states["current device"] = torch.cuda.current_device()
     return states
 
 
@@ -123,6 +124,8 @@ def restore_generators(states: dict[str, Any]) -> None:
         numpy.random.set_state(states["numpy"])
     if "cuda" in states:
         torch.cuda.set_rng_state_all(states["cuda"])
+    if "current device" in states:
+        torch.cuda.set_device(states["current device"])
 
 
 def _dump(contents: dict[str, Any], memory: MemoryFile) -> bytes:

@@ -13,7 +13,7 @@ import copy
 import linecache
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -28,22 +28,25 @@ _in_force: list[Change] = []
 
 @dataclass(frozen=True, eq=False)
 class TrainingCode:
-    """The cell (`function` is None), or a function that it calls; `reads` are its lines that read a number back.
-
-    `shared` are names of the notebook that functions look up: what the cell calls so, others may read while it runs.
-    """
+    """The cell (`function` is None), or a function that it calls; `reads` are its lines that read a number back."""
 
     name: str
     filename: str
     source: str
     reads: tuple[ReadBack, ...]
-    shared: frozenset[str] = frozenset()
+    namespace: Mapping[str, Any] = field(default_factory=dict, repr=False)
     function: FunctionType | None = None
 
     @property
     def tree(self) -> ast.Module:
         """The cell, or the whole cell that defines the function, as it was written."""
         return ast.parse(self.source, self.filename)
+
+    def names_looked_up(self, tree: ast.Module) -> frozenset[str]:
+        """Names that functions behind those of the tree look up in the notebook: they may read them while the cell runs."""
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        functions = _functions(self.namespace, names)
+        return frozenset(name for function in functions for name in _names(function.__code__))
 
     @contextmanager
     def changed_by(self, change: Change) -> Iterator[None]:
@@ -86,15 +89,14 @@ def training_codes(
     functions = _functions(namespace, names)
     found = {}
     if own := by_file.pop(filename, []):
-        shared = frozenset(name for function in functions for name in _names(function.__code__))
-        found[CELL] = TrainingCode(CELL, filename, source, tuple(own), shared)
+        found[CELL] = TrainingCode(CELL, filename, source, tuple(own), namespace)
     for function in functions:
         code = function.__code__
         inside = tuple(read for read in by_file.get(code.co_filename, []) if read.line in _lines(code))
         text = "".join(linecache.getlines(code.co_filename)) if inside else ""
         if text and not code.co_freevars and "<locals>" not in function.__qualname__:
             name = function.__qualname__
-            found[name] = TrainingCode(name, code.co_filename, text, inside, function=function)
+            found[name] = TrainingCode(name, code.co_filename, text, inside, namespace, function)
     return found
 
 

@@ -128,11 +128,13 @@ def _narrowed(found: Affinity) -> str:
     narrow = [each for each in found.threads if each.is_main and len(each.allowed) == 1]
     if not narrow or len(found.cpu_map.cpus) == 1:
         return ""
-    why = f" ({', '.join(name for name, _ in found.environment)} did it)" if found.environment else ""
     who = ", ".join(dict.fromkeys(each.group for each in narrow))
+    if not found.environment:
+        return f"Narrowed to one CPU: {who}. Start Python with more (taskset, the job's or the container's setting)."
+    why = ", ".join(name for name, _ in found.environment)
     return (
-        f"Narrowed to one CPU{why}: {who}. Loader workers inherit it: call os.sched_setaffinity in a worker_init_fn, or unset "
-        "the variable."
+        f"Narrowed to one CPU ({why} did it): {who}. Loader workers inherit it: call os.sched_setaffinity in a "
+        "worker_init_fn, or unset the variable."
     )
 
 

@@ -94,11 +94,15 @@ def allocate(
     usable = [cpu.number for cpu in in_order if smt or cpu.number == firsts[cpu.siblings]]
     if ranks * threads > len(usable):
         is_without_smt = len(usable) < len(in_order)
-        most = max(len(usable) // ranks, 1)
+        most = len(usable) // ranks
+        told = "of this machine none is told by the system" if not usable else f"there are {len(usable)}"
+        fewer = f"{most} thread{'s' if most > 1 else ''} a rank" if most else f"{len(usable)} ranks"
         raise AccelError(
             f"{ranks} ranks × {threads} threads",
-            because=f"they need {ranks * threads} {'cores' if is_without_smt else 'CPUs'} and there are {len(usable)}",
-            do=f"Use at most {most} thread{'s' if most > 1 else ''} a rank{', or smt=True.' if is_without_smt else '.'}",
+            because=f"they need {ranks * threads} {'cores' if is_without_smt else 'CPUs'} and {told}",
+            do=f"Use at most {fewer}{', or smt=True.' if is_without_smt else '.'}"
+            if usable
+            else "Leave threads to the system.",
         )
     given = _by_node(cpu_map, usable, ranks, threads)
     return Allocation(
@@ -132,7 +136,7 @@ def _notes(cpu_map: CpuMap, given: list[tuple[int, ...]]) -> list[str]:
     taken = [number for cpus in given for number in cpus]
     if len(cpu_map.cores_of(taken)) < len(taken):
         notes.append("Some threads share a core: two threads of a core rarely compute more than one.")
-    if cpu_map.is_hybrid and len({cpu_map.by_number[number].speed // 1_000_000 for number in taken}) > 1:
+    if len({cpu_map.is_fast(cpu_map.by_number[number]) for number in taken}) > 1:
         notes.append("Fast and economical cores are mixed: every parallel region waits for the slowest.")
     return notes
 

@@ -55,8 +55,11 @@ class CpuMap:
     @property
     def is_hybrid(self) -> bool:
         """Whether cores differ in speed by more than a turbo bin: fast and economical ones together."""
-        speeds = {cpu.speed for cpu in self.cpus if cpu.speed}
-        return bool(speeds) and min(speeds) < 0.85 * max(speeds)
+        return len({self.is_fast(cpu) for cpu in self.cpus}) > 1
+
+    def is_fast(self, cpu: LogicalCpu) -> bool:
+        """Whether a CPU is one of the fast ones; favoured cores are a turbo bin faster than others of their kind."""
+        return cpu.speed >= 0.85 * max((each.speed for each in self.cpus), default=0)
 
     def nodes_of(self, numbers: Iterable[int]) -> set[int]:
         """The NUMA nodes that these CPUs belong to."""
@@ -75,7 +78,7 @@ class CpuMap:
             (cpu for cpu in self.cpus if cpu.number in allowed),
             key=lambda cpu: (
                 sorted(set(cpu.siblings) & allowed or {cpu.number}).index(cpu.number),
-                -_rounded(cpu.speed), cpu.numa_node, cpu.socket, cpu.cache_group, cpu.core, cpu.number,
+                not self.is_fast(cpu), cpu.numa_node, cpu.socket, cpu.cache_group, cpu.core, cpu.number,
             ),
         )  # fmt: skip
 
@@ -121,11 +124,6 @@ def _nodes(root: Path) -> dict[int, int]:
         for number in parse_cpu_list(_text(node / "cpulist")):
             found[number] = int(node.name[4:])
     return found
-
-
-def _rounded(speed: int) -> int:
-    """Cores of one kind differ by a few hundred MHz of turbo; only a kind of its own counts."""
-    return speed // 1_000_000
 
 
 def _number(path: Path, otherwise: int) -> int:

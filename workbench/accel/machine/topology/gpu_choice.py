@@ -53,7 +53,8 @@ class GpuChoice:
             if self.equals
             else ""
         )
-        return f"Best {len(self.indices)}: {self.reason}{same} CUDA_VISIBLE_DEVICES={self.visible} ({self.renumbering})."
+        variables = " ".join(f"{name}={value}" for name, value in self.as_env.items())
+        return f"Best {len(self.indices)}: {self.reason}{same} {variables} ({self.renumbering})."
 
     def to_dict(self) -> dict[str, Any]:
         """The choice as plain values."""
