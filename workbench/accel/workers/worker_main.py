@@ -146,15 +146,10 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
             evaluate = Evaluator(load.quality, namespace, presented, load.filename, around=without_discovery)
         tree = as_changed(ast.parse(load.source, load.filename))
         code = compile(tree, load.filename, "exec")
-        gate = StepGate(
-            channel,
-            boundary=load.boundary,
-            read_effect=read_effect,
-            evaluate=evaluate,
-            samples_per_batch=load.samples_per_batch,
-            device=load.trains_on,
-        )
-        with gate:
+        with StepGate(
+            channel, boundary=load.boundary, read_effect=read_effect, evaluate=evaluate,
+            samples_per_batch=load.samples_per_batch, device=load.trains_on,
+        ) as gate:  # fmt: skip
             _run_again_and_again(gate, load, code, namespace, found)
 
 
