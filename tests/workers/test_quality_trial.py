@@ -153,7 +153,8 @@ def test_from_the_same_weights_seeds_differ_in_their_batches(make):
     bench = make()
     shown = bench.try_("fused_optimizer", train_s=0.3, seeds=2, start="same", metric="loss")
     one, two = shown["baseline"].curves
-    assert one.points[0] == two.points[0]
+    # Two processes: a sum over threads may differ in its last place.
+    assert one.points[0].value == pytest.approx(two.points[0].value, rel=1e-5)
     values = {point.steps: point.value for point in one.points}
     common = [(point.value, values[point.steps]) for point in two.points[1:] if point.steps in values]
     assert common
