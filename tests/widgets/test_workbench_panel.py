@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
@@ -105,6 +106,8 @@ def test_what_cannot_work_here_is_folded_away_and_stays_as_the_user_left_it(work
 
 
 def test_a_row_stays_where_it_is_while_its_knobs_are_turned(workbench, panel):
+    # More than there are cores, so that one a core is another number, and can be tried.
+    torch.set_num_threads((os.cpu_count() or 1) + 1)
     workbench.profile(CELL)
     row = drawn(panel).board.rows["intraop_threads"]
     assert row in panel.board._list.children
