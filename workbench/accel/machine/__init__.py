@@ -7,6 +7,7 @@ accel.peaks()                   the most it can do: FLOP/s and bytes/s
 
 cpu.py                cores, caches, NUMA nodes, instruction sets, from /sys and /proc below any root
 gpus.py               NVML, else torch.cuda
+nvml.py               the NVIDIA driver's library, opened while it is asked
 linked_libraries.py   which OpenMP runtime and which allocator are really in use
 reading.py            read_machine()
 number_formats.py     number_formats(): what each can hold, what each device does with it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,21 @@ def parse_cpu_list(listing: str) -> tuple[int, ...]:
         first, _, last = part.partition("-")
         numbers += range(int(first), int(last or first) + 1)
     return tuple(numbers)
+
+
+def cpu_list(cpus: Sequence[int]) -> str:
+    """Cores as the kernel lists them.
+
+    >>> cpu_list((0, 1, 2, 8))
+    '0-2,8'
+    """
+    runs: list[list[int]] = []
+    for cpu in cpus:
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def usable_cores(quota: float | None) -> int:

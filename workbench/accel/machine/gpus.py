@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from dataclasses import dataclass
 from typing import Any
+
+from accel.machine.nvml import device_name, opened_nvml
 
 
 @dataclass(frozen=True)
@@ -44,37 +45,25 @@ def read_gpus(*, with_torch: bool = True) -> tuple[Gpu, ...]:
 
 def _from_nvml() -> tuple[Gpu, ...] | None:
     """None when NVML cannot tell: not installed, no driver, or devices named by UUID."""
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", FutureWarning
-        )  # the redirecting `pynvml` distribution warns on import
-        try:
-            import pynvml
-        except ImportError:
+    with opened_nvml() as nvml:
+        if nvml is None:
             return None
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    try:
-        visible = _visible_indices(pynvml.nvmlDeviceGetCount())
-        return (
-            None if visible is None else tuple(_nvml_gpu(pynvml, n, index) for n, index in enumerate(visible))
-        )
-    except pynvml.NVMLError:
-        return None
-    finally:
-        pynvml.nvmlShutdown()
+        try:
+            visible = _visible_indices(nvml.nvmlDeviceGetCount())
+            return (
+                None
+                if visible is None
+                else tuple(_nvml_gpu(nvml, n, index) for n, index in enumerate(visible))
+            )
+        except nvml.NVMLError:
+            return None
 
 
 def _nvml_gpu(nvml: Any, number: int, nvml_index: int) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(nvml_index)
-    name = nvml.nvmlDeviceGetName(handle)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return Gpu(
-        number, name.decode() if isinstance(name, bytes) else str(name), int(memory), (int(major), int(minor))
-    )
+    return Gpu(number, device_name(nvml, handle), int(memory), (int(major), int(minor)))
 
 
 def _visible_indices(count: int) -> list[int] | None:

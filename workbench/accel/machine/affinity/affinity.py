@@ -13,6 +13,7 @@ from accel import html_parts
 from accel.html_parts import Markup, text
 from accel.machine.affinity.cpu_map import CpuMap, LogicalCpu, read_cpu_map
 from accel.machine.affinity.thread_places import ThreadPlace, groups_here, read_threads
+from accel.machine.cpu import cpu_list
 
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
@@ -50,8 +51,6 @@ class Affinity:
     @property
     def masks(self) -> list[tuple[str, str]]:
         """(process, the CPUs its main thread may use), for each process."""
-        from accel.machine.topology.matrix_text import cpu_list
-
         return [(each.group, cpu_list(each.allowed)) for each in self.threads if each.is_main]
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from accel.errors import AccelError
-from accel.machine.cpu import parse_cpu_list
+from accel.machine.cpu import cpu_list, parse_cpu_list
 from accel.machine.topology.links import Link
 from accel.machine.topology.topology import Device, Topology
 
@@ -150,18 +150,3 @@ def written(topology: Topology) -> str:
         near = [cpu_list(device.cpus) or "N/A", node] if has_cpus and device.is_gpu else []
         lines.append("\t".join([device.name, *cells, *near]))
     return "\n".join(lines)
-
-
-def cpu_list(cpus: Sequence[int]) -> str:
-    """Cores as the kernel lists them.
-
-    >>> cpu_list((0, 1, 2, 8))
-    '0-2,8'
-    """
-    runs: list[list[int]] = []
-    for cpu in cpus:
-        if runs and cpu == runs[-1][-1] + 1:
-            runs[-1].append(cpu)
-        else:
-            runs.append([cpu])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

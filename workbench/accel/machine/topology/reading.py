@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 from accel.errors import AccelError
+from accel.machine.nvml import device_name, opened_nvml
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.pci_paths import PciDevice, network_cards, pci_device, way_between
@@ -33,22 +33,8 @@ def topology(from_file: str | None = None) -> Topology:
 
 def read_topology(root: Path | str = "/") -> Topology:
     """That of this machine; without devices where there is no driver."""
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", FutureWarning
-        )  # the redirecting `pynvml` distribution warns on import
-        try:
-            import pynvml
-        except ImportError:
-            return Topology((), (), "nvidia-ml-py is not installed")
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return Topology((), (), NO_DRIVER)
-    try:
-        return topology_of(pynvml, root)
-    finally:
-        pynvml.nvmlShutdown()
+    with opened_nvml() as nvml:
+        return Topology((), (), NO_DRIVER) if nvml is None else topology_of(nvml, root)
 
 
 def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
@@ -59,7 +45,7 @@ def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
     if not handles:
         return Topology((), (), "the driver knows no GPU")
     gpus = [
-        Device(place.name, place.cpus, place.numa_node, _name(nvml, handle))
+        Device(place.name, place.cpus, place.numa_node, device_name(nvml, handle))
         for place, handle in zip(places, handles, strict=True)
     ]
     nics = [Device(f"NIC{n}", numa_node=card.numa_node, model=card.name) for n, card in enumerate(cards)]
@@ -131,11 +117,6 @@ def short_bus_id(bus_id: bytes | str) -> str:
     text = bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)
     domain, _, rest = text.strip("\0").lower().partition(":")
     return f"{domain[-4:]}:{rest}"
-
-
-def _name(nvml: Any, handle: Any) -> str:
-    name = nvml.nvmlDeviceGetName(handle)
-    return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def _text_of(file: str) -> str:
