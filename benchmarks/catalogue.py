@@ -207,7 +207,7 @@ def main() -> None:
         sys.stdout.write(table(models) + "\n")
         return
     if given.quick:
-        measured = {"cnn28": measure("cnn28", given.only or QUICK, budget_s=60.0)}
+        measured = {"cnn28": measure("cnn28", given.only or QUICK, budget_s=25.0)}
         report("catalogue", figures_of(measured), is_full_run=False, models=measured)
         return
     for model in given.model:
