@@ -7,9 +7,10 @@ help_text("try")               usage, options and an example
 
 from __future__ import annotations
 
+from accel.commands.command import Argument, Command
 from accel.commands.completing import complete, fragment
 from accel.commands.parsing import help_text, parse, split_words
-from accel.commands.table import COMMANDS, Argument, Command, command_named
+from accel.commands.table import COMMANDS, command_named
 
 __all__ = [
     "COMMANDS", "Argument", "Command", "command_named", "complete", "fragment", "help_text", "parse", "split_words",

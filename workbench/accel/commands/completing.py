@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from accel.commands.table import COMMAND_NAMES, COMMANDS, Argument, Command
+from accel.commands.command import Argument, Command
+from accel.commands.table import COMMAND_NAMES, COMMANDS
 
 if TYPE_CHECKING:
     from accel.accelerations import Acceleration

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from accel.bounds import check_seconds, check_steps
-from accel.commands.table import COMMANDS, HELP, JSON, Command, command_named
+from accel.commands.command import HELP, JSON, Command
+from accel.commands.table import COMMANDS, command_named
 from accel.errors import AccelError, UnknownName
 from accel.measuring.quality_target import QualityTarget
 

@@ -5,86 +5,7 @@ An option is a keyword of the Python function of the same name: `--timeout-s 30`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One positional argument or option of a command, in argparse's terms.
-
-    `completes` says what a word there may be: "plan", "acceleration", "command", "variable", "object" (of the
-    training), "file", or nothing known.
-    """
-
-    flags: tuple[str, ...]
-    help: str
-    settings: tuple[tuple[str, Any], ...] = ()
-    completes: str = ""
-
-    @property
-    def is_option(self) -> bool:
-        """Whether it starts with a dash."""
-        return self.flags[0].startswith("-")
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The words allowed, when they are a fixed few."""
-        return tuple(dict(self.settings).get("choices", ()))
-
-    @property
-    def takes_value(self) -> bool:
-        """Whether a word follows the option."""
-        return self.is_option and "action" not in dict(self.settings)
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command: `accel NAME`, `%accel NAME` and `accel.NAME()`."""
-
-    name: str
-    help: str
-    example: str
-    arguments: tuple[Argument, ...] = ()
-    takes_cell: bool = False
-    needs_notebook: bool = True
-
-    @property
-    def options(self) -> tuple[Argument, ...]:
-        """The arguments that start with a dash."""
-        return tuple(argument for argument in self.arguments if argument.is_option)
-
-    @property
-    def option_words(self) -> tuple[str, ...]:
-        """Every spelling of every option, -h included."""
-        return tuple(flag for option in (*self.options, HELP) for flag in option.flags)
-
-
-HELP = Argument(("-h", "--help"), "say what this command does, and do nothing", (("action", "store_true"),))
-JSON = Argument(("--json",), "print JSON instead of text", (("action", "store_true"),))
-OUT = Argument(
-    ("-o", "--out"),
-    "put the result into this variable",
-    (("metavar", "NAME"), ("default", None)),
-    completes="variable",
-)
-
-
-ON = Argument(
-    ("--on",),
-    "act on these objects of the cell alone, as in --on generator,optimizer_g (default: all)",
-    (("metavar", "NAME"), ("default", None)),
-    completes="object",
-)
-
-
-def _switch(flag: str, meaning: str) -> Argument:
-    return Argument((flag,), meaning, (("action", "store_true"),))
-
-
-def _seconds(flag: str, default: float | None, meaning: str) -> Argument:
-    return Argument((flag,), meaning, (("metavar", "SECONDS"), ("type", float), ("default", default)))
-
+from accel.commands.command import ON, OUT, Argument, Command, seconds, switch
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -97,9 +18,9 @@ COMMANDS: tuple[Command, ...] = (
                 "how many steps to look into with torch.profiler; all steps are timed (default: 5)",
                 (("metavar", "N"), ("type", int), ("default", 5)),
             ),
-            _switch("--shapes", "record input shapes: FLOPs and bytes of each operation, and the roofline"),
-            _switch("--stacks", "record the line of your code that led to each operation"),
-            _switch("--memory", "record allocations: bytes over the step, and the peak by phase and module"),
+            switch("--shapes", "record input shapes: FLOPs and bytes of each operation, and the roofline"),
+            switch("--stacks", "record the line of your code that led to each operation"),
+            switch("--memory", "record allocations: bytes over the step, and the peak by phase and module"),
             OUT,
         ),
         takes_cell=True,
@@ -121,18 +42,18 @@ COMMANDS: tuple[Command, ...] = (
                 "return at once; the trial goes on and the kernel stays free",
                 (("action", "store_false"), ("dest", "wait")),
             ),
-            _seconds(
+            seconds(
                 "--budget-s",
                 None,
                 "end the trial after so many seconds, decided or not (default: 240; with --until 600, with --train-s enough)",
             ),
-            _seconds("--timeout-s", 60.0, "a worker silent for so long is stuck (default: 60)"),
+            seconds("--timeout-s", 60.0, "a worker silent for so long is stuck (default: 60)"),
             Argument(
                 ("--until",),
                 'train each plan until it is as good on held-out data, as in "accuracy>=0.95"; compares seconds of training',
                 (("metavar", "TARGET"), ("default", None)),
             ),
-            _seconds(
+            seconds(
                 "--train-s", None, "train each plan for so many seconds; compares quality on held-out data"
             ),
             Argument(
@@ -176,7 +97,7 @@ COMMANDS: tuple[Command, ...] = (
                 "try no batch of more samples than this (default: 64 times yours)",
                 (("metavar", "N"), ("type", int), ("default", None)),
             ),
-            _seconds("--budget-s", None, "end the search after so many seconds (default: 360)"),
+            seconds("--budget-s", None, "end the search after so many seconds (default: 360)"),
             OUT,
         ),
     ),
