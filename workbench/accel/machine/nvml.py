@@ -31,6 +31,18 @@ def opened_nvml() -> Iterator[Any | None]:
         pynvml.nvmlShutdown()
 
 
+def asked(nvml: Any, question: str, *arguments: Any) -> Any | None:
+    """The driver's answer, or None where this GPU, driver or `pynvml` does not know the question.
+
+    >>> asked(nvml, "nvmlDeviceGetPowerUsage", handle)
+    71432
+    """
+    try:
+        return getattr(nvml, question)(*arguments)
+    except (nvml.NVMLError, AttributeError):
+        return None
+
+
 def device_name(nvml: Any, handle: Any) -> str:
     """A GPU's name, which older drivers give as bytes."""
     name = nvml.nvmlDeviceGetName(handle)

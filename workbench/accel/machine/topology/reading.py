@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from accel.errors import AccelError
-from accel.machine.nvml import device_name, opened_nvml
+from accel.machine.nvml import asked, device_name, opened_nvml
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.pci_paths import PciDevice, network_cards, pci_device, way_between
@@ -61,14 +61,14 @@ def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
     count = len(everything)
     links = tuple(tuple(link(min(a, b), max(a, b)) for b in range(count)) for a in range(count))
     capability = nvml.nvmlDeviceGetCudaComputeCapability(handles[0])
-    generation = _asked(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", handles[0]) or 4
+    generation = asked(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", handles[0]) or 4
     return Topology((*gpus, *nics), links, "NVML", int(generation), (int(capability[0]), int(capability[1])))
 
 
 def _link(nvml: Any, handles: list[Any], places: list[PciDevice], first: int, second: int) -> Link:
     if nvlinks := _nvlinks(nvml, handles, places, first, second):
         return Link(f"NV{nvlinks}")
-    common = _asked(nvml, "nvmlDeviceGetTopologyCommonAncestor", handles[first], handles[second])
+    common = asked(nvml, "nvmlDeviceGetTopologyCommonAncestor", handles[first], handles[second])
     if common is None:
         return Link(way_between(places[first], places[second]))
     return Link(ANCESTORS.get(int(common), "SYS"))
@@ -78,30 +78,22 @@ def _nvlinks(nvml: Any, handles: list[Any], places: list[PciDevice], first: int,
     """Active NVLinks from one GPU to the other; behind an NVSwitch each GPU reaches every other with all of its own."""
     direct, to_switch = 0, 0
     for number in range(MOST_NVLINKS):
-        if _asked(nvml, "nvmlDeviceGetNvLinkState", handles[first], number) != 1:
+        if asked(nvml, "nvmlDeviceGetNvLinkState", handles[first], number) != 1:
             continue
-        kind = _asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handles[first], number)
+        kind = asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handles[first], number)
         if kind == NVLINK_TO_SWITCH:
             to_switch += 1
         elif kind in (NVLINK_TO_GPU, None):
-            remote = _asked(nvml, "nvmlDeviceGetNvLinkRemotePciInfo", handles[first], number)
+            remote = asked(nvml, "nvmlDeviceGetNvLinkRemotePciInfo", handles[first], number)
             direct += remote is not None and short_bus_id(remote.busId) == places[second].bus_id
     if direct or not to_switch:
         return direct
     reaches = any(
-        _asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handles[second], number) == NVLINK_TO_SWITCH
+        asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handles[second], number) == NVLINK_TO_SWITCH
         for number in range(MOST_NVLINKS)
-        if _asked(nvml, "nvmlDeviceGetNvLinkState", handles[second], number) == 1
+        if asked(nvml, "nvmlDeviceGetNvLinkState", handles[second], number) == 1
     )
     return to_switch if reaches else 0
-
-
-def _asked(nvml: Any, question: str, *arguments: Any) -> Any | None:
-    """The answer, or None where this GPU or driver does not know the question."""
-    try:
-        return getattr(nvml, question)(*arguments)
-    except (nvml.NVMLError, AttributeError):
-        return None
 
 
 def _bus_id(nvml: Any, handle: Any) -> str:
