@@ -60,6 +60,17 @@ def test_all_of_it_can_be_written_as_json(machine: Machine) -> None:
     assert read_back["line"] == machine.line
 
 
+def test_rows_are_shown_in_groups(machine: Machine) -> None:
+    names = [group for group, _ in machine.groups]
+    assert names[:4] == ["Processor", "Memory", "GPUs", "Software"]
+    html = machine._repr_mimebundle_()["text/html"]
+    for group, rows in machine.groups:
+        assert f"\n{group}\n" in str(machine)
+        assert f">{group}</div>" in html
+        assert rows
+    assert machine.facts == [row for _, rows in machine.groups for row in rows]
+
+
 def test_names_are_escaped_in_html(machine: Machine) -> None:
     html = replace(machine, cpu_model="<script>alert(1)</script>")._repr_mimebundle_()["text/html"]
     assert "<script>" not in html

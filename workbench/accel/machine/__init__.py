@@ -10,6 +10,7 @@ gpus.py               NVML, else torch.cuda
 nvml.py               the NVIDIA driver's library, opened while it is asked
 linked_libraries.py   which OpenMP runtime and which allocator are really in use
 reading.py            read_machine()
+machine_rows.py       what %accel machine shows, group by group: processor, memory, GPUs, software
 number_formats.py     number_formats(): what each can hold, what each device does with it
 peaks.py              Peaks: the most this machine can do, stored in the user's cache
 measuring_peaks.py    the matrix products and copies that they are measured with

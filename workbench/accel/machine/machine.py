@@ -8,6 +8,7 @@ from typing import Any
 from accel import html_parts
 from accel.machine.cpu import Cache
 from accel.machine.gpus import Gpu
+from accel.machine.machine_rows import Rows, groups_of
 
 
 @dataclass(frozen=True)
@@ -77,44 +78,30 @@ class Machine:
         return ", ".join([self.cpu_model, cores, *gpus, *software, self.os])
 
     @property
-    def facts(self) -> list[tuple[str, str]]:
-        """(what, value) pairs in reading order; what the text and the HTML show."""
-        return [
-            ("Processor", self.cpu_model),
-            ("Cores", _cores(self)),
-            ("Caches", ", ".join(map(str, self.caches)) or "not told by the system"),
-            ("Instruction sets", " ".join(self.isa) or "not told by the system"),
-            ("Memory", f"{self.available_bytes / 2**30:.1f} of {self.memory_bytes / 2**30:.1f} GiB available"),
-            ("GPUs", "; ".join(map(str, self.gpus)) or "none"),
-            ("System", f"{self.os} {self.os_release}, Python {self.python}"),
-            ("torch", f"{self.torch or 'missing'}, torchvision {self.torchvision or 'missing'}"),
-            ("Torch threads", "torch is not loaded" if self.torch_threads is None else str(self.torch_threads)),
-            ("C compiler", self.c_compiler or "none on PATH: torch.compile cannot build kernels"),
-            ("Python.h", self.python_header or "missing: torch.compile cannot build kernels"),
-            ("OpenMP runtime", self.openmp_runtime or "none loaded"),
-            ("Memory allocator", self.allocator or "not told by the system"),
-            ("Load average", "not told by the system" if self.load_average is None else f"{self.load_average:.2f}"),
-        ]  # fmt: skip
+    def groups(self) -> list[tuple[str, Rows]]:
+        """(group, its (what, value) rows) in reading order; what the text and the HTML show."""
+        return groups_of(self)
+
+    @property
+    def facts(self) -> Rows:
+        """The rows of all groups."""
+        return [row for _, rows in self.groups for row in rows]
 
     def __str__(self) -> str:
         width = max(len(what) for what, _ in self.facts)
-        return "\n".join([self.line, *(f"  {what:<{width}}  {value}" for what, value in self.facts)])
+        lines = [self.line]
+        for group, rows in self.groups:
+            lines += ["", group, *(f"  {what:<{width}}  {value}" for what, value in rows)]
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries."""
         return asdict(self) | {"line": self.line, "has_bf16": self.has_bf16}
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        table = html_parts.table(["", "This machine"], self.facts)
-        return {"text/plain": str(self), "text/html": html_parts.block(table, html_parts.note(self.line))}
-
-
-def _cores(machine: Machine) -> str:
-    parts = [f"{machine.usable_cores} usable of {machine.logical_cores}"]
-    if machine.physical_cores:
-        parts.append(f"{machine.physical_cores} physical")
-    if machine.sockets:
-        parts.append(f"{machine.sockets} socket{'s' if machine.sockets > 1 else ''}")
-    if len(machine.numa_nodes) > 1:
-        parts.append(f"{len(machine.numa_nodes)} NUMA nodes")
-    return ", ".join(parts)
+        shown = (
+            part
+            for group, rows in self.groups
+            for part in (html_parts.heading(group), html_parts.table(["what", "this machine"], rows))
+        )
+        return {"text/plain": str(self), "text/html": html_parts.block(*shown, html_parts.note(self.line))}
