@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.machine.cpu import Cache, parse_cpu_list, read_cpu, usable_cores
+from accel.machine.cgroup import cpu_quota
+from accel.machine.cpu import Cache, cpu_list, parse_cpu_list, read_cpu
+from accel.machine.cpu_tree import read_cpu_tree
+from accel.machine.usable_cores import UsableCores
 
 CPUINFO = """processor\t: 0
 model\t\t: 143
@@ -54,7 +57,8 @@ def write(path: Path, value: object) -> None:
 def test_cores_sockets_and_nodes_are_counted_with_threads_told_apart(two_sockets: Path) -> None:
     cpu = read_cpu(two_sockets)
     assert (cpu.logical_cores, cpu.physical_cores, cpu.sockets) == (8, 4, 2)
-    assert cpu.numa_nodes == ((0, 1, 4, 5), (2, 3, 6, 7))
+    assert cpu.cores == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert read_cpu_tree(two_sockets).nodes == ((0, (0, 1, 4, 5)), (1, (2, 3, 6, 7)))
 
 
 def test_a_shared_cache_counts_once(two_sockets: Path) -> None:
@@ -81,13 +85,8 @@ def test_an_offline_processor_is_not_counted(two_sockets: Path) -> None:
 
 def test_a_system_that_tells_nothing_reads_as_nothing(tmp_path: Path) -> None:
     cpu = read_cpu(tmp_path)
-    assert (cpu.model, cpu.logical_cores, cpu.caches, cpu.numa_nodes, cpu.quota_cores) == (
-        "",
-        0,
-        (),
-        (),
-        None,
-    )
+    assert (cpu.model, cpu.logical_cores, cpu.caches, cpu.cores) == ("", 0, (), ())
+    assert cpu_quota(tmp_path) is None
 
 
 def test_the_tightest_quota_on_the_way_up_counts(tmp_path: Path) -> None:
@@ -95,7 +94,7 @@ def test_the_tightest_quota_on_the_way_up_counts(tmp_path: Path) -> None:
     write(tmp_path / "sys/fs/cgroup/cpu.max", "max 100000")
     write(tmp_path / "sys/fs/cgroup/pod/cpu.max", "150000 100000")
     write(tmp_path / "sys/fs/cgroup/pod/container/cpu.max", "400000 100000")
-    assert read_cpu(tmp_path).quota_cores == 1.5
+    assert cpu_quota(tmp_path) == 1.5
 
 
 def test_the_quota_of_the_older_cgroups_is_read_too(tmp_path: Path) -> None:
@@ -103,17 +102,35 @@ def test_the_quota_of_the_older_cgroups_is_read_too(tmp_path: Path) -> None:
     write(tmp_path / "sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", 200000)
     write(tmp_path / "sys/fs/cgroup/cpu/a/cpu.cfs_period_us", 100000)
     write(tmp_path / "sys/fs/cgroup/cpu/cpu.cfs_quota_us", -1)
-    assert read_cpu(tmp_path).quota_cores == 2.0
+    assert cpu_quota(tmp_path) == 2.0
 
 
 def test_a_quota_caps_the_usable_cores_and_leaves_at_least_one() -> None:
-    assert usable_cores(0.2) == 1
-    assert usable_cores(10_000) == usable_cores(None)
+    assert UsableCores(4, (0, 1, 2, 3), quota_cores=0.2).count == 1
+    assert UsableCores(4, (0, 1, 2, 3), quota_cores=1.5).count == 2
+    assert UsableCores(4, (0, 1, 2, 3), quota_cores=10_000).count == UsableCores(4).count == 4
+
+
+def test_it_says_which_limit_leaves_so_few_cores() -> None:
+    whole = tuple(range(64))
+    assert str(UsableCores(64, whole)) == "64 usable of 64"
+    assert str(UsableCores(64, whole, 1.5)) == "2 usable of 64: the container's quota of 1.5 cores"
+    assert str(UsableCores(64, (4, 5, 6))) == "3 usable of 64: this process is confined to CPUs 4-6"
+    assert (
+        str(UsableCores(64, (4, 5), 8.0, (4, 5))) == "2 usable of 64: the container is confined to CPUs 4-5"
+    )
+    both = "1 usable of 64: the container's quota of 1 core; of CPUs 4-5"
+    assert str(UsableCores(64, (4, 5), 1.0, (4, 5))) == both
 
 
 @given(st.sets(st.integers(0, 500)))
 def test_a_cpu_list_gives_back_the_numbers_written_in_it(numbers: set[int]) -> None:
     assert parse_cpu_list(",".join(map(str, sorted(numbers)))) == tuple(sorted(numbers))
+
+
+@given(st.sets(st.integers(0, 500)))
+def test_a_cpu_list_is_written_as_it_is_read(numbers: set[int]) -> None:
+    assert parse_cpu_list(cpu_list(sorted(numbers))) == tuple(sorted(numbers))
 
 
 @given(st.integers(0, 300), st.integers(0, 300))

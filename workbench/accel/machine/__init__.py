@@ -5,12 +5,16 @@ accel.machine.read_machine()    the same, with a choice of what to load
 accel.machine.Machine           the value: `.line`, `.has_bf16`, `.usable_cores`, `.gpus` …
 accel.peaks()                   the most it can do: FLOP/s and bytes/s
 
-cpu.py                cores, caches, NUMA nodes, instruction sets, from /sys and /proc below any root
+hardware.py           read_hardware(): processors, usable cores, memory and nodes below any root, and what is not told
+cpu_tree.py           what /sys tells of each logical CPU, read once; lscpu.py: the same from lscpu
+cpu.py                model, cores, sockets, caches, instruction sets; core_kinds.py: fast and economical cores
+usable_cores.py       affinity mask and quota, and which is the limit; cgroup.py: the limits of a container
+memory.py             memory, swap, huge pages; numa_nodes.py: CPUs and memory of each node
 gpus.py               NVML, else torch.cuda
 nvml.py               the NVIDIA driver's library, opened while it is asked
 linked_libraries.py   which OpenMP runtime and which allocator are really in use
 reading.py            read_machine()
-machine_rows.py       what %accel machine shows, group by group: processor, memory, GPUs, software
+machine_rows.py       what %accel machine shows, group by group: processor, memory, GPUs, software, what is not told
 number_formats.py     number_formats(): what each can hold, what each device does with it
 peaks.py              Peaks: the most this machine can do, stored in the user's cache
 measuring_peaks.py    the matrix products and copies that they are measured with

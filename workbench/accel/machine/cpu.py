@@ -1,20 +1,25 @@
-"""What Linux says about the processors: model, cores, sockets, caches, NUMA nodes, instruction sets, cgroup quota.
+"""What is known of the processors: model, cores, sockets, caches, kinds of cores, instruction sets, highest clock.
 
 Everything is read below a root directory, so that a copied tree of another machine reads the same.
 """
 
 from __future__ import annotations
 
-import math
-import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from accel.machine.arm_names import arm_model
+from accel.machine.core_kinds import CoreKind, core_kinds
+from accel.machine.cpu_lists import cpu_list, parse_cpu_list
+from accel.machine.cpu_tree import CpuTree, read_cpu_tree
+from accel.machine.system_files import text_of
+
+__all__ = ["ISA_OF_INTEREST", "Cache", "Cpu", "cpu_list", "isa_in", "parse_cpu_list", "read_cpu"]
+
 ISA_OF_INTEREST = (
     "avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16", "avx_vnni",
-    "amx_tile", "amx_int8", "amx_bf16", "amx_fp16", "asimd", "asimdhp", "sve", "bf16", "i8mm",
+    "amx_tile", "amx_int8", "amx_bf16", "amx_fp16", "asimd", "asimdhp", "sve", "sve2", "bf16", "svebf16", "i8mm", "sme",
 )  # fmt: skip
 """Instruction sets that change which kernels torch and oneDNN choose, by their names in /proc/cpuinfo."""
 
@@ -27,154 +32,98 @@ class Cache:
     bytes_each: int
     count: int
 
+    @property
+    def size(self) -> str:
+        """One of them, as in "1.25 MiB"."""
+        large = self.bytes_each >= 2**20
+        return f"{self.bytes_each / 2**20:g} MiB" if large else f"{self.bytes_each / 2**10:g} KiB"
+
     def __str__(self) -> str:
-        size = (
-            f"{self.bytes_each // 2**20} MiB"
-            if self.bytes_each >= 2**20
-            else f"{self.bytes_each // 2**10} KiB"
-        )
-        return f"{self.name} {self.count} × {size}"
+        return f"{self.name} {self.count} × {self.size}"
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """The processors below one root; a count that the system does not tell is 0, a name is empty."""
+    """The processors below one root; a count that the system does not tell is 0, a name is empty.
+
+    `cores` are the CPUs of each core (several: its SMT siblings), `cache_groups` those that share each last-level cache, and
+    `core_kinds` is empty where all cores are alike.
+    """
 
     model: str = ""
     isa: tuple[str, ...] = ()
     logical_cores: int = 0
-    physical_cores: int = 0
     sockets: int = 0
+    cores: tuple[tuple[int, ...], ...] = ()
     caches: tuple[Cache, ...] = ()
-    numa_nodes: tuple[tuple[int, ...], ...] = ()
-    quota_cores: float | None = None
+    cache_groups: tuple[tuple[int, ...], ...] = ()
+    core_kinds: tuple[CoreKind, ...] = ()
+    highest_clock_mhz: float | None = None
+    counted_cores: int = 0  # where only their number is told, not which CPUs they are
+
+    @property
+    def physical_cores(self) -> int:
+        """Cores, threads of one core counted once."""
+        return len(self.cores) or self.counted_cores
 
 
-def read_cpu(root: Path | str = "/") -> Cpu:
-    """Read the processors from `root`/sys and `root`/proc; what is not there stays empty.
+def read_cpu(root: Path | str = "/", tree: CpuTree | None = None) -> Cpu:
+    """The processors below `root`; `tree`: its logical CPUs where they have been read already.
 
     >>> read_cpu().logical_cores
     2
     """
-    root = Path(root)
-    model, isa = _model_and_isa(_text(root / "proc/cpuinfo"))
-    folder = root / "sys/devices/system/cpu"
-    cpus = sorted(folder.glob("cpu[0-9]*"), key=lambda path: int(path.name[3:]))
-    online = [cpu for cpu in cpus if _text(cpu / "online") != "0"]
-    packages = [_text(cpu / "topology/physical_package_id") for cpu in online]
-    cores = {
-        (package, _text(cpu / "topology/core_id")) for package, cpu in zip(packages, online, strict=True)
-    }
+    tree = read_cpu_tree(root) if tree is None else tree
+    cpuinfo = text_of(Path(root) / "proc/cpuinfo")
+    clock = max((cpu.speed for cpu in tree.cpus), default=0)
     return Cpu(
-        model=model,
-        isa=isa,
-        logical_cores=len(online),
-        physical_cores=len({core for core in cores if core[1]}),
-        sockets=len({package for package in packages if package}),
-        caches=_caches(online),
-        numa_nodes=_numa_nodes(root),
-        quota_cores=_cgroup_quota(root),
+        model=_model(cpuinfo),
+        isa=isa_in(cpuinfo),
+        logical_cores=len(tree.cpus),
+        sockets=len({cpu.socket for cpu in tree.cpus if cpu.socket is not None}),
+        cores=_cores(tree),
+        caches=_caches(tree),
+        cache_groups=_cache_groups(tree),
+        core_kinds=core_kinds(tree),
+        highest_clock_mhz=clock / 1000 if clock else None,
     )
 
 
-def parse_cpu_list(listing: str) -> tuple[int, ...]:
-    """The numbers in a kernel's CPU list.
-
-    >>> parse_cpu_list("0-2,8")
-    (0, 1, 2, 8)
-    """
-    numbers: list[int] = []
-    for part in filter(None, listing.strip().split(",")):
-        first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
-    return tuple(numbers)
-
-
-def cpu_list(cpus: Sequence[int]) -> str:
-    """Cores as the kernel lists them.
-
-    >>> cpu_list((0, 1, 2, 8))
-    '0-2,8'
-    """
-    runs: list[list[int]] = []
-    for cpu in cpus:
-        if runs and cpu == runs[-1][-1] + 1:
-            runs[-1].append(cpu)
-        else:
-            runs.append([cpu])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def usable_cores(quota: float | None) -> int:
-    """How many cores this process may use: its affinity mask, capped by the cgroup's quota."""
-    try:
-        allowed = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS and Windows
-        allowed = os.cpu_count() or 1
-    return max(1, min(allowed, math.ceil(quota))) if quota else allowed
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:  # missing in virtual machines and containers, or offline
-        return ""
-
-
-def _model_and_isa(cpuinfo: str) -> tuple[str, tuple[str, ...]]:
-    model = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+def isa_in(cpuinfo: str) -> tuple[str, ...]:
+    """The instruction sets of interest that a flags line lists (Arm and s390 call it Features)."""
+    flags = re.search(r"^(?:flags|Features|features)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     present = set(flags.group(1).split()) if flags else set()
-    return model.group(1).strip() if model else "", tuple(name for name in ISA_OF_INTEREST if name in present)
+    return tuple(name for name in ISA_OF_INTEREST if name in present)
 
 
-def _caches(cpus: list[Path]) -> tuple[Cache, ...]:
+def _model(cpuinfo: str) -> str:
+    """x86's model name, else Arm's by its numbers, else what POWER, MIPS, LoongArch and RISC-V write, else a board's name."""
+    for name in ("model name", None, "cpu", "cpu model", "Model Name", "uarch", "Model"):
+        found = re.search(rf"^{name}[ \t]*:[ \t]*(\S.*)$", cpuinfo, re.MULTILINE) if name else None
+        model = found.group(1).strip() if found else "" if name else arm_model(cpuinfo)
+        if model:
+            return model
+    return ""
+
+
+def _cores(tree: CpuTree) -> tuple[tuple[int, ...], ...]:
+    """The CPUs of each core: told by its siblings, else by the numbers of socket and core."""
+    cores: dict[object, list[int]] = {}
+    for cpu in tree.cpus:
+        if cpu.siblings or cpu.core is not None:
+            cores.setdefault(cpu.siblings or (cpu.socket, cpu.core, "numbers"), []).append(cpu.number)
+    return tuple(sorted(tuple(cpus) for cpus in cores.values()))
+
+
+def _caches(tree: CpuTree) -> tuple[Cache, ...]:
     """Group by name and size; a cache shared by several cores counts once."""
-    found: dict[tuple[str, int], set[str]] = {}
-    for cpu in cpus:
-        for index in sorted(cpu.glob("cache/index[0-9]*")):
-            size = _bytes(_text(index / "size"))
-            if not size:
-                continue
-            kind = {"Data": "d", "Instruction": "i"}.get(_text(index / "type"), "")
-            name = f"L{_text(index / 'level')}{kind}"
-            found.setdefault((name, size), set()).add(_text(index / "shared_cpu_list") or cpu.name)
+    found: dict[tuple[str, int], set[tuple[int, ...]]] = {}
+    for cache in (cache for cpu in tree.cpus for cache in cpu.caches if cache.size_bytes):
+        found.setdefault((cache.name, cache.size_bytes), set()).add(cache.shared)
     return tuple(Cache(name, size, len(sharers)) for (name, size), sharers in sorted(found.items()))
 
 
-def _bytes(size: str) -> int:
-    match = re.fullmatch(r"(\d+)([KMG]?)", size)
-    return int(match.group(1)) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[match.group(2)] if match else 0
-
-
-def _numa_nodes(root: Path) -> tuple[tuple[int, ...], ...]:
-    nodes = sorted((root / "sys/devices/system/node").glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
-    return tuple(parse_cpu_list(_text(node / "cpulist")) for node in nodes)
-
-
-def _cgroup_quota(root: Path) -> float | None:
-    """The tightest CPU quota on the way from this process's cgroup up to the top, in cores; both cgroup versions."""
-    quotas: list[float] = []
-    for line in _text(root / "proc/self/cgroup").splitlines() or ["0::/"]:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
-        folder = mount / path.lstrip("/")
-        for level in (folder, *folder.parents):
-            quota = _quota_of(level)
-            if quota is not None:
-                quotas.append(quota)
-            if level == mount:
-                break
-    return min(quotas, default=None)
-
-
-def _quota_of(folder: Path) -> float | None:
-    unified = _text(folder / "cpu.max").split()
-    quota, period = (
-        unified
-        if len(unified) == 2
-        else (_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us"))
-    )
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
+def _cache_groups(tree: CpuTree) -> tuple[tuple[int, ...], ...]:
+    online = {cpu.number for cpu in tree.cpus}
+    shared = {cache.shared for cpu in tree.cpus if (cache := cpu.last_cache)}
+    return tuple(sorted(tuple(cpu for cpu in group if cpu in online) for group in shared))

@@ -6,9 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from accel import html_parts
+from accel.machine.core_kinds import CoreKind
 from accel.machine.cpu import Cache
 from accel.machine.gpus import Gpu
-from accel.machine.machine_rows import Rows, groups_of
+from accel.machine.hardware import NotTold
+from accel.machine.hardware_rows import Rows
+from accel.machine.machine_rows import groups_of
+from accel.machine.memory import Memory
+from accel.machine.numa_nodes import NumaNode
+from accel.machine.usable_cores import UsableCores
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,8 @@ class Machine:
     >>> print(accel.machine().line)
     AMD EPYC 9V74, 2 of 2 cores, torch 2.15.0+cu132, Linux
 
-    `physical_cores`, `sockets` and `caches` are 0 or empty where the system does not tell.
+    `physical_cores`, `sockets` and `caches` are 0 or empty where the system does not tell; `not_told` says why. `cores`
+    are the CPUs of each core, `cache_groups` those that share a last-level cache; `core_kinds` is empty where all are alike.
     """
 
     cpu_model: str
@@ -26,7 +33,7 @@ class Machine:
     physical_cores: int
     usable_cores: int
     sockets: int
-    numa_nodes: tuple[tuple[int, ...], ...]
+    numa_nodes: tuple[NumaNode, ...]
     caches: tuple[Cache, ...]
     isa: tuple[str, ...]
     memory_bytes: int
@@ -43,6 +50,13 @@ class Machine:
     openmp_runtime: str | None
     allocator: str | None
     load_average: float | None
+    usable: UsableCores
+    cores: tuple[tuple[int, ...], ...]
+    core_kinds: tuple[CoreKind, ...]
+    cache_groups: tuple[tuple[int, ...], ...]
+    highest_clock_mhz: float | None
+    memory: Memory
+    not_told: NotTold
 
     @property
     def has_bf16(self) -> bool:

@@ -1,4 +1,4 @@
-"""Look at this machine once and remember it: hardware from /sys, memory from psutil, versions from the packages."""
+"""Look at this machine once and remember it: hardware from /sys and /proc, GPUs from their driver, versions from the packages."""
 
 from __future__ import annotations
 
@@ -12,46 +12,51 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from accel.machine.cpu import read_cpu, usable_cores
 from accel.machine.gpus import read_gpus
+from accel.machine.hardware import read_hardware
 from accel.machine.linked_libraries import openmp_runtime, owner_of
 from accel.machine.machine import Machine
 
 
-def read_machine(*, with_torch: bool = True, again: bool = False) -> Machine:
-    """This machine, read once a process.
+def read_machine(*, root: Path | str = "/", with_torch: bool = True, again: bool = False) -> Machine:
+    """This machine, read once a process and root.
 
     >>> read_machine().usable_cores
     2
 
     `with_torch=False` spares the import of torch where it is not loaded yet: then the OpenMP runtime and the
-    thread count are not known. `again=True` looks anew: available memory, load and thread count change.
+    thread count are not known. `again=True` looks anew: available memory, load and thread count change. `root`: where /sys and
+    /proc of another machine lie (a copied tree, a host's as a container sees them); GPUs and software remain this process's.
     """
     if again:
         _read.cache_clear()
     if with_torch and find_spec("torch"):
         import torch  # noqa: F401
-    return _read("torch" in sys.modules)
+    return _read("torch" in sys.modules, str(root))
 
 
-@lru_cache(maxsize=2)
-def _read(torch_is_loaded: bool) -> Machine:
-    import psutil
-
-    cpu = read_cpu()
-    memory = psutil.virtual_memory()
-    logical = cpu.logical_cores or os.cpu_count() or 1
+@lru_cache(maxsize=4)
+def _read(torch_is_loaded: bool, root: str) -> Machine:
+    hardware = read_hardware(root)
+    cpu, usable, memory = hardware.cpu, hardware.usable, hardware.memory
     return Machine(
-        cpu_model=cpu.model or platform.processor() or platform.machine(),
-        logical_cores=logical,
-        physical_cores=cpu.physical_cores or psutil.cpu_count(logical=False) or 0,
-        usable_cores=min(logical, usable_cores(cpu.quota_cores)),
+        cpu_model=cpu.model or "a processor of no name",
+        logical_cores=cpu.logical_cores,
+        physical_cores=cpu.physical_cores,
+        usable_cores=usable.count,
+        usable=usable,
         sockets=cpu.sockets,
-        numa_nodes=cpu.numa_nodes,
+        numa_nodes=hardware.numa_nodes,
         caches=cpu.caches,
+        cores=cpu.cores,
+        core_kinds=cpu.core_kinds,
+        cache_groups=cpu.cache_groups,
+        highest_clock_mhz=cpu.highest_clock_mhz,
         isa=cpu.isa,
-        memory_bytes=memory.total,
-        available_bytes=memory.available,
+        memory_bytes=memory.total_bytes,
+        available_bytes=memory.available_bytes,
+        memory=memory,
+        not_told=hardware.not_told,
         gpus=read_gpus(with_torch=torch_is_loaded),
         os=platform.system(),
         os_release=platform.release(),
@@ -63,7 +68,7 @@ def _read(torch_is_loaded: bool) -> Machine:
         python_header=python_header(),
         openmp_runtime=openmp_runtime() if torch_is_loaded else None,
         allocator=owner_of("malloc"),
-        load_average=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        load_average=hardware.load_average,
     )
 
 

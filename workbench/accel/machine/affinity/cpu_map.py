@@ -1,4 +1,4 @@
-"""Where each logical CPU sits: its core, socket, NUMA node and last cache, from /sys below any root."""
+"""Where each logical CPU sits: its core, socket, NUMA node and last cache."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from accel.machine.cpu import parse_cpu_list
+from accel.machine.core_kinds import economical_cpus
+from accel.machine.cpu_tree import KnownCpu
+from accel.machine.hardware import known_cpus
 
 
 @dataclass(frozen=True)
 class LogicalCpu:
     """One CPU of the kernel's count. `siblings` are the CPUs of its core, itself included: threads of one core.
 
-    `cache_group` is the first CPU that shares its last cache (a CCD, on AMD); `speed` its highest clock in kHz, 0 where the
-    system does not tell.
+    `cache_group` is the first CPU that shares its last cache (a CCD, on AMD); `speed` its highest clock in kHz,
+    `capacity` how much it computes beside the strongest (1024), both 0 where the system does not tell; `is_economical`: the
+    kernel lists it with the economical cores.
     """
 
     number: int
@@ -25,6 +28,8 @@ class LogicalCpu:
     siblings: tuple[int, ...] = ()
     cache_group: int = 0
     speed: int = 0
+    capacity: int = 0
+    is_economical: bool = False
 
     @property
     def is_first_of_core(self) -> bool:
@@ -54,12 +59,16 @@ class CpuMap:
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether cores differ in speed by more than a turbo bin: fast and economical ones together."""
-        return len({self.is_fast(cpu) for cpu in self.cpus}) > 1
+        """Whether there are fast and economical cores together."""
+        return bool(self._economical)
 
     def is_fast(self, cpu: LogicalCpu) -> bool:
-        """Whether a CPU is one of the fast ones; favoured cores are a turbo bin faster than others of their kind."""
-        return cpu.speed >= 0.85 * max((each.speed for each in self.cpus), default=0)
+        """Whether a CPU is one of the fast ones; all are, where cores are of one kind."""
+        return cpu.number not in self._economical
+
+    @cached_property
+    def _economical(self) -> frozenset[int]:
+        return economical_cpus(self.cpus)
 
     def nodes_of(self, numbers: Iterable[int]) -> set[int]:
         """The NUMA nodes that these CPUs belong to."""
@@ -84,55 +93,26 @@ class CpuMap:
 
 
 def read_cpu_map(root: Path | str = "/") -> CpuMap:
-    """The CPUs below `root`; where /sys does not tell, CPUs are cores of one socket and one node."""
-    root = Path(root)
-    folder = root / "sys/devices/system/cpu"
-    folders = sorted(folder.glob("cpu[0-9]*"), key=lambda path: int(path.name[3:]))
-    nodes = _nodes(root)
-    online = [each for each in folders if _text(each / "online") != "0"]
-    return CpuMap(tuple(_cpu(each, nodes) for each in online))
+    """The CPUs below `root`; where the system does not tell, CPUs are cores of one socket and one node.
+
+    >>> read_cpu_map().by_number[1].siblings
+    (1,)
+    """
+    tree = known_cpus(root)
+    nodes = {number: node for node, numbers in tree.nodes for number in numbers}
+    return CpuMap(tuple(_logical_cpu(cpu, nodes.get(cpu.number, 0)) for cpu in tree.cpus))
 
 
-def _cpu(folder: Path, nodes: dict[int, int]) -> LogicalCpu:
-    number = int(folder.name[3:])
-    topology = folder / "topology"
-    siblings = parse_cpu_list(_text(topology / "thread_siblings_list") or _text(topology / "core_cpus_list"))
+def _logical_cpu(cpu: KnownCpu, node: int) -> LogicalCpu:
+    last = cpu.last_cache
     return LogicalCpu(
-        number,
-        core=_number(topology / "core_id", number),
-        socket=_number(topology / "physical_package_id", 0),
-        numa_node=nodes.get(number, 0),
-        siblings=siblings or (number,),
-        cache_group=_cache_group(folder, number),
-        speed=_number(folder / "cpufreq/cpuinfo_max_freq", 0),
+        cpu.number,
+        core=cpu.number if cpu.core is None else cpu.core,
+        socket=cpu.socket or 0,
+        numa_node=node,
+        siblings=cpu.siblings or (cpu.number,),
+        cache_group=min(last.shared) if last else cpu.number,
+        speed=cpu.speed,
+        capacity=cpu.capacity,
+        is_economical=cpu.is_economical,
     )
-
-
-def _cache_group(folder: Path, number: int) -> int:
-    """The first CPU that shares the largest cache level that several CPUs share."""
-    levels = [
-        (_number(index / "level", 0), parse_cpu_list(_text(index / "shared_cpu_list")))
-        for index in folder.glob("cache/index[0-9]*")
-    ]
-    shared = max(levels, default=(0, ()), key=lambda found: found[0])[1]
-    return min(shared, default=number)
-
-
-def _nodes(root: Path) -> dict[int, int]:
-    found = {}
-    for node in (root / "sys/devices/system/node").glob("node[0-9]*"):
-        for number in parse_cpu_list(_text(node / "cpulist")):
-            found[number] = int(node.name[4:])
-    return found
-
-
-def _number(path: Path, otherwise: int) -> int:
-    text = _text(path)
-    return int(text) if text.lstrip("-").isdigit() and int(text) >= 0 else otherwise
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

@@ -1,0 +1,90 @@
+"""What a container, a batch job or a service may use of the machine: the limits of this process's cgroup, in both versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel.machine.cpu_lists import cpus_in
+from accel.machine.system_files import number_in, number_of, text_of
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """The memory that a cgroup may use, and what it uses that cannot be given back at once."""
+
+    limit_bytes: int
+    used_bytes: int
+
+    @property
+    def left_bytes(self) -> int:
+        """What it may still take."""
+        return max(0, self.limit_bytes - self.used_bytes)
+
+
+def cpu_quota(root: Path | str = "/") -> float | None:
+    """The tightest CPU quota on the way from this process's cgroup up to the top, in cores; None where there is none.
+
+    >>> cpu_quota()
+    1.5
+    """
+    quotas = (_quota_of(folder) for folder in _folders(Path(root), "cpu"))
+    return min((quota for quota in quotas if quota), default=None)
+
+
+def cpu_set(root: Path | str = "/") -> tuple[int, ...]:
+    """The CPUs that the cgroup is confined to; empty where that is not told."""
+    for folder in _folders(Path(root), "cpuset"):
+        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
+            if cpus := cpus_in(text_of(folder / name)):
+                return cpus
+    return ()
+
+
+def memory_limit(root: Path | str = "/") -> MemoryLimit | None:
+    """The limit that leaves the least memory, on the way up; None where there is none.
+
+    Older cgroups write the largest number there is where they mean none; `memory.py` drops what is above the machine's memory.
+    """
+    found = (_memory_of(folder) for folder in _folders(Path(root), "memory"))
+    return min((limit for limit in found if limit), key=lambda limit: limit.left_bytes, default=None)
+
+
+def _folders(root: Path, controller: str) -> list[Path]:
+    """Where a controller's files may be: the folder of this process's cgroup, then its parents.
+
+    In a container the path may be the host's, which is not there: then the mount itself is the container's folder.
+    """
+    found: list[Path] = []
+    for line in text_of(root / "proc/self/cgroup").splitlines() or ["0::/"]:
+        names, _, path = line.partition(":")[2].partition(
+            ":"
+        )  # "4:cpu,cpuacct:/a/b", or "0::/a/b" in version 2
+        if names and controller not in names.split(","):
+            continue
+        below = [part for part in path.split("/") if part not in ("", ".", "..")]
+        for mount in [controller, names] if names else ["", "unified"]:
+            top = root / "sys/fs/cgroup" / mount
+            found += [top.joinpath(*below[:depth]) for depth in range(len(below), -1, -1)]
+    return found
+
+
+def _quota_of(folder: Path) -> float | None:
+    words = text_of(folder / "cpu.max").split()
+    if len(words) != 2:
+        words = [text_of(folder / "cpu.cfs_quota_us"), text_of(folder / "cpu.cfs_period_us")]
+    quota, period = map(number_in, words)
+    return quota / period if quota and period else None
+
+
+def _memory_of(folder: Path) -> MemoryLimit | None:
+    limit = number_of(folder / "memory.max") or number_of(folder / "memory.limit_in_bytes")
+    if not limit:
+        return None
+    used = number_of(folder / "memory.current") or number_of(folder / "memory.usage_in_bytes") or 0
+    given_back = 0  # file pages that were not used for a while: dropped as soon as memory is wanted
+    for line in text_of(folder / "memory.stat").splitlines():
+        name, _, value = line.partition(" ")
+        if name in ("inactive_file", "total_inactive_file"):
+            given_back = max(given_back, number_in(value) or 0)
+    return MemoryLimit(limit, max(0, used - given_back))

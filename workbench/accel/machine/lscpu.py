@@ -1,0 +1,112 @@
+"""What `lscpu` tells of the processors, for systems on which /sys does not.
+
+It knows other sources (the processor itself, device trees, hypervisors), and names Arm cores that our table has not yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accel.machine.cpu_tree import CpuCache, CpuTree, KnownCpu
+from accel.machine.system_files import number_in
+
+COLUMNS = "CPU,CORE,SOCKET,NODE,CACHE,ONLINE"  # not MAXMHZ: util-linux 2.38 writes no valid JSON where it is not known
+
+
+@dataclass(frozen=True)
+class LscpuAnswer:
+    """Model, flags and logical CPUs; `why_not` says why there are none."""
+
+    model: str = ""
+    flags: str = ""
+    tree: CpuTree = field(default_factory=CpuTree)
+    why_not: str = ""
+
+
+def ask_lscpu(root: Path | str = "/") -> LscpuAnswer:
+    """Ask the program, of this machine or of a copied tree.
+
+    >>> ask_lscpu().model
+    'AMD EPYC'
+    """
+    program = shutil.which("lscpu")
+    if program is None:
+        return LscpuAnswer(why_not="there is no lscpu on PATH")
+    where = [] if Path(root) == Path("/") else ["--sysroot", str(root)]
+    try:
+        summary, cpus, caches = (
+            _answer([program, *where, "--json", *question])
+            for question in ([], [f"--extended={COLUMNS}"], ["--bytes", "--caches=NAME,ONE-SIZE"])
+        )
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return LscpuAnswer(why_not=f"lscpu failed: {error}")
+    fields = dict(_fields(summary.get("lscpu", [])))
+    tree = _tree(cpus.get("cpus", []), caches.get("caches", []))
+    return LscpuAnswer(_told(fields.get("Model name")), _told(fields.get("Flags")), tree)
+
+
+def _answer(command: list[str]) -> dict[str, Any]:
+    environment = os.environ | {"LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=5, env=environment, check=True)
+    answer = json.loads(done.stdout or "{}")
+    return answer if isinstance(answer, dict) else {}
+
+
+def _fields(entries: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Newer versions put fields below others."""
+    for entry in entries:
+        yield str(entry.get("field", "")).rstrip(":"), entry.get("data")
+        yield from _fields(entry.get("children", []))
+
+
+def _tree(cpus: Sequence[dict[str, Any]], caches: Sequence[dict[str, Any]]) -> CpuTree:
+    """Which CPUs belong together: those with the same number of core, of each cache, or of node."""
+    sizes = {_told(cache.get("name")): number_in(_told(cache.get("one-size"))) or 0 for cache in caches}
+    online = [cpu for cpu in cpus if cpu.get("online") in (True, "yes", None)]
+    rows = [(number, cpu) for cpu in online if (number := number_in(_told(cpu.get("cpu")))) is not None]
+    together: dict[tuple[str, ...], tuple[int, ...]] = {}
+    for number, cpu in rows:
+        for group in (_core_of(cpu), ("node", _told(cpu.get("node"))), *_caches_of(cpu)):
+            together[group] = (*together.get(group, ()), number)
+    known = [
+        KnownCpu(
+            number,
+            core=number_in(_told(cpu.get("core"))),
+            socket=number_in(_told(cpu.get("socket"))),
+            siblings=together[_core_of(cpu)] if _told(cpu.get("core")) else (),
+            caches=tuple(
+                CpuCache(int(name[1]), name[2:], sizes.get(name, 0), together[name, which])
+                for name, which in _caches_of(cpu)
+            ),
+        )
+        for number, cpu in rows
+    ]
+    nodes = {
+        int(group[1]): numbers
+        for group, numbers in together.items()
+        if group[0] == "node" and group[1].isdigit()
+    }
+    return CpuTree(tuple(known), tuple(sorted(nodes.items())), source="lscpu")
+
+
+def _core_of(cpu: dict[str, Any]) -> tuple[str, str, str]:
+    return "core", _told(cpu.get("socket")), _told(cpu.get("core"))
+
+
+def _caches_of(cpu: dict[str, Any]) -> list[tuple[str, str]]:
+    """(name, which one) from a cell such as "l1d:l1i:l2:l3": "1:1:1:0"."""
+    heading = next((name for name in cpu if name.startswith("l1")), "")
+    pairs = zip(heading.split(":"), _told(cpu.get(heading)).split(":"), strict=False)
+    return [(f"L{name[1:]}", which) for name, which in pairs if name[1:2].isdigit() and which.isdigit()]
+
+
+def _told(value: object) -> str:
+    """A cell as text: numbers come as numbers or as text, what is not known as null or "-"."""
+    return "" if value in (None, "-") else str(value)

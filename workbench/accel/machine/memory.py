@@ -1,0 +1,78 @@
+"""Memory: how much there is and may be used, swap, and huge pages; from /proc, /sys and the cgroup below any root."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel.machine.cgroup import memory_limit
+from accel.machine.system_files import kilobytes_in, number_in, number_of, text_of
+
+
+@dataclass(frozen=True)
+class HugePages:
+    """Pages of one size that are set aside for programs that ask for them."""
+
+    size_bytes: int
+    reserved: int
+    free: int
+
+    def __str__(self) -> str:
+        unit, name = (2**30, "GiB") if self.size_bytes >= 2**30 else (2**20, "MiB")
+        return f"{self.reserved} × {self.size_bytes / unit:g} {name} reserved, {self.free} of them free"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of memory and swap; 0 where the system does not tell. `available_bytes` heeds the container's limit.
+
+    `limit_bytes` is the container's (None: it has none), `limit_used_bytes` what it uses of that. `transparent_huge_pages` is the
+    kernel's mode: always, madvise or never.
+    """
+
+    total_bytes: int = 0
+    available_bytes: int = 0
+    swap_bytes: int = 0
+    swap_free_bytes: int = 0
+    limit_bytes: int | None = None
+    limit_used_bytes: int = 0
+    transparent_huge_pages: str = ""
+    huge_pages: tuple[HugePages, ...] = ()
+
+
+def read_memory(root: Path | str = "/") -> Memory:
+    """Read the memory below `root`; what is not there stays 0 or empty.
+
+    >>> read_memory().transparent_huge_pages
+    'madvise'
+    """
+    root = Path(root)
+    told = text_of(root / "proc/meminfo")
+    total = kilobytes_in(told, "MemTotal") or 0
+    available = kilobytes_in(told, "MemAvailable") or kilobytes_in(told, "MemFree") or 0
+    limit = memory_limit(root)
+    if limit and total and limit.limit_bytes >= total:
+        limit = None
+    mode = re.search(r"\[(\w+)\]", text_of(root / "sys/kernel/mm/transparent_hugepage/enabled"))
+    return Memory(
+        total_bytes=total,
+        available_bytes=min(available, limit.left_bytes) if limit else available,
+        swap_bytes=kilobytes_in(told, "SwapTotal") or 0,
+        swap_free_bytes=kilobytes_in(told, "SwapFree") or 0,
+        limit_bytes=limit.limit_bytes if limit else None,
+        limit_used_bytes=limit.used_bytes if limit else 0,
+        transparent_huge_pages=mode.group(1) if mode else "",
+        huge_pages=tuple(_huge_pages(root / "sys/kernel/mm/hugepages")),
+    )
+
+
+def _huge_pages(folder: Path) -> list[HugePages]:
+    """Every size that the kernel knows, the smallest first; sizes without a page are kept, too."""
+    found = []
+    for path in folder.glob("hugepages-*kB"):
+        size = number_in(path.name[len("hugepages-") : -len("kB")])
+        if size:
+            reserved, free = number_of(path / "nr_hugepages") or 0, number_of(path / "free_hugepages") or 0
+            found.append(HugePages(size * 2**10, reserved, free))
+    return sorted(found, key=lambda pages: pages.size_bytes)
