@@ -38,38 +38,61 @@ def test_a_recorded_matrix_is_read_as_it_was(recorded, form) -> None:
         )
 
 
-def matrices():
-    labels = st.sampled_from([*WAYS, "NV1", "NV2", "NV12", "NV18"])
-    counts = st.tuples(st.integers(1, 6), st.integers(0, 3))
-
-    def made(counts_drawn):
-        gpus, cards = counts_drawn
-        names = [f"GPU{n}" for n in range(gpus)] + [f"NIC{n}" for n in range(cards)]
-        pairs = len(names) * (len(names) - 1) // 2
-        near = st.tuples(st.frozensets(st.integers(0, 200), min_size=1), st.integers(0, 7))
-        return st.builds(
-            lambda drawn, nears: topology_of(names, drawn, nears[:gpus]),
-            st.lists(labels, min_size=pairs, max_size=pairs), st.lists(near, min_size=gpus, max_size=gpus),
-        )  # fmt: skip
-
-    return counts.flatmap(made)
+NODES = st.frozensets(st.integers(0, 40), max_size=4).map(lambda numbers: tuple(sorted(numbers)))
 
 
-def topology_of(names, drawn, nears):
-    between = dict(zip(itertools.combinations(range(len(names)), 2), map(Link, drawn), strict=True))
-    links = tuple(
-        tuple(Link("X") if a == b else between[min(a, b), max(a, b)] for b in range(len(names)))
-        for a in range(len(names))
+@st.composite
+def devices(draw):
+    """GPUs with the cores and nodes near to them, a node of their own or none; cards with names or none."""
+    has_memory_nodes, has_names = draw(st.booleans()), draw(st.booleans())
+    gpus = []
+    for number in range(draw(st.integers(1, 6))):
+        cpus = tuple(sorted(draw(st.frozensets(st.integers(0, 200), max_size=20))))
+        near = draw(NODES)
+        memory_node = draw(st.none() | st.integers(0, 9)) if has_memory_nodes else None
+        node, others = (near[0], near[1:]) if near else (None, ())
+        gpus.append(Device(f"GPU{number}", cpus, node, other_nodes=others, memory_node=memory_node))
+    names = draw(
+        st.sampled_from([("mlx5_0", "mlx5_1", "rocep12s0"), ("mlx5_bond_0", "ibp3s0f0", "bnxt_re0")])
     )
-    places = [(tuple(sorted(cpus)), node) for cpus, node in nears] + [((), None)] * len(names)
-    return Topology(tuple(Device(name, *place) for name, place in zip(names, places, strict=False)), links)
+    count = draw(st.integers(0, 3))
+    cards = [Device(f"NIC{n}", model=names[n] if has_names else "") for n in range(count)]
+    return (*gpus, *(cards if draw(st.booleans()) else [Device(name) for name in names[:count]]))
 
 
+@st.composite
+def matrices(draw):
+    found = draw(devices())
+    labels = st.sampled_from([*WAYS, "NV1", "NV2", "NV12", "NV18"])
+    between = {pair: Link(draw(labels)) for pair in itertools.combinations(range(len(found)), 2)}
+    every = range(len(found))
+    links = tuple(tuple(Link("X") if a == b else between[min(a, b), max(a, b)] for b in every) for a in every)
+    return Topology(found, links)
+
+
+def pasted(matrix, form):
+    """As nvidia-smi prints it: headings underlined, with the legend; with tabs, padded with spaces, or from Windows."""
+    head, *rows = matrix.splitlines()
+    text = "\n".join(
+        [
+            "$ nvidia-smi topo -m",
+            f"\t\x1b[4m{head.lstrip()}\x1b[0m",
+            *rows,
+            "",
+            "Legend:",
+            "",
+            "  X    = Self",
+        ]
+    )
+    return {"tabs": text, "spaces": text.replace("\t", "    "), "Windows": text.replace("\n", "\r\n")}[form]
+
+
+@pytest.mark.parametrize("form", ["tabs", "spaces", "Windows"])
 @given(matrices())
-def test_what_is_written_is_read_again_with_tabs_and_with_spaces(topology) -> None:
-    for text in (topology.matrix, topology.matrix.replace("\t", "    ")):
-        again = read_matrix(f"$ nvidia-smi topo -m\n\x1b[4m{text}\x1b[0m\n\nLegend:\n\n  X    = Self\n")
-        assert (again.devices, again.links) == (topology.devices, topology.links)
+def test_what_is_written_is_read_again(form, topology) -> None:
+    again = read_matrix(pasted(topology.matrix, form))
+    assert (again.devices, again.links) == (topology.devices, topology.links)
+    assert again.matrix == topology.matrix
 
 
 @given(matrices(), st.data())
@@ -94,6 +117,16 @@ def test_a_matrix_with_a_cell_lost_or_changed_is_refused_with_its_line(topology,
 @pytest.mark.parametrize(
     ("text", "because"),
     [
+        ("     GPU0 GPU1\nGPU0 X OK\nGPU1 OK X", "this is the matrix of -p2p"),
+        (
+            "     GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\nGPU2 SYS SYS",
+            "Line 4 of the topology matrix: there is a row of GPU2",
+        ),
+        ("     GPU0 GPU1\nGPU0 X SYS 0-7\nGPU1 SYS X", "more cells than columns: 0-7"),
+        ("     GPU0 NIC0NIC1\nGPU0 X SYSSYS", "run into each other: NIC0NIC1"),
+        ("     GPU0 CPU Affinity\nGPU0 X 7-0", "no list of cores"),
+        ("     GPU0 CPU Affinity\nGPU0 X 0-99999999999", "no list of cores"),
+        ("     GPU0 CPU Affinity NUMA Affinity\nGPU0 X 0-7 zero", "no NUMA node"),
         ("", "begins with GPU0"),
         ("GPU0GPU1 GPU2\nGPU0 X PIX", "run into each other"),
         ("     GPU0 GPU1\nGPU0 X SYS", "GPU1 is missing"),
@@ -116,6 +149,32 @@ def test_the_label_of_an_old_driver_and_the_names_of_cards_are_understood() -> N
     assert read_matrix(text).link("GPU0", "mlx5_0") == Link("SYS")
     legend = "\tGPU0\tNIC0\nGPU0\t X \tPIX\nNIC0\tPIX\t X \n\nNIC Legend:\n\n  NIC0: mlx5_3\n"
     assert read_matrix(legend).network_cards == (Device("NIC0", model="mlx5_3"),)
+
+
+def test_cores_that_a_container_may_not_use_are_an_empty_cell_and_no_other_column_moves() -> None:
+    text = (
+        "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+        "GPU0\t X \tNV18\t0-35\t0,2-17\t\tN/A\nGPU1\tNV18\t X \t\t1\t\t18\n"
+    )
+    near, far = read_matrix(text).gpus
+    assert (near.cpus, near.numa_node, near.near_nodes[-1], near.memory_node) == (
+        tuple(range(36)),
+        0,
+        17,
+        None,
+    )
+    assert (far.cpus, far.numa_node, far.memory_node) == ((), 1, 18)
+    near, far = read_matrix(text.replace("\t", "  ")).gpus  # without tabs, which cell is empty is not known
+    assert (near.numa_node, far.cpus, far.numa_node) == (0, (), None)
+
+
+def test_what_a_paste_leaves_of_the_underlined_headings_is_no_column() -> None:
+    text = "[4mGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID[0m\nGPU0\t X \tPHB\t0-7\t\tN/A\t\tN/A\n"
+    found = read_matrix(f"{text}GPU1\tPHB\t X \t0-7\t\tN/A\t\tN/A\n")
+    assert [(gpu.name, len(gpu.cpus), gpu.numa_node) for gpu in found.gpus] == [
+        ("GPU0", 8, None),
+        ("GPU1", 8, None),
+    ]
 
 
 def test_the_best_gpus_of_the_courses_machine() -> None:
@@ -173,6 +232,13 @@ def test_the_command_line_reads_a_file_and_prints_json(capsys, tmp_path) -> None
     assert told["gb_per_s"]["GPU0-GPU1"] == 120.0
     assert main(["topology", "--from", str(tmp_path / "none.txt")]) == 2
     assert "nvidia-smi topo -m > topo.txt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-8"])
+def test_a_file_that_powershell_wrote_is_read(encoding, tmp_path) -> None:
+    path = tmp_path / "topo.txt"
+    path.write_text(COURSE, encoding=encoding, newline="\r\n")
+    assert accel.topology(from_file=str(path)).links == read_matrix(COURSE).links
 
 
 def test_a_machine_without_a_driver_has_no_links(monkeypatch) -> None:

@@ -3,18 +3,20 @@
 accel.topology()      this machine, or a printed matrix: prints, shows as a table, `.figure()`, `.best_gpus(k)`, `.to_dict()`
 
 links.py          the labels of `nvidia-smi topo -m`, ordered, with estimates of what they carry
-topology.py       Topology and its Devices
+devices.py        GPUs, network cards, NUMA nodes
+topology.py       Topology: the devices and the Link between every two
 gpu_choice.py     best_gpus: every group looked at, the choice explained, CUDA_VISIBLE_DEVICES
-matrix_text.py    the printed matrix, read and written
+matrix_text.py    the printed matrix, read; writing_matrix.py: written
 reading.py        the same from NVML; pci_paths.py: network cards, from /sys
 matrix_html.py, figures.py   as a table and as plotly figures
 """
 
 from __future__ import annotations
 
+from accel.machine.topology.devices import Device, NumaNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.reading import read_topology, topology
-from accel.machine.topology.topology import Device, Topology
+from accel.machine.topology.topology import Topology
 
-__all__ = ["Device", "Link", "Topology", "read_matrix", "read_topology", "topology"]
+__all__ = ["Device", "Link", "NumaNode", "Topology", "read_matrix", "read_topology", "topology"]

@@ -10,7 +10,8 @@ from accel.errors import UnknownName
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from accel.machine.topology.topology import Device, Topology
+    from accel.machine.topology.devices import Device
+    from accel.machine.topology.topology import Topology
 
 KINDS = ("graph", "matrix")
 _NVLINK, _PCIE, _CARD = "#16a34a", "#a16207", "#7c3aed"

@@ -13,7 +13,8 @@ from accel.machine.topology.links import Link
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from accel.machine.topology.topology import Device, Topology
+    from accel.machine.topology.devices import Device
+    from accel.machine.topology.topology import Topology
 
 MOST_GROUPS = 200_000  # 16 GPUs have at most 12,870 of a size
 

@@ -1,4 +1,4 @@
-"""The matrix of `nvidia-smi topo -m` as text: read from a paste, a pipe or a file, and written in the same form.
+"""The matrix of `nvidia-smi topo -m` as text, read from a paste, a pipe or a file.
 
 What does not fit is refused with its line, never guessed: a paste that lost its tabs can look like another machine.
 """
@@ -10,14 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from accel.errors import AccelError
-from accel.machine.cpu import cpu_list, parse_cpu_list
+from accel.machine.cpu import parse_cpu_list
+from accel.machine.topology.devices import Device
 from accel.machine.topology.links import Link
-from accel.machine.topology.topology import Device, Topology
+from accel.machine.topology.topology import Topology
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # nvidia-smi underlines its headings
-_DEVICE = re.compile(r"GPU\d+|NIC\d+|mlx\d+_\d+|(?:bnxt_re|ib|eth|en|rocep|irdma)\w*")
+# nvidia-smi underlines its headings, in a pipe too; many a paste keeps "[4m" of that without the escape before it.
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\ufffd\u241b]?\[\d+(?:;\d+)*m")
+_DEVICE = re.compile(r"[A-Za-z][\w.-]*\d[\w.-]*")
+_COLUMNS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
+_BEHIND = re.compile(r"(?:^|\s)(CPU\s+Affinity)?(?:\s*(NUMA\s+Affinity))?(?:\s*(GPU\s+NUMA\s+ID))?\s*$")
 _NAMED_CARD = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*$")
-_CPU_LIST = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
+_NUMBERS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
+LARGEST_NUMBER = 65_535  # Linux knows 8,192 CPUs at most
+_PEER_ACCESS = {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"}
 _NO_MATRIX = "Paste what `nvidia-smi topo -m` prints, from the line with GPU0 on."
 _AGAIN = "Copy the matrix again, with its tabs or spaces: nvidia-smi topo -m > topo.txt, then %accel topology --from topo.txt."
 
@@ -32,12 +38,24 @@ def read_matrix(text: str, *, source: str = "") -> Topology:
     columns do not match, a label is unknown, or the two halves differ.
     """
     lines = [(number, _ESCAPES.sub("", line)) for number, line in enumerate(text.splitlines(), start=1)]
-    position, columns = _header(lines)
-    rows = _rows(lines[position + 1 :], columns)
-    _check_halves(rows, columns)
+    position, header = _header(lines)
+    rows = _rows(lines[position + 1 :], header)
+    _check_halves(rows, header.names)
     cards = {found[1]: found[2] for _, line in lines if (found := _NAMED_CARD.match(line))}
-    devices = tuple(replace(row.device, model=cards.get(row.device.name, "")) for row in rows)
+    devices = tuple(
+        replace(row.device, model=cards.get(row.device.name, row.device.model if row.device.is_gpu else ""))
+        for row in rows
+    )
     return Topology(devices, tuple(row.links for row in rows), source)
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The line of column names: the devices, and the columns behind them."""
+
+    number: int
+    names: tuple[str, ...]
+    behind: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -47,48 +65,57 @@ class _Row:
     links: tuple[Link, ...] = field(default=())
 
 
-def _header(lines: Sequence[tuple[int, str]]) -> tuple[int, list[str]]:
-    """Where the line of column names is, and the devices it names."""
+def _header(lines: Sequence[tuple[int, str]]) -> tuple[int, _Header]:
+    """Where the line of column names is, and what it says."""
     for position, (number, line) in enumerate(lines):
         words = line.split()
-        columns = []
-        for word in words:
-            if not _DEVICE.fullmatch(word):
-                break
-            columns.append(word)
-        if (
-            columns
-            and columns[0] == "GPU0"
-            and (len(words) == len(columns) or words[len(columns)] in ("CPU", "NUMA", "GPU"))
-        ):
-            if len(set(columns)) != len(columns):
-                raise _refused(number, f"a column is named twice: {line.strip()}")
-            return position, columns
-        if words and words[0].startswith("GPU0") and "GPU1" in words[0]:
+        if not words or not words[0].startswith("GPU0"):
+            continue
+        if "GPU1" in words[0]:
             raise _refused(number, f"the column names run into each other: {words[0][:40]}")
+        names = []
+        for word in words:
+            if not _DEVICE.fullmatch(word) or (len(names) == 1 and Link.is_label(word)):
+                break
+            names.append(word)
+        rest = " ".join(words[len(names) :])
+        behind = _BEHIND.fullmatch(rest)
+        if words[0] != "GPU0" or behind is None:
+            continue
+        if len(set(names)) != len(names):
+            raise _refused(number, f"a column is named twice: {line.strip()}")
+        joined = next((name for name in names if re.search(r"(?:GPU|NIC)\d+(?:GPU|NIC)", name)), None)
+        if joined:
+            raise _refused(number, f"the column names run into each other: {joined}")
+        found = tuple(name for name, has in zip(_COLUMNS, behind.groups(), strict=True) if has)
+        return position, _Header(number, tuple(names), found)
     raise AccelError(
         "A topology matrix", because="there is no line of column names that begins with GPU0", do=_NO_MATRIX
     )
 
 
-def _rows(lines: Sequence[tuple[int, str]], columns: list[str]) -> list[_Row]:
+def _rows(lines: Sequence[tuple[int, str]], header: _Header) -> list[_Row]:
     rows: list[_Row] = []
     for number, line in lines:
-        if len(rows) == len(columns):
-            break
         words = line.split()
         if not words:
             continue
-        rows.append(_row(number, words, columns, columns[len(rows)]))
-    if len(rows) < len(columns):
+        if len(rows) == len(header.names):
+            if len(words) > 1 and _DEVICE.fullmatch(words[0]) and all(map(Link.is_label, words[1:3])):
+                raise _refused(number, f"there is a row of {words[0]}, and no column of it")
+            break
+        rows.append(_row(number, line, header, header.names[len(rows)]))
+    if len(rows) < len(header.names):
         raise AccelError(
-            "A topology matrix", because=f"it has {len(columns)} columns and {len(rows)} rows: {columns[len(rows)]} is missing",
+            "A topology matrix",
+            because=f"it has {len(header.names)} columns and {len(rows)} rows: {header.names[len(rows)]} is missing",
             do=_AGAIN,
         )  # fmt: skip
     return rows
 
 
-def _row(number: int, words: list[str], columns: list[str], expected: str) -> _Row:
+def _row(number: int, line: str, header: _Header, expected: str) -> _Row:
+    words, columns = line.split(), header.names
     if words[0] not in (expected, expected.removeprefix("GPU")):
         raise _refused(
             number, f"the row of {expected} is expected here, and this one begins with {words[0]!r}"
@@ -96,29 +123,65 @@ def _row(number: int, words: list[str], columns: list[str], expected: str) -> _R
     cells = words[1 : 1 + len(columns)]
     for column, cell in zip(columns, cells, strict=False):
         if not Link.is_label(cell):
+            peer = ": this is the matrix of -p2p, which tells no links" if cell in _PEER_ACCESS else ""
             raise _refused(
-                number, f"{cell!r} below {column} is not a link (X, NV#, PIX, PXB, PHB, NODE, SYS)"
+                number, f"{cell!r} below {column} is not a link (X, NV#, PIX, PXB, PHB, NODE, SYS){peer}"
             )
         if (cell == "X") != (column == expected):
             raise _refused(number, f"X stands for a device and itself, and below {column} there is {cell}")
     if len(cells) < len(columns):
         raise _refused(number, f"it has {len(cells)} cells for {len(columns)} columns")
-    return _Row(number, _device(number, expected, words[1 + len(columns) :]), tuple(map(Link.of, cells)))
+    near = _cells_behind(number, line, words[1 + len(columns) :], header)
+    return _Row(number, _device(number, expected, near), tuple(map(Link.of, cells)))
 
 
-def _device(number: int, name: str, extra: list[str]) -> Device:
-    """The columns behind the links: CPU affinity, NUMA affinity, and the NUMA node that the GPU itself is."""
-    if len(extra) > 3:
-        raise _refused(number, f"there are more cells than columns: {' '.join(extra[3:])}")
-    cpus, node, *_ = [*extra, "N/A", "N/A"]
-    if cpus != "N/A" and not _CPU_LIST.fullmatch(cpus):
-        raise _refused(number, f"{cpus!r} is no list of cores, such as 0-27,56-83")
-    if node != "N/A" and not re.fullmatch(r"\d+(?:[-,]\d+)*", node):
-        raise _refused(number, f"{node!r} is no NUMA node")
-    return Device(name, parse_cpu_list(cpus) if cpus != "N/A" else (), int(node) if node.isdigit() else None)
+def _cells_behind(number: int, line: str, cells: list[str], header: _Header) -> dict[str, str]:
+    """The cells behind the links by their column.
+
+    Drivers leave cells empty (a container may be allowed none of the cores near a GPU) and put a tab too many before later
+    ones, so an empty cell is known for one only in the first column, and only in a matrix with tabs. With fewer cells than
+    columns nothing else is certain.
+    """
+    behind = header.behind
+    if len(cells) > len(behind):
+        raise _refused(number, f"there are more cells than columns: {' '.join(cells[len(behind) :])}")
+    by_tab = line.rstrip().split("\t")
+    first = 1 + len(header.names)
+    if len(cells) == len(behind) - 1 and len(by_tab) > first and not by_tab[first].strip():
+        return dict(zip(behind[1:], cells, strict=True))
+    return dict(zip(behind, cells, strict=True)) if len(cells) == len(behind) else {}
 
 
-def _check_halves(rows: list[_Row], columns: list[str]) -> None:
+def _device(number: int, name: str, near: dict[str, str]) -> Device:
+    """The device with what the columns behind the links tell: near cores, near NUMA nodes, the node that a GPU itself is."""
+    cpus, nodes, memory = (
+        _numbers(number, near.get(column, "N/A"), says)
+        for column, says in zip(
+            _COLUMNS, ("no list of cores, such as 0-27,56-83", "no NUMA node", "no NUMA node of a GPU's memory"), strict=True
+        )
+    )  # fmt: skip
+    return Device(
+        name,
+        cpus,
+        nodes[0] if nodes else None,
+        other_nodes=nodes[1:],
+        memory_node=memory[0] if len(memory) == 1 else None,
+    )
+
+
+def _numbers(number: int, cell: str, says: str) -> tuple[int, ...]:
+    """The numbers of a cell such as "0-27,56-83"; none of "N/A"."""
+    if cell == "N/A":
+        return ()
+    bounds = [part.partition("-") for part in cell.split(",")]
+    if not _NUMBERS.fullmatch(cell) or any(
+        int(last or first) < int(first) or int(last or first) > LARGEST_NUMBER for first, _, last in bounds
+    ):
+        raise _refused(number, f"{cell!r} is {says}")
+    return parse_cpu_list(cell)
+
+
+def _check_halves(rows: list[_Row], columns: Sequence[str]) -> None:
     for first, row in enumerate(rows):
         for second in range(first):
             here, there = row.links[second], rows[second].links[first]
@@ -132,21 +195,3 @@ def _check_halves(rows: list[_Row], columns: list[str]) -> None:
 
 def _refused(number: int, because: str) -> AccelError:
     return AccelError(f"Line {number} of the topology matrix", because=because, do=_AGAIN)
-
-
-def written(topology: Topology) -> str:
-    """The matrix with tabs between its cells, as `nvidia-smi topo -m` prints it; affinities where they are known.
-
-    >>> read_matrix(written(topology)).links == topology.links
-    True
-    """
-    devices = topology.devices
-    has_cpus = any(device.cpus or device.numa_node is not None for device in devices)
-    extra = ["CPU Affinity", "NUMA Affinity"] if has_cpus else []
-    lines = ["\t".join(["", *(device.name for device in devices), *extra])]
-    for device, row in zip(devices, topology.links, strict=True):
-        cells = [" X " if link.label == "X" else link.label for link in row]
-        node = "N/A" if device.numa_node is None else str(device.numa_node)
-        near = [cpu_list(device.cpus) or "N/A", node] if has_cpus and device.is_gpu else []
-        lines.append("\t".join([device.name, *cells, *near]))
-    return "\n".join(lines)

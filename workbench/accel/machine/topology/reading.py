@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from pathlib import Path
 from typing import Any
 
 from accel.errors import AccelError
 from accel.machine.nvml import asked, device_name, opened_nvml
+from accel.machine.topology.devices import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.pci_paths import PciDevice, network_cards, pci_device, way_between
-from accel.machine.topology.topology import Device, Topology
+from accel.machine.topology.topology import Topology
 
 NO_DRIVER = "no NVIDIA driver answers here"
 NVLINK_TO_GPU, NVLINK_TO_SWITCH = 0, 2  # NVML_NVLINK_DEVICE_TYPE_*
@@ -116,9 +118,16 @@ def _text_of(file: str) -> str:
         return sys.stdin.read()
     path = Path(file).expanduser()
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return _decoded(path.read_bytes())
     except OSError as error:
         raise AccelError(
             f"topology from {file}", because=error.strerror or str(error),
             do="Write the matrix to a file first: nvidia-smi topo -m > topo.txt.",
         ) from error  # fmt: skip
+
+
+def _decoded(content: bytes) -> str:
+    """The text of a file; PowerShell's `>` writes UTF-16."""
+    marks = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8: "utf-8-sig"}
+    encoding = next((name for mark, name in marks.items() if content.startswith(mark)), "utf-8")
+    return content.decode(encoding, errors="replace")

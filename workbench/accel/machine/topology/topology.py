@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from accel.errors import AccelError
+from accel.errors import AccelError, UnknownName
+from accel.machine.topology.devices import Device, NumaNode
 from accel.machine.topology.links import WAYS, Link
 
 if TYPE_CHECKING:
@@ -18,31 +19,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Device:
-    """A GPU or a network card, by the name that `nvidia-smi` gives it; `cpus` are the cores it is near to.
-
-    `numa_node` is None where nothing tells it, `model` ("mlx5_0", "NVIDIA H100") empty.
-    """
-
-    name: str
-    cpus: tuple[int, ...] = ()
-    numa_node: int | None = None
-    model: str = ""
-
-    @property
-    def is_gpu(self) -> bool:
-        """Whether it computes; else it is a network card."""
-        return self.name.startswith("GPU")
-
-    @property
-    def index(self) -> int:
-        """The number in a GPU's name."""
-        return int(self.name.removeprefix("GPU"))
-
-
-@dataclass(frozen=True)
 class Topology:
     """The devices of a machine and the link between every two of them.
+
+    `nodes` are the NUMA nodes with all their CPUs, and `other_cards` the network cards that a collective cannot use directly
+    (Ethernet); both are known of this machine only.
 
     >>> topology = read_matrix(Path("topo.txt").read_text())
     >>> topology.link("GPU0", "GPU3")
@@ -55,6 +36,8 @@ class Topology:
     source: str = ""
     pcie_generation: int = 4
     capability: tuple[int, int] = (8, 0)
+    nodes: tuple[NumaNode, ...] = ()
+    other_cards: tuple[Device, ...] = ()
 
     def __post_init__(self) -> None:
         count = len(self.devices)
@@ -81,8 +64,6 @@ class Topology:
 
     def link(self, first: str, second: str) -> Link:
         """The link between two devices; raises UnknownName."""
-        from accel.errors import UnknownName
-
         for name in (first, second):
             if name not in self._positions:
                 raise UnknownName("device", name, self._positions)
@@ -118,7 +99,7 @@ class Topology:
     @property
     def matrix(self) -> str:
         """The matrix as `nvidia-smi topo -m` prints it, which `read_matrix` reads again."""
-        from accel.machine.topology.matrix_text import written
+        from accel.machine.topology.writing_matrix import written
 
         return written(self)
 
@@ -156,9 +137,9 @@ class Topology:
         """Devices, labels by pair, estimates, and the best choices, as plain values."""
         return {
             "source": self.source,
-            "devices": [
-                {"name": d.name, "cpus": list(d.cpus), "numa_node": d.numa_node, "model": d.model} for d in self.devices
-            ],
+            "devices": [device.to_dict() for device in self.devices],
+            "other_cards": [card.to_dict() for card in self.other_cards],
+            "nodes": [node.to_dict() for node in self.nodes],
             "labels": [[link.label for link in row] for row in self.links],
             "gb_per_s": {
                 f"{a.name}-{b.name}": self.gb_per_s(link) for a, b, link in self.pairs(self.devices)
