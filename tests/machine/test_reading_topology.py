@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from accel.machine.topology.pci_paths import network_cards, pci_device, way_between
-from accel.machine.topology.reading import short_bus_id, topology_of
+from accel.machine.topology.reading import short_bus_id, topology_of, with_the_machine
+from accel.machine.topology.topology import Topology
 
 
 class NVMLError(Exception):
@@ -65,10 +66,23 @@ PLACES = {
     "0000:04:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0", 0),
     "0000:05:00.0": ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:02.0", 0),
     "0000:08:00.0": ("pci0000:00/0000:00:02.0", 0),
+    "0000:09:00.0": ("pci0000:00/0000:00:03.0", 0),
+    "0000:09:00.1": ("pci0000:00/0000:00:03.0", 0),
+    "0000:24:00.0": ("pci0000:20", -1),
+    "0000:44:00.0": ("pci0000:40", -1),
     "0000:23:00.0": ("pci0000:20/0000:20:01.0", 0),
     "0000:83:00.0": ("pci0000:80/0000:80:01.0", 1),
 }
 CARDS = {"mlx5_0": "0000:05:00.0", "mlx5_1": "0000:83:00.0"}
+# One that is mlx5_1 by another name, a card on the board with two ports, one of a virtual machine, and one without hardware.
+INTERFACES = {
+    "ib0": "0000:83:00.0",
+    "eno1": "0000:09:00.0",
+    "eno2": "0000:09:00.1",
+    "eth0": "0000:24:00.0/virtio2",
+    "eth1": "0000:44:00.0",
+    "lo": None,
+}
 
 
 @pytest.fixture
@@ -84,7 +98,60 @@ def root(tmp_path):
     for card, bus_id in CARDS.items():
         (tmp_path / "sys/class/infiniband" / card).mkdir(parents=True)
         (tmp_path / "sys/class/infiniband" / card / "device").symlink_to(devices / bus_id)
+    for name, place in INTERFACES.items():
+        (tmp_path / "sys/class/net" / name).mkdir(parents=True)
+        if place:
+            (devices / place).mkdir(exist_ok=True)
+            (tmp_path / "sys/class/net" / name / "device").symlink_to(devices / place)
+            (tmp_path / "sys/class/net" / name / "speed").write_text("10000\n" if name == "eno1" else "-1\n")
+    for number in range(8):
+        folder = tmp_path / f"sys/devices/system/cpu/cpu{number}/topology"
+        folder.mkdir(parents=True)
+        (folder / "physical_package_id").write_text(f"{number // 4}\n")
+    for node in range(2):
+        (tmp_path / f"sys/devices/system/node/node{node}").mkdir(parents=True)
+        (tmp_path / f"sys/devices/system/node/node{node}/cpulist").write_text(f"{4 * node}-{4 * node + 3}\n")
     return tmp_path
+
+
+DRAWN = """
+Machine: nothing tells the place of some devices
+├─ Socket 0
+│  └─ NUMA node 0: cores 0-3
+│     ├─ PCIe host bridge: 0000:00
+│     │  ├─ PCIe switch: 0000:01:00.0
+│     │  │  ├─ GPU0: NVIDIA Test
+│     │  │  ├─ GPU1: NVIDIA Test
+│     │  │  └─ NIC0: mlx5_0
+│     │  ├─ GPU2: NVIDIA Test
+│     │  └─ PCIe bridge: 0000:00:03.0
+│     │     ├─ eno1: 10 Gb/s
+│     │     └─ eno2
+│     └─ PCIe host bridge: 0000:20
+│        ├─ GPU3: NVIDIA Test
+│        └─ eth0
+├─ Socket 1
+│  └─ NUMA node 1: cores 4-7
+│     └─ PCIe host bridge: 0000:80
+│        └─ NIC1: mlx5_1
+└─ Place not told
+   └─ PCIe host bridge: 0000:40
+      └─ eth1
+"""
+
+
+def test_the_machine_is_drawn_with_sockets_nodes_bridges_and_switches(root) -> None:
+    ids = ["0000:03:00.0", "0000:04:00.0", "0000:08:00.0", "0000:23:00.0"]
+    found = with_the_machine(topology_of(Driver(ids), root), root)
+    assert str(found.machine) == DRAWN.strip()
+
+
+def test_without_a_gpu_its_cpus_and_cards_are_drawn_all_the_same(root) -> None:
+    found = with_the_machine(Topology((), (), "no driver"), root)
+    assert [card.name for card in found.other_cards] == ["eno1", "eno2", "eth0", "eth1", "ib0"]
+    assert [part.name for part in found.machine.parts] == ["Socket 0", "Socket 1", "Place not told"]
+    assert "ib0" in str(found)
+    assert found.to_dict()["nodes"][1] == {"number": 1, "cpus": [4, 5, 6, 7], "socket": 1}
 
 
 def test_the_way_over_pcie_is_read_from_the_tree(root) -> None:

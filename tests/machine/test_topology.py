@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 import accel
 from accel.cli import main
 from accel.errors import AccelError, UnknownName
+from accel.machine.affinity.cpu_map import read_cpu_map
 from accel.machine.topology import Device, Link, Topology, read_matrix
 from accel.machine.topology.links import WAYS
+from accel.machine.topology.reading import numa_nodes
 
 RECORDED = Path(__file__).parent / "topology"
 INDEX = json.loads((RECORDED / "index.json").read_text())
@@ -182,9 +185,10 @@ def test_the_best_gpus_of_the_courses_machine() -> None:
     pair, four = found.best_gpus(2), found.best_gpus(4)
     assert (pair.indices, pair.slowest, pair.equals) == ((0, 3), Link("NV2"), 7)
     assert (
-        "GPU0 and GPU3 share two NVLinks; GPU0 and GPU5 would go through the link between sockets"
-        in pair.reason
+        pair.reason
+        == "GPU0 and GPU3 share two NVLinks; GPU0 and GPU5 cross the link between sockets or NUMA nodes."
     )
+    assert "of which the farthest two, GPU0 and GPU1, share one NVLink; GPU0 and GPU5 cross" in four.reason
     assert pair.as_env == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,3"}
     assert pair.renumbering == "GPU0 is cuda:0, GPU3 is cuda:1"
     assert (four.indices, four.slowest.label, four.equals) == ((0, 1, 2, 3), "NV1", 1)
@@ -204,6 +208,30 @@ def test_no_other_group_has_a_nearer_farthest_pair(topology, count) -> None:
     for group in itertools.combinations(topology.gpus, count):
         links = [link for _, _, link in topology.pairs(group)]
         assert not links or min(links).nearness <= choice.slowest.nearness
+
+
+@given(matrices(), st.integers(2, 6))
+def test_among_equally_slow_groups_the_one_is_chosen_whose_links_carry_most(topology, count) -> None:
+    if count > len(topology.gpus):
+        return
+    choice = topology.best_gpus(count)
+
+    def rated(group):
+        links = [link for _, _, link in topology.pairs(group)]
+        return min(links).nearness, round(sum(map(topology.gb_per_s, links)), 3)
+
+    ratings = sorted(rated(group) for group in itertools.combinations(topology.gpus, count))
+    chosen = [gpu for gpu in topology.gpus if gpu.index in choice.indices]
+    assert rated(chosen) == ratings[-1]
+    assert 0 <= choice.equals < ratings.count(ratings[-1])
+
+
+def test_of_sixteen_gpus_every_group_is_looked_at() -> None:
+    apart = [[Link("X") if a == b else Link("NV2" if {a, b} < {1, 5, 6, 9, 10, 12, 14, 15} else "PHB") for b in range(16)]
+             for a in range(16)]  # fmt: skip
+    found = Topology(tuple(Device(f"GPU{n}") for n in range(16)), tuple(map(tuple, apart)))
+    assert found.best_gpus(8).indices == (1, 5, 6, 9, 10, 12, 14, 15)
+    assert (found.best_gpus(8).equals, found.best_gpus(9).equals) == (0, 7)
 
 
 def test_links_are_ordered_from_near_to_far() -> None:
@@ -248,4 +276,15 @@ def test_a_machine_without_a_driver_has_no_links(monkeypatch) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
-    assert str(accel.topology()) == "No GPU (no NVIDIA driver answers here): there are no links to show."
+    found = accel.topology()
+    assert str(found).startswith("No GPU (no NVIDIA driver answers here): there are no links to show.\n")
+    assert sum(len(node.cpus) for node in found.nodes) == len(read_cpu_map().cpus)
+    assert [part.kind for part in found.machine.parts] == ["socket"] * len(
+        {node.socket for node in found.nodes}
+    )
+
+
+def test_where_nothing_tells_of_the_machine_a_sentence_says_so(tmp_path) -> None:
+    nothing = replace(Topology((), ()), nodes=numa_nodes(tmp_path))
+    assert "CPUs and network cards are not known: there is no /sys" in str(nothing)
+    assert nothing.to_dict()["machine"]["parts"] == []

@@ -73,7 +73,7 @@ def _header(lines: Sequence[tuple[int, str]]) -> tuple[int, _Header]:
             continue
         if "GPU1" in words[0]:
             raise _refused(number, f"the column names run into each other: {words[0][:40]}")
-        names = []
+        names: list[str] = []
         for word in words:
             if not _DEVICE.fullmatch(word) or (len(names) == 1 and Link.is_label(word)):
                 break

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from accel.machine.cpu import parse_cpu_list
 
-_ROOT = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}$")
+_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+_ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}$")
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class PciDevice:
     path: tuple[str, ...] = ()
     numa_node: int | None = None
     cpus: tuple[int, ...] = ()
+    about: str = ""
 
 
 def pci_device(name: str, bus_id: str, root: Path | str = "/") -> PciDevice:
@@ -38,6 +40,30 @@ def network_cards(root: Path | str = "/") -> list[PciDevice]:
         folder = Path(os.path.realpath(card / "device"))
         found.append(PciDevice(card.name, folder.name, _path(folder), _node(folder)))
     return found
+
+
+def other_cards(root: Path | str = "/") -> list[PciDevice]:
+    """Network cards by the names of their interfaces ("eth0"), RDMA-capable or not; interfaces without hardware are left out."""
+    found = []
+    for card in sorted((Path(root) / "sys/class/net").glob("*")):
+        if (card / "device").exists():
+            folder = _pci_folder(Path(os.path.realpath(card / "device")))
+            cpus = parse_cpu_list(_text(folder / "local_cpulist"))
+            found.append(PciDevice(card.name, folder.name, _path(folder), _node(folder), cpus, _about(card)))
+    return found
+
+
+def _about(card: Path) -> str:
+    """Driver and speed of an interface, where it tells them."""
+    driver = card / "device/driver"
+    speed = _text(card / "speed")  # in Mb/s; -1 or an error where nobody knows
+    gigabits = f"{int(speed) / 1000:g} Gb/s" if speed.isdigit() else ""
+    return ", ".join(filter(None, (Path(os.path.realpath(driver)).name if driver.exists() else "", gigabits)))
+
+
+def _pci_folder(folder: Path) -> Path:
+    """The folder of the PCI device that a folder of /sys belongs to: virtio's are one below; itself where there is none."""
+    return next((each for each in (folder, *folder.parents) if _ADDRESS.match(each.name)), folder)
 
 
 def way_between(first: PciDevice, second: PciDevice) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import codecs
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from accel.errors import AccelError
+from accel.machine.affinity.cpu_map import LogicalCpu, read_cpu_map
 from accel.machine.nvml import asked, device_name, opened_nvml
-from accel.machine.topology.devices import Device
+from accel.machine.topology.devices import Device, NumaNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
-from accel.machine.topology.pci_paths import PciDevice, network_cards, pci_device, way_between
+from accel.machine.topology.pci_paths import PciDevice, network_cards, other_cards, pci_device, way_between
 from accel.machine.topology.topology import Topology
 
 NO_DRIVER = "no NVIDIA driver answers here"
@@ -34,9 +36,32 @@ def topology(from_file: str | None = None) -> Topology:
 
 
 def read_topology(root: Path | str = "/") -> Topology:
-    """That of this machine; without devices where there is no driver."""
+    """That of this machine; without a driver only its NUMA nodes and network cards."""
     with opened_nvml() as nvml:
-        return Topology((), (), NO_DRIVER) if nvml is None else topology_of(nvml, root)
+        found = Topology((), (), NO_DRIVER) if nvml is None else topology_of(nvml, root)
+    return with_the_machine(found, root)
+
+
+def with_the_machine(found: Topology, root: Path | str = "/") -> Topology:
+    """A topology with the NUMA nodes and the other network cards that the /sys below `root` tells."""
+    known = {device.path for device in found.devices}
+    cards = tuple(
+        Device(card.name, card.cpus, card.numa_node, card.about, path=card.path)
+        for card in other_cards(root)
+        if not card.path or card.path not in known
+    )
+    return replace(found, nodes=numa_nodes(root), other_cards=cards)
+
+
+def numa_nodes(root: Path | str = "/") -> tuple[NumaNode, ...]:
+    """The NUMA nodes below `root` that have CPUs; none where there is no /sys."""
+    cpus: dict[int, list[LogicalCpu]] = {}
+    for cpu in read_cpu_map(root).cpus:
+        cpus.setdefault(cpu.numa_node, []).append(cpu)
+    return tuple(
+        NumaNode(number, tuple(sorted(cpu.number for cpu in found)), found[0].socket)
+        for number, found in sorted(cpus.items())
+    )
 
 
 def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
@@ -47,10 +72,13 @@ def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
     if not handles:
         return Topology((), (), "the driver knows no GPU")
     gpus = [
-        Device(place.name, place.cpus, place.numa_node, device_name(nvml, handle))
+        Device(place.name, place.cpus, place.numa_node, device_name(nvml, handle), path=place.path)
         for place, handle in zip(places, handles, strict=True)
     ]
-    nics = [Device(f"NIC{n}", numa_node=card.numa_node, model=card.name) for n, card in enumerate(cards)]
+    nics = [
+        Device(f"NIC{n}", numa_node=card.numa_node, model=card.name, path=card.path)
+        for n, card in enumerate(cards)
+    ]
     everything = [*places, *cards]
 
     def link(first: int, second: int) -> Link:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from accel.machine.topology.gpu_choice import GpuChoice
+    from accel.machine.topology.machine_tree import Part
+    from accel.machine.topology.nvlinks import NvLinks
+
+RENUMBERING = (
+    "Set both variables before CUDA is first used: without CUDA_DEVICE_ORDER=PCI_BUS_ID it counts the fastest GPU first, and its "
+    "numbers need not be those of nvidia-smi."
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,11 @@ class Topology:
     def network_cards(self) -> tuple[Device, ...]:
         """What is no GPU."""
         return tuple(device for device in self.devices if not device.is_gpu)
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of the devices between which links are known."""
+        return self._positions.keys()
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -115,8 +127,8 @@ class Topology:
     @property
     def advice(self) -> list[str]:
         """What follows for two, four … GPUs, and which two lie farthest apart."""
-        counts = [count for count in (2, 4, 8) if count < len(self.gpus)]
-        lines = [str(self.best_gpus(count)) for count in counts]
+        gpus = len(self.gpus)
+        lines = [str(self.best_gpus(count)) for count in (2, 4, 8) if count < gpus or count == gpus == 2]
         if len(self.gpus) > 2:
             nearest = max(link for _, _, link in self.pairs())
             first, second, link = min(self.pairs(), key=lambda pair: pair[2])
@@ -126,12 +138,37 @@ class Topology:
                 if is_even
                 else f"Farthest apart: {first.name} and {second.name}, by way of {link}."
             )
-        return lines
+        return [*lines, RENUMBERING] if gpus > 1 else lines
+
+    @property
+    def machine(self) -> Part:
+        """The machine as parts within parts: sockets, NUMA nodes with cores, host bridges, switches, GPUs, network cards.
+
+        >>> print(topology.machine)
+        """
+        from accel.machine.topology.machine_tree import machine_tree
+
+        return machine_tree(self)
+
+    @property
+    def nvlinks(self) -> NvLinks:
+        """The pairs of GPUs that NVLinks join, and the groups behind NVSwitch."""
+        from accel.machine.topology.nvlinks import nvlinks_of
+
+        return nvlinks_of(self)
+
+    @property
+    def drawing(self) -> str:
+        """The machine and its NVLinks as text; a sentence where nothing is known of it."""
+        if not self.machine.parts:
+            return "CPUs and network cards are not known: there is no /sys here, where Linux tells them."
+        return "\n".join(filter(None, (str(self.machine), str(self.nvlinks))))
 
     def __str__(self) -> str:
         if not self.devices:
-            return f"No GPU{f' ({self.source})' if self.source else ''}: there are no links to show."
-        return "\n".join([self.matrix, *self.legend, "", *self.advice]).rstrip("\n")
+            none = f"No GPU{f' ({self.source})' if self.source else ''}: there are no links to show."
+            return f"{none}\n{self.drawing}"
+        return "\n".join([self.matrix, "", *self.legend, "", self.drawing, "", *self.advice]).rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
         """Devices, labels by pair, estimates, and the best choices, as plain values."""
@@ -139,6 +176,7 @@ class Topology:
             "source": self.source,
             "devices": [device.to_dict() for device in self.devices],
             "other_cards": [card.to_dict() for card in self.other_cards],
+            "machine": self.machine.to_dict(),
             "nodes": [node.to_dict() for node in self.nodes],
             "labels": [[link.label for link in row] for row in self.links],
             "gb_per_s": {
