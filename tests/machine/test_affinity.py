@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import accel
 from accel.cli import main
 from accel.errors import AccelError
-from accel.machine.affinity import Affinity, CpuMap, LogicalCpu, allocate, read_cpu_map
+from accel.machine.affinity import Affinity, CpuMap, LogicalCpu, RankCpus, allocate, read_cpu_map
 from accel.machine.affinity.thread_places import ThreadPlace, read_threads
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="threads are read from /proc")
@@ -161,12 +161,39 @@ def test_two_ranks_of_one_thread_are_really_on_different_cores() -> None:
 
 
 @on_linux
+def test_a_rank_pins_itself_before_torch_is_there_and_reads_its_mask_back() -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two CPUs are needed")
+    (_, rank) = allocate(2, 1).ranks
+    code = (
+        f"from accel.machine.affinity import RankCpus\nprint(RankCpus(1, {rank.cpus}).pin())\n"
+        "import os, torch\ntorch.ones(500, 500) @ torch.ones(500, 500)\n"
+        "print(torch.get_num_threads(), [sorted(os.sched_getaffinity(int(t))) for t in os.listdir('/proc/self/task')])"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert told[0] == str(rank.cpus)
+    threads, masks = told[1].split(" ", 1)
+    assert threads == "1"
+    assert {tuple(mask) for mask in eval(masks)} == {rank.cpus}
+
+
+@on_linux
+@pytest.mark.parametrize("cpus", [(100_000,), (0, 100_000), ()])
+def test_what_the_system_refuses_is_told_and_nothing_is_changed(cpus) -> None:
+    before = os.sched_getaffinity(0)
+    with pytest.raises(AccelError, match="Use CPUs that are there"):
+        RankCpus(0, cpus).pin()
+    assert os.sched_getaffinity(0) == before
+
+
+@on_linux
 def test_this_process_is_on_the_map_with_its_mask(capsys) -> None:
     found = accel.affinity()
-    (main_thread,) = [each for each in found.threads if each.is_main and each.group == "this notebook"]
+    (main_thread,) = [each for each in found.threads if each.is_main and each.kind == "notebook"]
     assert set(main_thread.allowed) == os.sched_getaffinity(0)
-    assert main_thread.is_running
-    assert "● main thread" in str(found)
+    assert "main thread" in str(found)
     assert main(["affinity", "--json"]) == 0
     assert '"numa_node"' in capsys.readouterr().out
 
@@ -175,8 +202,18 @@ def seen(*threads: ThreadPlace, machine=two_socket_xeon, torch_threads=None, env
     return " ".join(Affinity(CpuMap(tuple(machine())), threads, torch_threads, environment).notes)
 
 
-def place(thread, cpu, allowed=tuple(range(16)), group="this notebook", *, pid=1, runs=True) -> ThreadPlace:
-    return ThreadPlace(pid, thread, group, "thread", cpu, allowed, 0.0, runs)
+def place(
+    thread,
+    cpu,
+    allowed=tuple(range(16)),
+    group="this notebook",
+    *,
+    pid=1,
+    runs=True,
+    busy=None,
+    kind="notebook",
+) -> ThreadPlace:
+    return ThreadPlace(pid, thread, group, "thread", cpu, allowed, 0.0, runs, busy, kind)
 
 
 def test_what_is_amiss_is_told_in_words() -> None:
@@ -185,13 +222,46 @@ def test_what_is_amiss_is_told_in_words() -> None:
     assert "several NUMA nodes" in seen(place(1, 0), place(2, 4))
     narrowed = seen(place(1, 0, (0,)), environment=(("OMP_PROC_BIND", "close"),))
     assert "Narrowed to one CPU (OMP_PROC_BIND did it)" in narrowed
-    worker = place(9, 1, group="loader worker 1", pid=9, runs=False)
+    worker = place(9, 1, group="loader worker 1", pid=9, runs=False, kind="loader worker")
     assert "2 CPUs may be used" not in seen(place(1, 0), worker, torch_threads=8)
     assert "16 threads of torch and 1 loader worker want 17" in seen(place(1, 0), worker, torch_threads=16)
+    narrowed = seen(place(1, 0), place(9, 0, (0,), "loader worker 1", pid=9, kind="loader worker"))
+    assert "Narrowed to one CPU: loader worker 1." in narrowed
+    assert "accel.loader_affinity()" in narrowed
 
 
-def test_it_is_shown_as_a_table_with_everything_escaped() -> None:
+def test_ranks_pinned_to_cpus_of_their_own_are_as_they_should_be_and_two_on_one_are_not() -> None:
+    ranks = [place(n, n, (n,), f"rank {n}", pid=n, kind="rank") for n in (1, 2)]
+    assert seen(*ranks) == ""
+    together = [place(n, 1, (1,), f"rank {n}", pid=n, kind="rank") for n in (1, 2)]
+    assert "rank 1 and rank 2 may use CPU 1 only, and take turns on it" in seen(*together)
+
+
+def test_after_two_looks_the_share_of_a_cpu_counts_and_not_the_instant() -> None:
+    assert "one core" not in seen(place(1, 0, busy=0.0), place(2, 8, busy=0.9))
+    assert "one core" in seen(place(1, 0, busy=0.5, runs=False), place(2, 8, busy=0.9))
+    halves = seen(place(1, 0, busy=0.5), place(2, 0, busy=0.49))
+    assert (
+        "2 busy threads take turns on CPU 0: this notebook's thread 50 % and this notebook's thread 49 %"
+        in halves
+    )
+    assert "take turns" not in seen(place(1, 0, busy=0.95), place(2, 0, busy=0.2))
+
+
+def test_it_is_shown_as_a_map_with_everything_escaped() -> None:
     found = Affinity(CpuMap(tuple(laptop())), (place(1, 0, group="<b>"),))
     html = found._repr_mimebundle_()["text/html"]
-    assert "<b>:" not in html
-    assert html.count("<tr>") == 9
+    assert "<b>" not in html
+    assert [html.count(f">CPU {number}<") for number in range(8)] == [1] * 8
+
+
+def test_many_cpus_on_which_nobody_is_share_a_line() -> None:
+    many = [LogicalCpu(n, n % 64, n // 64, n // 64, (n,)) for n in range(256)]
+    assert str(Affinity(CpuMap(tuple(many)), (place(1, 70, busy=0.98),))).splitlines()[:6] == [
+        "CPUs 0-63     node 0, socket 0          –",
+        "CPUs 64-69    node 1, socket 1          –",
+        "CPU 70        node 1, socket 1, core 6  this notebook: ● thread 98 %",
+        "CPUs 71-127   node 1, socket 1          –",
+        "CPUs 128-191  node 2, socket 2          –",
+        "CPUs 192-255  node 3, socket 3          –",
+    ]

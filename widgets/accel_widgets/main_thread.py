@@ -33,3 +33,15 @@ def _kernel() -> Any:
     from IPython import get_ipython
 
     return getattr(get_ipython(), "kernel", None)
+
+
+def call_when_idle(action: Callable[[], object]) -> None:
+    """Run `action` when the kernel's main thread is free to hear messages; without a kernel, now.
+
+    >>> call_when_idle(lambda: print("no cell is running"))
+    """
+    kernel = _kernel()
+    if kernel is None:
+        action()
+    else:
+        kernel.io_loop.add_callback(action)

@@ -1,4 +1,4 @@
-"""The workbench as a panel: where a step goes, its operations, the timeline, the toggle board, the trial ladder, all live."""
+"""The workbench as a panel: where a step goes, its operations, timeline, toggle board, trial ladder and cores, all live."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from accel_widgets.calm_updates import CalmUpdates
+from accel_widgets.core_map_panel import CoreMapPanel
 from accel_widgets.error_line import ErrorLine
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.live_line import LiveLine
@@ -46,7 +47,7 @@ class WorkbenchPanel(ipywidgets.VBox):
         self._reported: set[int] = set()
         self.errors = ErrorLine()
         self.phase_bar, self.op_table = PhaseBarPanel(), OpTablePanel()
-        self.timeline = TimelinePanel()
+        self.timeline, self.cores = TimelinePanel(), CoreMapPanel(is_open=False)
         self.board = ToggleBoard(on_try=self._when_idle(self._try), why_not=self._why_not, errors=self.errors)
         self.live_line = LiveLine(on_undo=self._when_idle(workbench.undo))
         self.ladder = LadderPanel(
@@ -77,7 +78,7 @@ class WorkbenchPanel(ipywidgets.VBox):
         machine.add_class("accel-machine-line")
         return [
             style, self.phase_bar, self.op_table, self.timeline, self.board, self.errors, self.live_line, self.ladder,
-            machine,
+            self.cores, machine,
         ]  # fmt: skip
 
     # --- what a click calls -----------------------------------------------------------------------------------------

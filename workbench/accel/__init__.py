@@ -16,6 +16,7 @@ a function here, for scripts and tests:
     accel.number_formats()         what fp16, bf16, tf32, fp8 … can hold, and what this machine does with each
     accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
     accel.affinity()               the cores, which threads, workers and ranks are on them, and what is amiss
+    accel.loader_affinity()        a mask of their own for loader workers, where OpenMP narrowed the main thread's
     accel.compile_backends()       the backends of torch.compile, and which can be used here
     accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
 
@@ -32,7 +33,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import torch
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Workbench", "accelerations", "affinity", "compile_backends", "doctor", "export", "fastest_batch",
-    "findings", "graph", "help", "history", "keep", "machine", "number_formats", "open_trace", "panel",
+    "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "number_formats", "open_trace", "panel",
     "peaks", "profile", "status", "topology", "try_", "undo",
 ]  # fmt: skip
 
@@ -247,6 +249,19 @@ def affinity() -> Affinity:
     from accel.machine.affinity import affinity
 
     return affinity()
+
+
+def loader_affinity(cpus: Iterable[int] | None = None) -> AbstractContextManager[tuple[int, ...]]:
+    """Loader workers started inside may run on `cpus`; by default on all that this process had when it began.
+
+    >>> with accel.loader_affinity():
+    ...     for images, labels in loader: ...
+
+    OMP_PROC_BIND, GOMP_CPU_AFFINITY and KMP_AFFINITY narrow the main thread to one CPU, and loader workers inherit that.
+    """
+    from accel.workload.loader_affinity import loader_affinity
+
+    return loader_affinity(cpus)
 
 
 def topology(from_file: str | None = None) -> Topology:

@@ -11,6 +11,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from accel.commands import COMMANDS, help_text, parse
 from accel.commands.running import run, run_without_notebook
 from accel.errors import AccelError
+from accel.machine.affinity import Affinity
 from accel.notebook.cell_runner import CellRunner, reject_line_profile
 from accel.notebook.overview import Overview
 from accel.notebook.waiting import search_with_progress, wait_with_progress
@@ -43,6 +44,8 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         result = self._result(options)
         if name := getattr(options, "out", None):  # help has none
             self.shell.user_ns[name] = result
+        if isinstance(result, Affinity) and not result.told and hasattr(self.shell, "kernel"):
+            return result.panel()  # live; a terminal shows the text
         return result
 
     def _result(self, options: argparse.Namespace) -> object:

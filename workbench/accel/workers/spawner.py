@@ -15,6 +15,8 @@ import threading
 from concurrent.futures import Future
 from typing import IO
 
+from accel.machine.affinity.starting_mask import binding_variables, starting_mask
+
 _Start = tuple["Future[tuple[subprocess.Popen[bytes], socket.socket]]", str, dict[str, str], bool]
 _requests: queue.SimpleQueue[_Start] = queue.SimpleQueue()
 _lock = threading.Lock()
@@ -45,9 +47,18 @@ def _serve() -> None:
     while True:
         future, python, extra, in_background = _requests.get()
         try:
+            _undo_narrowing()
             future.set_result(_popen(python, extra, in_background))
         except BaseException as error:
             future.set_exception(error)
+
+
+def _undo_narrowing() -> None:
+    """Where OpenMP narrowed the main thread's mask, this thread has inherited it: a worker begins with the mask that the
+    notebook began with, and has its own OpenMP narrow it as it did the notebook's.
+    """
+    if sys.platform == "linux" and binding_variables():
+        os.sched_setaffinity(0, starting_mask())
 
 
 def _popen(

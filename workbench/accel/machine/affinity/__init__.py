@@ -4,19 +4,24 @@ accel.affinity()                       the core map with who is where, and what 
 accel.machine.affinity.allocate(r, t)  CPUs for r ranks of t threads: physical cores first, nodes kept together, with `.as_env`
 
 cpu_map.py         each logical CPU's core, socket, node and cache, from /sys below any root
+core_layout.py     the same as boxes in boxes, for drawing
 allocation.py      who gets which CPU, and OpenMP's variables for it
-thread_places.py   threads of processes, from /proc
-affinity.py        both together
+loader_affinity.py a mask of their own for a DataLoader's workers
+processes_here.py  which processes are the notebook's: loader workers, trial workers, ranks
+thread_names.py    what a thread is for
+thread_places.py   where threads are and how busy, from /proc
+affinity.py        all together; affinity_notes.py says what is amiss, affinity_text.py and affinity_html.py draw
 """
 
 from __future__ import annotations
 
-from accel.machine.affinity.affinity import Affinity, affinity
+from accel.machine.affinity.affinity import Affinity, AffinityLooks, affinity
 from accel.machine.affinity.allocation import Allocation, RankCpus, allocate
 from accel.machine.affinity.cpu_map import CpuMap, LogicalCpu, read_cpu_map
 
 __all__ = [
     "Affinity",
+    "AffinityLooks",
     "Allocation",
     "CpuMap",
     "LogicalCpu",

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from accel import html_parts
-from accel.html_parts import Markup, text
-from accel.machine.affinity.cpu_map import CpuMap, LogicalCpu, read_cpu_map
-from accel.machine.affinity.thread_places import ThreadPlace, groups_here, read_threads
-from accel.machine.cpu import cpu_list
+from accel.machine.affinity.affinity_html import affinity_html
+from accel.machine.affinity.affinity_notes import affinity_notes
+from accel.machine.affinity.affinity_text import affinity_text
+from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
+from accel.machine.affinity.processes_here import ProcessHere, processes_here, short_name
+from accel.machine.affinity.starting_mask import binding_variables
+from accel.machine.affinity.thread_places import ThreadLooks, ThreadPlace
+from accel.machine.cpu_lists import cpu_list
 
-BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+BETWEEN_LOOKS_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -30,38 +33,44 @@ class Affinity:
     torch_threads: int | None = None
     environment: tuple[tuple[str, str], ...] = ()
     told: str = ""  # why there is nothing, where the system does not tell
+    known_processes: tuple[ProcessHere, ...] = ()
 
     @property
     def notes(self) -> list[str]:
-        """Over-subscription, shared cores, crossed nodes and narrowed masks, each with what to do."""
-        return [note for check in (_narrowed, _oversubscribed, _crossing, _shared) if (note := check(self))]
-
-    def on(self, cpu: int) -> list[ThreadPlace]:
-        """The threads that ran on a CPU last, those that run now first."""
-        return sorted(
-            (each for each in self.threads if each.cpu == cpu), key=lambda each: not each.is_running
-        )
+        """Narrowed masks, over-subscription, shared cores and crossed nodes, each with what to do."""
+        return affinity_notes(self)
 
     @property
-    def rows(self) -> list[tuple[str, str, str]]:
-        """(CPU, where it is, who is there) by node, socket and core."""
-        order = sorted(self.cpu_map.cpus, key=lambda cpu: (cpu.numa_node, cpu.socket, cpu.core, cpu.number))
-        return [(f"CPU {cpu.number}", _place(cpu), _who(self.on(cpu.number))) for cpu in order]
+    def processes(self) -> tuple[ProcessHere, ...]:
+        """The processes that threads are of, this notebook first."""
+        known = {process.pid: process for process in self.known_processes}
+        first = {each.pid: each for each in reversed(self.threads)}
+        return tuple(
+            known.get(pid) or ProcessHere(pid, each.group, each.kind, short_name(each.kind, each.group))
+            for pid, each in reversed(first.items())
+        )
+
+    def on(self, cpu: int) -> list[ThreadPlace]:
+        """The threads that ran on a CPU last, busy ones first."""
+        here = (each for each in self.threads if each.cpu == cpu)
+        return sorted(here, key=lambda each: (not each.is_busy, -(each.busy or 0)))
 
     @property
     def masks(self) -> list[tuple[str, str]]:
         """(process, the CPUs its main thread may use), for each process."""
         return [(each.group, cpu_list(each.allowed)) for each in self.threads if each.is_main]
 
+    def panel(self) -> Any:
+        """The same as a live panel, which looks again about once a second while it is seen; for a notebook.
+
+        >>> accel.affinity().panel()
+        """
+        from accel_widgets.core_map_panel import CoreMapPanel
+
+        return CoreMapPanel(self)
+
     def __str__(self) -> str:
-        if self.told:
-            return self.told
-        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
-        lines = [
-            "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in self.rows
-        ]
-        masks = [f"{group} may use CPU {cpus}" for group, cpus in self.masks]
-        return "\n".join([*lines, "", *masks, *self.notes])
+        return affinity_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """CPUs, threads and notes as plain values."""
@@ -73,97 +82,51 @@ class Affinity:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         if self.told:
             return {"text/plain": self.told}
-        amiss = [
-            Markup(f'<div style="margin-top:4px;font-weight:600">{text(note)}</div>') for note in self.notes
-        ]
-        table = html_parts.table(["CPU", "where", "threads that ran there last (● now)"], self.rows)
-        masks = [html_parts.note(f"{group} may use CPU {cpus}") for group, cpus in self.masks]
-        return {"text/plain": str(self), "text/html": str(html_parts.block(table, *amiss, *masks))}
+        return {"text/plain": str(self), "text/html": str(affinity_html(self))}
 
 
-def affinity(ranks: dict[int, int] | None = None, *, root: Path | str = "/") -> Affinity:
-    """Where the threads of this process, its loader workers and its ranks (rank → pid) are, read once.
+class AffinityLooks:
+    """Looks at the same machine again and again; from the second look on it is known how busy each thread was.
+
+    >>> looks = AffinityLooks()
+    >>> looks.look(); looks.look().threads[0].busy
+    0.98
+    """
+
+    def __init__(self, ranks: Mapping[int, int] | None = None, *, root: Path | str = "/") -> None:
+        self._cpu_map = read_cpu_map(root)
+        self._ranks = dict(ranks or {})
+        self._threads = ThreadLooks()
+        self._processes: tuple[ProcessHere, ...] = ()
+
+    def look(self, *, find_processes: bool = True) -> Affinity:
+        """Where everything is now; without `find_processes`, only of the processes that were found before."""
+        if sys.platform != "linux" or not self._cpu_map.cpus:
+            why = f"Where threads run is not told by this system ({sys.platform}); Linux tells it."
+            return Affinity(CpuMap(()), (), told=why)
+        if find_processes or not self._processes:
+            self._processes = processes_here(self._ranks)
+        torch = sys.modules.get("torch")
+        return Affinity(
+            self._cpu_map,
+            self._threads.look(self._processes),
+            torch.get_num_threads() if torch is not None else None,
+            binding_variables(),
+            known_processes=self._processes,
+        )
+
+
+def affinity(ranks: Mapping[int, int] | None = None, *, root: Path | str = "/") -> Affinity:
+    """Where the threads of this process, its loader workers and its ranks (rank → pid) are, and how busy.
 
     >>> accel.affinity().masks
     [('this notebook', '0-1')]
+
+    Two looks, 50 ms apart: a thread is busy if it used a fifth of a CPU or more meanwhile.
     """
-    cpu_map = read_cpu_map(root)
-    if sys.platform != "linux" or not cpu_map.cpus:
-        return Affinity(
-            CpuMap(()),
-            (),
-            told=f"Where threads run is not told by this system ({sys.platform}); Linux tells it.",
-        )
-    torch = sys.modules.get("torch")
-    environment = tuple((name, os.environ[name]) for name in BINDING if os.environ.get(name))
-    threads = read_threads(groups_here(ranks))
-    return Affinity(cpu_map, threads, torch.get_num_threads() if torch is not None else None, environment)
-
-
-def _place(cpu: LogicalCpu) -> str:
-    parts = [f"node {cpu.numa_node}", f"socket {cpu.socket}", f"core {cpu.core}"]
-    others = [number for number in cpu.siblings if number != cpu.number]
-    return ", ".join([*parts, *(["with CPU " + ", ".join(map(str, others))] if others else [])])
-
-
-def _who(places: Sequence[ThreadPlace]) -> str:
-    """Threads of one kind together: "this notebook: ● main thread, 2 compute threads; loader worker 1: main thread"."""
-    groups: dict[str, dict[str, list[bool]]] = {}
-    for each in places:
-        groups.setdefault(each.group, {}).setdefault(each.what, []).append(each.is_running)
-    return "; ".join(
-        f"{group}: {', '.join(_counted(what, running) for what, running in kinds.items())}"
-        for group, kinds in groups.items()
-    )
-
-
-def _counted(what: str, running: list[bool]) -> str:
-    named = what if len(running) == 1 else f"{len(running)} × {what}"
-    return f"● {named}" if any(running) else named
-
-
-def _narrowed(found: Affinity) -> str:
-    """A main thread that may use one CPU only, where the machine has more: what it starts later inherits that."""
-    narrow = [each for each in found.threads if each.is_main and len(each.allowed) == 1]
-    if not narrow or len(found.cpu_map.cpus) == 1:
-        return ""
-    who = ", ".join(dict.fromkeys(each.group for each in narrow))
-    if not found.environment:
-        return f"Narrowed to one CPU: {who}. Start Python with more (taskset, the job's or the container's setting)."
-    why = ", ".join(name for name, _ in found.environment)
-    return (
-        f"Narrowed to one CPU ({why} did it): {who}. Loader workers inherit it: call os.sched_setaffinity in a "
-        "worker_init_fn, or unset the variable."
-    )
-
-
-def _oversubscribed(found: Affinity) -> str:
-    """More threads that compute than CPUs they may use: torch's own, and one for each loader worker."""
-    mask = next((each.allowed for each in found.threads if each.is_main), ())
-    workers = sum(each.is_main and each.group.startswith("loader worker") for each in found.threads)
-    wanted = (found.torch_threads or 0) + workers
-    if not found.torch_threads or not mask or wanted <= len(mask):
-        return ""
-    loaders = f"{workers} loader worker{'' if workers == 1 else 's'}"
-    return (
-        f"Over-subscribed: {found.torch_threads} threads of torch and {loaders} want {wanted} CPUs, and "
-        f"{len(mask)} may be used. Use fewer of either."
-    )
-
-
-def _crossing(found: Affinity) -> str:
-    """Compute threads of one process on two NUMA nodes."""
-    for group in dict.fromkeys(each.group for each in found.threads):
-        busy = [each.cpu for each in found.threads if each.group == group and each.is_running]
-        if len(found.cpu_map.nodes_of(busy)) > 1:
-            return f"{group} runs on several NUMA nodes: pin it to one, as allocate(ranks, threads) does."
-    return ""
-
-
-def _shared(found: Affinity) -> str:
-    """Two threads that run now on the two halves of one core."""
-    busy = {each.cpu for each in found.threads if each.is_running}
-    for siblings in found.cpu_map.cores_of(busy):
-        if len(busy & set(siblings)) > 1:
-            return f"CPUs {' and '.join(map(str, siblings))} are one core and both compute: use as many threads as cores."
-    return ""
+    looks = AffinityLooks(ranks, root=root)
+    found = looks.look()
+    if found.told:
+        return found
+    time.sleep(BETWEEN_LOOKS_S)
+    return looks.look(find_processes=False)

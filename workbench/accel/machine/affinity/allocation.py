@@ -9,6 +9,8 @@ from typing import Any
 
 from accel.errors import AccelError
 from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
+from accel.machine.affinity.pinning import pin
+from accel.machine.cpu_lists import cpu_list
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,25 @@ class RankCpus:
         >>> RankCpus(1, (2, 3)).as_env["OMP_PLACES"]
         '{2},{3}'
 
-        They narrow the main thread to one CPU, and loader workers inherit that: pin with `os.sched_setaffinity` where you can,
-        and reset it in a `worker_init_fn`.
+        They narrow the main thread to one CPU, and loader workers inherit that: call `pin` in the rank where you can, or put
+        the loop in `with accel.loader_affinity():`.
         """
         places = ",".join(f"{{{cpu}}}" for cpu in self.cpus)
         return {"OMP_NUM_THREADS": str(len(self.cpus)), "OMP_PLACES": places, "OMP_PROC_BIND": "close"}
+
+    def pin(self) -> tuple[int, ...]:
+        """Let this process run on these CPUs only, and tell OpenMP to use as many threads; gives the mask, read back.
+
+        >>> allocate(ranks=2, threads=4).ranks[rank].pin()      # in the rank, before it imports torch
+        (4, 5, 6, 7)
+
+        Sets the mask of every thread that runs already, and OMP_NUM_THREADS, which torch reads when it is imported. No other
+        variable is needed: nothing is narrowed to one CPU, and loader workers inherit the rank's CPUs.
+        Raises AccelError where the system does not let us, and on macOS and Windows, which have no masks.
+        """
+        mask = pin(self.cpus, asked=f"Pinning rank {self.rank} to CPUs {cpu_list(self.cpus)}")
+        os.environ["OMP_NUM_THREADS"] = str(len(self.cpus))
+        return mask
 
     @property
     def as_gomp_env(self) -> dict[str, str]:

@@ -1,29 +1,27 @@
-"""Where the threads of a process and of its children are, and where they may be, from /proc."""
+"""Where the threads of processes are, where they may be, and how busy they were, from /proc."""
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from accel.machine.cpu import parse_cpu_list
+from accel.machine.affinity.processes_here import Kind, ProcessHere
+from accel.machine.affinity.thread_names import ThreadNames
+from accel.machine.cpu_lists import parse_cpu_list
 
-if TYPE_CHECKING:
-    import psutil
-
-TRIAL_WORKER = "accel.workers.worker_main"
-LOADER_WORKER = "pt_data_worker"  # as torch names its DataLoader's processes
+BUSY = 0.2  # of one CPU, between two looks: less is a thread that woke up now and then
 
 
 @dataclass(frozen=True)
 class ThreadPlace:
     """One thread: what it is, the CPU it ran on last, the CPUs it may run on, and its CPU time so far.
 
-    `group` is the process it belongs to in words: "this notebook", "loader worker 1", "rank 0".
+    `group` is the process it belongs to in words: "this notebook", "loader worker 1", "rank 0". `busy` is its share of one CPU
+    since the look before (1.0: it ran all the time), None where there was one look; `is_running` is true of this instant only.
     """
 
     pid: int
@@ -34,90 +32,111 @@ class ThreadPlace:
     allowed: tuple[int, ...]
     cpu_s: float = 0.0
     is_running: bool = False
+    busy: float | None = None
+    kind: Kind = "other"
 
     @property
     def is_main(self) -> bool:
         """Whether it is its process's first thread, whose mask later children inherit."""
         return self.pid == self.thread
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it computes: by its CPU time between two looks, or, after one look, by whether it ran then."""
+        return self.is_running if self.busy is None else self.busy >= BUSY
 
-def read_threads(groups: Iterable[tuple[int, str]], proc: Path | str = "/proc") -> tuple[ThreadPlace, ...]:
-    """The threads of these processes, (pid, name of the group); a process that is gone has none.
+
+def read_threads(
+    processes: Iterable[ProcessHere | tuple[int, str]],
+    proc: Path | str = "/proc",
+    *,
+    names: ThreadNames | None = None,
+) -> tuple[ThreadPlace, ...]:
+    """The threads of these processes, (pid, name of the process); a process that is gone has none.
 
     >>> read_threads([(os.getpid(), "this notebook")])[0].what
     'main thread'
     """
-    python = {each.native_id: f"Python's {each.name}" for each in threading.enumerate()}
+    names = names or ThreadNames(proc)
+    names.begin_look()
     found = []
-    for pid, group in groups:
-        folder = Path(proc) / str(pid) / "task"
-        threads = sorted((path for path in folder.glob("[0-9]*")), key=lambda path: int(path.name))
-        found += [place for path in threads if (place := _read(path, pid, group, python)) is not None]
+    for each in processes:
+        process = ProcessHere(*each)
+        try:
+            threads = sorted(int(name) for name in os.listdir(f"{proc}/{process.pid}/task"))
+        except OSError:  # it ended meanwhile
+            continue
+        found += [
+            place for thread in threads if (place := _read(proc, process, thread, names)) is not None
+        ]  # fmt: skip
     return tuple(found)
 
 
-def groups_here(ranks: dict[int, int] | None = None) -> list[tuple[int, str]]:
-    """This process, its loader workers, and workers that are ranks (rank → pid)."""
-    import psutil
+class ThreadLooks:
+    """Looks at the same processes again and again: from the second on, each thread's share of a CPU is known.
 
-    own = psutil.Process()
-    groups = [(own.pid, "this notebook")]
-    ranks_by_pid = {pid: rank for rank, pid in (ranks or {}).items()}
-    loaders = trials = 0
-    for child in own.children(recursive=True):
-        if child.pid in ranks_by_pid:
-            groups.append((child.pid, f"rank {ranks_by_pid[child.pid]}"))
-        elif _name(Path("/proc") / str(child.pid)) == LOADER_WORKER:
-            loaders += 1
-            groups.append((child.pid, f"loader worker {loaders}"))
-        elif TRIAL_WORKER in _command(child):
-            trials += 1
-            groups.append((child.pid, f"trial worker {trials}"))
-    return groups
+    >>> looks = ThreadLooks()
+    >>> looks.look(processes_here()); time.sleep(1); looks.look(processes_here())
+    """
+
+    def __init__(self, proc: Path | str = "/proc", clock: Callable[[], float] = time.monotonic) -> None:
+        self._proc, self._clock, self._names = proc, clock, ThreadNames(proc)
+        self._before: dict[tuple[int, int], float] = {}
+        self._before_s: float | None = None
+
+    def look(self, processes: Iterable[ProcessHere | tuple[int, str]]) -> tuple[ThreadPlace, ...]:
+        """The threads now; one that was not there before has no share yet."""
+        now_s = self._clock()
+        places = read_threads(processes, self._proc, names=self._names)
+        passed_s = now_s - self._before_s if self._before_s is not None else 0.0
+        seen = self._before
+        self._before = {(each.pid, each.thread): each.cpu_s for each in places}
+        self._before_s = now_s
+        if passed_s <= 0:
+            return places
+        return tuple(
+            replace(each, busy=min(1.0, max(0.0, each.cpu_s - seen[each.pid, each.thread]) / passed_s))
+            if (each.pid, each.thread) in seen
+            else each
+            for each in places
+        )
 
 
-def _command(process: psutil.Process) -> list[str]:
-    import psutil
-
+def _read(proc: Path | str, process: ProcessHere, thread: int, names: ThreadNames) -> ThreadPlace | None:
+    folder = f"{proc}/{process.pid}/task/{thread}"
     try:
-        return process.cmdline()
-    except psutil.Error:  # it ended meanwhile
-        return []
-
-
-def _read(folder: Path, pid: int, group: str, python: dict[int | None, str]) -> ThreadPlace | None:
-    try:
-        stat, status = (folder / "stat").read_text(), (folder / "status").read_text()
-    except OSError:  # it ended meanwhile
+        stat = _text(f"{folder}/stat")
+        allowed = _mask(thread) if str(proc) == "/proc" else _told_mask(_text(f"{folder}/status"))
+    except (OSError, ValueError):  # it ended meanwhile
         return None
     fields = stat[stat.rindex(")") + 2 :].split()  # the name in front may hold spaces and brackets
-    allowed = next(
-        (line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list")), ""
-    )
-    thread = int(folder.name)
+    own_name = stat[stat.index("(") + 1 : stat.rindex(")")]
     return ThreadPlace(
-        pid, thread, group, _what(thread, pid, stat[stat.index("(") + 1 : stat.rindex(")")], python),
-        cpu=int(fields[36]), allowed=parse_cpu_list(allowed),
-        cpu_s=(int(fields[11]) + int(fields[12])) / _ticks_a_second(), is_running=fields[0] == "R",
+        process.pid, thread, process.name, names.of(process.pid, thread, own_name),
+        cpu=int(fields[36]), allowed=allowed, cpu_s=_cpu_s(folder, fields), is_running=fields[0] == "R", kind=process.kind,
     )  # fmt: skip
 
 
-def _what(thread: int, pid: int, name: str, python: dict[int | None, str]) -> str:
-    """A thread's name, where it or Python gives it one; OpenMP's have none of their own."""
-    if thread == pid:
-        return "main thread"
-    if thread in python:
-        return python[thread]
-    if name.startswith("pt_") and name != LOADER_WORKER:
-        return name
-    return "compute thread" if pid == os.getpid() else "thread"
-
-
-def _name(folder: Path) -> str:
+def _cpu_s(folder: str, fields: list[str]) -> float:
+    """CPU time so far: in nanoseconds where the kernel counts them, else in the ticks of a hundredth of a second."""
     try:
-        return (folder / "comm").read_text().strip()
-    except OSError:
-        return ""
+        return int(_text(f"{folder}/schedstat").split()[0]) / 1e9
+    except (OSError, IndexError, ValueError):  # a kernel without it
+        return (int(fields[11]) + int(fields[12])) / _ticks_a_second()
+
+
+def _mask(thread: int) -> tuple[int, ...]:
+    return tuple(sorted(os.sched_getaffinity(thread))) if sys.platform == "linux" else ()
+
+
+def _told_mask(status: str) -> tuple[int, ...]:
+    told = (line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list"))
+    return parse_cpu_list(next(told, ""))
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 def _ticks_a_second() -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel import html_parts
 from accel.html_parts import Markup, text
-from accel.machine.cpu import cpu_list
+from accel.machine.cpu_lists import cpu_list
 
 if TYPE_CHECKING:
     from accel.machine.topology.links import Link

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from accel.errors import AccelError
-from accel.machine.cpu import parse_cpu_list
+from accel.machine.cpu_lists import parse_cpu_list
 from accel.machine.topology.devices import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.topology import Topology

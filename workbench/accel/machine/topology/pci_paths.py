@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel.machine.cpu import parse_cpu_list
+from accel.machine.cpu_lists import parse_cpu_list
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}$")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from accel.machine.cpu import cpu_list
+from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.devices import Device
 
 if TYPE_CHECKING:

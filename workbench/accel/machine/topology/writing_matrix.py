@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from accel.machine.cpu import cpu_list
+from accel.machine.cpu_lists import cpu_list
 
 if TYPE_CHECKING:
     from accel.machine.topology.devices import Device

@@ -1,0 +1,126 @@
+"""Which threads and processes are there, what they are for and how busy, read from the real /proc."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from accel.machine.affinity import AffinityLooks
+from accel.machine.affinity.processes_here import processes_here, rank_in
+from accel.machine.affinity.thread_names import ThreadNames
+from accel.machine.affinity.thread_places import ThreadLooks, read_threads
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads are read from /proc")
+
+NAMED = """
+import os, threading, torch
+from accel.machine.affinity.thread_places import ThreadLooks
+torch.set_num_threads(3)
+looks = ThreadLooks()
+@torch.jit.script
+def forked(a: torch.Tensor):
+    return torch.jit.wait(torch.jit.fork(torch.neg, a))
+large = torch.randn(400, 400)
+large @ large
+forked(large)
+seen = {}
+while sum(what == "OpenMP thread" for what in seen.values()) < 2:
+    places = looks.look([(os.getpid(), "me")])
+    seen = {each.thread: each.what for each in places}
+    threading.Event().wait(0.01)
+print(sorted(seen.values()))
+"""
+
+
+@pytest.mark.timeout(60)
+def test_threads_of_openmp_and_of_the_inter_op_pool_are_told_apart(tmp_path) -> None:
+    script = tmp_path / "named.py"  # TorchScript reads its source
+    script.write_text(NAMED)
+    run = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    names = eval(run.stdout)
+    assert names.count("main thread") == 1
+    assert names.count("OpenMP thread") == 2
+    assert "inter-op thread" in names
+
+
+def test_a_thread_that_computed_since_the_last_look_is_busy_and_one_that_waits_is_not() -> None:
+    go, stop, computed = threading.Event(), threading.Event(), threading.Event()
+
+    def compute() -> None:
+        go.wait()
+        while not stop.is_set():
+            hashlib.sha256(b"0" * 2_000_000)
+            computed.set()
+
+    worker = threading.Thread(target=compute, name="<worker>")
+    worker.start()
+    clock = iter([0.0, 1e-3])
+    looks = ThreadLooks(clock=lambda: next(clock))
+    own = [(os.getpid(), "this notebook")]
+    first = {each.thread: each for each in looks.look(own)}
+    assert first[worker.native_id].busy is None
+    go.set()
+    for _ in range(20):  # some ticks of the kernel's clock
+        computed.clear()
+        computed.wait()
+    second = {each.thread: each for each in looks.look(own)}
+    stop.set()
+    worker.join()
+    assert second[worker.native_id].what == "Python's <worker>"
+    assert second[worker.native_id].busy == 1.0  # more than the millisecond that the clock told
+    assert second[worker.native_id].is_busy
+
+
+def test_a_child_with_a_rank_in_its_environment_is_that_rank_and_the_caller_can_name_one(monkeypatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    waiting = [sys.executable, "-c", "print(flush=True); input()"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    known = subprocess.Popen(waiting, env={**os.environ, "RANK": "3"}, **pipes)
+    named = subprocess.Popen(waiting, **pipes)
+    stranger = subprocess.Popen(waiting, **pipes)
+    try:
+        for process in (known, named, stranger):
+            process.stdout.readline()
+        found = {each.pid: each for each in processes_here({7: named.pid})}
+        assert (found[known.pid].name, found[known.pid].short) == ("rank 3", "R3")
+        assert (found[named.pid].name, found[named.pid].kind) == ("rank 7", "rank")
+        assert stranger.pid not in found
+        assert found[os.getpid()].kind == "notebook"
+    finally:
+        for process in (known, named, stranger):
+            process.communicate(b"\n")
+    assert read_threads([found[known.pid]]) == ()  # it has ended
+
+
+def test_loader_workers_are_numbered_and_on_the_map() -> None:
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    iterator = iter(DataLoader(TensorDataset(torch.zeros(8, 1)), num_workers=2))
+    next(iterator)
+    found = AffinityLooks().look()
+    names = [each.name for each in found.processes if each.kind == "loader worker"]
+    del iterator
+    assert names == ["loader worker 1", "loader worker 2"]
+    assert [each.short for each in found.processes][-2:] == ["L1", "L2"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "rank"),
+    [("RANK=2\0A=b", 2), ("SLURM_PROCID=1\0", 1), ("RANK=x", None), ("", None), ("PATH=/RANK=1", None)],
+)
+def test_a_rank_is_read_from_an_environment(environment, rank) -> None:
+    assert rank_in(environment) == rank
+
+
+def test_a_thread_that_cannot_be_told_says_so_and_names_that_torch_gives_are_put_into_words(tmp_path) -> None:
+    names = ThreadNames(tmp_path)
+    assert names.of(os.getpid(), 1, "python") == "compute thread"
+    assert names.of(os.getpid() + 1, 1, "python") == "unnamed thread"
+    assert names.of(1, 2, "pt_autograd_0") == "autograd thread"

@@ -1,0 +1,228 @@
+// Draws the CPUs as boxes in boxes and on each the threads that are there. Every text comes from Python, as text, never as HTML.
+// The boxes are built once; a look changes only the CPUs on which something changed.
+
+/** @typedef {{level: string, label: string, boxes: Box[], cpus: number[]}} Box */
+/** @typedef {{process: number, is_busy: boolean, what: string, share: string, words: string}} Chip */
+/** @typedef {{short: string, name: string, colour: string, mask: number[], mask_text: string, threads_text: string}} Process */
+
+const REPEAT_MS = 3000;  // how often the page says that it shows the map; Python stops looking when it hears nothing
+const HINT = "Choose a CPU for who is there, a process for where it may run.";
+
+/**
+ * @param {string} tag
+ * @param {Record<string, string>} attributes
+ * @param {...(Node | string)} children
+ */
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/**
+ * @param {Box} box
+ * @param {Map<number, HTMLElement>} cells
+ */
+function drawnBox(box, cells) {
+  if (box.level === "core") {
+    const core = element("div", { class: "accel-cores-core", title: box.label });
+    for (const number of box.cpus) {
+      const cell = element("button", { type: "button", class: "accel-cores-cpu", "data-testid": "core-map-cpu", tabindex: "-1",
+        "data-cpu": String(number) },
+        element("span", { class: "accel-cores-number" }, element("span", { class: "accel-cores-word" }, "CPU "), String(number)),
+        element("span", { class: "accel-cores-chips" }));
+      cells.set(number, cell);
+      core.append(cell);
+    }
+    return core;
+  }
+  const row = element("div", { class: "accel-cores-row" }, ...box.boxes.map((each) => drawnBox(each, cells)));
+  if (!box.label) return row;
+  return element("div", { class: `accel-cores-box accel-cores-${box.level}` },
+    element("div", { class: "accel-cores-label" }, box.label), row);
+}
+
+/**
+ * @param {Chip} chip
+ * @param {Process} process
+ */
+function drawnChip(chip, process) {
+  const text = [element("b", {}, process.short)];
+  if (chip.what) text.push(element("span", { class: "accel-cores-what" }, chip.what));
+  if (chip.share) text.push(element("span", { class: "accel-cores-share" }, chip.share));
+  const made = element("span", { class: "accel-cores-chip", "data-busy": String(chip.is_busy), "data-testid": "core-map-chip" },
+    element("span", { class: "accel-cores-dot", "aria-hidden": "true" }, chip.is_busy ? "●" : "○"), ...text);
+  made.style.setProperty("--process", process.colour);
+  return made;
+}
+
+/**
+ * @param {Process} process
+ * @param {number} index
+ */
+function drawnProcess(process, index) {
+  const badge = element("span", { class: "accel-cores-badge" }, process.short);
+  badge.style.setProperty("--process", process.colour);
+  return element("li", {}, element("button", { type: "button", class: "accel-cores-process", "data-testid": "core-map-process",
+    "data-index": String(index), title: "Show where it may run" }, badge,
+    element("span", { class: "accel-cores-name" }, process.name),
+    element("span", { class: "accel-cores-mask" }, `may use ${process.mask_text}`),
+    element("span", { class: "accel-cores-threads" }, process.threads_text)));
+}
+
+/** @param {{model: any, el: HTMLElement}} context */
+function render({ model, el }) {
+  const fold = element("button", { type: "button", class: "accel-cores-fold", "data-testid": "core-map-fold" });
+  const body = element("div", { class: "accel-cores-body" });
+  const map = element("div", { class: "accel-cores-map", role: "group", "aria-label": "CPUs; arrow keys move between them" });
+  const details = element("p", { class: "accel-cores-details", "data-testid": "core-map-details" }, HINT);
+  const processes = element("ul", { class: "accel-cores-processes", "aria-label": "Processes and where they may run" });
+  const notes = element("ul", { class: "accel-cores-notes", "data-testid": "core-map-notes", "aria-label": "What is amiss" });
+  const words = element("ul", { "data-testid": "core-map-summary" });
+  const legend = element("p", { class: "accel-cores-legend" }, "● busy now, with its share of a CPU  ○ idle, ran there last");
+  const told = element("p", { class: "accel-empty", "data-testid": "core-map-note" });
+  const inWords = element("details", { class: "accel-cores-words" }, element("summary", {}, "The same in words"), words);
+  el.classList.add("accel", "accel-cores");
+  body.append(notes, map, details, processes, legend, inWords, told);
+  el.append(fold, body);
+
+  /** @type {Map<number, HTMLElement>} */
+  const cells = new Map();
+  /** @type {Map<number, string>} */
+  const shown = new Map();
+  let chosen = "";  // the short name of the process that was clicked: its place in the list may change
+  let pointed = "";
+  let watchedCpu = -1;
+
+  const light = () => {
+    const short = pointed || chosen;
+    const process = model.get("processes").find((/** @type {Process} */ each) => each.short === short);
+    map.classList.toggle("accel-cores-lit", Boolean(process));
+    for (const [number, cell] of cells) cell.dataset.may = process && process.mask.includes(number) ? "run" : "";
+    if (process) map.style.setProperty("--process", process.colour);
+    for (const button of processes.querySelectorAll("button")) {
+      const each = model.get("processes")[Number(button.dataset.index)];
+      button.setAttribute("aria-pressed", String(Boolean(each) && each.short === chosen));
+    }
+  };
+  const tell = () => {
+    if (watchedCpu < 0) { details.textContent = HINT; return; }
+    const chips = model.get("cpus")[watchedCpu] || [];
+    const label = cells.get(watchedCpu)?.parentElement?.title;
+    const who = chips.map((/** @type {Chip} */ chip) => chip.words).join("; ");
+    details.textContent = `CPU ${watchedCpu}, ${label}: ${who || "nobody of these processes"}`;
+  };
+  const drawBoxes = () => {
+    cells.clear();
+    shown.clear();
+    map.replaceChildren(...model.get("boxes").map((/** @type {Box} */ box) => drawnBox(box, cells)));
+    const first = cells.values().next().value;
+    if (first) first.tabIndex = 0;
+    map.classList.toggle("accel-cores-compact", model.get("is_compact"));
+    map.hidden = details.hidden = legend.hidden = inWords.hidden = cells.size === 0;
+    drawCpus();
+  };
+  const drawCpus = () => {
+    /** @type {Process[]} */
+    const known = model.get("processes");
+    const cpus = model.get("cpus");
+    for (const [number, cell] of cells) {
+      const chips = (cpus[number] || []).filter((/** @type {Chip} */ chip) => known[chip.process]);
+      const now = JSON.stringify(chips.map((/** @type {Chip} */ chip) => [chip, known[chip.process].short, known[chip.process].colour]));
+      if (shown.get(number) === now) continue;
+      shown.set(number, now);
+      cell.lastElementChild?.replaceChildren(...chips.map((/** @type {Chip} */ chip) => drawnChip(chip, known[chip.process])));
+      const who = chips.map((/** @type {Chip} */ chip) => chip.words).join("; ");
+      cell.setAttribute("aria-label", `CPU ${number}: ${who || "nobody"}`);
+      cell.dataset.busy = String(chips.some((/** @type {Chip} */ chip) => chip.is_busy));
+    }
+    tell();
+  };
+  const drawProcesses = () => {
+    const focused = el.contains(document.activeElement) ? /** @type {any} */ (document.activeElement)?.dataset.index : undefined;
+    processes.replaceChildren(...model.get("processes").map(drawnProcess));
+    if (focused !== undefined) /** @type {any} */ (processes.querySelector(`[data-index="${Number(focused)}"]`))?.focus();
+    drawCpus();
+    light();
+  };
+  const drawTexts = () => {
+    for (const [list, lines, mark] of [[notes, model.get("notes"), "⚠ "], [words, model.get("summary"), ""]]) {
+      list.replaceChildren(...lines.map((/** @type {string} */ line) => element("li", {}, mark + line)));
+    }
+    told.textContent = model.get("note");
+    told.hidden = !model.get("note");
+  };
+
+  const processAt = (/** @type {Event} */ event) => {
+    const button = /** @type {HTMLElement} */ (event.target).closest?.("button[data-index]");
+    return button ? model.get("processes")[Number(button.dataset.index)]?.short || "" : "";
+  };
+  processes.addEventListener("click", (event) => {
+    const short = processAt(event);
+    if (!short) return;
+    chosen = chosen === short ? "" : short;
+    light();
+  });
+  for (const [come, go] of [["mouseover", "mouseleave"], ["focusin", "focusout"]]) {
+    processes.addEventListener(come, (event) => { pointed = processAt(event); light(); });
+    processes.addEventListener(go, () => { pointed = ""; light(); });
+    map.addEventListener(come, (event) => {
+      const cell = /** @type {HTMLElement} */ (event.target).closest?.("button[data-cpu]");
+      if (cell) { watchedCpu = Number(cell.dataset.cpu); tell(); }
+    });
+  }
+  map.addEventListener("keydown", (event) => {
+    const order = [...cells.values()];
+    const at = order.indexOf(/** @type {HTMLElement} */ (event.target));
+    const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: order.length - 1 }[event.key];
+    if (at < 0 || next === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();  // JupyterLab would take it for a command
+    if (!order[next]) return;
+    order[at].tabIndex = -1;
+    order[next].tabIndex = 0;
+    order[next].focus();
+  });
+  fold.addEventListener("click", () => {
+    model.set("is_open", !model.get("is_open"));
+    model.save_changes();
+  });
+
+  // Python looks only while this page shows the map: open, on the screen, in a page that is not in the background.
+  let isOnScreen = false;
+  const isSeen = () => model.get("is_open") && isOnScreen && !document.hidden;
+  const say = () => model.send({ seen: isSeen() });
+  const observer = new IntersectionObserver((entries) => {
+    const before = isSeen();
+    isOnScreen = entries[entries.length - 1].isIntersecting;
+    if (isSeen() !== before) say();
+  });
+  observer.observe(el);
+  const repeat = setInterval(() => { if (isSeen()) say(); }, REPEAT_MS);
+  document.addEventListener("visibilitychange", say);
+  const turnFold = () => {
+    fold.textContent = `${model.get("is_open") ? "▾" : "▸"} Cores: where threads, workers and ranks are`;
+    fold.setAttribute("aria-expanded", String(model.get("is_open")));
+    body.hidden = !model.get("is_open");
+    say();
+  };
+
+  /** @type {[string, () => void][]} */
+  const watched = [["boxes", drawBoxes], ["is_compact", drawBoxes], ["processes", drawProcesses], ["cpus", drawCpus],
+    ["notes", drawTexts], ["summary", drawTexts], ["note", drawTexts], ["is_open", turnFold]];
+  for (const [name, draw] of watched) model.on(`change:${name}`, draw);
+  drawBoxes();
+  drawProcesses();
+  drawTexts();
+  turnFold();
+  return () => {
+    clearInterval(repeat);
+    observer.disconnect();
+    document.removeEventListener("visibilitychange", say);
+    model.send({ seen: false });
+    for (const [name, draw] of watched) model.off(`change:${name}`, draw);
+  };
+}
+
+export default { render };

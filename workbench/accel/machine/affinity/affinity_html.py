@@ -1,0 +1,100 @@
+"""The core map as a static picture: boxes of sockets, nodes, caches and cores, and on each CPU who is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.html_parts import Markup, block, note, text
+from accel.machine.affinity.affinity_text import busy_text, mask_lines, who_is_on
+from accel.machine.affinity.core_layout import Box, core_layout
+
+if TYPE_CHECKING:
+    from accel.machine.affinity.affinity import Affinity
+    from accel.machine.affinity.processes_here import ProcessHere
+
+# Dark enough for white text: a contrast of at least 4.5 to 1.
+COLOURS = (
+    "#2563eb",
+    "#b45309",
+    "#15803d",
+    "#be185d",
+    "#7c3aed",
+    "#0e7490",
+    "#4d7c0f",
+    "#9f1239",
+    "#1e40af",
+    "#854d0e",
+)
+LEGEND = "● busy; in a frame: idle, it ran there last. Letters are the processes below the map."
+
+
+def colour_of(index: int) -> str:
+    """The colour of the process with this place in the list; the letters tell apart what colours do not."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def affinity_html(found: Affinity) -> Markup:
+    """The map, its legend with each process's mask, and what is amiss.
+
+    >>> affinity_html(accel.affinity())
+    """
+    shorts = {process.pid: (index, process) for index, process in enumerate(found.processes)}
+    boxes = [_box(found, box, shorts) for box in core_layout(found.cpu_map)]
+    amiss = [
+        Markup(f'<div style="margin-top:4px;font-weight:600">⚠ {text(line)}</div>') for line in found.notes
+    ]
+    names = [_legend(index, process, found) for index, process in shorts.values()]
+    masks = [note(line) for line in mask_lines(found)]
+    frame = Markup(f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(boxes)}</div>')
+    legend = Markup(
+        f'<div style="display:flex;flex-wrap:wrap;gap:4px 14px;margin-top:6px">{"".join(names)}</div>'
+    )
+    return block(frame, legend, note(LEGEND), *masks, *amiss)
+
+
+_Shorts = dict[int, "tuple[int, ProcessHere]"]
+
+
+def _box(found: Affinity, box: Box, shorts: _Shorts) -> str:
+    if box.level == "core":
+        cpus = "".join(_cpu(found, cpu, shorts) for cpu in box.cpus)
+        return (
+            f'<div title="{text(box.label)}" style="display:flex;gap:2px;border-radius:5px;padding:2px;'
+            f'border:1px solid rgba(127,127,127,.55)">{cpus}</div>'
+        )
+    inside = "".join(_box(found, each, shorts) for each in box.boxes)
+    row = f'<div style="display:flex;flex-wrap:wrap;gap:4px">{inside}</div>'
+    if not box.label:
+        return row
+    title = f'<div style="font-size:11px;opacity:.75;margin-bottom:2px">{text(box.label)}</div>'
+    return f'<div style="border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:4px 6px">{title}{row}</div>'
+
+
+def _cpu(found: Affinity, cpu: int, shorts: _Shorts) -> str:
+    places = found.on(cpu)
+    chips = []
+    for pid in dict.fromkeys(each.pid for each in places):
+        own = [each for each in places if each.pid == pid]
+        index, process = shorts[pid]
+        busy = [each for each in own if each.is_busy]
+        label = f"● {process.short}{busy_text(busy)}" if busy else process.short
+        chips.append(_chip(label, colour_of(index), who_is_on(own), is_filled=bool(busy)))
+    width = 58 if len(found.cpu_map.cpus) > 32 else 92
+    return (
+        f'<div style="min-width:{width}px;padding:2px 4px;background-color:rgba(127,127,127,.10);border-radius:3px">'
+        f'<div style="font-size:11px;opacity:.75">CPU {cpu}</div>{"".join(chips)}</div>'
+    )
+
+
+def _chip(label: str, colour: str, title: str, *, is_filled: bool) -> str:
+    look = f"background-color:{colour};color:#fff" if is_filled else "background-color:transparent"
+    return (
+        f'<div title="{text(title)}" style="display:inline-block;margin:1px;padding:0 5px;font-size:11px;line-height:16px;'
+        f'border:1.5px solid {colour};border-radius:8px;white-space:nowrap;{look}">{text(label)}</div>'
+    )
+
+
+def _legend(index: int, process: ProcessHere, found: Affinity) -> str:
+    threads = sum(each.pid == process.pid for each in found.threads)
+    chip = _chip(process.short, colour_of(index), process.name, is_filled=True)
+    return f"<div>{chip} {text(process.name)}, {threads} thread{'' if threads == 1 else 's'}</div>"

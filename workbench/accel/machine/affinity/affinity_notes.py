@@ -1,0 +1,125 @@
+"""What is amiss with where threads are, in words, each with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from accel.machine.affinity.thread_places import ThreadPlace
+from accel.machine.cpu_lists import cpu_list
+
+if TYPE_CHECKING:
+    from accel.machine.affinity.affinity import Affinity
+
+FULL = 0.8  # of a CPU that its busy threads use together: they would use more if they had it
+
+
+def affinity_notes(found: Affinity) -> list[str]:
+    """Narrowed masks, threads that take turns, over-subscription, crossed nodes and shared cores.
+
+    >>> affinity_notes(accel.affinity())
+    []
+    """
+    checks = (_narrowed, _same_cpu, _take_turns, _oversubscribed, _crossing, _shared)
+    return [note for check in checks if (note := check(found))]
+
+
+def _narrowed(found: Affinity) -> str:
+    """A main thread that may use one CPU only, where the machine has more: what it starts later inherits that.
+
+    A rank of one thread is pinned so on purpose; what is amiss with ranks is told by the other notes.
+    """
+    narrow = [each for each in _mains(found) if len(each.allowed) == 1 and each.kind != "rank"]
+    if not narrow or len(found.cpu_map.cpus) == 1:
+        return ""
+    who = _list(dict.fromkeys(each.group for each in narrow))
+    why = ", ".join(name for name, _ in found.environment)
+    did_it = f" ({why} did it)" if why else ""
+    if any(each.kind == "loader worker" for each in narrow):
+        do = "Loader workers inherit the mask of the process that starts them: put their loop in `with accel.loader_affinity():`"
+        return f"Narrowed to one CPU{did_it}: {who}. {do}{', or unset the variable' if why else ''}."
+    if why:
+        return (
+            f"Narrowed to one CPU{did_it}: {who}. Loader workers inherit it: put their loop in `with accel.loader_affinity():`, "
+            "or unset the variable."
+        )
+    return (
+        f"Narrowed to one CPU: {who}. Start Python with more (taskset, the job's or the container's setting)."
+    )
+
+
+def _same_cpu(found: Affinity) -> str:
+    """Processes that must share one CPU, as ranks do that were all bound to the first core."""
+    bound: dict[tuple[int, ...], list[str]] = {}
+    for each in _mains(found):
+        if len(each.allowed) == 1:
+            bound.setdefault(each.allowed, []).append(each.group)
+    for allowed, groups in bound.items():
+        if len(groups) > 1 and len(found.cpu_map.cpus) > 1:
+            return (
+                f"{_list(groups)} may use CPU {cpu_list(allowed)} only, and take turns on it: give each a CPU of its own, "
+                "as allocate(ranks, threads) does."
+            )
+    return ""
+
+
+def _take_turns(found: Affinity) -> str:
+    """Busy threads that were last on the same CPU and together used it up; after two looks only."""
+    for cpu in found.cpu_map.cpus:
+        busy = [each for each in found.threads if each.cpu == cpu.number and each.busy and each.is_busy]
+        if (
+            len(busy) > 1
+            and sum(each.busy or 0 for each in busy) >= FULL
+            and max(each.busy or 0 for each in busy) < FULL
+        ):
+            who = _list(f"{each.group}'s {each.what} {each.busy:.0%}".replace("%", " %") for each in busy[:4])
+            more = f" and {len(busy) - 4} more" if len(busy) > 4 else ""
+            return f"{len(busy)} busy threads take turns on CPU {cpu.number}: {who}{more}."
+    return ""
+
+
+def _oversubscribed(found: Affinity) -> str:
+    """More threads that compute than CPUs they may use: torch's own, and one for each loader worker."""
+    own = next((each.pid for each in _mains(found)), 0)
+    mask = {
+        cpu for each in found.threads if each.pid == own for cpu in each.allowed
+    }  # OpenMP gives each thread its own
+    workers = sum(each.kind == "loader worker" and "'s" not in each.group for each in _mains(found))
+    wanted = (found.torch_threads or 0) + workers
+    if not found.torch_threads or not mask or wanted <= len(mask):
+        return ""
+    loaders = f" and {workers} loader worker{'' if workers == 1 else 's'}" if workers else ""
+    threads = f"{found.torch_threads} thread{'' if found.torch_threads == 1 else 's'} of torch"
+    return (
+        f"Over-subscribed: {threads}{loaders} want {wanted} CPUs, and {len(mask)} may be used. "
+        f"Use fewer{' of either' if workers else ''}."
+    )
+
+
+def _crossing(found: Affinity) -> str:
+    """Compute threads of one process on two NUMA nodes."""
+    for group in dict.fromkeys(each.group for each in found.threads):
+        busy = [each.cpu for each in found.threads if each.group == group and each.is_busy]
+        if len(found.cpu_map.nodes_of(busy)) > 1:
+            return f"{group} runs on several NUMA nodes: pin it to one, as allocate(ranks, threads) does."
+    return ""
+
+
+def _shared(found: Affinity) -> str:
+    """Two threads that are busy on the two halves of one core."""
+    busy = {each.cpu for each in found.threads if each.is_busy}
+    cores = [tuple(sorted(busy & set(siblings))) for siblings in found.cpu_map.cores_of(busy)]
+    shared = sorted(core for core in cores if len(core) > 1)
+    if not shared:
+        return ""
+    more = f" (so are {len(shared) - 1} more pairs)" if len(shared) > 1 else ""
+    return f"CPUs {_list(map(str, shared[0]))} are one core and both compute{more}: use as many threads as cores."
+
+
+def _mains(found: Affinity) -> list[ThreadPlace]:
+    return [each for each in found.threads if each.is_main]
+
+
+def _list(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,133 @@
+"""Which processes belong to this notebook: itself, its loader workers, its trial workers, and the ranks it started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    import psutil
+
+TRIAL_WORKER = "accel.workers.worker_main"
+LOADER_WORKER = "pt_data_worker"  # as torch names its DataLoader's processes
+Kind = Literal["notebook", "loader worker", "trial worker", "rank", "other"]
+LETTERS: dict[Kind, str] = {
+    "notebook": "N", "loader worker": "L", "trial worker": "T", "rank": "R", "other": "P",
+}  # fmt: skip
+
+
+class ProcessHere(NamedTuple):
+    """One process: its name in words ("rank 0"), and as it stands on the core map ("R0")."""
+
+    pid: int
+    name: str
+    kind: Kind = "other"
+    short: str = ""
+
+
+def processes_here(
+    ranks: Mapping[int, int] | None = None, proc: Path | str = "/proc"
+) -> tuple[ProcessHere, ...]:
+    """This process and those of its children that train: loader workers, trial workers and ranks.
+
+    >>> [process.name for process in processes_here()]
+    ['this notebook', 'loader worker 1', 'loader worker 2']
+
+    `ranks` (rank → pid) are named by the caller; a child that was started with RANK in its environment, as torchrun does, is a
+    rank too. Other children are shown if they are Python with torch's or multiprocessing's hand in them.
+    """
+    import psutil
+
+    proc = Path(proc)
+    own = psutil.Process()
+    found = [ProcessHere(own.pid, "this notebook" if _is_kernel() else "this process", "notebook", "N")]
+    ranks_by_pid = {pid: rank for rank, pid in (ranks or {}).items()}
+    own_rank = os.environ.get("RANK", "")
+    for child in _children(own, set(ranks_by_pid)):
+        kind, rank = _kind(child, ranks_by_pid, own_rank, proc)
+        if kind is None:
+            continue
+        parent = next(
+            (each for each in found if each.pid == _parent(child) and each.kind != "notebook"), None
+        )
+        number = rank if rank is not None else 1 + sum(
+            each.kind == kind and (each.name.startswith(f"{parent.name}'s") if parent else "'s" not in each.name)
+            for each in found
+        )  # fmt: skip
+        short = f"{parent.short + ' ' if parent else ''}{LETTERS[kind]}{number}"
+        name = f"{kind} {number}" if kind != "other" else f"process {number}"
+        found.append(ProcessHere(child.pid, f"{parent.name}'s {name}" if parent else name, kind, short))
+    return tuple(found)
+
+
+def short_name(kind: Kind, name: str) -> str:
+    """A process as it stands on the map: its kind's letter, and the number that ends its name.
+
+    >>> short_name("rank", "rank 0")
+    'R0'
+    """
+    return LETTERS[kind] + name[len(name.rstrip("0123456789")) :]
+
+
+def _children(own: psutil.Process, named: set[int]) -> list[psutil.Process]:
+    """All processes below this one, parents first, and ranks that the caller named, wherever they were started."""
+    import psutil
+
+    found = own.children(recursive=True)
+    known = {child.pid for child in found}
+    for pid in sorted(named - known - {own.pid}):
+        try:
+            rank = psutil.Process(pid)
+            found += [rank, *(each for each in rank.children(recursive=True) if each.pid not in known)]
+        except psutil.Error:  # it ended meanwhile
+            continue
+    return found
+
+
+def _kind(
+    child: psutil.Process, ranks: dict[int, int], own_rank: str, proc: Path
+) -> tuple[Kind | None, int | None]:
+    if child.pid in ranks:
+        return "rank", ranks[child.pid]
+    folder = proc / str(child.pid)
+    if _text(folder / "comm") == LOADER_WORKER:
+        return "loader worker", None
+    command = _text(folder / "cmdline").split("\0")
+    if TRIAL_WORKER in command:
+        return "trial worker", None
+    rank = rank_in(_text(folder / "environ"))
+    if rank is not None and str(rank) != own_rank and "python" in command[0]:
+        return "rank", rank
+    is_worker = any("multiprocessing" in part for part in command)
+    is_keeper = any("resource_tracker" in part or "forkserver" in part for part in command)
+    return ("other", None) if is_worker and not is_keeper else (None, None)
+
+
+def rank_in(environment: str) -> int | None:
+    """The rank that a process was started as, from its environment as /proc shows it: RANK, or Slurm's."""
+    variables = dict(each.partition("=")[::2] for each in environment.split("\0"))
+    told = variables.get("RANK") or variables.get("SLURM_PROCID") or ""
+    return int(told) if told.isdecimal() else None
+
+
+def _parent(child: psutil.Process) -> int:
+    import psutil
+
+    try:
+        return child.ppid()
+    except psutil.Error:  # it ended meanwhile
+        return 0
+
+
+def _is_kernel() -> bool:
+    return "ipykernel" in sys.modules
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace").strip()
+    except OSError:  # it ended meanwhile, or belongs to somebody else
+        return ""

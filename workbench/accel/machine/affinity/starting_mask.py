@@ -1,0 +1,75 @@
+"""The CPUs that a process could use before OpenMP bound its main thread to one of them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from accel.errors import AccelError
+
+BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+_OPENMP = re.compile(r"\S*/lib(?:gomp|iomp5|omp)[-.\w]*\.so[.\w]*$")
+
+
+def binding_variables() -> tuple[tuple[str, str], ...]:
+    """The variables in this process's environment that tell OpenMP to bind threads."""
+    return tuple((name, os.environ[name]) for name in BINDING if os.environ.get(name))
+
+
+def starting_mask() -> tuple[int, ...]:
+    """This thread's affinity mask, or, where a variable told OpenMP to narrow it, all CPUs that OpenMP gives out.
+
+    >>> starting_mask()                # under OMP_PROC_BIND=close, where os.sched_getaffinity(0) is {0}
+    (0, 1)
+
+    A mask that was narrowed by other means (taskset, a container, the user's own call) is not widened.
+    Raises AccelError where the system has no affinity masks (macOS, Windows).
+    """
+    if sys.platform != "linux":
+        raise AccelError(
+            "The affinity mask of this process",
+            because=f"{sys.platform} has none that a program can read",
+            do="Leave threads to the system here; Linux has masks.",
+        )
+    own = os.sched_getaffinity(0)
+    if not binding_variables():
+        return tuple(sorted(own))
+    return tuple(sorted(own | _masks_of_threads() | _openmp_places()))
+
+
+def _masks_of_threads() -> set[int]:
+    """OpenMP binds each thread of its team elsewhere; Python's threads may have been started before it did."""
+    found: set[int] = set()
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            found |= os.sched_getaffinity(int(thread))
+        except OSError:  # it ended meanwhile
+            continue
+    return found
+
+
+def _openmp_places() -> set[int]:
+    """What the OpenMP library that is loaded says its places are; they lie within the mask that it was loaded under."""
+    for path in _openmp_libraries():
+        library = ctypes.CDLL(path)  # the one that is loaded already
+        count: Callable[[], int] | None = getattr(library, "omp_get_num_places", None)  # since OpenMP 4.5
+        if count is None:
+            continue
+        found: set[int] = set()
+        for place in range(count()):
+            numbers = (ctypes.c_int * library.omp_get_place_num_procs(place))()
+            library.omp_get_place_proc_ids(place, numbers)
+            found |= set(numbers)
+        return found
+    return set()
+
+
+def _openmp_libraries() -> list[str]:
+    """Those that this process has loaded, Intel's and LLVM's first: preloaded, they serve in GNU's place."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    paths = {match.group() for line in lines if (match := _OPENMP.search(line))}
+    return sorted(paths, key=lambda path: "gomp" in path)
