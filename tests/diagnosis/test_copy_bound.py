@@ -7,6 +7,7 @@ from functools import cache
 from torch.utils.data import DataLoader
 
 from accel.diagnosis.copy_bound import copy_bound
+from accel.machine.peaks import Copies, CopyPeak, Peaks
 from accel.profiling.device_activity import CopyRow, DeviceActivity
 from tests.diagnosis.making import TRAIN, by_hand, real
 
@@ -73,3 +74,24 @@ def test_pinned_copies_are_not_called_pageable_nor_told_to_be_pinned():
     assert "from pinned memory" in finding.what
     assert "pin_memory" not in finding.remedy
     assert finding.prediction.ratio < copy_bound(faulty()).prediction.ratio
+
+
+def test_where_copies_were_measured_the_prediction_is_for_this_machine():
+    def finding(pinned_rate, memory="pageable"):
+        rows = (
+            CopyPeak("cpu", "cuda:0", pinned_rate, 8.0, "pinned"),
+            CopyPeak("cpu", "cuda:0", 1e9, 8.0, "pageable"),
+        )
+        peaks = Peaks((), "", "", 0.0, copies=Copies(rows))
+        return copy_bound(by_hand({"forward": 1.0}, devices=(gpu(2.0, memory=memory),), peaks=peaks))
+
+    without = copy_bound(by_hand({"forward": 1.0}, devices=(gpu(2.0),)))
+    fast, as_slow = finding(1e11), finding(1e9)  # 2 MB a step now take 2 ms: 1 GB/s
+    assert as_slow.prediction.ratio == 1.0  # pinned memory alone gains nothing here
+    assert as_slow.prediction.ratio < without.prediction.ratio < fast.prediction.ratio
+    assert any(
+        "100 GB/s from pinned memory and 1 GB/s from pageable memory" in line for line in fast.evidence
+    )
+    assert not any("measured on this machine" in line for line in without.evidence)
+    already = finding(1e11, "pinned")
+    assert already.prediction.ratio == finding(1e9, "pinned").prediction.ratio  # what is left is overlap

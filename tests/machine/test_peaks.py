@@ -11,16 +11,29 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel.machine import measuring_peaks
-from accel.machine.measuring_peaks import measure_peaks
-from accel.machine.peaks import DevicePeaks, Peaks, peaks, peaks_path, read_peaks
+from accel.machine.peaks import (
+    AllReducePeak,
+    AllReduces,
+    Copies,
+    CopyPeak,
+    DevicePeaks,
+    Peaks,
+    known_peaks,
+    measuring,
+    peaks,
+    peaks_path,
+    read_peaks,
+    timing,
+)
+from accel.machine.peaks.measuring import measure_peaks
+from accel.machine.peaks.products import each_dtype, gpu_products
 
 
 @pytest.fixture(scope="module", autouse=True)
 def in_little_time():
     """The rates need not be the best here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measuring_peaks, "BUDGET_S", 0.05)
+        patch.setattr(timing, "BUDGET_S", 0.05)
         yield
 
 
@@ -40,6 +53,7 @@ MADE_UP = Peaks(
     (DevicePeaks("cpu", "a processor", 2, (("float32", 1e11), ("bfloat16", 4e11)), 2e10, 1 << 20, 1e11),),
     "2.8.0", "2026-01-31T10:00:00", 2.1,
 )  # fmt: skip
+LINKS = AllReduces((AllReducePeak("gloo", "cpu", 2, 1 << 20, 1e-3),), ("nccl: no GPU here.",))
 
 
 def test_measuring_leaves_random_numbers_and_settings_alone(measured):
@@ -136,7 +150,10 @@ def test_rates_are_those_of_the_dtype_and_of_the_place_the_data_fits_in():
 def test_peaks_read_well_and_escape_names():
     assert str(MADE_UP).splitlines() == [
         "Peaks measured on this machine, 2026-01-31 10:00, torch 2.8.0",
-        "  cpu (a processor, 2 threads): float32 100 GFLOP/s, bfloat16 400 GFLOP/s, memory 20 GB/s, caches 100 GB/s",
+        "  cpu (a processor, 2 threads)",
+        "    computing     float32 100 GFLOP/s, bfloat16 400 GFLOP/s",
+        "    moving        memory 20 GB/s, caches 100 GB/s",
+        "  All-reduce, and copies between GPUs: not measured yet, %accel peaks --links does.",
     ]
     html = replace(MADE_UP, devices=(replace(MADE_UP.devices[0], name="<b>"),))._repr_mimebundle_()[
         "text/html"
@@ -155,6 +172,115 @@ def test_three_levels_of_memory_each_have_their_rate():
     assert "caches 70 GB/s, the cores' own 170 GB/s" in str(cpu)
 
 
+def test_no_line_is_long_however_much_was_measured():
+    gpu = DevicePeaks(
+        "cuda:0", "NVIDIA H100 80GB HBM3", 0, tuple((f"float{i}", 9.9e14) for i in range(20)), 3e12,
+        not_measured=(("float8_e4m3fn", "needs compute capability 8.9, this GPU has 8.0"),),
+    )  # fmt: skip
+    rows = tuple(CopyPeak("cpu", "cuda:0", 2e10, 8.0, memory) for memory in ("pinned", "pageable"))
+    whole = replace(
+        MADE_UP,
+        devices=(*MADE_UP.devices, gpu),
+        copies=Copies(rows),
+        all_reduces=LINKS,
+        was_busy=True,
+        notes=("x" * 90,),
+    )
+    assert max(map(len, str(whole).splitlines())) <= 110
+    assert "990 TFLOP/s" in str(whole)
+    assert "needs compute capability 8.9" in str(whole)
+    assert "cpu to cuda:0: pinned 20 GB/s, pageable 20 GB/s; 4 KiB in 8 µs" in str(whole)
+    assert "1 MiB in 1 ms (algorithmic 1.05 GB/s, bus 1.05 GB/s)" in str(whole)
+    html = whole._repr_mimebundle_()["text/html"]
+    assert "pageable 20 GB/s" in html
+    assert "no GPU here" in html
+    assert Peaks.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
+
+
+def test_every_dtype_has_a_rate_or_a_reason(measured):
+    cpu = measured.of("cpu")
+    known, missing = dict(cpu.flops_per_s), dict(cpu.not_measured)
+    assert known.keys() | missing.keys() == {"float32", "bfloat16", "float16", "float64", "int8"}
+    assert not known.keys() & missing.keys()
+    assert all(rate > 0 for rate in known.values())
+    assert all(missing.values())
+
+
+def test_a_dtype_that_does_not_run_is_told_with_the_reason_and_float32_must_run():
+    def measure(dtype):
+        if dtype == "int8":
+            raise RuntimeError("not implemented for 'Char'\n  at some line of C++")
+        return 5.0
+
+    assert each_dtype(("float32", "int8"), measure) == (
+        (("float32", 5.0),),
+        (("int8", "not implemented for 'Char'"),),
+    )
+    with pytest.raises(RuntimeError):
+        each_dtype(("float32",), lambda _: measure("int8"))
+    with pytest.raises(torch.OutOfMemoryError):
+        each_dtype(("bfloat16",), lambda _: (_ for _ in ()).throw(torch.OutOfMemoryError()))
+
+
+def test_a_gpu_without_the_tensor_cores_says_which_capability_has_them():
+    rates, reasons = gpu_products("cpu", (7, 5), timing.wall)  # the products run here as they would there
+    assert dict(rates).keys() >= {"float32", "bfloat16", "float64"}
+    assert dict(reasons)["tf32"] == "needs compute capability 8.0, this GPU has 7.5"
+    assert dict(reasons)["float8_e4m3fn"] == "needs compute capability 8.9, this GPU has 7.5"
+
+
+def test_products_of_eight_bit_floats_run_and_the_precision_of_float32_is_put_back():
+    before = torch.backends.cuda.matmul.allow_tf32
+    rates, reasons = gpu_products("cpu", (8, 9), timing.wall)  # torch has them on a CPU too, if not fast
+    assert "float8_e4m3fn" in dict(rates) or "_scaled_mm" in dict(reasons)["float8_e4m3fn"]
+    assert torch.backends.cuda.matmul.allow_tf32 == before
+
+
+def test_what_was_measured_once_is_not_lost_when_it_is_missing_the_next_time():
+    one = replace(MADE_UP.devices[0], not_measured=(("int8", "it failed"),))
+    other = replace(one, flops_per_s=(*one.flops_per_s, ("int8", 1e12)), not_measured=())
+    for merged in (one.higher(other), other.higher(one)):
+        assert merged.flop_rate("int8") == 1e12
+        assert merged.not_measured == ()
+
+
+def test_links_are_measured_only_when_asked_for_and_then_kept(cache, monkeypatch):
+    asked = []
+    monkeypatch.setattr(measuring, "measure_links", lambda: asked.append(1) or (Copies(), LINKS))
+    store(MADE_UP)
+    assert peaks().all_reduces is None
+    assert peaks(links=True).all_reduces == LINKS
+    assert peaks(links=True).all_reduce_s(1 << 20, 2) == 1e-3
+    assert peaks().all_reduces == LINKS
+    assert len(asked) == 1
+    assert peaks(again=True).all_reduces == LINKS
+    peaks(again=True, links=True)
+    assert len(asked) == 2
+
+
+def test_links_measured_beside_other_work_are_measured_again_by_the_next_process_and_say_so(
+    cache, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(measuring, "measure_links", lambda: asked.append(1) or (Copies(), LINKS))
+    busy = replace(MADE_UP, all_reduces=replace(LINKS, was_busy=True))
+    assert "measured again the next time" in str(busy)
+    store(busy)
+    assert peaks(links=True).all_reduces.was_busy is False
+    assert len(asked) == 1
+
+
+def test_a_file_of_the_older_form_is_measured_again(cache):
+    told = MADE_UP.to_dict()
+    del told["copies"], told["all_reduces"], told["notes"]
+    path = peaks_path()
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(told))
+    assert known_peaks() is None
+    assert peaks().measured != MADE_UP.measured
+    assert known_peaks() == peaks()
+
+
 def test_the_levels_of_this_machine_are_told_from_small_to_large(measured):
     cpu = measured.of("cpu")
     assert 0 < cpu.core_cache_bytes <= cpu.cache_bytes
@@ -164,24 +290,23 @@ def test_the_levels_of_this_machine_are_told_from_small_to_large(measured):
 
 def test_gpus_are_measured_by_a_process_of_their_own_that_writes_what_is_read_here():
     child = subprocess.run(
-        [sys.executable, "-m", measuring_peaks.MEASURING_GPUS], capture_output=True, check=True
+        [sys.executable, "-m", measuring.MEASURING_GPUS], capture_output=True, check=True, text=True
     )
-    found = [DevicePeaks.from_dict(one) for one in json.loads(child.stdout)]
+    told = measuring.told_by_child(child.stdout)
+    found = [DevicePeaks.from_dict(one["device"]) for one in told if "device" in one]
     assert [gpu.device for gpu in found] == [f"cuda:{index}" for index in range(len(found))]
     assert torch.cuda.is_available() or found == []
     assert DevicePeaks.from_dict(json.loads(json.dumps(MADE_UP.devices[0].to_dict()))) == MADE_UP.devices[0]
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
-def test_measuring_leaves_the_users_gpu_memory_alone():
-    before = torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()
-    measure_peaks()
-    assert (torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()) == before
+def test_what_a_child_wrote_before_it_died_is_read_and_the_rest_is_passed_over():
+    written = '{"note": "one"}\nNCCL version 2\n3\n{"note": "two"}\n{"device": {"dev'
+    assert measuring.told_by_child(written) == [{"note": "one"}, {"note": "two"}]
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
-def test_a_gpu_multiplies_faster_with_tensor_cores(measured):
-    gpu = measured.of("cuda:0")
-    assert gpu.flop_rate("bfloat16") > gpu.flop_rate("float32")
+def test_a_child_that_fails_is_told_with_its_last_words(monkeypatch):
+    monkeypatch.setattr(measuring, "_gpu_count", lambda: 1)
+    monkeypatch.setattr(measuring, "MEASURING_GPUS", "accel.no_such_module")
+    told, _, notes = measuring._gpus()
+    assert told == []
+    assert "no_such_module" in notes[0]

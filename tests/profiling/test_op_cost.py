@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from accel.labs.models import CNN
 from accel.profiling.contractions import CONTRACTIONS
+from accel.profiling.kernel_names import Copied
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_cost import cost_by_module, read_op_costs
 from accel.profiling.op_formulas import call_cost
@@ -213,3 +214,24 @@ def test_compiled_code_is_of_unknown_cost_and_what_it_calls_is_known():
 def test_without_recorded_shapes_there_are_no_costs(profiled, loop):
     assert read_op_costs(read_events(read_columns(profiled(lambda: loop.run(3)).events))) == ()
     assert read_op_costs(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("copied", "told"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", Copied("host to device", "pageable")),
+        ("Memcpy DtoH (Device -> Pinned)", Copied("device to host", "pinned")),
+        ("Memset (Device)", None),
+    ],
+)
+def test_a_copy_knows_between_which_kinds_of_memory_it_went(copied, told):
+    launch, kind = {"number": 50, "linked": 3}, "gpu_memset" if told is None else "gpu_memcpy"
+    events = [
+        RecordedOp("aten::to", 0, 100, number=2, shapes=((64, 32),)),
+        RecordedOp("aten::copy_", 10, 50, number=3, shapes=((64, 32), (64, 32))),
+        RecordedOp("cudaMemcpyAsync", 15, 20, **launch),
+        RecordedOp(copied, 70, 9000, on_device=1, kind=kind, **launch),
+    ]
+    costs = {cost.op: cost for cost in read_op_costs(read_events(read_columns(events, with_inputs=True)))}
+    assert costs["aten::copy_"].copied == told
+    assert all(cost.copied is None for op, cost in costs.items() if op != "aten::copy_")

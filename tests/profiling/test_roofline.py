@@ -11,7 +11,8 @@ from torch import nn
 
 from accel.errors import AccelError
 from accel.labs.models import CNN
-from accel.machine.peaks import DevicePeaks, Peaks
+from accel.machine.peaks import Copies, CopyPeak, DevicePeaks, Peaks
+from accel.profiling.kernel_names import Copied
 from accel.profiling.op_cost import OpCost
 from accel.profiling.report.roofline import ROOFLINE
 from accel.profiling.roofline import hold_against
@@ -56,6 +57,31 @@ def test_work_on_a_gpu_is_timed_there_and_float32_above_its_peak_used_tensor_cor
     assert (slow.ms, slow.attained) == (1.0, pytest.approx(0.5))
     fast = only_point(cost(device="cuda:0", device_ms=1.0, flops=4e10))
     assert fast.attained == pytest.approx(0.5)
+
+
+def test_a_copy_to_the_gpu_is_held_against_the_measured_copies_and_not_against_memory():
+    rows = tuple(
+        CopyPeak("cpu", "cuda:0", rate, 8.0, memory) for memory, rate in (("pinned", 2e10), ("pageable", 5e9))
+    )
+    peaks = replace(PEAKS, copies=Copies(rows))
+    moved = cost(
+        "aten::copy_", flops=0.0, moved=2e8, device="cuda:0", device_ms=40.0
+    )  # 1e8 bytes read, and as many written
+
+    def held(copied):
+        return hold_against([replace(moved, copied=copied)], peaks)
+
+    pageable, pinned = (held(Copied("host to device", memory)).points[0] for memory in ("pageable", "pinned"))
+    assert (pageable.bound, pageable.bytes_per_s, pageable.attained) == (
+        "link",
+        pytest.approx(2.5e9),
+        pytest.approx(0.5),
+    )
+    assert pinned.attained == pytest.approx(0.125)
+    back, within = (held(Copied(kind, "pinned")).points[0] for kind in ("device to host", "device to device"))
+    assert back.bound == within.bound == "memory"  # one was not measured, the other stays on the device
+    assert "copying" in str(held(Copied("host to device", "pinned")))
+    assert held(Copied("host to device", "pinned")).modules[0].bound == "link"
 
 
 def test_a_device_without_peaks_and_an_unknown_cost_are_said():

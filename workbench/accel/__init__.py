@@ -217,17 +217,19 @@ def panel() -> Any:
     return accel_widgets.panel_of(_workbench())
 
 
-def peaks(*, again: bool = False) -> Peaks:
-    """The most this machine can do: FLOP/s by dtype and bytes/s, measured once in under 3 s and stored.
+def peaks(*, again: bool = False, links: bool = False) -> Peaks:
+    """The most this machine can do: FLOP/s by dtype, bytes/s, copies to and from GPUs; measured once in seconds and stored.
 
     >>> print(accel.peaks())
+    >>> accel.peaks(links=True).all_reduce_s(100e6, ranks=2)
 
-    They belong to this processor, thread count and torch. `again=True` measures anew and keeps the higher rates: other
+    They belong to this processor, thread count, GPUs and torch. `links=True` measures all-reduce between processes and copies
+    between GPUs too, which takes some seconds more. `again=True` measures anew and keeps the higher rates: other
     work on the machine makes them too low.
     """
     from accel.machine.peaks import peaks as find
 
-    return find(again=again)
+    return find(again=again, links=links)
 
 
 def number_formats() -> NumberFormats:

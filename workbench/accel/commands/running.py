@@ -28,7 +28,7 @@ def run_without_notebook(options: argparse.Namespace) -> object:
     if options.command == "machine":
         return read_machine(again=True)
     if options.command == "peaks":
-        return peaks(again=options.again)
+        return peaks(again=options.again, links=options.links)
     if options.command == "formats":
         return formats_of(read_machine())
     if options.command == "affinity":

@@ -217,9 +217,14 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "peaks",
-        "measure once what this machine can do at most: FLOP/s by dtype and bytes/s",
-        "%accel peaks",
+        "measure once what this machine can do at most: FLOP/s by dtype, bytes/s, copies to and from GPUs",
+        "%accel peaks --links",
         (
+            Argument(
+                ("--links",),
+                "also all-reduce between processes and copies between GPUs, which takes some seconds more",
+                (("action", "store_true"),),
+            ),
             Argument(
                 ("--again",),
                 "measure anew and keep the higher rates: a busy machine makes them too low",

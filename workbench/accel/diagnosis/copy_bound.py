@@ -12,12 +12,14 @@ from accel.profiling.report.words import milliseconds, percent, size
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
+    from accel.machine.peaks import Peaks
     from accel.profiling.device_activity import CopyRow, DeviceActivity
 
 # Pageable memory is staged through a pinned buffer: CUDA's own measurements have pinned copies at 2 to 2.5 times its rate
-# (https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), and with non_blocking=True they go on beside
-# computation, so that the wait can vanish. A conversion on the CPU vanishes when it is done once, before the loop; but
-# then the batch is no longer in the caches when the model reads it, which takes up to most of that back (1.04 of 1.09 measured).
+# (https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), which rates measured on this machine replace; and with
+# non_blocking=True they go on beside computation, so that the wait can vanish. A conversion on the CPU vanishes when it is done
+# once, before the loop; but then the batch is no longer in the caches when the model reads it, which takes up to most of
+# that back (1.04 of 1.09 measured).
 PINNED = (1.0, 2.5, GONE)
 PINNED_ALREADY = (1.0, 1.5, GONE)
 CONVERTED_ONCE = (1.3, 10.0, GONE)
@@ -32,7 +34,7 @@ def copy_bound(evidence: Evidence) -> Finding | None:
         return None
     memory = {copy.memory for copy in _to_device(device)} if device else set()
     is_pinned = memory == {"pinned"}
-    factors = (PINNED_ALREADY if is_pinned else PINNED) if is_gpu else CONVERTED_ONCE
+    factors = _on_gpu(device, evidence.profile.peaks, is_pinned) if is_gpu else CONVERTED_ONCE
     beside = "beside computation" if is_pinned else "pinned and beside computation"
     how = beside if is_gpu else "done once for the whole data set"
     return Finding(
@@ -41,7 +43,10 @@ def copy_bound(evidence: Evidence) -> Finding | None:
         what=f"Each batch is copied{_from(memory)}, and the GPU waits for it." if is_gpu
         else "Each batch is converted to another type or layout in the loop, every epoch anew.",
         share=share,
-        evidence=(f"in .to() and .cuda(): {milliseconds(evidence.ms('copy'))} a step", *_copies(device)),
+        evidence=(
+            f"in .to() and .cuda(): {milliseconds(evidence.ms('copy'))} a step", *_copies(device),
+            *_rates(device, evidence.profile.peaks),
+        ),
         prediction=amdahl(f"copies, {percent(share)} of the step, {how}", Part(share, *factors)),
         suggests=("pin_memory",) if is_gpu and not is_pinned and _has_loader(evidence) else (),
         remedy=_remedy(is_pinned) if is_gpu
@@ -69,6 +74,36 @@ def _copies(device: DeviceActivity | None) -> tuple[str, ...]:
         f"{milliseconds(copy.ms)} a step"
         for copy in (_to_device(device) if device else ())
     )
+
+
+def _on_gpu(
+    device: DeviceActivity | None, peaks: Peaks | None, is_pinned: bool
+) -> tuple[float, float, float]:
+    """How many times as fast copies become; by pinned memory as fast as this machine was measured to copy, where it was."""
+    if is_pinned:
+        return PINNED_ALREADY
+    pinned = peaks.copies.of("cpu", device.device, pinned=True) if device and peaks else None
+    if device is None or pinned is None:
+        return PINNED
+    copies = [copy for copy in _to_device(device) if copy.memory != "pinned" and copy.bytes]
+    pinned_ms = sum(
+        copy.calls * pinned.small_us / 1e3 + copy.bytes / pinned.bytes_per_s * 1e3 for copy in copies
+    )
+    if not pinned_ms:
+        return PINNED
+    return (PINNED[0], max(PINNED[0], min(PINNED[2], sum(copy.ms for copy in copies) / pinned_ms)), PINNED[2])
+
+
+def _rates(device: DeviceActivity | None, peaks: Peaks | None) -> tuple[str, ...]:
+    """What this machine was measured to copy, beside what the training's copies reach."""
+    if device is None or peaks is None:
+        return ()
+    rates = {
+        memory: peaks.copies.rate("cpu", device.device, pinned=memory == "pinned")
+        for memory in ("pinned", "pageable")
+    }
+    said = [f"{rate / 1e9:.3g} GB/s from {memory} memory" for memory, rate in rates.items() if rate]
+    return (f"measured on this machine, to {device.device}: {' and '.join(said)}",) if said else ()
 
 
 def _to_device(device: DeviceActivity) -> tuple[CopyRow, ...]:

@@ -16,9 +16,7 @@ linked_libraries.py   which OpenMP runtime and which allocator are really in use
 reading.py            read_machine()
 machine_rows.py       what %accel machine shows, group by group: processor, memory, GPUs, software, what is not told
 number_formats.py     number_formats(): what each can hold, what each device does with it
-peaks.py              Peaks: the most this machine can do, stored in the user's cache
-measuring_peaks.py    the matrix products and copies that they are measured with
-measuring_gpus.py     the same on every GPU, in a process of its own
+peaks/                Peaks: the most this machine can do, measured and stored in the user's cache
 installation.py       doctor(): what is installed, what is missing, what that would enable
 """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from accel.profiling.attribution import COMPILED
+from accel.profiling.kernel_names import Copied, what_was_copied
 from accel.profiling.op_formulas import NOTHING, CallCost, call_cost
 from accel.profiling.op_inputs import OpInputs, calls_others
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 # Tools that count in a dispatch mode give 0 under inference_mode and triple under torch.compile; shapes of what ran do not.
 METHOD = "formulas on the recorded shapes of eager operations; a multiply-add counts as two; compiled code is not known"
 NO_OPERATION = ("accel::", "accel.", "autograd::", "torch::autograd::")
+# Phase, module, number of the inputs, device, whether its work is that of a part of it, what it copied.
+Key = tuple[str, str, int, str, bool, Copied | None]
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class OpCost:
     bytes: float | None
     device: str = "cpu"
     device_ms: float = 0.0
+    copied: Copied | None = None  # between which kinds of device, where it launched a copy
 
     @property
     def ms(self) -> float:
@@ -66,13 +70,14 @@ def read_op_costs(events: ProfiledEvents | None) -> tuple[OpCost, ...]:
     found, inputs = events.found, events.columns.inputs
     cost = _costs_of_calls(events)
     on_device, device = _device_time(events)
-    sums: dict[tuple[str, str, int, str, bool], list[float]] = {}
+    copied = _copied(events)
+    sums: dict[Key, list[float]] = {}
     names, name = events.columns.names, events.columns.name.tolist()
     inside, self_ns, device_ns = events.begins_inside.tolist(), events.self_ns.tolist(), on_device.tolist()
     for i, number in enumerate(inputs.number.tolist()):
         if not (inside[i] or self_ns[i] or device_ns[i]) or not _has_cost(names[name[i]], number):
             continue
-        key = (found.phase[i], found.module[i], number, device[i], cost[i] is NOTHING)
+        key = (found.phase[i], found.module[i], number, device[i], cost[i] is NOTHING, copied.get(i))
         total = sums.setdefault(key, [0.0, 0.0, 0.0])
         total[0] += inside[i]
         total[1] += self_ns[i]
@@ -148,17 +153,25 @@ def _device_time(events: ProfiledEvents) -> tuple[Ints, NDArray[np.object_]]:
     return time.astype(np.int64), device
 
 
-def _rows(
-    sums: dict[tuple[str, str, int, str, bool], list[float]], distinct: tuple[OpInputs, ...], steps: int
-) -> tuple[OpCost, ...]:
+def _copied(events: ProfiledEvents) -> dict[int, Copied]:
+    """For each operation that launched a copy, between which kinds of device."""
+    import numpy as np
+
+    columns = events.columns
+    kinds = [index for index, kind in enumerate(columns.kinds) if kind == "gpu_memcpy"]
+    launched = np.flatnonzero((columns.launcher >= 0) & np.isin(columns.kind, kinds))
+    return {int(columns.launcher[row]): what_was_copied(columns.names[columns.name[row]]) for row in launched}
+
+
+def _rows(sums: dict[Key, list[float]], distinct: tuple[OpInputs, ...], steps: int) -> tuple[OpCost, ...]:
     rows = []
-    for (phase, module, number, device, is_nothing), (calls, self_ns, device_ns) in sums.items():
+    for (phase, module, number, device, is_nothing, copied), (calls, self_ns, device_ns) in sums.items():
         inputs = distinct[number] if number >= 0 else OpInputs(COMPILED, ())
         one = NOTHING if is_nothing else call_cost(inputs)
         times = calls / steps
         rows.append(OpCost(
             inputs.op, phase, module, str(inputs), inputs.tensors[0].dtype if inputs.tensors else "", times,
             self_ns / steps / 1e6, None if one is None else one.flops * times, None if one is None else one.bytes * times,
-            device, device_ns / steps / 1e6,
+            device, device_ns / steps / 1e6, copied,
         ))  # fmt: skip
     return tuple(sorted(rows, key=lambda row: -row.ms))

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from accel.machine.peaks import known_peaks
 from accel.machine.peaks import peaks as find_peaks
 from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.kineto_columns import read_columns
@@ -214,6 +215,7 @@ def build_profile(
         ended_early = "The cell was interrupted" if was_interrupted else f"The cell raised {window.raised}"
     events = read_events(read_columns(window.events, with_inputs=window.options.shapes), warmup=window.warmup)
     events = with_lines(window.events, window.user_lines.lines, events)
+    devices = read_device_activity(events)
     table = read_op_table(events)
     timing = read_timing(recording, window.window_ns)
     per_step, step_s = workload.samples_per_step, timing.step_ms / 1e3
@@ -232,12 +234,12 @@ def build_profile(
             window.events, window.user_lines.lines, events, total_ms=sum(row.self_ms for row in table.rows)
         ),
         costs=read_op_costs(events),
-        peaks=find_peaks() if window.options.shapes else None,
+        peaks=find_peaks() if window.options.shapes else known_peaks() if devices else None,
         synchronisations=synchronisations,
         loaders=loaders,
         compilation=compilation,
         whole_run=read_whole_run(recording, workload),
-        devices=read_device_activity(events),
+        devices=devices,
         completeness=check_completeness(events, uses_gpu=workload.objects().device_type == "cuda"),
         events=events,
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accel.profiling.op_cost import OpCost
     from accel.profiling.profile import Profile
 
-Bound = Literal["compute", "memory"]
+Bound = Literal["compute", "memory", "link"]
 TOO_FAST = 1.05  # of the attainable rate: beyond what two measurements of the same differ by
 
 
@@ -24,7 +24,8 @@ TOO_FAST = 1.05  # of the attainable rate: beyond what two measurements of the s
 class RooflinePoint:
     """One operation with one set of shapes, or one module ("" in `op` and `shapes`), per step.
 
-    `attainable_ms` is the time that the peaks allow: the longer of computing and moving, whose name is `bound`. `share` is
+    `attainable_ms` is the time that the peaks allow: the longer of computing and moving, whose name is `bound`; of a copy between
+    host and device it is that of the way between them, "link", and `bytes` counts what crosses it, once. `share` is
     of the time of all operations whose cost is known.
     """
 
@@ -137,6 +138,12 @@ def hold_against(costs: Sequence[OpCost], peaks: Peaks) -> Roofline:
 
 def _point(cost: OpCost, peaks: Peaks, known_ms: float) -> RooflinePoint:
     """The attainable time of one operation: the longer of computing at the peak and of moving at the peak."""
+    if (link := _link_rate(cost, peaks)) is not None:
+        crossing = (cost.bytes or 0.0) / 2  # each byte was counted as read and as written
+        return RooflinePoint(
+            cost.op, cost.phase, cost.module, cost.shapes, cost.dtype, cost.device, cost.ms, cost.ms / known_ms, 0.0, crossing,
+            "link", crossing / link * 1e3,
+        )  # fmt: skip
     device = peaks.of(cost.device)
     flops, moved = cost.flops or 0.0, cost.bytes or 0.0
     assert device is not None
@@ -151,6 +158,14 @@ def _point(cost: OpCost, peaks: Peaks, known_ms: float) -> RooflinePoint:
     )  # fmt: skip
 
 
+def _link_rate(cost: OpCost, peaks: Peaks) -> float | None:
+    """The measured rate of the copy that an operation is; None for one that stays on its device, and where none was measured."""
+    ways = {"host to device": ("cpu", cost.device), "device to host": (cost.device, "cpu")}
+    if cost.copied is None or cost.copied.kind not in ways:
+        return None
+    return peaks.copies.rate(*ways[cost.copied.kind], pinned=cost.copied.memory == "pinned")
+
+
 def _modules(points: Sequence[RooflinePoint]) -> tuple[RooflinePoint, ...]:
     """Points added up by module and phase; the bound is that of most of the attainable time."""
     groups: dict[tuple[str, str, str], list[RooflinePoint]] = {}
@@ -160,11 +175,13 @@ def _modules(points: Sequence[RooflinePoint]) -> tuple[RooflinePoint, ...]:
     found = []
     for (module, phase, device), members in groups.items():
         attainable = sum(point.attainable_ms for point in members)
-        computing = sum(point.attainable_ms for point in members if point.bound == "compute")
+        by_bound: dict[Bound, float] = {"memory": 0.0}
+        for point in members:
+            by_bound[point.bound] = by_bound.get(point.bound, 0.0) + point.attainable_ms
         found.append(RooflinePoint(
             "", phase, module, "", members[0].dtype, device, sum(point.ms for point in members),
             sum(point.share for point in members), sum(point.flops for point in members),
-            sum(point.bytes for point in members), "compute" if computing > attainable / 2 else "memory", attainable,
+            sum(point.bytes for point in members), max(by_bound, key=lambda bound: by_bound[bound]), attainable,
         ))  # fmt: skip
     return tuple(sorted(found, key=lambda point: -point.ms))
 

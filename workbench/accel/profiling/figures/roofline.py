@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 GIGA = 1e9
 SMALLEST, LARGEST = 7, 34
-SYMBOLS = {"compute": "circle", "memory": "square"}
-BOUND_WORDS = {"compute": "bound by computing", "memory": "bound by moving data"}
+SYMBOLS = {"compute": "circle", "memory": "square", "link": "diamond"}
+BOUND_WORDS = {"compute": "bound by computing", "memory": "bound by moving data", "link": "bound by the link"}
 
 
 def roofline_figure(profile: Profile) -> plotly.graph_objects.Figure:

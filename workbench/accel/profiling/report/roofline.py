@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TITLE = "How near this machine's peaks"
 WIDTH = 108
-BOUND_WORDS = {"compute": "computing", "memory": "moving data"}
+BOUND_WORDS = {"compute": "computing", "memory": "moving data", "link": "copying"}
 HEADINGS = ("Operation", "Shapes", "Phase", "Time", "GFLOP/s", "GB/s", "Bound by", "Of the attainable", "")
 
 

@@ -1,0 +1,73 @@
+"""What other processes take of the CPUs and GPUs is seen, and one's own work is not taken for theirs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from accel.machine.peaks.other_work import OtherWork, gpus_at_work
+
+HZ = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+def write_stat(root, *, busy_s, idle_s, cpus=2):
+    """/proc/stat of a machine whose CPUs each worked, and waited, so long."""
+    line = f"{int(busy_s * HZ)} 0 0 {int(idle_s * HZ)} 0 0 0 0 777 777"
+    (root / "proc").mkdir(exist_ok=True)
+    lines = [f"cpu  {line}", *(f"cpu{number} {line}" for number in range(cpus)), "intr 5 5"]
+    (root / "proc/stat").write_text("\n".join(lines))
+
+
+def test_the_share_of_others_is_what_the_cpus_worked_less_our_own_time(tmp_path):
+    own = iter([1.0, 5.0])
+    write_stat(tmp_path, busy_s=100, idle_s=100)
+    with OtherWork([0, 1], root=tmp_path, own_s=lambda: next(own)) as others:
+        write_stat(tmp_path, busy_s=106, idle_s=104)  # 2 CPUs × 10 s, 12 s worked, 4 of them ours
+    assert others.share == pytest.approx(8 / 20)
+    assert others.disturbed
+
+
+def test_our_own_work_disturbs_nothing(tmp_path):
+    own = iter([0.0, 16.0])
+    write_stat(tmp_path, busy_s=0, idle_s=0)
+    with OtherWork([0, 1], root=tmp_path, own_s=lambda: next(own)) as others:
+        write_stat(tmp_path, busy_s=8, idle_s=2)
+    assert others.share == 0
+    assert not others.disturbed
+
+
+def test_only_the_cpus_that_are_measured_on_count(tmp_path):
+    write_stat(tmp_path, busy_s=0, idle_s=0, cpus=1)
+    with OtherWork([5], root=tmp_path, own_s=lambda: 0.0) as others:
+        write_stat(tmp_path, busy_s=8, idle_s=2, cpus=1)
+    assert others.share == 0
+
+
+def test_a_system_that_does_not_tell_disturbs_nothing(tmp_path):
+    with OtherWork(root=tmp_path) as others:
+        pass
+    assert not others.disturbed
+
+
+class FakeNvml:
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, percents):
+        self.percents = percents
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        if uuid not in self.percents:
+            raise self.NVMLError("not found")
+        return uuid
+
+    def nvmlDeviceGetUtilizationRates(self, handle):
+        return type("Rates", (), {"gpu": self.percents[handle]})
+
+
+def test_a_gpu_that_computes_for_somebody_is_seen_by_its_own_name():
+    nvml = FakeNvml({"GPU-a": 3, "GPU-b": 87})
+    assert gpus_at_work(nvml, ["a", "GPU-b", "MIG-c"]) == {1: 87}
+    assert gpus_at_work(nvml, ["b", "a"]) == {0: 87}
+    assert gpus_at_work(None, ["a"]) == {}

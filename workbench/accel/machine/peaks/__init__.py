@@ -1,0 +1,34 @@
+"""What this machine can do at most: computing, moving data, copying between devices, adding up over ranks.
+
+accel.peaks()                     measured once and stored; prints, `.of("cpu")`, `.copies.rate("cpu", "cuda:0", pinned=True)`
+accel.peaks(links=True)           with copies between GPUs and all-reduce between processes, which takes seconds more
+accel.machine.peaks.known_peaks() those that are stored, without measuring
+
+machine_peaks.py       Peaks; peaks(): stored ones, else measured
+device_peaks.py        DevicePeaks: FLOP/s by dtype and bytes/s of one device
+copies.py              Copies: bytes/s between host and devices, by pageable and pinned memory, and between GPUs
+all_reduces.py         AllReduces: seconds of an all-reduce, its algorithmic and bus bandwidth
+stored.py              the file in the user's cache
+measuring.py           measure every device
+timing.py              budgets, and the time of one call
+products.py            matrix products by dtype
+moving.py              copies and sums in one device's memory
+gpus.py                the GPUs, in a process of its own
+copying.py             copies between devices, in that process
+all_reducing.py        all-reduce between fresh processes, each on CPUs of its own
+all_reduce_rank.py     one of those processes
+other_work.py          whether other processes had the CPUs or GPUs meanwhile
+"""
+
+from __future__ import annotations
+
+from accel.machine.peaks.all_reduces import AllReducePeak, AllReduces
+from accel.machine.peaks.copies import Copies, CopyPeak
+from accel.machine.peaks.device_peaks import DevicePeaks
+from accel.machine.peaks.machine_peaks import BUSY, Peaks, known_peaks, peaks
+from accel.machine.peaks.stored import WAY, peaks_path, read_peaks
+
+__all__ = [
+    "BUSY", "WAY", "AllReducePeak", "AllReduces", "Copies", "CopyPeak", "DevicePeaks", "Peaks", "known_peaks", "peaks",
+    "peaks_path", "read_peaks",
+]  # fmt: skip

@@ -1,0 +1,210 @@
+"""Measure all-reduce between processes of this machine: Gloo on 127.0.0.1, NCCL where there are two GPUs or more.
+
+Each rank is a fresh interpreter, never a fork: a forked child of a process whose OpenMP or CUDA has started hangs. This process
+owns the store that they meet at. It listens on 127.0.0.1 alone; torch's own way would open a port on every network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from typing import IO, Any
+
+from accel.errors import AccelError
+from accel.machine.affinity import allocate
+from accel.machine.peaks.all_reduces import AllReducePeak, AllReduces
+from accel.machine.peaks.other_work import OtherWork
+
+RANK = "accel.machine.peaks.all_reduce_rank"
+GLOO_RANKS = 2
+SIZES_BYTES = (4 << 10, 1 << 20, 16 << 20, 64 << 20)  # the smallest is for how long a turn takes
+DEADLINE_S = 90.0  # importing torch takes long on a busy machine
+LOOK_S = 0.05
+Started = tuple["subprocess.Popen[bytes]", IO[bytes], IO[bytes]]
+
+
+def measure_all_reduces(
+    sizes_bytes: Sequence[int] = SIZES_BYTES, budget_s: float = 0.4, deadline_s: float = DEADLINE_S
+) -> AllReduces:
+    """Two ranks on the CPU, each on CPUs of its own; and one on each GPU. What cannot be measured is told in `notes`.
+
+    >>> print(measure_all_reduces())
+    """
+    import torch
+    from torch import distributed
+
+    if not distributed.is_available():
+        return AllReduces(notes=("This torch is built without torch.distributed: no all-reduce.",))
+    cpus, notes = _cpus_of_ranks()
+    rows: list[AllReducePeak] = []
+    was_busy = False
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    for backend, device, ranks, why_not in (
+        (
+            "gloo",
+            "cpu",
+            GLOO_RANKS,
+            "" if distributed.is_gloo_available() else "this torch is built without it",
+        ),
+        ("nccl", "cuda", gpus, _why_no_nccl(gpus, distributed.is_nccl_available())),
+    ):
+        if why_not:
+            notes.append(f"{backend}: {why_not}.")
+            continue
+        on = [number for own in cpus for number in own] if device == "cpu" else None
+        with OtherWork(on or None) as others:
+            try:
+                job = {
+                    "backend": backend,
+                    "device": device,
+                    "sizes_bytes": list(sizes_bytes),
+                    "budget_s": budget_s,
+                }
+                told = run_ranks(RANK, ranks, job, cpus if device == "cpu" else [], deadline_s)
+                rows += _rows(told, backend, device)
+            except AccelError as error:
+                notes.append(f"{backend}: {error.because}.")
+        was_busy |= others.disturbed
+    return AllReduces(tuple(rows), tuple(notes), was_busy)
+
+
+def run_ranks(
+    module: str, ranks: int, job: Mapping[str, Any], cpus: Sequence[Sequence[int]], deadline_s: float
+) -> list[dict[str, Any]]:
+    """Run a module as so many ranks that meet on 127.0.0.1; what each wrote last, as JSON. None of them is left behind.
+
+    >>> run_ranks(RANK, 2, {"backend": "gloo", ...}, [(0,), (1,)], 60.0)[0]["seconds"]
+
+    Raises AccelError when one fails, with what it said, or when they are not done in time.
+    """
+    with ExitStack() as open_files, _store(deadline_s) as port:
+        processes: list[Started] = []
+        try:
+            for rank in range(ranks):
+                own = tuple(cpus[rank]) if cpus else ()
+                told = {
+                    **job,
+                    "rank": rank,
+                    "ranks": ranks,
+                    "port": port,
+                    "cpus": own,
+                    "deadline_s": deadline_s,
+                }
+                files = [open_files.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
+                processes.append((_start(module, told, files), files[0], files[1]))
+            _wait(processes, deadline_s)
+        finally:
+            for process, _, _ in processes:
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+        return [json.loads(_last_line(written)) for _, written, _ in processes]
+
+
+@contextmanager
+def _store(deadline_s: float) -> Iterator[int]:
+    """A store of torch.distributed on a free port of 127.0.0.1; gone with the block."""
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    listening = socket.socket()
+    try:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = int(listening.getsockname()[1])
+        store = TCPStore(
+            "127.0.0.1", port, None, True, timedelta(seconds=deadline_s), wait_for_workers=False,
+            master_listen_fd=listening.detach(),
+        )  # fmt: skip
+    finally:
+        listening.close()
+    try:
+        yield port
+    finally:
+        del store  # ends its thread and closes the port
+
+
+def _start(module: str, job: Mapping[str, Any], files: Sequence[IO[bytes]]) -> subprocess.Popen[bytes]:
+    loopback = _loopback()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "OMP_NUM_THREADS": str(max(1, len(job["cpus"]))),
+        **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", module, json.dumps(dict(job)), str(os.getpid())],
+        stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1], env=environment,
+        start_new_session=True,  # Ctrl-C is for this process, which then ends them
+    )  # fmt: skip
+
+
+def _wait(processes: Sequence[Started], deadline_s: float) -> None:
+    """Until all are done; the first that fails is the reason, the others would only wait for it."""
+    until = time.monotonic() + deadline_s
+    left = list(enumerate(processes))
+    while left:
+        process = left[0][1][0]
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
+        for rank, (process, _, said) in left:
+            if process.poll():
+                raise _failed(f"rank {rank} ended with {process.returncode}: {_last_line(said)[:200]}")
+        left = [one for one in left if one[1][0].poll() is None]
+        if left and time.monotonic() > until:
+            raise _failed(f"it was not done after {deadline_s:.0f} s")
+
+
+def _failed(why: str) -> AccelError:
+    return AccelError(
+        "an all-reduce between processes of this machine", because=why,
+        do="Run %accel peaks --links --again, with less beside it.",
+    )  # fmt: skip
+
+
+def _last_line(file: IO[bytes]) -> str:
+    file.seek(0)
+    lines = file.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def _rows(told: Sequence[Mapping[str, Any]], backend: str, device: str) -> list[AllReducePeak]:
+    """The shortest turn of each size; a turn is over when the last rank has its sum."""
+    rows = []
+    for size in told[0]["seconds"]:
+        turns = zip(*(one["seconds"][size] for one in told), strict=True)
+        rows.append(AllReducePeak(backend, device, len(told), int(size), min(map(max, turns))))
+    return rows
+
+
+def _cpus_of_ranks() -> tuple[list[tuple[int, ...]], list[str]]:
+    """Half of the cores for each of the two ranks; none where the system does not tell, or has too few."""
+    for threads in range(max(1, _cores() // GLOO_RANKS), 0, -1):
+        try:
+            return [each.cpus for each in allocate(GLOO_RANKS, threads).ranks], []
+        except AccelError as error:
+            reason = str(error.because)
+    return [], [f"The ranks were not pinned to CPUs of their own: {reason}."]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _why_no_nccl(gpus: int, is_built_in: bool) -> str:
+    if gpus < 2:
+        return "no GPU here" if not gpus else "one GPU has none to reduce with"
+    return "" if is_built_in else "this torch is built without it"
+
+
+def _loopback() -> str:
+    """The name of the network that never leaves this machine; Gloo would take the one of the host's name."""
+    names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
+    return next((name for name in ("lo", "lo0") if name in names), "")

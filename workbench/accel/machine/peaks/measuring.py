@@ -1,0 +1,157 @@
+"""Measure every device with the present number of threads: the CPU here, GPUs and ranks in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from accel.machine.peaks.all_reduces import AllReduces
+from accel.machine.peaks.copies import Copies
+from accel.machine.peaks.device_peaks import DevicePeaks
+from accel.machine.peaks.machine_peaks import Peaks
+from accel.machine.peaks.moving import fitting, moving
+from accel.machine.peaks.other_work import OtherWork
+from accel.machine.peaks.products import cpu_products
+from accel.machine.peaks.timing import wall
+from accel.machine.reading import read_machine
+
+if TYPE_CHECKING:
+    from accel.machine.machine import Machine
+
+UNDISTURBED = 0.75  # of the time our threads have a core; beside a busy neighbour 0.1 to 0.4 was seen
+CACHED_BYTES = 512 << 10  # for each thread: less than a core's own cache
+CACHE_FILLED = 0.9  # of the largest cache: what holds for data that only just stays in it
+CACHE_BYTES = 4 << 20  # where the system tells of no cache
+MEASURING_GPUS = "accel.machine.peaks.gpus"
+CHILD_S = 120.0  # importing torch and starting CUDA can take long on a busy machine
+
+
+def measure_peaks() -> Peaks:
+    """Measure every device, with the present number of threads; random number generators are left alone.
+
+    >>> measure_peaks().devices[0].bytes_per_s
+    41.2e9
+    """
+    import torch
+
+    started = time.perf_counter()
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        cpu, cpu_share = _watched(_cpu)
+    told, busy, notes = _gpus()
+    return Peaks(
+        devices=(cpu, *(DevicePeaks.from_dict(one["device"]) for one in told if "device" in one)),
+        torch=torch.__version__, measured=datetime.now().isoformat(timespec="seconds"),
+        seconds=time.perf_counter() - started, was_busy=busy or cpu_share < UNDISTURBED, copies=_copies(told), notes=notes,
+    )  # fmt: skip
+
+
+def measure_links() -> tuple[Copies, AllReduces]:
+    """Copies between GPUs, and all-reduce between processes of this machine.
+
+    >>> print(measure_links()[1])
+    """
+
+    from accel.machine.peaks.all_reducing import measure_all_reduces
+
+    all_reduces = measure_all_reduces()
+    if _gpu_count() < 2:
+        return Copies(), all_reduces
+    told, busy, notes = _gpus("--links")
+    copies = _copies(told)
+    return replace(copies, notes=(*copies.notes, *notes)), replace(
+        all_reduces, was_busy=busy or all_reduces.was_busy
+    )
+
+
+def _watched(measure: Callable[[], DevicePeaks]) -> tuple[DevicePeaks, float]:
+    """The peaks, and the share of the time in which our threads really had a core: less means that others had it."""
+    import torch
+
+    started, own = time.perf_counter(), time.process_time()
+    found = measure()
+    elapsed = time.perf_counter() - started
+    return found, (time.process_time() - own) / (elapsed * torch.get_num_threads())
+
+
+def _cpu() -> DevicePeaks:
+    import torch
+
+    machine, threads = read_machine(), torch.get_num_threads()
+    largest = max((cache.bytes_each for cache in machine.caches), default=CACHE_BYTES)
+    rates, reasons = cpu_products()
+    return DevicePeaks(
+        device="cpu",
+        name=machine.cpu_model,
+        threads=threads,
+        flops_per_s=rates,
+        bytes_per_s=moving(fitting(machine.available_bytes), "cpu", wall),
+        cache_bytes=largest,
+        cache_bytes_per_s=moving(int(CACHE_FILLED * largest), "cpu", wall),
+        core_cache_bytes=min(threads * _core_cache(machine), largest),
+        core_cache_bytes_per_s=moving(CACHED_BYTES * threads, "cpu", wall),
+        not_measured=reasons,
+    )
+
+
+def _gpu_count() -> int:
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _gpus(*arguments: str) -> tuple[list[dict[str, Any]], bool, tuple[str, ...]]:
+    """What the process that measures GPUs told, whether other work was in the way, and what could not be measured.
+
+    A process of their own: here the buffers would stay in the user's allocator and raise its peak.
+    """
+    if not _gpu_count():
+        return [], False, ()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", MEASURING_GPUS, *arguments]
+    with OtherWork() as others:
+        try:
+            child = subprocess.run(command, env=environment, capture_output=True, timeout=CHILD_S, text=True)
+            written, amiss = child.stdout, ""
+            if child.returncode:
+                amiss = child.stderr.strip() or f"their process ended with {child.returncode}"
+        except subprocess.TimeoutExpired as error:
+            written = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+            amiss = f"not done after {CHILD_S:.0f} s"
+        except OSError as error:
+            written, amiss = "", str(error)
+    told = told_by_child(written)
+    notes = [one["note"] for one in told if "note" in one] + [one["busy"] for one in told if "busy" in one]
+    if amiss:
+        notes.append(f"Not all of the GPUs could be measured: {amiss.splitlines()[-1][:200]}")
+    return told, others.disturbed or any("busy" in one for one in told), tuple(notes)
+
+
+def told_by_child(written: str) -> list[dict[str, Any]]:
+    """The lines that are whole JSON objects: libraries may write between them, and the last may have been cut off."""
+    told = []
+    for line in written.splitlines():
+        try:
+            one = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(one, dict):
+            told.append(one)
+    return told
+
+
+def _copies(told: list[dict[str, Any]]) -> Copies:
+    parts = [Copies.from_dict(one["copies"]) for one in told if "copies" in one]
+    rows = tuple(row for part in parts for row in part.rows)
+    return Copies(rows, tuple(note for part in parts for note in part.notes))
+
+
+def _core_cache(machine: Machine) -> int:
+    """What each core has to itself."""
+    return next((cache.bytes_each for cache in machine.caches if cache.name == "L2"), CACHED_BYTES)

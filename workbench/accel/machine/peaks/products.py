@@ -1,0 +1,164 @@
+"""Matrix products by dtype: as large as the time allows, the best of many; and in words which dtypes do not run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from accel.machine.peaks import timing
+from accel.machine.peaks.timing import Timed, wall
+
+if TYPE_CHECKING:
+    import torch
+
+CPU_DTYPES = ("float32", "bfloat16", "float16", "float64", "int8")
+GPU_DTYPES = ("float32", "tf32", "bfloat16", "float16", "float64", "int8", "float8_e4m3fn")
+OFTEN_USED = ("float32", "tf32", "bfloat16")  # what training is held against: these get the whole budget
+OTHERS_SHARE = 0.2  # of the budget for every other dtype
+SINCE = {"tf32": (8, 0), "float8_e4m3fn": (8, 9)}  # compute capability from which tensor cores have it
+LARGEST = 2048  # rows of a matrix: larger ones are not faster, on a CPU
+LARGEST_ON_GPU = 8192
+SMALLEST = 256
+IN_CACHE = 65536  # elements of each operand
+
+Rates = tuple[tuple[str, float], ...]
+Reasons = tuple[tuple[str, str], ...]
+
+
+def cpu_products() -> tuple[Rates, Reasons]:
+    """Operations per second of the CPU by dtype, and why some have none.
+
+    >>> dict(cpu_products()[0])["float32"]
+    2.1e11
+    """
+    return each_dtype(CPU_DTYPES, _on_cpu)
+
+
+def gpu_products(device: str, capability: tuple[int, int], timed: Timed) -> tuple[Rates, Reasons]:
+    """The same of one GPU, timed as told; its compute capability says what is not tried."""
+
+    def measure(dtype: str) -> float:
+        if capability < SINCE.get(dtype, (0, 0)):
+            needed, has = (".".join(map(str, one)) for one in (SINCE[dtype], capability))
+            raise NotImplementedError(f"needs compute capability {needed}, this GPU has {has}")
+        with _float32_precision({"float32": "ieee", "tf32": "tf32"}.get(dtype, "")):
+            return products(
+                "float32" if dtype == "tf32" else dtype, device, timed, _budget_s(dtype), LARGEST_ON_GPU
+            )
+
+    return each_dtype(GPU_DTYPES, measure)
+
+
+def each_dtype(dtypes: Iterable[str], measure: Callable[[str], float]) -> tuple[Rates, Reasons]:
+    """Each rate, or the reason why that dtype does not run here; memory that runs out is the caller's to answer."""
+    import torch
+
+    rates, reasons = [], []
+    for dtype in dtypes:
+        try:
+            rates.append((dtype, measure(dtype)))
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, AttributeError, TypeError, ValueError) as error:
+            if dtype == "float32":
+                raise  # every torch multiplies these: something else is amiss
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reasons.append((dtype, first[:120]))
+    return tuple(rates), tuple(reasons)
+
+
+def products(dtype: str, device: str, timed: Timed, budget_s: float, largest: int = LARGEST) -> float:
+    """Operations per second of square matrix products, for small ones leave cores idle."""
+    best, rows, until = 0.0, SMALLEST, time.perf_counter() + budget_s
+    while True:
+        multiply = _product(dtype, rows, device)
+        seconds = min(timed(multiply) for _ in range(3))
+        best = max(best, 2.0 * rows**3 / seconds)
+        left_s = until - time.perf_counter()
+        if rows < largest and 3 * 8 * seconds < left_s:
+            rows *= 2
+        elif 3 * seconds > left_s:
+            return best
+
+
+def _on_cpu(dtype: str) -> float:
+    budget_s = _budget_s(dtype)
+    rate = products(dtype, "cpu", wall, budget_s)
+    if dtype in OFTEN_USED:
+        return max(rate, _convolutions(dtype, budget_s / 2))
+    if (
+        dtype == "float16"
+    ):  # without instructions of their own its products are slower than sums by way of float32
+        return max(rate, _elementwise(dtype, budget_s / 2))
+    return rate
+
+
+def _budget_s(dtype: str) -> float:
+    return timing.BUDGET_S * (1.0 if dtype in OFTEN_USED else OTHERS_SHARE)
+
+
+def _product(dtype: str, rows: int, device: str) -> Callable[[], object]:
+    """One product of two matrices, ready to be called. Not of one value alone: that draws less power, and a GPU clocks higher."""
+    import torch
+
+    values = torch.linspace(-1.0, 1.0, rows * rows, device=device).reshape(rows, rows)
+    if dtype == "int8":
+        integers, added = (
+            (values * 100).to(torch.int8),
+            torch.empty(rows, rows, dtype=torch.int32, device=device),
+        )
+        second = integers if device == "cpu" else integers.t()  # GPUs want it by columns
+        return lambda: torch._int_mm(integers, second, out=added)
+    if dtype.startswith("float8"):
+        small, one = values.to(getattr(torch, dtype)), torch.ones((), device=device)
+        return lambda: torch._scaled_mm(
+            small, small.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True
+        )
+    kind: torch.dtype = getattr(torch, dtype)
+    left, result = values.to(kind), torch.empty(rows, rows, dtype=kind, device=device)
+    return lambda: torch.mm(left, left, out=result)
+
+
+def _convolutions(dtype: str, budget_s: float) -> float:
+    """FLOP/s of a convolution on the CPU: on some, oneDNN uses wider instructions than the library of matrix products."""
+    import torch
+
+    kind: torch.dtype = getattr(torch, dtype)
+    images = torch.full((16, 64, 28, 28), 0.5, dtype=kind, device="cpu")
+    weight = torch.full((64, 64, 3, 3), 0.5, dtype=kind, device="cpu")
+    flops = 2.0 * images.numel() * weight[0].numel()
+    return _best(lambda: torch.conv2d(images, weight, padding=1), flops, budget_s)
+
+
+def _elementwise(dtype: str, budget_s: float) -> float:
+    """FLOP/s of a·b + c on data in the caches."""
+    import torch
+
+    values = torch.full((IN_CACHE,), 0.5, dtype=getattr(torch, dtype), device="cpu")
+    result = torch.empty_like(values)
+    return _best(lambda: torch.addcmul(values, values, values, out=result), 2.0 * IN_CACHE, budget_s)
+
+
+def _best(work: Callable[[], object], flops: float, budget_s: float) -> float:
+    best, until = 0.0, time.perf_counter() + budget_s
+    while best == 0.0 or time.perf_counter() < until:
+        best = max(best, flops / wall(work))
+    return best
+
+
+@contextmanager
+def _float32_precision(precision: str) -> Iterator[None]:
+    """float32 matrix products with tensor cores ("tf32") or without ("ieee"), for a while."""
+    import torch
+
+    settings = torch.backends.cuda.matmul
+    name = "fp32_precision" if hasattr(settings, "fp32_precision") else "allow_tf32"  # new from torch 2.9
+    before = getattr(settings, name)
+    if precision:
+        setattr(settings, name, precision if name == "fp32_precision" else precision == "tf32")
+    try:
+        yield
+    finally:
+        setattr(settings, name, before)
