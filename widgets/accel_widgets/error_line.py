@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets
 
 from accel.errors import AccelError
+from accel_widgets.shared_looks import looks
 
 
 class ErrorLine(ipywidgets.HTML):
@@ -21,8 +22,7 @@ class ErrorLine(ipywidgets.HTML):
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.add_class("accel-error-line")
+        super().__init__(**looks(ipywidgets.HTML, "accel-error-line"))
 
     def show(self, error: BaseException) -> None:
         """Show an error; a worker's comes with the worker's traceback, one that is not ours with its own."""

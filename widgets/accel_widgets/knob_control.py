@@ -9,6 +9,7 @@ import ipywidgets
 
 from accel.accelerations.knobs import as_literal
 from accel.errors import AccelError
+from accel_widgets.shared_looks import shared
 
 if TYPE_CHECKING:
     from accel.accelerations.knobs import Knob
@@ -25,12 +26,9 @@ class KnobControl:
 
     def __init__(self, knob: Knob, *, label: str) -> None:
         self.knob = knob
-        self.field = _field(knob)
-        self.field.add_class(f"accel-knob-{knob.name}").add_class(f"accel-knob-of-{knob.type.__name__}")
-        self.field.tooltip = f"{label}: {knob.allowed}"
-        self.caption = ipywidgets.Label(knob.name)
-        self.box = ipywidgets.HBox([self.caption, self.field])
-        self.box.add_class("accel-knob")
+        self.field = _field(knob, tooltip=f"{label}: {knob.allowed}")
+        self.caption = shared(ipywidgets.Label, knob.name)
+        self.box = shared(ipywidgets.HBox, [self.caption, self.field], classes="accel-knob")
 
     @property
     def value(self) -> Any:
@@ -48,8 +46,9 @@ class KnobControl:
         self.field.observe(lambda _change: callback(), names="value")
 
 
-def _field(knob: Knob) -> Any:
+def _field(knob: Knob, tooltip: str) -> Any:
     """The widget; a field that may be None is a text that may be empty."""
+    classes = f"accel-knob-{knob.name} accel-knob-of-{knob.type.__name__}"
     words: list[tuple[str, Any]] = [(CHOOSE_FOR_ME, None)] if knob.may_be_none else []
     if knob.choices:
         words += [(str(choice), choice) for choice in knob.choices]
@@ -57,15 +56,15 @@ def _field(knob: Knob) -> Any:
         words += [("yes", True), ("no", False)]
     if len(words) > 1:
         values = [value for _, value in words]
-        return ipywidgets.Dropdown(
-            options=words, index=values.index(knob.default)
-        )  # value=None would be: none chosen
+        chosen = values.index(knob.default)  # value=None would be: none chosen
+        return shared(ipywidgets.Dropdown, options=words, index=chosen, tooltip=tooltip, classes=classes)
     if knob.type is bool:
-        return ipywidgets.Checkbox(value=knob.default, indent=False)
+        return shared(ipywidgets.Checkbox, value=knob.default, indent=False, tooltip=tooltip, classes=classes)
     shown = "" if knob.default is None else str(knob.default)
-    return ipywidgets.Text(
-        shown, placeholder=CHOOSE_FOR_ME if knob.may_be_none else shown, continuous_update=False
-    )
+    return shared(
+        ipywidgets.Text, shown, placeholder=CHOOSE_FOR_ME if knob.may_be_none else shown, continuous_update=False,
+        tooltip=tooltip, classes=classes,
+    )  # fmt: skip
 
 
 def _read(text: str, knob: Knob) -> Any:

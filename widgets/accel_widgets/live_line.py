@@ -7,6 +7,8 @@ from html import escape
 
 import ipywidgets
 
+from accel_widgets.shared_looks import looks, shared
+
 
 class LiveLine(ipywidgets.HBox):
     """Says which plan is live, or that none is; Undo takes it back.
@@ -16,14 +18,13 @@ class LiveLine(ipywidgets.HBox):
     """
 
     def __init__(self, *, on_undo: Callable[[], object]) -> None:
-        self.text = ipywidgets.HTML()
-        self.undo_button = ipywidgets.Button(
-            description="Undo", tooltip="Take back what is live, bit for bit"
-        )
-        self.undo_button.add_class("accel-button").add_class("accel-undo")
+        self.text = shared(ipywidgets.HTML)
+        self.undo_button = shared(
+            ipywidgets.Button, description="Undo", tooltip="Take back what is live, bit for bit",
+            classes="accel-button accel-undo",
+        )  # fmt: skip
         self.undo_button.on_click(lambda _button: on_undo())
-        super().__init__([self.text, self.undo_button])
-        self.add_class("accel").add_class("accel-live-line")
+        super().__init__([self.text, self.undo_button], **looks(ipywidgets.HBox, "accel accel-live-line"))
         self.show("")
 
     def show(self, kept: str) -> None:

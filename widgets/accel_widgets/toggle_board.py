@@ -11,6 +11,7 @@ import ipywidgets
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel_widgets.error_line import ErrorLine
+from accel_widgets.shared_looks import looks, shared
 from accel_widgets.toggle_row import ToggleRow, WhyNot
 
 NOTHING_ON = "Switch on one or more accelerations to try them together."
@@ -29,24 +30,22 @@ class ToggleBoard(ipywidgets.VBox):
     def __init__(self, *, on_try: Callable[..., object], why_not: WhyNot, errors: ErrorLine) -> None:
         self.rows: dict[str, ToggleRow] = {}
         self._why_not, self._is_busy = why_not, False
-        self._list, self._refused = ipywidgets.VBox(), ipywidgets.VBox(layout={"display": "none"})
+        self._list, self._refused = shared(ipywidgets.VBox), ipywidgets.VBox(layout={"display": "none"})
         self.fold = _button("", "accel-fold", "Accelerations that cannot work on this training, and why")
         self.fold.on_click(lambda _button: self._turn_fold(is_open=not self.is_unfolded))
-        self._plan_line = ipywidgets.HTML()
-        self._plan_line.add_class("accel-plan-line")
+        self._plan_line = shared(ipywidgets.HTML, classes="accel-plan-line")
         self.try_button = _button(
-            "Try", "accel-try", "Measure what is switched on, together, against the baseline"
+            "Try", "accel-try accel-primary", "Measure what is switched on, together, against the baseline"
         )
         self.try_each_button = _button(
             "Try each", "accel-try-each", "Measure each one alone, and all of them together"
         )
-        self.try_button.add_class("accel-primary")
         self.try_button.on_click(errors.guard(lambda _button: on_try(str(self.plan)), clears=False))
         self.try_each_button.on_click(errors.guard(lambda _button: on_try(*self.plans_of_each), clears=False))
-        bar = ipywidgets.HBox([self.try_button, self.try_each_button, self._plan_line])
-        bar.add_class("accel-board-bar")
-        super().__init__([_heading("Accelerations"), self._list, self.fold, self._refused, bar])
-        self.add_class("accel").add_class("accel-board")
+        buttons = [self.try_button, self.try_each_button, self._plan_line]
+        bar = shared(ipywidgets.HBox, buttons, classes="accel-board-bar")
+        parts = [_heading("Accelerations"), self._list, self.fold, self._refused, bar]
+        super().__init__(parts, **looks(ipywidgets.VBox, "accel accel-board"))
 
     @property
     def plan(self) -> Plan:
@@ -126,10 +125,11 @@ def _by_layer(rows: Sequence[ToggleRow]) -> list[ToggleRow]:
 
 
 def _heading(text: str) -> ipywidgets.HTML:
-    return ipywidgets.HTML(f'<h3 class="accel-heading">{escape(text)}</h3>')
+    return shared(ipywidgets.HTML, f'<h3 class="accel-heading">{escape(text)}</h3>')
 
 
-def _button(text: str, name: str, tooltip: str) -> ipywidgets.Button:
-    button = ipywidgets.Button(description=text, tooltip=tooltip)
-    button.add_class("accel-button").add_class(name)
-    return button
+def _button(text: str, classes: str, tooltip: str) -> ipywidgets.Button:
+    own = ipywidgets.Layout()  # one that is folded away changes it
+    return shared(
+        ipywidgets.Button, description=text, tooltip=tooltip, layout=own, classes=f"accel-button {classes}"
+    )

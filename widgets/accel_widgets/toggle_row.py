@@ -11,6 +11,7 @@ import ipywidgets
 from accel.accelerations.knobs import knobs_of
 from accel.errors import AccelError
 from accel_widgets.knob_control import KnobControl
+from accel_widgets.shared_looks import looks, shared
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
@@ -32,17 +33,17 @@ class ToggleRow(ipywidgets.HBox):
         self, entry: type[Acceleration], *, on_change: Callable[[], object], why_not: WhyNot
     ) -> None:
         self.entry, self._on_change, self._why_not, self._is_kept = entry, on_change, why_not, False
-        self.switch = ipywidgets.Checkbox(description=entry.name, indent=False)
-        self.switch.add_class("accel-switch").add_class(f"accel-toggle-{entry.name}")
+        self.switch = shared(
+            ipywidgets.Checkbox, description=entry.name, indent=False,
+            classes=f"accel-switch accel-toggle-{entry.name}",
+        )  # fmt: skip
         self.knobs = [KnobControl(knob, label=entry.name) for knob in knobs_of(entry)]
-        self.layer = ipywidgets.HTML()
-        self.layer.add_class("accel-layer")
-        self.text = ipywidgets.HTML()
-        self.text.add_class("accel-toggle-text")
-        knobs = ipywidgets.HBox([knob.box for knob in self.knobs])
-        knobs.add_class("accel-knobs")
-        super().__init__([self.layer, self.switch, knobs, self.text])
-        self.add_class("accel-toggle-row")
+        self.layer = shared(ipywidgets.HTML, classes="accel-layer")
+        self.text = shared(ipywidgets.HTML, classes="accel-toggle-text")
+        knobs = shared(ipywidgets.HBox, [knob.box for knob in self.knobs], classes="accel-knobs")
+        super().__init__(
+            [self.layer, self.switch, knobs, self.text], **looks(ipywidgets.HBox, "accel-toggle-row")
+        )
         self.switch.observe(lambda _change: on_change(), names="value")
         for knob in self.knobs:
             knob.on_turn(self._turned)

@@ -18,6 +18,7 @@ from accel_widgets.main_thread import in_main_thread
 from accel_widgets.op_table_panel import OpTablePanel
 from accel_widgets.phase_bar_panel import PhaseBarPanel
 from accel_widgets.profile_view import op_rows, phase_bar
+from accel_widgets.shared_looks import looks, shared
 from accel_widgets.static_panel import static_panel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
@@ -54,8 +55,7 @@ class WorkbenchPanel(ipywidgets.VBox):
             on_stop=self.errors.guard(self._stop), on_keep=self._when_idle(workbench.keep)
         )
         self._phase_link = ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase"))
-        super().__init__(self._parts())
-        self.add_class("accel").add_class("accel-workbench")
+        super().__init__(self._parts(), **looks(ipywidgets.VBox, "accel accel-workbench"))
         self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False))
         self._unsubscribe = workbench.subscribe(self._changed)
         self._updates.draw_now()
@@ -74,8 +74,8 @@ class WorkbenchPanel(ipywidgets.VBox):
 
     def _parts(self) -> list[ipywidgets.Widget]:
         style = ipywidgets.HTML(f"<style>{themed('workbench_panel.css')}</style>", layout={"display": "none"})
-        machine = ipywidgets.HTML(f"<span>{escape(self.workbench.machine.line)}</span>")
-        machine.add_class("accel-machine-line")
+        line = f"<span>{escape(self.workbench.machine.line)}</span>"
+        machine = shared(ipywidgets.HTML, line, classes="accel-machine-line")
         return [
             style, self.phase_bar, self.op_table, self.timeline, self.board, self.errors, self.live_line, self.ladder,
             self.cores, machine,
