@@ -13,7 +13,7 @@ import torch
 
 import accel
 from accel.machine import Gpu, Machine, read_machine
-from accel.machine.gpus import _visible_indices, read_gpus
+from accel.machine.gpus import read_gpus
 from accel.machine.linked_libraries import openmp_runtime, owner_of
 
 
@@ -112,17 +112,6 @@ def test_the_linker_knows_who_owns_a_function() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems link other OpenMP runtimes")
 def test_the_openmp_runtime_in_use_is_a_loaded_file() -> None:
     assert os.path.isfile(openmp_runtime() or "")
-
-
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [(None, [0, 1, 2]), ("", []), ("2,0", [2, 0]), ("1,-1,0", [1]), ("GPU-1f2e", None), ("0,7", [0])],
-)
-def test_visible_devices_are_numbered_as_cuda_numbers_them(monkeypatch, setting, expected) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if setting is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
-    assert _visible_indices(3) == expected
 
 
 @pytest.mark.gpu

@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-
 import pytest
 
+from accel.machine.nvml import short_bus_id
 from accel.machine.topology.pci_paths import network_cards, pci_device, way_between
-from accel.machine.topology.reading import short_bus_id, topology_of, with_the_machine
+from accel.machine.topology.reading import topology_of, with_the_machine
 from accel.machine.topology.topology import Topology
+from tests.machine.fake_nvml import FakeGpu, FakeNvml
 
 
-class NVMLError(Exception):
-    pass
-
-
-@dataclass
-class Driver:
-    """NVML of a machine: bus ids of its GPUs, NVLinks as (GPU, link number) → GPU or "switch", ancestors by pair."""
-
-    bus_ids: list[str]
-    nvlinks: dict[tuple[int, int], int | str] = field(default_factory=dict)
-    ancestors: dict[frozenset[int], int] = field(default_factory=dict)
-    NVMLError = NVMLError
-
-    def nvmlDeviceGetCount(self):
-        return len(self.bus_ids)
-
-    def nvmlDeviceGetHandleByIndex(self, index):
-        return index
-
-    def nvmlDeviceGetPciInfo(self, gpu):
-        return SimpleNamespace(busId=f"0000{self.bus_ids[gpu].upper()}".encode())
-
-    def nvmlDeviceGetName(self, gpu):
-        return b"NVIDIA Test"
-
-    def nvmlDeviceGetCudaComputeCapability(self, gpu):
-        return 9, 0
-
-    def nvmlDeviceGetMaxPcieLinkGeneration(self, gpu):
-        return 5
-
-    def nvmlDeviceGetNvLinkState(self, gpu, number):
-        if number >= 18:
-            raise NVMLError("invalid argument")
-        return int((gpu, number) in self.nvlinks)
-
-    def nvmlDeviceGetNvLinkRemoteDeviceType(self, gpu, number):
-        return 2 if self.nvlinks[gpu, number] == "switch" else 0
-
-    def nvmlDeviceGetNvLinkRemotePciInfo(self, gpu, number):
-        return self.nvmlDeviceGetPciInfo(self.nvlinks[gpu, number])
-
-    def nvmlDeviceGetTopologyCommonAncestor(self, first, second):
-        if frozenset((first, second)) not in self.ancestors:
-            raise NVMLError("not supported")
-        return self.ancestors[frozenset((first, second))]
+def machine_with(
+    bus_ids: list[str],
+    nvlinks: dict[tuple[int, int], int | str] | None = None,
+    ancestors: dict[frozenset[int], int] | None = None,
+) -> FakeNvml:
+    """Bus ids of its GPUs, NVLinks as (GPU, link number) → GPU or "switch", ancestors by pair."""
+    links = (nvlinks or {}).items()
+    gpus = [
+        FakeGpu("NVIDIA Test", bus_id, nvlinks={link: peer for (gpu, link), peer in links if gpu == number})
+        for number, bus_id in enumerate(bus_ids)
+    ]
+    return FakeNvml(gpus, ancestors or {})
 
 
 # Two sockets: on the first a switch with two GPUs and a card, and a GPU behind another host bridge; the rest on the second.
@@ -142,7 +107,7 @@ Machine: nothing tells the place of some devices
 
 def test_the_machine_is_drawn_with_sockets_nodes_bridges_and_switches(root) -> None:
     ids = ["0000:03:00.0", "0000:04:00.0", "0000:08:00.0", "0000:23:00.0"]
-    found = with_the_machine(topology_of(Driver(ids), root), root)
+    found = with_the_machine(topology_of(machine_with(ids), root), root)
     assert str(found.machine) == DRAWN.strip()
 
 
@@ -167,7 +132,9 @@ def test_the_way_over_pcie_is_read_from_the_tree(root) -> None:
 
 def test_cards_come_after_the_gpus_with_their_names_and_nodes(root) -> None:
     assert [card.name for card in network_cards(root)] == ["mlx5_0", "mlx5_1"]
-    found = topology_of(Driver(["0000:03:00.0", "0000:04:00.0"], ancestors={frozenset((0, 1)): 10}), root)
+    found = topology_of(
+        machine_with(["0000:03:00.0", "0000:04:00.0"], ancestors={frozenset((0, 1)): 10}), root
+    )
     assert [device.name for device in found.devices] == ["GPU0", "GPU1", "NIC0", "NIC1"]
     assert [card.model for card in found.network_cards] == ["mlx5_0", "mlx5_1"]
     assert [found.link("GPU0", name).label for name in ("GPU0", "GPU1", "NIC0", "NIC1")] == [
@@ -184,7 +151,7 @@ def test_cards_come_after_the_gpus_with_their_names_and_nodes(root) -> None:
 def test_nvlinks_are_counted_to_the_gpu_they_lead_to(root) -> None:
     links = {(0, 0): 1, (0, 1): 1, (1, 0): 0, (1, 1): 0, (0, 2): 2, (2, 0): 0}
     ids = ["0000:03:00.0", "0000:04:00.0", "0000:83:00.0"]
-    found = topology_of(Driver(ids, links, {frozenset((1, 2)): 50}), root)
+    found = topology_of(machine_with(ids, links, {frozenset((1, 2)): 50}), root)
     labels = [found.link(*pair).label for pair in (("GPU0", "GPU1"), ("GPU0", "GPU2"), ("GPU1", "GPU2"))]
     assert labels == ["NV2", "NV1", "SYS"]
 
@@ -192,13 +159,13 @@ def test_nvlinks_are_counted_to_the_gpu_they_lead_to(root) -> None:
 def test_behind_a_switch_every_gpu_reaches_every_other_with_all_its_links(root) -> None:
     ids = ["0000:03:00.0", "0000:04:00.0", "0000:83:00.0"]
     links = {(gpu, number): "switch" for gpu in range(2) for number in range(18)}
-    found = topology_of(Driver(ids, links, {frozenset((0, 2)): 50, frozenset((1, 2)): 50}), root)
+    found = topology_of(machine_with(ids, links, {frozenset((0, 2)): 50, frozenset((1, 2)): 50}), root)
     assert found.link("GPU0", "GPU1").label == "NV18"
     assert found.link("GPU0", "GPU2").label == "SYS"
 
 
 def test_what_the_driver_cannot_tell_is_read_from_the_tree(root) -> None:
-    found = topology_of(Driver(["0000:03:00.0", "0000:23:00.0"]), root)
+    found = topology_of(machine_with(["0000:03:00.0", "0000:23:00.0"]), root)
     assert found.link("GPU0", "GPU1").label == "NODE"
 
 

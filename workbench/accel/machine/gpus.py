@@ -7,17 +7,24 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from accel.machine.gpu_details import GpuDetails, read_gpu_details
 from accel.machine.nvml import device_name, opened_nvml
+from accel.machine.visible_gpus import VisibleGpu, visible_gpus
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, by the index that torch gives it."""
+    """One GPU, by the index that torch gives it; `details` is what the driver tells of it, None without NVML.
+
+    >>> accel.machine().gpus[0].details.power.limit_w
+    700.0
+    """
 
     index: int
     name: str
     memory_bytes: int
     capability: tuple[int, int]
+    details: GpuDetails | None = None
 
     @property
     def has_bf16(self) -> bool:
@@ -44,42 +51,22 @@ def read_gpus(*, with_torch: bool = True) -> tuple[Gpu, ...]:
 
 
 def _from_nvml() -> tuple[Gpu, ...] | None:
-    """None when NVML cannot tell: not installed, no driver, or devices named by UUID."""
+    """None when NVML cannot tell: not installed, or no driver answers."""
     with opened_nvml() as nvml:
         if nvml is None:
             return None
         try:
-            visible = _visible_indices(nvml.nvmlDeviceGetCount())
-            return (
-                None
-                if visible is None
-                else tuple(_nvml_gpu(nvml, n, index) for n, index in enumerate(visible))
-            )
+            visible = visible_gpus(nvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
+            return tuple(_nvml_gpu(nvml, n, gpu) for n, gpu in enumerate(visible))
         except nvml.NVMLError:
             return None
 
 
-def _nvml_gpu(nvml: Any, number: int, nvml_index: int) -> Gpu:
-    handle = nvml.nvmlDeviceGetHandleByIndex(nvml_index)
-    memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
-    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return Gpu(number, device_name(nvml, handle), int(memory), (int(major), int(minor)))
-
-
-def _visible_indices(count: int) -> list[int] | None:
-    """What CUDA_VISIBLE_DEVICES leaves; None when it names devices in a way only CUDA can resolve."""
-    setting = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if setting is None:
-        return list(range(count))
-    named = [part.strip() for part in setting.split(",") if part.strip()]
-    if not all(part.lstrip("-").isdigit() for part in named):
-        return None
-    indices: list[int] = []
-    for part in named:
-        if not 0 <= int(part) < count:  # CUDA stops at the first invalid one
-            break
-        indices.append(int(part))
-    return indices
+def _nvml_gpu(nvml: Any, number: int, gpu: VisibleGpu) -> Gpu:
+    memory = nvml.nvmlDeviceGetMemoryInfo(gpu.device).total
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(gpu.handle)
+    details = read_gpu_details(nvml, gpu.nvml_index)
+    return Gpu(number, device_name(nvml, gpu.device), int(memory), (int(major), int(minor)), details)
 
 
 def _from_torch() -> tuple[Gpu, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from accel.errors import AccelError
 from accel.machine.affinity.cpu_map import LogicalCpu, read_cpu_map
-from accel.machine.nvml import asked, device_name, opened_nvml
+from accel.machine.nvml import asked, device_name, opened_nvml, short_bus_id
 from accel.machine.topology.devices import Device, NumaNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
@@ -128,17 +128,6 @@ def _nvlinks(nvml: Any, handles: list[Any], places: list[PciDevice], first: int,
 
 def _bus_id(nvml: Any, handle: Any) -> str:
     return short_bus_id(nvml.nvmlDeviceGetPciInfo(handle).busId)
-
-
-def short_bus_id(bus_id: bytes | str) -> str:
-    """A bus id as /sys writes it.
-
-    >>> short_bus_id(b"00000000:3B:00.0")
-    '0000:3b:00.0'
-    """
-    text = bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)
-    domain, _, rest = text.strip("\0").lower().partition(":")
-    return f"{domain[-4:]}:{rest}"
 
 
 def _text_of(file: str) -> str:

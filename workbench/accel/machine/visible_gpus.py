@@ -1,0 +1,81 @@
+"""Which GPUs, or which instance of a divided GPU, CUDA would give this process: CUDA_VISIBLE_DEVICES, resolved by NVML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from accel.machine.gpu_details.mig import is_divided, mig_handles
+from accel.machine.gpu_details.reading import all_handles
+from accel.machine.nvml import asked, asked_text
+
+
+@dataclass(frozen=True)
+class VisibleGpu:
+    """A GPU by the number that `nvidia-smi` gives it; `mig` is the handle of the instance, where the GPU is divided."""
+
+    nvml_index: int
+    handle: Any
+    mig: Any | None = None
+
+    @property
+    def device(self) -> Any:
+        """The handle that tells name and memory as CUDA sees them."""
+        return self.handle if self.mig is None else self.mig
+
+
+def visible_gpus(nvml: Any, setting: str | None) -> tuple[VisibleGpu, ...]:
+    """In CUDA's order, by CUDA's rules, from what CUDA_VISIBLE_DEVICES says (None: it is not set).
+
+    >>> [gpu.nvml_index for gpu in visible_gpus(nvml, "2,0")]
+    [2, 0]
+
+    A list ends at the first entry that names nothing. UUIDs may be cut short where that leaves one GPU only. Of instances CUDA
+    shows a process one, the first, and beside it no whole GPU. Without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest
+    model first, which NVML cannot tell: this order is that of the bus.
+    """
+    gpus = tuple(VisibleGpu(number, handle) for number, handle in all_handles(nvml).items())
+    named = gpus if setting is None else _named(nvml, gpus, setting)
+    found: list[VisibleGpu] = []
+    for gpu in named:
+        if gpu.mig is not None or not is_divided(nvml, gpu.handle):
+            found.append(gpu)
+        elif (first := next(mig_handles(nvml, gpu.handle), None)) is not None:
+            found.append(VisibleGpu(gpu.nvml_index, gpu.handle, first))
+    instances = tuple(gpu for gpu in found if gpu.mig is not None)
+    return instances[:1] or tuple(found)
+
+
+def _named(nvml: Any, gpus: tuple[VisibleGpu, ...], setting: str) -> tuple[VisibleGpu, ...]:
+    found: list[VisibleGpu] = []
+    for entry in filter(None, (part.strip() for part in setting.split(","))):
+        gpu = _one(nvml, gpus, entry)
+        if gpu is None:
+            break
+        found.append(gpu)
+    return tuple(found)
+
+
+def _one(nvml: Any, gpus: tuple[VisibleGpu, ...], entry: str) -> VisibleGpu | None:
+    if entry.lstrip("-").isdigit():
+        return next((gpu for gpu in gpus if gpu.nvml_index == int(entry)), None)
+    candidates = gpus if entry.startswith("GPU-") else _instances(nvml, gpus)
+    matching = [gpu for gpu in candidates if any(name.startswith(entry) for name in _names(nvml, gpu))]
+    exact = [gpu for gpu in matching if entry in _names(nvml, gpu)]
+    return exact[0] if exact else matching[0] if len(matching) == 1 else None
+
+
+def _instances(nvml: Any, gpus: tuple[VisibleGpu, ...]) -> tuple[VisibleGpu, ...]:
+    return tuple(
+        VisibleGpu(gpu.nvml_index, gpu.handle, mig) for gpu in gpus for mig in mig_handles(nvml, gpu.handle)
+    )
+
+
+def _names(nvml: Any, gpu: VisibleGpu) -> list[str]:
+    """What the variable may call it: an instance also as drivers before 470 did, MIG-GPU-UUID/GPU instance/compute instance."""
+    names = [asked_text(nvml, "nvmlDeviceGetUUID", gpu.device) or ""]
+    if gpu.mig is not None:
+        whole = asked_text(nvml, "nvmlDeviceGetUUID", gpu.handle)
+        parts = (asked(nvml, f"nvmlDeviceGet{kind}InstanceId", gpu.mig) for kind in ("Gpu", "Compute"))
+        names.append("/".join([f"MIG-{whole}", *map(str, parts)]))
+    return names
