@@ -40,7 +40,7 @@ def test_a_gpu_of_a_server_is_described_in_full(driver) -> None:
     assert str(found.pcie) == "PCIe 5 x16"
     assert (found.numa_node, found.cpus) == (1, tuple(range(56, 112)))
     assert (found.has_ecc, found.is_persistent, str(found.mig)) == (True, True, "off")
-    assert str(found.nvlinks) == "18 NVLink 4.0 (18 to NVSwitch)"
+    assert str(found.nvlinks) == "18 NVLink 4.0 to NVSwitch"
     assert [peer.peer for peer in found.peers] == [0, 1, 2, 3, 4, 6, 7]
     assert {peer.words for peer in found.peers} == {"read, write, NVLink and atomics"}
     assert notes_of(found) == ()
@@ -56,10 +56,10 @@ def test_two_gpus_without_peer_access_say_so_with_the_reason(driver) -> None:
     first, second = (gpu.details for gpu in driver(fake_nvml.two_rtx_4090()))
     (peer,) = first.peers
     assert peer.is_possible is False
-    assert str(peer) == "GPU 1: read, write, NVLink and atomics: the GPU does not support it"
+    assert str(peer) == "GPU 1: no read, write, NVLink or atomics (the GPU does not support it)"
     assert first.nvlinks is None
     (note,) = notes_of(first)
-    assert note.startswith("does not reach the memory of GPU 1, the GPU does not support it")
+    assert note.startswith("does not reach the memory of any other GPU, the GPU does not support it")
     assert first.slowed_by == ("idle",)
     assert second.slowed_by == ("the power limit", "heat (slowed down by the driver)")
     notes = "\n".join(notes_of(second))
@@ -67,6 +67,24 @@ def test_two_gpus_without_peer_access_say_so_with_the_reason(driver) -> None:
     assert "fans" in notes
     assert "300 W of the usual 450 W: nvidia-smi -pl 450" in notes
     assert "PCIe x" not in notes  # slot and GPU agree on four lanes, as far as NVML alone can tell
+
+
+def test_each_way_to_another_gpus_memory_has_its_own_answer(driver) -> None:
+    nvml = fake_nvml.two_rtx_4090()
+    nvml.p2p_status = None
+    nvml.p2p = {(0, 1, 0): 0, (0, 1, 1): 0, (0, 1, 2): 5}
+    (peer,) = driver(nvml)[0].details.peers
+    assert (
+        peer.words
+        == "read and write; no NVLink (not supported between these two); atomics not told by the driver"
+    )
+    assert peer.is_possible is True
+    nvml.p2p[0, 1, 1] = 3
+    found = driver(nvml)[0].details
+    assert any("choose GPUs of one socket: %accel topology" in note for note in notes_of(found))
+    nvml.p2p = {}
+    (peer,) = driver(nvml)[0].details.peers
+    assert (peer.is_possible, peer.words) == (None, "read, write, NVLink and atomics not told by the driver")
 
 
 def test_a_slot_with_fewer_lanes_than_the_gpu_has_shows_in_sys(tmp_path) -> None:
@@ -120,7 +138,7 @@ def test_links_that_are_down_behind_a_switch_are_noted(driver) -> None:
     nvml = fake_nvml.eight_h100()
     nvml.gpus[2].nvlinks = {**nvml.gpus[2].nvlinks, 3: None, 4: None}
     found = driver(nvml)[2].details
-    assert str(found.nvlinks) == "16 of 18 NVLink 4.0 (16 to NVSwitch)"
+    assert str(found.nvlinks) == "16 of 18 NVLink 4.0 to NVSwitch"
     assert any("16 of its 18 NVLinks" in note for note in notes_of(found))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from accel.machine.gpu_details import GpuDetails, read_gpu_details
+from accel.machine.gpu_details.notes import notes_of
+from accel.machine.number_formats import on_tensor_cores
 from accel.machine.nvml import device_name, opened_nvml
 from accel.machine.visible_gpus import VisibleGpu, visible_gpus
 
@@ -18,6 +20,8 @@ class Gpu:
 
     >>> accel.machine().gpus[0].details.power.limit_w
     700.0
+
+    `has_sure_index` is False where CUDA may number the GPUs in another order than the driver.
     """
 
     index: int
@@ -25,16 +29,27 @@ class Gpu:
     memory_bytes: int
     capability: tuple[int, int]
     details: GpuDetails | None = None
+    has_sure_index: bool = True
 
     @property
     def has_bf16(self) -> bool:
-        """Tensor cores compute in bfloat16 from compute capability 8.0 on."""
-        return self.capability >= (8, 0)
+        """Whether tensor cores compute in bfloat16."""
+        return "bf16" in on_tensor_cores(self.capability)
 
     @property
     def has_fp16(self) -> bool:
-        """Tensor cores compute in float16 from compute capability 7.0 on."""
-        return self.capability >= (7, 0)
+        """Whether tensor cores compute in float16."""
+        return "fp16" in on_tensor_cores(self.capability)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is noteworthy about it, each with what to do; empty where it is as it should be."""
+        order = "CUDA numbers GPUs of several models by speed, and may call another one so: set CUDA_DEVICE_ORDER=PCI_BUS_ID"
+        return (*(() if self.has_sure_index else (order,)), *(notes_of(self.details) if self.details else ()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as plain numbers, strings, lists and dictionaries, and the notes."""
+        return asdict(self) | {"notes": list(self.notes)}
 
     def __str__(self) -> str:
         major, minor = self.capability
@@ -57,9 +72,11 @@ def _from_nvml() -> tuple[Gpu, ...] | None:
             return None
         try:
             visible = visible_gpus(nvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
-            return tuple(_nvml_gpu(nvml, n, gpu) for n, gpu in enumerate(visible))
+            gpus = tuple(_nvml_gpu(nvml, n, gpu) for n, gpu in enumerate(visible))
         except nvml.NVMLError:
             return None
+    is_sure = len({gpu.name for gpu in gpus}) < 2 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    return gpus if is_sure else tuple(replace(gpu, has_sure_index=False) for gpu in gpus)
 
 
 def _nvml_gpu(nvml: Any, number: int, gpu: VisibleGpu) -> Gpu:

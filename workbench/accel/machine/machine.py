@@ -14,6 +14,7 @@ from accel.machine.hardware_rows import Rows
 from accel.machine.machine_rows import groups_of
 from accel.machine.memory import Memory
 from accel.machine.numa_nodes import NumaNode
+from accel.machine.software import Software
 from accel.machine.usable_cores import UsableCores
 
 
@@ -50,6 +51,7 @@ class Machine:
     openmp_runtime: str | None
     allocator: str | None
     load_average: float | None
+    software: Software
     usable: UsableCores
     cores: tuple[tuple[int, ...], ...]
     core_kinds: tuple[CoreKind, ...]
@@ -110,7 +112,8 @@ class Machine:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries."""
-        return asdict(self) | {"line": self.line, "has_bf16": self.has_bf16}
+        parts = {"gpus": [gpu.to_dict() for gpu in self.gpus], "software": self.software.to_dict()}
+        return asdict(self) | parts | {"line": self.line, "has_bf16": self.has_bf16}
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         shown = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel.machine.gpu_rows import gpu_rows
 from accel.machine.hardware_rows import NOT_TOLD, Rows, memory_rows, processor_rows
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def groups_of(machine: Machine) -> list[tuple[str, Rows]]:
 
 
 def _gpus(machine: Machine) -> Rows:
-    return [("GPUs", "; ".join(map(str, machine.gpus)) or "none")]
+    return gpu_rows(machine.gpus, is_nvidia="rocm" not in (machine.torch or ""))
 
 
 def _software(machine: Machine) -> Rows:
@@ -39,4 +40,5 @@ def _software(machine: Machine) -> Rows:
         ("Python.h", machine.python_header or "missing: torch.compile cannot build kernels"),
         ("OpenMP runtime", machine.openmp_runtime or "none loaded"),
         ("Memory allocator", machine.allocator or NOT_TOLD),
+        *machine.software.facts,
     ]  # fmt: skip

@@ -10,7 +10,6 @@ from accel import html_parts
 if TYPE_CHECKING:
     import pandas
 
-    from accel.machine.gpus import Gpu
     from accel.machine.machine import Machine
 
 Support = Literal["matrix units", "native", "emulated", "storage only", "no", "unknown"]
@@ -167,7 +166,9 @@ def formats_of(machine: Machine) -> NumberFormats:
     cpu = _on_cpu(set(machine.isa), has_fp16=machine.has_cpu_fp16, has_bf16=machine.has_cpu_bf16)
     is_nvidia = "rocm" not in (machine.torch or "")
     gpus = [
-        DeviceFormats(f"cuda:{gpu.index} ({gpu.name})", _in_order(_on_nvidia(gpu) if is_nvidia else {}))
+        DeviceFormats(
+            f"cuda:{gpu.index} ({gpu.name})", _in_order(on_nvidia(gpu.capability) if is_nvidia else {})
+        )
         for gpu in machine.gpus
     ]
     return NumberFormats((DeviceFormats(f"cpu ({machine.cpu_model})", _in_order(cpu)), *gpus))
@@ -190,9 +191,13 @@ def _on_cpu(isa: set[str], *, has_fp16: bool, has_bf16: bool) -> dict[str, Suppo
     }
 
 
-def _on_nvidia(gpu: Gpu) -> dict[str, Support]:
-    """By compute capability: Volta 7.0, Turing 7.5, Ampere 8.0, Ada 8.9, Hopper 9.0."""
-    since = gpu.capability
+def on_nvidia(capability: tuple[int, int]) -> dict[str, Support]:
+    """By compute capability: Volta 7.0, Turing 7.5, Ampere 8.0 and 8.6, Ada 8.9, Hopper 9.0, Blackwell 10.0, 10.3 and 12.0.
+
+    >>> on_nvidia((7, 5))["bf16"]
+    'emulated'
+    """
+    since = capability
     has_fp8: Support = "matrix units" if since >= (8, 9) else "storage only"
     return {
         "fp64": "matrix units" if since in ((8, 0), (9, 0), (10, 0)) else "native",
@@ -205,6 +210,16 @@ def _on_nvidia(gpu: Gpu) -> dict[str, Support]:
         "int32": "native",
         "int8": "matrix units" if since >= (7, 2) else "native",
     }
+
+
+def on_tensor_cores(capability: tuple[int, int]) -> tuple[str, ...]:
+    """The formats that an NVIDIA GPU's tensor cores multiply; empty before Volta, which has none.
+
+    >>> on_tensor_cores((7, 0))
+    ('fp16',)
+    """
+    support = on_nvidia(capability)
+    return tuple(each.name for each in FORMATS if support.get(each.name) == "matrix units")
 
 
 def _in_order(known: dict[str, Support]) -> tuple[Support, ...]:

@@ -16,6 +16,7 @@ from accel.machine.gpus import read_gpus
 from accel.machine.hardware import read_hardware
 from accel.machine.linked_libraries import openmp_runtime, owner_of
 from accel.machine.machine import Machine
+from accel.machine.reading_software import read_software
 
 
 def read_machine(*, root: Path | str = "/", with_torch: bool = True, again: bool = False) -> Machine:
@@ -69,6 +70,7 @@ def _read(torch_is_loaded: bool, root: str) -> Machine:
         openmp_runtime=openmp_runtime() if torch_is_loaded else None,
         allocator=owner_of("malloc"),
         load_average=hardware.load_average,
+        software=read_software(),
     )
 
 

@@ -110,7 +110,7 @@ class GpuDetails:
             ("PCIe lanes", _now_of(pcie.width, pcie.most_width, "")),
             ("PCIe of the GPU itself", f"generation {pcie.own_generation or '?'}, {pcie.own_width or '?'} lanes"),
             ("NVLink", str(self.nvlinks or "none")),
-            *((f"Reaches GPU {peer.peer} for", peer.words) for peer in self.peers),
+            *((f"Memory of GPU {peer.peer}", peer.words) for peer in self.peers),
             ("NUMA node", NOT_TOLD if self.numa_node is None else str(self.numa_node)),
             ("Near to CPUs", cpu_list(self.cpus) or NOT_TOLD),
             ("MIG", str(self.mig or "this GPU cannot be divided, or the driver does not tell")),

@@ -62,7 +62,11 @@ def _peers(details: GpuDetails) -> Iterator[str]:
             without.setdefault(str(why), []).append(peer.peer)
     for why, peers in without.items():
         remedy = peer_access.remedy_for(why)
-        named = ", ".join(f"GPU {peer}" for peer in peers)
+        named = (
+            "any other GPU"
+            if len(peers) == len(details.peers)
+            else ", ".join(f"GPU {peer}" for peer in peers)
+        )
         yield f"does not reach the memory of {named}, {why}" + (f": {remedy}" if remedy else "")
 
 

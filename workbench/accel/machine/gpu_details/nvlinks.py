@@ -35,9 +35,10 @@ class NvLinks:
         if not self.active:
             return f"none of {self.count} NVLinks is up"
         generation = f" {self.version}" if self.version else ""
-        towards = ", ".join(f"{count} to {peer}" for peer, count in self.peers)
         of_all = f"{self.active} of {self.count}" if self.active < self.count else str(self.active)
-        return f"{of_all} NVLink{generation} ({towards})"
+        towards = ", ".join(f"{count} to {peer}" for peer, count in self.peers)
+        only = f"to {self.peers[0][0]}" if len(self.peers) == 1 else f"({towards})"
+        return f"{of_all} NVLink{generation} {only}"
 
 
 def read_nvlinks(nvml: Any, handle: Any, numbers: dict[str, int]) -> NvLinks | None:

@@ -51,15 +51,16 @@ class PeerAccess:
         """All four in one line.
 
         >>> gpu.details.peers[0].words
-        'read, write and atomics; NVLink: not supported between these two'
+        'read, write and atomics; no NVLink (not supported between these two)'
         """
-        able = [way for way, status in self.statuses.items() if status == OK]
-        unable: dict[str, list[str]] = {}
+        by_status: dict[str | None, list[str]] = {}
         for way, status in self.statuses.items():
-            if status != OK:
-                unable.setdefault(status or "not told by the driver", []).append(way)
-        parts = [_listed(able)] if able else []
-        return "; ".join([*parts, *(f"{_listed(ways)}: {why}" for why, ways in unable.items())])
+            by_status.setdefault(status, []).append(way)
+        able, untold = by_status.pop(OK, []), by_status.pop(None, [])
+        parts = [_listed(able, "and")] if able else []
+        parts += [f"no {_listed(ways, 'or')} ({why})" for why, ways in by_status.items()]
+        parts += [f"{_listed(untold, 'and')} not told by the driver"] if untold else []
+        return "; ".join(parts)
 
     def __str__(self) -> str:
         return f"GPU {self.peer}: {self.words}"
@@ -84,5 +85,5 @@ def _statuses(nvml: Any, handle: Any, other: Any) -> dict[str, str | None]:
     return {way: None if code is None else STATUS.get(code) for way, code in codes.items()}
 
 
-def _listed(words: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+def _listed(words: list[str], last: str) -> str:
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
