@@ -6,10 +6,10 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.machine.test_affinity import amd_of_chiplets, laptop, two_socket_xeon, virtual_machine
 
 from accel.machine.affinity import Affinity, CpuMap, LogicalCpu
 from accel.machine.affinity.core_layout import Box, core_layout
+from tests.machine.test_affinity import amd_of_chiplets, laptop, two_socket_xeon, virtual_machine
 
 NUMBERS = st.integers(0, 300)
 SMALL = st.integers(0, 3)
