@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from accel.machine.installation import Installation
     from accel.machine.number_formats import NumberFormats
     from accel.machine.peaks import Peaks
+    from accel.machine.telemetry import Monitor
     from accel.machine.topology import Topology
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Workbench", "accelerations", "affinity", "compile_backends", "doctor", "export", "fastest_batch",
-    "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "number_formats", "open_trace", "panel",
+    "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "monitor", "number_formats", "open_trace", "panel",
     "peaks", "profile", "status", "topology", "try_", "undo",
 ]  # fmt: skip
 
@@ -264,6 +265,20 @@ def loader_affinity(cpus: Iterable[int] | None = None) -> AbstractContextManager
     from accel.workload.loader_affinity import loader_affinity
 
     return loader_affinity(cpus)
+
+
+def monitor(seconds: float | None = None, *, every: float = 0.5) -> Monitor:
+    """Watch CPUs, memory, this process with its workers, and GPUs, from now on: live in a notebook, and as means and peaks.
+
+    >>> with accel.monitor() as load:
+    ...     train(model, loader)
+    >>> print(load.summary())            # "Over 12.3 s the CPUs were 91 % busy and GPU 0 was 38 % busy."
+
+    A sample every `every` seconds in one thread that takes less than 1 % of one core, for `seconds` or until it is closed.
+    """
+    from accel.machine.telemetry import monitor
+
+    return monitor(seconds, every=every)
 
 
 def topology(from_file: str | None = None) -> Topology:

@@ -12,6 +12,7 @@ from accel.machine.affinity import affinity
 from accel.machine.installation import doctor
 from accel.machine.number_formats import formats_of
 from accel.machine.peaks import peaks
+from accel.machine.telemetry import watch
 from accel.machine.topology import topology
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def run_without_notebook(options: argparse.Namespace) -> object:
         return formats_of(read_machine())
     if options.command == "affinity":
         return affinity()
+    if options.command == "monitor":
+        return watch(options.seconds, every=options.every)
     if options.command == "topology":
         return topology(options.from_file)
     if options.command == "backends":

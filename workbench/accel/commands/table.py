@@ -264,6 +264,21 @@ COMMANDS: tuple[Command, ...] = (
         needs_notebook=False,
     ),
     Command(
+        "monitor",
+        "watch CPUs, memory, this process and its workers, and GPUs while they work: live, and as means and peaks",
+        "%accel monitor -o load",
+        (
+            seconds(
+                "--seconds",
+                None,
+                "end after so many seconds (default: when it is closed; in a terminal, Ctrl-C)",
+            ),
+            seconds("--every", 0.5, "take a sample every so many seconds (default: 0.5)"),
+            OUT,
+        ),
+        needs_notebook=False,
+    ),
+    Command(
         "open",
         "read PyTorch profiler traces from a file, or from a folder with one a rank, and report on them",
         "%accel open trace.json.gz",

@@ -47,7 +47,9 @@ def unload(shell: InteractiveShell) -> None:
     transforms[:] = [known for known in transforms if known is not mark_profiled_cell]
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("accel", None)
-    shell.magics_manager.registry.pop(AccelMagics.__name__, None)
+    magics = shell.magics_manager.registry.pop(AccelMagics.__name__, None)
+    if magics is not None:
+        magics.close()
     runner.close()
     work_in(None)
 

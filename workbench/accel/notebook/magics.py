@@ -12,6 +12,7 @@ from accel.commands import COMMANDS, help_text, parse
 from accel.commands.running import run, run_without_notebook
 from accel.errors import AccelError
 from accel.machine.affinity import Affinity
+from accel.machine.telemetry import Monitor, monitor
 from accel.notebook.cell_runner import CellRunner, reject_line_profile
 from accel.notebook.overview import Overview
 from accel.notebook.waiting import search_with_progress, wait_with_progress
@@ -29,6 +30,12 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
     ) -> None:
         super().__init__(shell)
         self._workbench, self._runner = workbench, runner
+        self._watching: Monitor | None = None
+
+    def close(self) -> None:
+        """End what goes on in the background."""
+        if self._watching is not None:
+            self._watching.close()
 
     @line_cell_magic  # type: ignore[untyped-decorator]
     def accel(self, line: str, cell: str | None = None) -> object:
@@ -55,6 +62,8 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
             import accel_widgets
 
             return accel_widgets.panel_of(self._workbench())
+        if options.command == "monitor" and hasattr(self.shell, "kernel"):
+            return self._monitor(options)
         if options.command == "":
             return Overview.of(self._workbench())
         if options.command == "try":
@@ -65,6 +74,13 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         if needs_workbench or options.command in ("accelerations", "history"):
             return run(options, self._workbench())
         return run_without_notebook(options)
+
+    def _monitor(self, options: argparse.Namespace) -> Monitor:
+        """One is live at a time: a cell that is run again would otherwise leave a thread behind each time."""
+        if self._watching is not None:
+            self._watching.close()
+        self._watching = monitor(options.seconds, every=options.every)
+        return self._watching
 
 
 AccelMagics.accel.__doc__ = "\n\n\n".join([help_text(), *(help_text(command.name) for command in COMMANDS)])

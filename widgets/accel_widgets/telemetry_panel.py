@@ -1,0 +1,147 @@
+"""The machine live in a strip: a small line a core, memory, this process and its workers, GPUs; pause and close."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from accel.machine.telemetry.load_in_words import Tile, in_a_sentence, tiles
+from accel.machine.telemetry.monitor import Monitor
+from accel_widgets.theme import FOLDER, themed
+
+if TYPE_CHECKING:
+    from accel.machine.telemetry.sample import Sample
+
+SHORTEST_UPDATE_S = 0.45  # at most two updates a second, with some room for a clock that is a little early
+POINTS = 90  # of each line on the page: 45 s at the usual rate
+FOLDED = "Not sampled while it is folded."
+
+
+class TelemetryPanel(anywidget.AnyWidget):
+    """Shows a monitor while it samples. Without one it makes its own, which samples only while the strip is on a page, unfolded.
+
+    >>> accel.monitor()                       # in a notebook: this panel, with the monitor in `.monitor`
+    >>> panel = TelemetryPanel()
+    >>> panel.is_open = False                 # as if it was folded: the thread of its monitor ends
+    >>> panel.close()
+
+    `tiles` say what is watched, once; `now` holds the newest sample: one whole percent a line (-1: not told), the texts of each
+    tile, and all of it in a sentence. `past` are earlier samples, sent when a view appears.
+    """
+
+    _esm = FOLDER / "telemetry_panel.js"
+    _css = themed("telemetry_panel.css")
+
+    tiles = traitlets.List(traitlets.Dict()).tag(sync=True)
+    now = traitlets.Dict().tag(sync=True)
+    past = traitlets.List(traitlets.List()).tag(sync=True)
+    note = traitlets.Unicode().tag(sync=True)
+    is_open = traitlets.Bool(True).tag(sync=True)
+    is_paused = traitlets.Bool().tag(sync=True)
+    is_over = traitlets.Bool().tag(sync=True)
+    can_close = traitlets.Bool().tag(sync=True)
+
+    def __init__(self, monitor: Monitor | None = None, **traits: Any) -> None:
+        self.monitor = monitor
+        self._samples_unseen = monitor is not None
+        self._views: set[str] = set()
+        self._sent_s = -float("inf")
+        self._past: list[list[int]] = []
+        super().__init__(can_close=monitor is not None, **traits)
+        self.on_msg(self._told)
+        self.observe(lambda change: self._sample_or_not(), ["is_open", "is_paused"])
+        if monitor is not None:
+            self._listen(monitor)
+        self._sample_or_not()
+
+    @property
+    def wants_samples(self) -> bool:
+        """Whether anybody would see a sample, or asked for it."""
+        is_seen = self._samples_unseen or (self.is_open and bool(self._views))
+        return is_seen and not self.is_paused and not self.is_over
+
+    def end(self) -> None:
+        """Sample no more; what was sampled stays on the page and in `monitor`."""
+        self.is_over = True
+        if self.monitor is not None:
+            self.monitor.close()
+            self._tell_note()
+
+    def close(self) -> None:
+        """End sampling and take the panel off the page."""
+        self.end()
+        super().close()
+
+    # --- from the page ----------------------------------------------------------------------------------------------
+
+    def _told(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
+        """A view says when it appears and goes, and passes on clicks; from whichever thread the message arrives in."""
+        if message.get("do") == "end":
+            self.end()
+            return
+        if message.get("do") == "shown":
+            self._views.add(str(message.get("view")))
+            self.past = list(self._past)
+        elif message.get("do") == "hidden":
+            self._views.discard(str(message.get("view")))
+        self._sample_or_not()
+
+    # --- from the monitor -------------------------------------------------------------------------------------------
+
+    def _sample_or_not(self) -> None:
+        if self.wants_samples:
+            if self.monitor is None:
+                self.monitor = Monitor()
+                self._listen(self.monitor)
+            self.monitor.resume()
+        elif self.monitor is not None and not self.is_over:
+            self.monitor.pause()
+        self._tell_note()
+
+    def _listen(self, monitor: Monitor) -> None:
+        latest = monitor.sampler.latest
+        self.tiles = [_described(tile) for tile in tiles(latest)]
+        self.now = _frame(latest)
+        monitor.sampler.listeners.append(self._show)
+
+    def _show(self, sample: Sample) -> None:
+        """Called in the sampling thread: its cost is part of the sampler's."""
+        if sample.time_s - self._sent_s < SHORTEST_UPDATE_S:
+            return
+        self._sent_s = sample.time_s
+        frame = _frame(sample)
+        self._past = [*self._past[1 - POINTS :], frame["row"]]
+        self.now = frame
+        self._tell_note()
+
+    def _tell_note(self) -> None:
+        if self.monitor is None:
+            self.note = "" if self.is_open else FOLDED
+            return
+        sampler = self.monitor.sampler
+        cost = f"Sampling takes {100 * sampler.cost:.2f} % of one core."
+        ended = {True: "Ended.", False: "Paused." if self.is_paused else ""}[
+            self.is_over or sampler.failure is not None
+        ]
+        self.note = " ".join(filter(None, [ended, cost, *sampler.notes])) if self.is_open else FOLDED
+
+    def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
+        live = super()._repr_mimebundle_(**named)
+        bundle: dict[str, Any] = live[0] if isinstance(live, tuple) else live
+        # Where no widget is shown (a saved notebook, an export, a terminal) the last sample stands in for it.
+        return {**bundle, **(self.monitor.snapshot()._repr_mimebundle_() if self.monitor is not None else {})}
+
+
+def _described(tile: Tile) -> dict[str, Any]:
+    return {"key": tile.key, "label": tile.label, "lines": [name for name, _ in tile.lines]}
+
+
+def _frame(sample: Sample) -> dict[str, Any]:
+    shown = tiles(sample)
+    return {
+        "row": [-1 if share is None else round(100 * share) for tile in shown for _, share in tile.lines],
+        "texts": [[tile.value, tile.detail] for tile in shown],
+        "said": in_a_sentence(sample),
+    }
