@@ -230,6 +230,16 @@ def test_closed_it_listens_no_more(workbench):
     assert shown.phase_bar.phases == []
 
 
+def test_the_load_is_sampled_only_while_the_panel_is_on_a_page(workbench):
+    shown = WorkbenchPanel(workbench)
+    assert "accel telemetry" not in {thread.name for thread in threading.enumerate()}
+    shown.telemetry._handle_custom_msg({"do": "shown", "view": "one"}, [])
+    assert shown.telemetry.monitor.is_running
+    shown.close()
+    assert not shown.telemetry.monitor.is_running
+    assert "accel telemetry" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_shown_twice_it_is_the_same_panel_until_closed(workbench):
     first = panel_of(workbench)
     assert panel_of(workbench) is first

@@ -1,4 +1,4 @@
-"""The workbench as a panel: where a step goes, its operations, timeline, toggle board, trial ladder and cores, all live."""
+"""The workbench as a panel: where a step goes, its operations, timeline, toggles, trial ladder, cores and load, all live."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from accel_widgets.phase_bar_panel import PhaseBarPanel
 from accel_widgets.profile_view import op_rows, phase_bar
 from accel_widgets.shared_looks import looks, shared
 from accel_widgets.static_panel import static_panel
+from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
 from accel_widgets.toggle_board import ToggleBoard
@@ -54,6 +55,7 @@ class WorkbenchPanel(ipywidgets.VBox):
         self.ladder = LadderPanel(
             on_stop=self.errors.guard(self._stop), on_keep=self._when_idle(workbench.keep)
         )
+        self.telemetry = TelemetryPanel()
         self._phase_link = ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase"))
         super().__init__(self._parts(), **looks(ipywidgets.VBox, "accel accel-workbench"))
         self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False))
@@ -78,7 +80,7 @@ class WorkbenchPanel(ipywidgets.VBox):
         machine = shared(ipywidgets.HTML, line, classes="accel-machine-line")
         return [
             style, self.phase_bar, self.op_table, self.timeline, self.board, self.errors, self.live_line, self.ladder,
-            self.cores, machine,
+            self.cores, self.telemetry, machine,
         ]  # fmt: skip
 
     # --- what a click calls -----------------------------------------------------------------------------------------

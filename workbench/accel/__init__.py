@@ -71,8 +71,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Workbench", "accelerations", "affinity", "compile_backends", "doctor", "export", "fastest_batch",
-    "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "monitor", "number_formats", "open_trace", "panel",
-    "peaks", "profile", "status", "topology", "try_", "undo",
+    "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "monitor",
+    "number_formats", "open_trace", "panel", "peaks", "profile", "status", "topology", "try_", "undo",
 ]  # fmt: skip
 
 
