@@ -12,8 +12,6 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from tests.machine.nvml_under_load import FakeNvml
-from tests.machine.fake_proc import FakeClock, FakeProc
 
 import accel
 from accel.cli import main
@@ -26,6 +24,8 @@ from accel.machine.telemetry.load_in_words import in_a_sentence, tiles
 from accel.machine.telemetry.proc_reader import ProcReader
 from accel.machine.telemetry.psutil_reader import PsutilReader
 from accel.machine.telemetry.terminal_view import lines_of, watch
+from tests.machine.fake_proc import FakeClock, FakeProc
+from tests.machine.nvml_under_load import FakeNvml
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
 
