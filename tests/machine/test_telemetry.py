@@ -260,9 +260,12 @@ def test_a_counter_that_begins_anew_gives_no_rate(tmp_path):
 def test_what_slows_a_gpu_down_is_said_in_words(tmp_path):
     nvml = busy_gpu()
     bench = Bench(tmp_path / "proc", nvml)
-    nvml.answers["CurrentClocksEventReasons"] = 0x4 | 0x20 | 0x40
-    assert bench.step().gpus[0].slowed_by == "power limit, temperature"
-    assert "slowed down by: power limit" in in_a_sentence(bench.sampler.latest)
+    nvml.answers["CurrentClocksEventReasons"] = 0x1 | 0x4 | 0x20 | 0x40
+    assert (
+        bench.step().gpus[0].slowed_by
+        == "the power limit, heat (slowed down by the driver), heat (slowed down by the hardware)"
+    )
+    assert "slowed down by: the power limit" in in_a_sentence(bench.sampler.latest)
     assert Monitor.of(bench.sampler).summary()["gpu0_is_slowed"].mean == 1.0
     bench.sampler.close()
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from accel.machine.affinity.thread_places import LOADER_WORKER, TRIAL_WORKER
+from accel.machine.affinity.processes_here import LOADER_WORKER, TRIAL_WORKER
 from accel.machine.telemetry.counters import ChildCounters, ChildKind
 
 REFRESH_S = 2.0

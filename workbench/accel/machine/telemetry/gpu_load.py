@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from accel.machine.clock_reasons import clock_reasons, in_words
 from accel.machine.nvml import asked, device_name, opened_nvml
 
 NO_GPU = "No GPU is shown: there is no NVIDIA driver here, or `nvidia-ml-py` is not installed."
@@ -15,11 +16,7 @@ PCIE_EVERY = (
 )
 WIDE = (2, 3)  # NVML's types of 64 bits; narrower counters of bytes wrap within a second
 
-SLOWED_BY = {
-    0x04: "power limit", 0x08: "hardware slowdown", 0x20: "temperature", 0x40: "temperature", 0x80: "power brake",
-    0x10: "sync boost", 0x200: "board limit", 0x400: "reliability",
-}  # fmt: skip
-"""Bits of NVML's clock event reasons that take speed away unasked; idle clocks and clocks set by somebody do not."""
+EXPECTED = 0x1 | 0x2 | 0x100  # idle, clocks set by somebody, a display: they take no speed away unasked
 
 
 @dataclass(frozen=True)
@@ -88,9 +85,6 @@ class _OneGpu:
 
     def read(self, time_s: float) -> GpuLoad:
         rates, memory = self._ask("nvmlDeviceGetUtilizationRates"), self._ask("nvmlDeviceGetMemoryInfo")
-        reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons")
-        if reasons is None:  # its name until driver 535
-            reasons = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
         clock = self._ask("nvmlDeviceGetClockInfo", getattr(self._nvml, "NVML_CLOCK_SM", 1))
         traffic = self._traffic(time_s)
         self._readings += 1
@@ -103,9 +97,17 @@ class _OneGpu:
             power_limit_w=self._limit / 1000 if self._limit is not None else None,
             temperature_c=self._ask("nvmlDeviceGetTemperature", getattr(self._nvml, "NVML_TEMPERATURE_GPU", 0)),
             sm_mhz=clock,
-            slowed_by=", ".join(dict.fromkeys(word for bit, word in SLOWED_BY.items() if (reasons or 0) & bit)),
+            slowed_by=self._slowed_by(),
             **traffic,
         )  # fmt: skip
+
+    def _slowed_by(self) -> str:
+        if "reasons" in self._unknown or self._handle is None:
+            return ""
+        bits = clock_reasons(self._nvml, self._handle)
+        if bits is None:
+            self._unknown.add("reasons")
+        return ", ".join(in_words((bits or 0) & ~EXPECTED))
 
     def _power_w(self, time_s: float) -> float | None:
         """From the counter of energy, in millijoules; the meter of this moment where there is none, or no reading before."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from accel.machine.affinity.thread_places import TRIAL_WORKER
+from accel.machine.affinity.processes_here import TRIAL_WORKER
 from accel.machine.telemetry.child_processes import DEAREST_SHARE, REFRESH_S
 from accel.machine.telemetry.counters import ChildCounters, ChildKind, HostCounters
 
