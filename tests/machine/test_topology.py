@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,12 +16,10 @@ from accel.cli import main
 from accel.errors import AccelError, UnknownName
 from accel.machine.affinity.cpu_map import read_cpu_map
 from accel.machine.topology import Device, Link, Topology, read_matrix
-from accel.machine.topology.links import WAYS
 from accel.machine.topology.reading import numa_nodes
+from tests.machine.made_topologies import COURSE, RECORDED, joined, matrices
 
-RECORDED = Path(__file__).parent / "topology"
 INDEX = json.loads((RECORDED / "index.json").read_text())
-COURSE = (RECORDED / "course_8_gpus.txt").read_text()
 
 
 @pytest.mark.parametrize("form", ["", ".spaces"], ids=["tabs", "spaces"])
@@ -39,38 +36,6 @@ def test_a_recorded_matrix_is_read_as_it_was(recorded, form) -> None:
             int(last or first) - int(first) + 1
             for first, _, last in (part.partition("-") for part in filter(None, cpus.split(",")))
         )
-
-
-NODES = st.frozensets(st.integers(0, 40), max_size=4).map(lambda numbers: tuple(sorted(numbers)))
-
-
-@st.composite
-def devices(draw):
-    """GPUs with the cores and nodes near to them, a node of their own or none; cards with names or none."""
-    has_memory_nodes, has_names = draw(st.booleans()), draw(st.booleans())
-    gpus = []
-    for number in range(draw(st.integers(1, 6))):
-        cpus = tuple(sorted(draw(st.frozensets(st.integers(0, 200), max_size=20))))
-        near = draw(NODES)
-        memory_node = draw(st.none() | st.integers(0, 9)) if has_memory_nodes else None
-        node, others = (near[0], near[1:]) if near else (None, ())
-        gpus.append(Device(f"GPU{number}", cpus, node, other_nodes=others, memory_node=memory_node))
-    names = draw(
-        st.sampled_from([("mlx5_0", "mlx5_1", "rocep12s0"), ("mlx5_bond_0", "ibp3s0f0", "bnxt_re0")])
-    )
-    count = draw(st.integers(0, 3))
-    cards = [Device(f"NIC{n}", model=names[n] if has_names else "") for n in range(count)]
-    return (*gpus, *(cards if draw(st.booleans()) else [Device(name) for name in names[:count]]))
-
-
-@st.composite
-def matrices(draw):
-    found = draw(devices())
-    labels = st.sampled_from([*WAYS, "NV1", "NV2", "NV12", "NV18"])
-    between = {pair: Link(draw(labels)) for pair in itertools.combinations(range(len(found)), 2)}
-    every = range(len(found))
-    links = tuple(tuple(Link("X") if a == b else between[min(a, b), max(a, b)] for b in every) for a in every)
-    return Topology(found, links)
 
 
 def pasted(matrix, form):
@@ -227,11 +192,16 @@ def test_among_equally_slow_groups_the_one_is_chosen_whose_links_carry_most(topo
 
 
 def test_of_sixteen_gpus_every_group_is_looked_at() -> None:
-    apart = [[Link("X") if a == b else Link("NV2" if {a, b} < {1, 5, 6, 9, 10, 12, 14, 15} else "PHB") for b in range(16)]
-             for a in range(16)]  # fmt: skip
-    found = Topology(tuple(Device(f"GPU{n}") for n in range(16)), tuple(map(tuple, apart)))
+    near = {1, 5, 6, 9, 10, 12, 14, 15}
+    found = joined(16, lambda a, b: "NV2" if {a, b} < near else "PHB")
     assert found.best_gpus(8).indices == (1, 5, 6, 9, 10, 12, 14, 15)
     assert (found.best_gpus(8).equals, found.best_gpus(9).equals) == (0, 7)
+
+
+def test_of_groups_that_are_joined_alike_one_of_fewest_numa_nodes_is_chosen() -> None:
+    found = joined(4, lambda a, b: "NV18", nodes=(0, 1, 1, 0))
+    choice = found.best_gpus(2)
+    assert (choice.visible, choice.equals) == ("0,3", 5)
 
 
 def test_links_are_ordered_from_near_to_far() -> None:
@@ -247,8 +217,11 @@ def test_it_is_shown_as_table_and_figures_with_everything_escaped() -> None:
     assert "<b>topo" not in html
     assert html.count("NV2") >= 16
     assert [type(trace).__name__ for trace in found.figure("matrix").data] == ["Heatmap"]
-    lines = [trace for trace in found.figure().data if trace.mode == "lines+text"]
-    assert len(lines) == sum(link.label != "SYS" for _, _, link in found.pairs())
+    arcs = [trace for trace in found.figure().data if trace.mode == "lines"]
+    assert len(arcs) == sum(link.nvlinks > 0 for _, _, link in found.pairs())
+    assert {trace.name: trace.line.width for trace in arcs} == {"two NVLinks": 5, "one NVLink": 3}
+    (gpus,) = [trace for trace in found.figure().data if trace.mode == "markers+text"]
+    assert list(gpus.text) == [gpu.name for gpu in found.gpus]
     with pytest.raises(UnknownName):
         found.figure("tree")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.machine.topology.links import Link
+from accel.machine.topology.placing import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ class GpuChoice:
     slowest: Link
     total_gb_per_s: float
     reason: str
-    equals: int = 0  # other groups that are as good
+    equals: int = 0  # other groups that are as well joined
 
     @property
     def visible(self) -> str:
@@ -50,7 +51,7 @@ class GpuChoice:
 
     def __str__(self) -> str:
         many = (
-            f" {self.equals} other group{'s are' if self.equals > 1 else ' is'} as good."
+            f" {self.equals} other group{'s are' if self.equals > 1 else ' is'} as well joined."
             if self.equals
             else ""
         )
@@ -66,9 +67,10 @@ class GpuChoice:
 
 
 def best_gpus(topology: Topology, count: int) -> GpuChoice:
-    """The group of that size whose slowest link is best, then whose links carry most in sum; the lowest numbers of equals.
+    """The group of that size whose slowest link is best, then whose links carry most in sum.
 
-    Every group is looked at: 70 of four among eight. Raises AccelError where there are not so many GPUs.
+    Of equals it is one that lies on the fewest NUMA nodes, and of those the one with the lowest numbers. Every group is looked
+    at: 70 of four among eight. Raises AccelError where there are not so many GPUs.
     """
     gpus = topology.gpus
     if not 1 <= count <= len(gpus):
@@ -91,7 +93,7 @@ def best_gpus(topology: Topology, count: int) -> GpuChoice:
 
 
 def _best_groups(topology: Topology, gpus: Sequence[Device], count: int) -> tuple[list[Device], int]:
-    """The first of the best groups, and how many others are as good; 12,870 groups of eight take some 10 ms as arrays."""
+    """The best group, and how many others are as well joined; 12,870 groups of eight take some 10 ms as arrays."""
     import numpy as np
 
     table = [[topology.link(a.name, b.name) for b in gpus] for a in gpus]
@@ -106,13 +108,14 @@ def _best_groups(topology: Topology, gpus: Sequence[Device], count: int) -> tupl
         slowest = np.minimum(slowest, near[pair])
         sum_of_rates += rates[pair]
         sum_of_nearness += near[pair]
-    rating = np.stack(
-        [slowest, sum_of_rates.round(6), sum_of_nearness]
-    )  # equal sums differ in their last place
+    places = [{device.name for device in place.devices} for place in places_of(topology)]
+    at = np.array([next(n for n, names in enumerate(places) if gpu.name in names) for gpu in gpus])
+    nodes = (np.diff(np.sort(at[groups], axis=1), axis=1) > 0).sum(axis=1)
     best = np.arange(len(groups))
-    for row in rating:
-        best = best[row[best] == row[best].max()]
-    return [gpus[number] for number in groups[best[0]]], len(best) - 1
+    for rating in (slowest, sum_of_rates.round(6), sum_of_nearness):  # equal sums differ in their last place
+        best = best[rating[best] == rating[best].max()]
+    chosen = groups[best[np.argmin(nodes[best])]]
+    return [gpus[number] for number in chosen], len(best) - 1
 
 
 def _reason(topology: Topology, chosen: Sequence[Device]) -> str:

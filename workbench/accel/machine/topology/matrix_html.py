@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from accel import html_parts
 from accel.html_parts import Markup, text
 from accel.machine.cpu_lists import cpu_list
+from accel.machine.topology.machine_html import boxes
 
 if TYPE_CHECKING:
     from accel.machine.topology.links import Link
@@ -16,9 +17,11 @@ _CELL = "padding:2px 8px;text-align:center;border:1px solid rgba(127,127,127,.25
 
 
 def html_of(topology: Topology) -> Markup:
-    """Matrix, legend and advice; inline styles only."""
+    """Matrix, legend, the machine as boxes, and advice; inline styles only."""
+    drawn = [boxes(topology.machine)] if topology.machine.parts else [html_parts.note(topology.drawing)]
+    nvlinks = [html_parts.note(line) for line in str(topology.nvlinks).splitlines()]
     if not topology.devices:
-        return html_parts.block(html_parts.note(str(topology)))
+        return html_parts.block(html_parts.note(topology.no_gpu), *drawn)
     head = "".join(f'<th scope="col" style="{_CELL}">{text(device.name)}</th>' for device in topology.devices)
     rows = []
     for device, links in zip(topology.devices, topology.links, strict=True):
@@ -28,7 +31,7 @@ def html_of(topology: Topology) -> Markup:
         place = text(", ".join(filter(None, (node, near, device.model))))
         rows.append(
             f'<tr><th scope="row" style="{_CELL};text-align:left">{text(device.name)}</th>{cells}'
-            f'<td style="padding:2px 10px;text-align:left;opacity:.8">{place}</td></tr>'
+            f'<td style="padding:2px 10px;text-align:left;white-space:nowrap;opacity:.8">{place}</td></tr>'
         )
     table = Markup(
         f'<table style="border-collapse:collapse"><thead><tr><th style="{_CELL}"></th>{head}<th></th></tr></thead>'
@@ -37,7 +40,9 @@ def html_of(topology: Topology) -> Markup:
     notes = [html_parts.note(line) for line in topology.legend]
     advice = [Markup(f'<div style="margin-top:4px">{text(line)}</div>') for line in topology.advice]
     source = [html_parts.note(topology.source)] if topology.source else []
-    return html_parts.block(table, *advice, *notes, *source)
+    return html_parts.block(
+        table, *notes, html_parts.heading("The machine"), *drawn, *nvlinks, *advice, *source
+    )
 
 
 def _cell(topology: Topology, link: Link) -> Markup:

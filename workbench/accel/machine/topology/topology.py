@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from accel.errors import AccelError, UnknownName
+from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.devices import Device, NumaNode
 from accel.machine.topology.links import WAYS, Link
 
@@ -103,7 +104,7 @@ class Topology:
         return best_gpus(self, count)
 
     def figure(self, kind: Literal["graph", "matrix"] = "graph") -> go.Figure:
-        """A plotly figure: devices and links by NUMA node, or the matrix in colours."""
+        """A plotly figure: the machine with its nodes, switches and NVLinks, or the matrix in colours."""
         from accel.machine.topology.figures import figure_of
 
         return figure_of(self, kind)
@@ -138,6 +139,15 @@ class Topology:
                 if is_even
                 else f"Farthest apart: {first.name} and {second.name}, by way of {link}."
             )
+        odd = (
+            (a, b)
+            for a, b, link in self.pairs()
+            if link.label == "SYS" and a.near_nodes == b.near_nodes != ()
+        )
+        lines += [
+            f"SYS stands between {a.name} and {b.name}, though both are at NUMA node {cpu_list(a.near_nodes)}."
+            for a, b in itertools.islice(odd, 1)
+        ]
         return [*lines, RENUMBERING] if gpus > 1 else lines
 
     @property
@@ -164,10 +174,14 @@ class Topology:
             return "CPUs and network cards are not known: there is no /sys here, where Linux tells them."
         return "\n".join(filter(None, (str(self.machine), str(self.nvlinks))))
 
+    @property
+    def no_gpu(self) -> str:
+        """What is said where there is no GPU, with the reason."""
+        return f"No GPU{f' ({self.source})' if self.source else ''}: there are no links to show."
+
     def __str__(self) -> str:
         if not self.devices:
-            none = f"No GPU{f' ({self.source})' if self.source else ''}: there are no links to show."
-            return f"{none}\n{self.drawing}"
+            return f"{self.no_gpu}\n{self.drawing}"
         return "\n".join([self.matrix, "", *self.legend, "", self.drawing, "", *self.advice]).rstrip("\n")
 
     def to_dict(self) -> dict[str, Any]:
