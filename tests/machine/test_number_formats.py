@@ -8,7 +8,7 @@ import torch
 
 import accel
 from accel.machine import Gpu, read_machine
-from accel.machine.number_formats import FORMATS, MEANING, formats_of
+from accel.machine.number_formats import FORMATS, MEANING, formats_of, on_tensor_cores
 
 TORCH_NAMES = {
     "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16,
@@ -77,11 +77,36 @@ def test_a_cpu_is_told_by_its_instruction_sets(isa, bf16, fp16, int8) -> None:
         ((8, 6), {"tf32": "matrix units", "fp64": "native", "fp8 e5m2": "storage only"}),
         ((8, 9), {"fp8 e4m3": "matrix units", "fp64": "native"}),
         ((9, 0), {"fp8 e4m3": "matrix units", "fp8 e5m2": "matrix units", "fp64": "matrix units"}),
+        ((10, 0), {"fp8 e4m3": "matrix units", "fp64": "matrix units", "bf16": "matrix units"}),
+        ((12, 0), {"fp8 e4m3": "matrix units", "fp64": "native", "tf32": "matrix units"}),
     ],
 )
 def test_a_gpu_is_told_by_its_compute_capability(capability, expected) -> None:
     gpu = formats_of(machine(capability=capability)).devices[1]
     assert {name: gpu.of(name) for name in expected} == expected
+
+
+def test_a_gpu_has_16_bit_products_where_the_table_says_so() -> None:
+    """One table for the rows of a machine, for the list of formats and for `has_bf16`: from Maxwell to Blackwell."""
+    for capability in [
+        (5, 2),
+        (6, 0),
+        (7, 0),
+        (7, 5),
+        (8, 0),
+        (8, 6),
+        (8, 9),
+        (9, 0),
+        (10, 0),
+        (10, 3),
+        (12, 0),
+    ]:
+        gpu, on_cores = Gpu(0, "a GPU", 2**30, capability), on_tensor_cores(capability)
+        listed = formats_of(machine(capability=capability)).devices[1]
+        assert (gpu.has_bf16, gpu.has_fp16) == ("bf16" in on_cores, "fp16" in on_cores)
+        assert on_cores == tuple(each.name for each in FORMATS if listed.of(each.name) == "matrix units")
+    assert on_tensor_cores((6, 1)) == ()
+    assert on_tensor_cores((7, 0)) == ("fp16",)
 
 
 def test_of_another_makers_gpu_nothing_is_claimed() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from accel.machine import clock_reasons
 from accel.machine.gpu_details import peer_access
 from accel.machine.gpu_details.details import GpuDetails, PcieLink
+from accel.machine.gpu_details.nvlinks import SWITCH
 
 
 def notes_of(details: GpuDetails) -> tuple[str, ...]:
@@ -49,7 +50,7 @@ def _pcie(pcie: PcieLink) -> Iterator[str]:
 
 def _nvlinks(details: GpuDetails) -> Iterator[str]:
     links = details.nvlinks
-    behind_switch = links is not None and any(peer == "NVSwitch" for peer, _ in links.peers)
+    behind_switch = links is not None and any(peer == SWITCH for peer, _ in links.peers)
     if links is not None and behind_switch and links.active < links.count:
         yield f"has {links.active} of its {links.count} NVLinks up: nvidia-smi nvlink -s names those that are down"
 

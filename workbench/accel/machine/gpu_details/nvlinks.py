@@ -19,7 +19,8 @@ VERSIONS = {
     7: "5.0",
     8: "6.0",
 }  # NVML_NVLINK_VERSION_*
-KINDS = {1: "CPU", 2: "NVSwitch"}  # NVML_NVLINK_DEVICE_TYPE_*; 0 is a GPU, which has a number
+SWITCH = "NVSwitch"
+KINDS = {1: "CPU", 2: SWITCH}  # NVML_NVLINK_DEVICE_TYPE_*; 0 is a GPU, which has a number
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from accel.errors import AccelError
 from accel.machine.affinity.cpu_map import LogicalCpu, read_cpu_map
+from accel.machine.gpu_details.nvlinks import SWITCH, read_nvlinks
 from accel.machine.nvml import asked, device_name, opened_nvml, short_bus_id
 from accel.machine.topology.devices import Device, NumaNode
 from accel.machine.topology.links import Link
@@ -18,8 +19,6 @@ from accel.machine.topology.pci_paths import PciDevice, network_cards, other_car
 from accel.machine.topology.topology import Topology
 
 NO_DRIVER = "no NVIDIA driver answers here"
-NVLINK_TO_GPU, NVLINK_TO_SWITCH = 0, 2  # NVML_NVLINK_DEVICE_TYPE_*
-MOST_NVLINKS = 36
 # NVML_TOPOLOGY_*: what two GPUs have in common on the way to the CPU.
 ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
@@ -80,12 +79,16 @@ def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
         for n, card in enumerate(cards)
     ]
     everything = [*places, *cards]
+    numbers = {place.bus_id: number for number, place in enumerate(places)}
+    nvlinks_of = [read_nvlinks(nvml, handle, numbers) for handle in handles]
+    peers = [dict(found.peers) if found else {} for found in nvlinks_of]
 
     def link(first: int, second: int) -> Link:
         if first == second:
             return Link("X")
         if max(first, second) < len(handles):
-            return _link(nvml, handles, places, first, second)
+            nvlinks = _nvlinks_between(peers, first, second)
+            return _link(nvml, handles, places, first, second, nvlinks)
         return Link(way_between(everything[first], everything[second]))
 
     count = len(everything)
@@ -95,8 +98,10 @@ def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
     return Topology((*gpus, *nics), links, "NVML", int(generation), (int(capability[0]), int(capability[1])))
 
 
-def _link(nvml: Any, handles: list[Any], places: list[PciDevice], first: int, second: int) -> Link:
-    if nvlinks := _nvlinks(nvml, handles, places, first, second):
+def _link(
+    nvml: Any, handles: list[Any], places: list[PciDevice], first: int, second: int, nvlinks: int
+) -> Link:
+    if nvlinks:
         return Link(f"NV{nvlinks}")
     common = asked(nvml, "nvmlDeviceGetTopologyCommonAncestor", handles[first], handles[second])
     if common is None:
@@ -104,26 +109,10 @@ def _link(nvml: Any, handles: list[Any], places: list[PciDevice], first: int, se
     return Link(ANCESTORS.get(int(common), "SYS"))
 
 
-def _nvlinks(nvml: Any, handles: list[Any], places: list[PciDevice], first: int, second: int) -> int:
+def _nvlinks_between(peers: list[dict[str, int]], first: int, second: int) -> int:
     """Active NVLinks from one GPU to the other; behind an NVSwitch each GPU reaches every other with all of its own."""
-    direct, to_switch = 0, 0
-    for number in range(MOST_NVLINKS):
-        if asked(nvml, "nvmlDeviceGetNvLinkState", handles[first], number) != 1:
-            continue
-        kind = asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handles[first], number)
-        if kind == NVLINK_TO_SWITCH:
-            to_switch += 1
-        elif kind in (NVLINK_TO_GPU, None):
-            remote = asked(nvml, "nvmlDeviceGetNvLinkRemotePciInfo", handles[first], number)
-            direct += remote is not None and short_bus_id(remote.busId) == places[second].bus_id
-    if direct or not to_switch:
-        return direct
-    reaches = any(
-        asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handles[second], number) == NVLINK_TO_SWITCH
-        for number in range(MOST_NVLINKS)
-        if asked(nvml, "nvmlDeviceGetNvLinkState", handles[second], number) == 1
-    )
-    return to_switch if reaches else 0
+    direct = peers[first].get(f"GPU {second}", 0)
+    return direct or (peers[first].get(SWITCH, 0) if SWITCH in peers[second] else 0)
 
 
 def _bus_id(nvml: Any, handle: Any) -> str:
