@@ -119,7 +119,7 @@ def test_it_says_which_limit_leaves_so_few_cores() -> None:
     assert (
         str(UsableCores(64, (4, 5), 8.0, (4, 5))) == "2 usable of 64: the container is confined to CPUs 4-5"
     )
-    both = "1 usable of 64: the container's quota of 1 core; of CPUs 4-5"
+    both = "1 usable of 64: the container's quota of 1 core, on CPUs 4-5"
     assert str(UsableCores(64, (4, 5), 1.0, (4, 5))) == both
 
 

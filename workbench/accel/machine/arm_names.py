@@ -50,4 +50,5 @@ def arm_model(cpuinfo: str) -> str:
 
 def _name(designer: int, core: int) -> str:
     who = DESIGNERS.get(designer, f"Arm core of designer {designer:#04x}")
-    return f"{who} {CORES.get(designer, {}).get(core, f'part {core:#05x}')}"
+    what = CORES.get(designer, {}).get(core, f"part {core:#05x}")
+    return what if what.startswith(who) else f"{who} {what}"

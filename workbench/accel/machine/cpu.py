@@ -13,7 +13,7 @@ from accel.machine.arm_names import arm_model
 from accel.machine.core_kinds import CoreKind, core_kinds
 from accel.machine.cpu_lists import cpu_list, parse_cpu_list
 from accel.machine.cpu_tree import CpuTree, read_cpu_tree
-from accel.machine.system_files import text_of
+from accel.machine.system_files import size_text, text_of
 
 __all__ = ["ISA_OF_INTEREST", "Cache", "Cpu", "cpu_list", "isa_in", "parse_cpu_list", "read_cpu"]
 
@@ -32,14 +32,8 @@ class Cache:
     bytes_each: int
     count: int
 
-    @property
-    def size(self) -> str:
-        """One of them, as in "1.25 MiB"."""
-        large = self.bytes_each >= 2**20
-        return f"{self.bytes_each / 2**20:g} MiB" if large else f"{self.bytes_each / 2**10:g} KiB"
-
     def __str__(self) -> str:
-        return f"{self.name} {self.count} × {self.size}"
+        return f"{self.name} {self.count} × {size_text(self.bytes_each)}"
 
 
 @dataclass(frozen=True)

@@ -66,15 +66,15 @@ def _gib(size_bytes: int) -> str:
 
 
 def _cores(machine: Machine) -> str:
-    parts = [f"{machine.usable_cores} usable of {machine.logical_cores}"]
+    usable = f"{machine.usable_cores} usable of {machine.logical_cores}"
+    parts = [f"{usable}: {machine.usable.limit}; in all" if machine.usable.limit else f"{usable},"]
     if machine.physical_cores:
-        parts.append(f"{machine.physical_cores} physical")
+        parts.append(f"{machine.physical_cores} physical,")
     if machine.sockets:
-        parts.append(_counted(machine.sockets, "socket"))
+        parts.append(f"{_counted(machine.sockets, 'socket')},")
     if len(machine.numa_nodes) > 1:
         parts.append(f"{len(machine.numa_nodes)} NUMA nodes")
-    counted = ", ".join(parts)
-    return f"{counted}; the limit is {machine.usable.limit}" if machine.usable.limit else counted
+    return " ".join(parts).removesuffix(",").removesuffix("; in all")
 
 
 def _siblings(cores: Sequence[tuple[int, ...]]) -> str:
@@ -95,11 +95,12 @@ def _cache_groups(machine: Machine) -> str:
     sizes = Counter(len({core_of.get(cpu, (cpu,)) for cpu in group}) for group in machine.cache_groups)
     if len(machine.cache_groups) < 2 or max(sizes) < 2 or not machine.caches:
         return ""
+    by_size = sorted(sizes.items(), reverse=True)
     counted = " and ".join(
-        f"{count} of {_counted(size, 'core')}" for size, count in sorted(sizes.items(), reverse=True)
+        f"{_counted(count, 'group')} of {_counted(size, 'core')}" for size, count in by_size
     )
     first = cpu_list(machine.cache_groups[0])
-    return f"{counted} around one {machine.caches[-1].name} each (the first: CPUs {first})"
+    return f"{counted}, each around one {machine.caches[-1].name} (the first: CPUs {first})"
 
 
 def _huge_pages(machine: Machine) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,13 @@ from typing import Any
 from accel.machine.cpu_tree import CpuCache, CpuTree, KnownCpu
 from accel.machine.system_files import number_in
 
-COLUMNS = "CPU,CORE,SOCKET,NODE,CACHE,ONLINE"  # not MAXMHZ: util-linux 2.38 writes no valid JSON where it is not known
+Rows = list[dict[str, Any]]
+
+COLUMNS = "CPU,CORE,SOCKET,NODE,CACHE,ONLINE"
+
+_UNKNOWN = re.compile(
+    r'(":\s*)-(?=\s*[,}\n])'
+)  # util-linux 2.38 writes "node": - for a number that it does not know
 
 
 @dataclass(frozen=True)
@@ -41,32 +48,35 @@ def ask_lscpu(root: Path | str = "/") -> LscpuAnswer:
         return LscpuAnswer(why_not="there is no lscpu on PATH")
     where = [] if Path(root) == Path("/") else ["--sysroot", str(root)]
     try:
-        summary, cpus, caches = (
-            _answer([program, *where, "--json", *question])
-            for question in ([], [f"--extended={COLUMNS}"], ["--bytes", "--caches=NAME,ONE-SIZE"])
-        )
+        summary = _answer([program, *where, "--json"], "lscpu")
+        cpus = _answer([program, *where, "--json", f"--extended={COLUMNS}"], "cpus")
+        caches = _answer([program, *where, "--json", "--bytes", "--caches=NAME,ONE-SIZE"], "caches")
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return LscpuAnswer(why_not=f"lscpu failed: {error}")
-    fields = dict(_fields(summary.get("lscpu", [])))
-    tree = _tree(cpus.get("cpus", []), caches.get("caches", []))
-    return LscpuAnswer(_told(fields.get("Model name")), _told(fields.get("Flags")), tree)
+    fields = dict(_fields(summary))
+    return LscpuAnswer(_told(fields.get("Model name")), _told(fields.get("Flags")), _tree(cpus, caches))
 
 
-def _answer(command: list[str]) -> dict[str, Any]:
+def _answer(command: list[str], key: str) -> Rows:
+    """The objects that the program lists under a key."""
     environment = os.environ | {"LC_ALL": "C"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=5, env=environment, check=True)
-    answer = json.loads(done.stdout or "{}")
-    return answer if isinstance(answer, dict) else {}
+    answer = json.loads(_UNKNOWN.sub(r"\1null", done.stdout) or "{}")
+    return _rows(answer.get(key) if isinstance(answer, dict) else None)
 
 
-def _fields(entries: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _rows(value: object) -> Rows:
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def _fields(entries: Rows) -> Iterator[tuple[str, Any]]:
     """Newer versions put fields below others."""
     for entry in entries:
         yield str(entry.get("field", "")).rstrip(":"), entry.get("data")
-        yield from _fields(entry.get("children", []))
+        yield from _fields(_rows(entry.get("children")))
 
 
-def _tree(cpus: Sequence[dict[str, Any]], caches: Sequence[dict[str, Any]]) -> CpuTree:
+def _tree(cpus: Rows, caches: Rows) -> CpuTree:
     """Which CPUs belong together: those with the same number of core, of each cache, or of node."""
     sizes = {_told(cache.get("name")): number_in(_told(cache.get("one-size"))) or 0 for cache in caches}
     online = [cpu for cpu in cpus if cpu.get("online") in (True, "yes", None)]

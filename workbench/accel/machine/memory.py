@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel.machine.cgroup import memory_limit
-from accel.machine.system_files import kilobytes_in, number_in, number_of, text_of
+from accel.machine.system_files import kilobytes_in, number_in, number_of, size_text, text_of
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,7 @@ class HugePages:
     free: int
 
     def __str__(self) -> str:
-        unit, name = (2**30, "GiB") if self.size_bytes >= 2**30 else (2**20, "MiB")
-        return f"{self.reserved} × {self.size_bytes / unit:g} {name} reserved, {self.free} of them free"
+        return f"{self.reserved} × {size_text(self.size_bytes)} reserved, {self.free} of them free"
 
 
 @dataclass(frozen=True)

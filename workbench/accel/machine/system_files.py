@@ -36,6 +36,17 @@ def size_in(text: str) -> int:
     return int(match.group(1)) * _UNITS[match.group(2)] if match else 0
 
 
+def size_text(size_bytes: int) -> str:
+    """Bytes of a cache or page in the largest unit of which they are one or more.
+
+    >>> size_text(1280 * 2**10)
+    '1.25 MiB'
+    """
+    units = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+    name, unit = next((pair for pair in units if size_bytes >= pair[1]), ("bytes", 1))
+    return f"{size_bytes / unit:g} {name}"
+
+
 def numbered(folder: Path, prefix: str) -> list[tuple[int, Path]]:
     """(number, path) of everything in a folder that is called `prefix` and a number, by number.
 

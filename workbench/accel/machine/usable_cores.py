@@ -35,7 +35,7 @@ class UsableCores:
         """What allows no more, in words; empty where all cores may be used."""
         mask = len(self.allowed) or self.online
         if self.quota_cores and self.count < mask:
-            beside = "" if mask == self.online else f"; of CPUs {cpu_list(self.allowed)}"
+            beside = "" if mask == self.online else f", on CPUs {cpu_list(self.allowed)}"
             return f"the container's quota of {self.quota_cores:g} core{'s' if self.quota_cores != 1 else ''}{beside}"
         if mask == self.online:
             return ""
