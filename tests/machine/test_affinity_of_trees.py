@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.machine.snapshots import check_snapshot
-from tests.machine.trees import tree_files
 
 from accel.machine.affinity import Affinity, read_cpu_map
+from tests.machine.snapshots import check_snapshot
+from tests.machine.trees import tree_files
 
 
 @pytest.mark.parametrize("name", tree_files.names())

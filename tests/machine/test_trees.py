@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.machine.snapshots import check_snapshot
-from tests.machine.trees import machines, tree_files
 
 from accel.machine import Machine, read_machine
 from accel.machine.affinity import Allocation, allocate, read_cpu_map
 from accel.machine.cpu_tree import CpuTree, read_cpu_tree
 from accel.machine.hardware import read_hardware
 from accel.machine.lscpu import ask_lscpu
+from tests.machine.snapshots import check_snapshot
+from tests.machine.trees import machines, tree_files
 
 TREES = tree_files.names()
 HARDWARE = ("Processor", "Memory", "Not told")
