@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
 
-from accel.machine.visible_gpus import visible_gpus
+from accel.machine import read_machine
+from accel.machine.visible_gpus import hidden_gpus, visible_gpus
+from tests.machine import fake_nvml
 from tests.machine.fake_nvml import FakeNvml, divided_a100, eight_h100, two_rtx_4090
 
 
@@ -58,3 +61,35 @@ def test_a_divided_gpu_without_instances_is_left_out() -> None:
     assert [
         gpu.nvml_index for gpu in visible_gpus(FakeNvml([replace(divided, instances=()), whole]), None)
     ] == [1]
+
+
+def test_gpus_that_cuda_does_not_show_are_named_with_the_reason(monkeypatch) -> None:
+    assert hidden_gpus(eight_h100(), None) == ()
+    assert hidden_gpus(eight_h100(), "2,0") == ("CUDA_VISIBLE_DEVICES leaves out GPU 1,3-7",)
+    whole, divided = two_rtx_4090().gpus[0], divided_a100().gpus[0]
+    (why,) = hidden_gpus(FakeNvml([whole, divided]), None)
+    assert why.endswith("CUDA shows no other: GPU 0")
+    (why,) = hidden_gpus(FakeNvml([whole, replace(divided, instances=())]), None)
+    assert why.startswith("MIG is on and there is no instance of GPU 1: create one")
+    answer = fake_nvml.ANSWERS["nvmlDeviceGetHandleByIndex"]
+    monkeypatch.setitem(
+        fake_nvml.ANSWERS, "nvmlDeviceGetHandleByIndex", lambda m, n: None if n == 3 else answer(m, n)
+    )
+    (why,) = hidden_gpus(eight_h100(), None)
+    assert why.startswith("the driver gets no answer from GPU 3: dmesg")
+
+
+def test_the_machine_says_why_it_shows_no_gpu(monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setitem(sys.modules, "pynvml", eight_h100())
+    try:
+        machine = read_machine(again=True)
+        assert machine.gpus == ()
+        assert "CUDA_VISIBLE_DEVICES leaves out GPU 0-7" in str(machine)
+        monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.broken())
+        assert "none: no NVIDIA driver answers (Driver/library version mismatch)" in str(
+            read_machine(again=True)
+        )
+    finally:
+        monkeypatch.undo()
+        read_machine(again=True)

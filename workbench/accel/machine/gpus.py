@@ -11,7 +11,7 @@ from accel.machine.gpu_details import GpuDetails, read_gpu_details
 from accel.machine.gpu_details.notes import notes_of
 from accel.machine.number_formats import on_tensor_cores
 from accel.machine.nvml import device_name, opened_nvml
-from accel.machine.visible_gpus import VisibleGpu, visible_gpus
+from accel.machine.visible_gpus import VisibleGpu, hidden_gpus, visible_gpus
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,16 @@ def read_gpus(*, with_torch: bool = True) -> tuple[Gpu, ...]:
     """
     found = _from_nvml()
     return _from_torch() if found is None and with_torch else found or ()
+
+
+def read_hidden_gpus() -> tuple[str, ...]:
+    """Why CUDA shows this process fewer GPUs than there are; empty where it shows all, or no driver answers.
+
+    >>> read_hidden_gpus()
+    ('CUDA_VISIBLE_DEVICES leaves out GPU 1,3-7',)
+    """
+    with opened_nvml() as nvml:
+        return () if nvml is None else hidden_gpus(nvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def _from_nvml() -> tuple[Gpu, ...] | None:

@@ -40,6 +40,7 @@ class Machine:
     memory_bytes: int
     available_bytes: int
     gpus: tuple[Gpu, ...]
+    hidden_gpus: tuple[str, ...]
     os: str
     os_release: str
     python: str

@@ -28,7 +28,10 @@ def groups_of(machine: Machine) -> list[tuple[str, Rows]]:
 
 
 def _gpus(machine: Machine) -> Rows:
-    return gpu_rows(machine.gpus, is_nvidia="rocm" not in (machine.torch or ""))
+    hidden = [("Hidden from CUDA", why) for why in machine.hidden_gpus]
+    if not machine.gpus and not hidden and machine.software.why_no_driver:
+        return [("GPUs", f"none: {machine.software.why_no_driver}")]
+    return gpu_rows(machine.gpus, is_nvidia="rocm" not in (machine.torch or "")) + hidden
 
 
 def _software(machine: Machine) -> Rows:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from accel.machine.gpus import read_gpus
+from accel.machine.gpus import read_gpus, read_hidden_gpus
 from accel.machine.hardware import read_hardware
 from accel.machine.linked_libraries import openmp_runtime, owner_of
 from accel.machine.machine import Machine
@@ -59,6 +59,7 @@ def _read(torch_is_loaded: bool, root: str) -> Machine:
         memory=memory,
         not_told=hardware.not_told,
         gpus=read_gpus(with_torch=torch_is_loaded),
+        hidden_gpus=read_hidden_gpus(),
         os=platform.system(),
         os_release=platform.release(),
         python=platform.python_version(),

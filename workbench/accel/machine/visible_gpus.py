@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from accel.machine.cpu_lists import cpu_list
 from accel.machine.gpu_details.mig import is_divided, mig_handles
 from accel.machine.gpu_details.reading import all_handles
 from accel.machine.nvml import asked, asked_text
@@ -34,16 +35,43 @@ def visible_gpus(nvml: Any, setting: str | None) -> tuple[VisibleGpu, ...]:
     shows a process one, the first, and beside it no whole GPU. Without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest
     model first, which NVML cannot tell: this order is that of the bus.
     """
-    gpus = tuple(VisibleGpu(number, handle) for number, handle in all_handles(nvml).items())
-    named = gpus if setting is None else _named(nvml, gpus, setting)
     found: list[VisibleGpu] = []
-    for gpu in named:
+    for gpu in _all_or_named(nvml, setting):
         if gpu.mig is not None or not is_divided(nvml, gpu.handle):
             found.append(gpu)
         elif (first := next(mig_handles(nvml, gpu.handle), None)) is not None:
             found.append(VisibleGpu(gpu.nvml_index, gpu.handle, first))
     instances = tuple(gpu for gpu in found if gpu.mig is not None)
     return instances[:1] or tuple(found)
+
+
+def hidden_gpus(nvml: Any, setting: str | None) -> tuple[str, ...]:
+    """Why CUDA shows this process fewer GPUs than the machine has, a sentence a reason; empty where it shows all.
+
+    >>> hidden_gpus(nvml, "2,0")
+    ('CUDA_VISIBLE_DEVICES leaves out GPU 1,3-7',)
+    """
+    gpus = all_handles(nvml)
+    shown = {gpu.nvml_index for gpu in visible_gpus(nvml, setting)}
+    named = {gpu.nvml_index for gpu in _all_or_named(nvml, setting)}
+    empty = [
+        n
+        for n in named - shown
+        if is_divided(nvml, gpus[n]) and next(mig_handles(nvml, gpus[n]), None) is None
+    ]
+    silent = [n for n in range(asked(nvml, "nvmlDeviceGetCount") or 0) if n not in gpus]
+    reasons = {
+        "CUDA_VISIBLE_DEVICES leaves out GPU {}": gpus.keys() - named,
+        "MIG is on and there is no instance of GPU {}: create one (nvidia-smi mig -cgi 0 -C), or nvidia-smi -mig 0": empty,
+        "beside an instance of a GPU that MIG divides CUDA shows no other: GPU {}": named - shown - set(empty),
+        "the driver gets no answer from GPU {}: dmesg says why (Xid), and a reset or a reboot may bring it back": silent,
+    }  # fmt: skip
+    return tuple(words.format(cpu_list(sorted(numbers))) for words, numbers in reasons.items() if numbers)
+
+
+def _all_or_named(nvml: Any, setting: str | None) -> tuple[VisibleGpu, ...]:
+    gpus = tuple(VisibleGpu(number, handle) for number, handle in all_handles(nvml).items())
+    return gpus if setting is None else _named(nvml, gpus, setting)
 
 
 def _named(nvml: Any, gpus: tuple[VisibleGpu, ...], setting: str) -> tuple[VisibleGpu, ...]:

@@ -75,10 +75,7 @@ def _mig(details: GpuDetails) -> Iterator[str]:
     mig = details.mig
     if mig is None:
         return
-    if mig.is_on and not mig.instances:
-        remedy = "create one (nvidia-smi mig -cgi 0 -C), or nvidia-smi -mig 0"
-        yield f"is set to MIG and holds no instance, so that CUDA does not see it: {remedy}"
-    elif mig.is_on:
+    if mig.instances:
         names = "; ".join(f"{each.name.rpartition('MIG ')[2]}: {each.uuid}" for each in mig.instances)
         yield f"is divided by MIG, and a process sees one instance: choose it with CUDA_VISIBLE_DEVICES ({names})"
     if mig.is_on != mig.is_on_after_reset:
