@@ -23,7 +23,7 @@ class FakeMachine:
         self.now += 1e-7
         return self.now
 
-    def wait(self):
+    def wait(self, *devices):
         self.now, self.pending_s = self.now + self.pending_s, 0.0
 
     def buffer(self, size, place):
@@ -101,7 +101,7 @@ def test_real_tensors_are_copied_whole(monkeypatch):
         made.append(torch.full((size,), len(made), dtype=torch.uint8))
         return made[-1]
 
-    copies = peer_copies(["cpu:0", "cpu:1"], lambda: None, lambda *_: True, buffer=buffer)
+    copies = peer_copies(["cpu:0", "cpu:1"], lambda *_: None, lambda *_: True, buffer=buffer)
     assert all(row.bytes_per_s > 0 and row.small_us > 0 for row in copies.rows)
     assert torch.equal(made[0], made[1])
     assert torch.equal(made[2], made[3])

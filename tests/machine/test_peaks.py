@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from accel.machine.peaks import (
     CopyPeak,
     DevicePeaks,
     Peaks,
+    gpus,
     known_peaks,
     measuring,
     peaks,
@@ -244,6 +247,14 @@ def test_what_was_measured_once_is_not_lost_when_it_is_missing_the_next_time():
         assert merged.not_measured == ()
 
 
+def test_what_was_measured_on_a_quiet_machine_is_not_called_too_low_by_a_busy_repeat():
+    busy = replace(MADE_UP, was_busy=True)
+    assert not busy.higher(MADE_UP).was_busy
+    assert not MADE_UP.higher(busy).was_busy
+    assert busy.higher(busy).was_busy
+    assert not replace(LINKS, was_busy=True).shorter(LINKS).was_busy
+
+
 def test_links_are_measured_only_when_asked_for_and_then_kept(cache, monkeypatch):
     asked = []
     monkeypatch.setattr(measuring, "measure_links", lambda: asked.append(1) or (Copies(), LINKS))
@@ -310,3 +321,35 @@ def test_a_child_that_fails_is_told_with_its_last_words(monkeypatch):
     told, _, notes = measuring._gpus()
     assert told == []
     assert "no_such_module" in notes[0]
+
+
+def test_a_gpu_without_room_is_told_and_takes_no_other_back(monkeypatch):
+    def measure(index):
+        if index == 1:
+            raise torch.OutOfMemoryError
+        return replace(MADE_UP.devices[0], device=f"cuda:{index}", threads=0)
+
+    def properties(index):
+        return SimpleNamespace(uuid=f"uuid {index}")
+
+    copies = [CopyPeak("cpu", "cuda:0", 2e10, 8.0, "pinned")]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    monkeypatch.setattr(gpus, "gpus_at_work", lambda _, uuids: {uuids.index("uuid 2"): 87})
+    monkeypatch.setattr(gpus, "_gpu", measure)
+    monkeypatch.setattr(gpus, "host_copies", lambda *_: copies)
+    told = [json.loads(json.dumps(one)) for one in gpus.measure_gpus()]
+    assert [next(iter(one)) for one in told] == ["busy", "device", "copies", "note", "device", "copies"]
+    assert "cuda:2 was 87 %" in told[0]["busy"]
+    assert told[3]["note"].startswith("cuda:1: too little memory")
+    assert Copies.from_dict(told[2]["copies"]).rate("cpu", "cuda:0", pinned=True) == 2e10
+
+
+def test_a_gpu_that_was_at_work_makes_the_peaks_of_a_busy_machine(monkeypatch):
+    written = '{"busy": "cuda:0 was 87 % at work for others before it was measured."}\n'
+    monkeypatch.setattr(measuring, "_gpu_count", lambda: 1)
+    monkeypatch.setattr(
+        measuring.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0, written, "")
+    )
+    assert measuring._gpus()[1:] == (True, ("cuda:0 was 87 % at work for others before it was measured.",))

@@ -88,8 +88,8 @@ def _die_with(parent: int) -> None:
     """End with the process that started this one, on Linux; elsewhere the deadline of the process group ends it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if hasattr(os, "getppid") and os.getppid() != parent:  # it died before we asked
-        os._exit(1)
+        if os.getppid() != parent:  # it died before we asked
+            os._exit(1)
 
 
 if __name__ == "__main__":

@@ -105,14 +105,14 @@ class AllReduces:
         return sorted((row for row in own if row.ranks == nearest), key=lambda row: row.bytes)
 
     def shorter(self, other: AllReduces | None) -> AllReduces:
-        """The shorter time of each; what only the other has is kept."""
+        """The shorter time of each; what only the other has is kept. One quiet measurement of both is enough."""
         if other is None:
             return self
         best: dict[tuple[str, str, int, int], AllReducePeak] = {}
         for row in (*self.rows, *other.rows):
             key = (row.backend, row.device, row.ranks, row.bytes)
             best[key] = min(row, best.get(key, row), key=lambda one: one.seconds)
-        return AllReduces(tuple(best.values()), self.notes, self.was_busy)
+        return AllReduces(tuple(best.values()), self.notes, self.was_busy and other.was_busy)
 
     def lines(self) -> Iterator[str]:
         """A line for each size, below the backend and the ranks."""

@@ -59,8 +59,8 @@ def measure_all_reduces(
         if why_not:
             notes.append(f"{backend}: {why_not}.")
             continue
-        on = [number for own in cpus for number in own] if device == "cpu" else None
-        with OtherWork(on or None) as others:
+        on = [number for own in cpus for number in own] if device == "cpu" else []
+        with OtherWork(len(on) or ranks, on or None) as others:
             try:
                 job = {
                     "backend": backend,
@@ -72,6 +72,8 @@ def measure_all_reduces(
                 rows += _rows(told, backend, device)
             except AccelError as error:
                 notes.append(f"{backend}: {error.because}.")
+            except (RuntimeError, OSError) as error:  # no store can be opened, or no process started
+                notes.append(f"{backend}: {str(error).splitlines()[0][:200]}.")
         was_busy |= others.disturbed
     return AllReduces(tuple(rows), tuple(notes), was_busy)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -50,14 +51,14 @@ def host_copies(
 
 def peer_copies(
     devices: Iterable[str],
-    wait: Wait,
+    wait_for: Callable[[str, str], object],
     can_access: Callable[[str, str], bool],
     *,
     buffer: Callable[[int, str], torch.Tensor] = new_buffer,
 ) -> Copies:
     """Between every two GPUs, both ways, and whether one reads the other's memory or the data goes through the host.
 
-    >>> peer_copies(["cuda:0", "cuda:1"], wait, torch.cuda.can_device_access_peer).rate("cuda:0", "cuda:1")
+    >>> peer_copies(["cuda:0", "cuda:1"], wait_for, torch.cuda.can_device_access_peer).rate("cuda:0", "cuda:1")
     2.4e11
     """
     import torch
@@ -70,7 +71,9 @@ def peer_copies(
             notes.append(f"{source} to {target}: too little memory is free to measure in.")
             continue
         route = "peer access" if can_access(target, source) else "through the host"
-        found.append(CopyPeak(source, target, *_measured(one, other, wait), route=route))
+        found.append(
+            CopyPeak(source, target, *_measured(one, other, partial(wait_for, source, target)), route=route)
+        )
     return Copies(tuple(found), tuple(notes))
 
 

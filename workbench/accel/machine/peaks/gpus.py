@@ -52,16 +52,16 @@ def measure_peers() -> Iterator[dict[str, Any]]:
     """Copies between every two GPUs."""
     import torch
 
-    count = torch.cuda.device_count()
+    gpus = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
-    def wait() -> None:
-        for index in range(count):
-            torch.cuda.synchronize(index)
+    def wait_for(source: str, target: str) -> None:
+        torch.cuda.synchronize(source)
+        torch.cuda.synchronize(target)
 
     def can_access(reader: str, owner: str) -> bool:
         return torch.cuda.can_device_access_peer(reader, owner)
 
-    yield {"copies": peer_copies((f"cuda:{index}" for index in range(count)), wait, can_access).to_dict()}
+    yield {"copies": peer_copies(gpus, wait_for, can_access).to_dict()}
 
 
 def _gpu(index: int) -> DevicePeaks:

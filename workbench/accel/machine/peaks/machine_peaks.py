@@ -71,11 +71,11 @@ class Peaks:
         return self.all_reduces.seconds(size_bytes, ranks, device) if self.all_reduces else None
 
     def higher(self, old: Peaks) -> Peaks:
-        """The higher rate of each kind; links that only the older has are kept."""
+        """The higher rate of each kind; links that only the older has are kept. One quiet measurement of both is enough."""
         all_reduces = self.all_reduces.shorter(old.all_reduces) if self.all_reduces else old.all_reduces
         return replace(
             self, devices=tuple(one.higher(old.of(one.device)) for one in self.devices), all_reduces=all_reduces,
-            copies=self.copies.higher(old.copies),
+            copies=self.copies.higher(old.copies), was_busy=self.was_busy and old.was_busy,
         )  # fmt: skip
 
     @property
@@ -129,9 +129,9 @@ def peaks(*, again: bool = False, links: bool = False) -> Peaks:
     >>> peaks().of("cpu").bytes_per_s
     41.2e9
 
-    Measuring takes about 3 s a device, and the start of one process where there are GPUs. `links=True` adds all-reduce between
-    processes, and copies between GPUs: some 10 s. Other work on the machine makes
-    rates too low, never too high: what was measured beside it is measured again by the next process, as it is with
+    Measuring takes about 3 s a device (up to three times as long while others have the cores), and the start of one process where
+    there are GPUs. `links=True` adds all-reduce between processes, and copies between GPUs: some 10 s. Other work on the machine
+    makes rates too low, never too high: what was measured beside it is measured again by the next process, as it is with
     `again=True`, and the higher of both rates is kept.
     """
     path = peaks_path()

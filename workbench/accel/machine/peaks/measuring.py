@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from accel.machine.peaks.all_reduces import AllReduces
@@ -17,7 +17,7 @@ from accel.machine.peaks.copies import Copies
 from accel.machine.peaks.device_peaks import DevicePeaks
 from accel.machine.peaks.machine_peaks import Peaks
 from accel.machine.peaks.moving import fitting, moving
-from accel.machine.peaks.other_work import OtherWork
+from accel.machine.peaks.other_work import OtherWork, undisturbed
 from accel.machine.peaks.products import cpu_products
 from accel.machine.peaks.timing import wall
 from accel.machine.reading import read_machine
@@ -25,7 +25,6 @@ from accel.machine.reading import read_machine
 if TYPE_CHECKING:
     from accel.machine.machine import Machine
 
-UNDISTURBED = 0.75  # of the time our threads have a core; beside a busy neighbour 0.1 to 0.4 was seen
 CACHED_BYTES = 512 << 10  # for each thread: less than a core's own cache
 CACHE_FILLED = 0.9  # of the largest cache: what holds for data that only just stays in it
 CACHE_BYTES = 4 << 20  # where the system tells of no cache
@@ -43,12 +42,12 @@ def measure_peaks() -> Peaks:
 
     started = time.perf_counter()
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        cpu, cpu_share = _watched(_cpu)
+        cpu, cpu_was_busy = _cpu()
     told, busy, notes = _gpus()
     return Peaks(
         devices=(cpu, *(DevicePeaks.from_dict(one["device"]) for one in told if "device" in one)),
         torch=torch.__version__, measured=datetime.now().isoformat(timespec="seconds"),
-        seconds=time.perf_counter() - started, was_busy=busy or cpu_share < UNDISTURBED, copies=_copies(told), notes=notes,
+        seconds=time.perf_counter() - started, was_busy=busy or cpu_was_busy, copies=_copies(told), notes=notes,
     )  # fmt: skip
 
 
@@ -70,34 +69,28 @@ def measure_links() -> tuple[Copies, AllReduces]:
     )
 
 
-def _watched(measure: Callable[[], DevicePeaks]) -> tuple[DevicePeaks, float]:
-    """The peaks, and the share of the time in which our threads really had a core: less means that others had it."""
-    import torch
-
-    started, own = time.perf_counter(), time.process_time()
-    found = measure()
-    elapsed = time.perf_counter() - started
-    return found, (time.process_time() - own) / (elapsed * torch.get_num_threads())
-
-
-def _cpu() -> DevicePeaks:
+def _cpu() -> tuple[DevicePeaks, bool]:
+    """The peaks of the CPU, and whether any of them stayed disturbed."""
     import torch
 
     machine, threads = read_machine(), torch.get_num_threads()
     largest = max((cache.bytes_each for cache in machine.caches), default=CACHE_BYTES)
-    rates, reasons = cpu_products()
-    return DevicePeaks(
+    (rates, reasons), was_busy = cpu_products(threads)
+    sizes = (fitting(machine.available_bytes), int(CACHE_FILLED * largest), CACHED_BYTES * threads)
+    levels = [undisturbed(partial(moving, size, "cpu", wall), threads) for size in sizes]
+    peaks = DevicePeaks(
         device="cpu",
         name=machine.cpu_model,
         threads=threads,
         flops_per_s=rates,
-        bytes_per_s=moving(fitting(machine.available_bytes), "cpu", wall),
+        bytes_per_s=levels[0][0],
         cache_bytes=largest,
-        cache_bytes_per_s=moving(int(CACHE_FILLED * largest), "cpu", wall),
+        cache_bytes_per_s=levels[1][0],
         core_cache_bytes=min(threads * _core_cache(machine), largest),
-        core_cache_bytes_per_s=moving(CACHED_BYTES * threads, "cpu", wall),
+        core_cache_bytes_per_s=levels[2][0],
         not_measured=reasons,
     )
+    return peaks, was_busy or any(disturbed for _, disturbed in levels)
 
 
 def _gpu_count() -> int:

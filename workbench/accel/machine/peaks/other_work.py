@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-DISTURBED = (
-    0.25  # of the time of the CPUs that were measured on; 0.1 to 0.4 is what one busy neighbour takes of two
-)
+from accel.machine.peaks import timing
+
+PATIENCE = 2  # times the budget of a rate, until one that others disturb is left as it is
+ENOUGH = 0.75  # of a core for each of our threads; one busy neighbour on two cores leaves 0.6 to 0.9
 GPU_AT_WORK_PERCENT = 10
 IDLE_COLUMNS = (3, 4)  # of a line in /proc/stat: idle, waiting for input
 GUEST_COLUMNS = 8  # from here on a virtual machine's time, which is part of the first columns already
 
 
 class OtherWork:
-    """The share of the CPUs' time that others took while this was open; 0 where the system does not tell.
+    """What others took of the CPUs while this was open, and whether that left a core for each of so many threads of ours.
 
-    >>> with OtherWork() as others:
+    >>> with OtherWork(threads=2) as others:
     ...     measure()
-    >>> others.share
-    0.02
+    >>> others.share, others.disturbed
+    (0.02, False)
 
-    Children that have been waited for count as ours.
+    Children that have been waited for count as ours. A system that does not tell (only Linux does) disturbs nothing.
+    One's own CPU time would not do: OpenMP's threads spin, and so look busy, while one of them has no core.
     """
 
     def __init__(
         self,
+        threads: int = 1,
         cpus: Sequence[int] | None = None,
         *,
         root: Path | str = "/",
         own_s: Callable[[], float] | None = None,
     ) -> None:
-        self._cpus, self._stat, self._own_s = cpus, Path(root) / "proc/stat", own_s or _own_s
-        self.share = 0.0
+        self._threads, self._cpus = threads, _allowed() if cpus is None else cpus
+        self._stat, self._own_s = Path(root) / "proc/stat", own_s or _own_s
+        self.share = 0.0  # of the time of these CPUs
 
     @property
     def disturbed(self) -> bool:
-        """Whether so much was taken that a rate is too low."""
-        return self.share > DISTURBED
+        """Whether too little was left, so that a rate is too low."""
+        cores_left = len(self._cpus) * (1.0 - self.share)
+        wanted = min(self._threads, len(self._cpus))
+        return cores_left < ENOUGH * wanted
 
     def __enter__(self) -> OtherWork:
         self._before = self._read()
@@ -59,8 +66,7 @@ class OtherWork:
             lines = self._stat.read_text().splitlines()
         except OSError:
             return 0.0, 0.0, 0.0
-        cpus = _allowed() if self._cpus is None else self._cpus
-        wanted = {f"cpu{number}" for number in cpus}
+        wanted = {f"cpu{number}" for number in self._cpus}
         busy = whole = 0.0
         for name, *values in (line.split() for line in lines if line.startswith("cpu")):
             if name in wanted:
@@ -68,6 +74,20 @@ class OtherWork:
                 whole += sum(ticks)
                 busy += sum(ticks) - sum(ticks[column] for column in IDLE_COLUMNS)
         return busy / _ticks_per_s(), whole / _ticks_per_s(), self._own_s()
+
+
+def undisturbed(measure: Callable[[], float], threads: int) -> tuple[float, bool]:
+    """The best rate of as many attempts as it takes until one is undisturbed, and whether there was none in reasonable time.
+
+    >>> undisturbed(lambda: moving(1 << 28, "cpu", wall), threads=2)
+    (41.2e9, False)
+    """
+    best, until = 0.0, time.perf_counter() + PATIENCE * timing.BUDGET_S
+    while True:
+        with OtherWork(threads) as others:
+            best = max(best, measure())
+        if not others.disturbed or time.perf_counter() > until:
+            return best, others.disturbed
 
 
 def gpus_at_work(nvml: Any | None, uuids: Sequence[str]) -> dict[int, int]:

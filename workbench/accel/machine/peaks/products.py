@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from accel.machine.peaks import timing
+from accel.machine.peaks.other_work import undisturbed
 from accel.machine.peaks.timing import Timed, wall
 
 if TYPE_CHECKING:
@@ -27,13 +29,20 @@ Rates = tuple[tuple[str, float], ...]
 Reasons = tuple[tuple[str, str], ...]
 
 
-def cpu_products() -> tuple[Rates, Reasons]:
-    """Operations per second of the CPU by dtype, and why some have none.
+def cpu_products(threads: int) -> tuple[tuple[Rates, Reasons], bool]:
+    """Operations per second of the CPU by dtype, and why some have none; and whether other work disturbed any of it.
 
-    >>> dict(cpu_products()[0])["float32"]
+    >>> dict(cpu_products(2)[0][0])["float32"]
     2.1e11
     """
-    return each_dtype(CPU_DTYPES, _on_cpu)
+    were_disturbed = []
+
+    def measure(dtype: str) -> float:
+        rate, disturbed = undisturbed(partial(_on_cpu, dtype), threads)
+        were_disturbed.append(disturbed)
+        return rate
+
+    return each_dtype(CPU_DTYPES, measure), any(were_disturbed)
 
 
 def gpu_products(device: str, capability: tuple[int, int], timed: Timed) -> tuple[Rates, Reasons]:
