@@ -2,7 +2,7 @@
 // The boxes are built once; a look changes only the CPUs on which something changed.
 
 /** @typedef {{level: string, label: string, boxes: Box[], cpus: number[]}} Box */
-/** @typedef {{process: number, is_busy: boolean, what: string, share: string, words: string}} Chip */
+/** @typedef {{process: number, is_busy: boolean, what: string, share: string, load: number, words: string}} Chip */
 /** @typedef {{short: string, name: string, colour: string, mask: number[], mask_text: string, threads_text: string}} Process */
 
 const REPEAT_MS = 3000;  // how often the page says that it shows the map; Python stops looking when it hears nothing
@@ -31,11 +31,13 @@ function drawnBox(box, cells) {
       const cell = element("button", { type: "button", class: "accel-cores-cpu", "data-testid": "core-map-cpu", tabindex: "-1",
         "data-cpu": String(number) },
         element("span", { class: "accel-cores-number" }, element("span", { class: "accel-cores-word" }, "CPU "), String(number)),
-        element("span", { class: "accel-cores-chips" }));
+        element("span", { class: "accel-cores-load", "aria-hidden": "true" }), element("span", { class: "accel-cores-chips" }));
       cells.set(number, cell);
       core.append(cell);
     }
-    return core;
+    if (box.cpus.length < 2) return core;
+    return element("div", { class: "accel-cores-core-column" },
+      element("div", { class: "accel-cores-label accel-cores-core-label" }, box.label), core);
   }
   const row = element("div", { class: "accel-cores-row" }, ...box.boxes.map((each) => drawnBox(each, cells)));
   if (!box.label) return row;
@@ -53,6 +55,18 @@ function drawnChip(chip, process) {
   if (chip.share) text.push(element("span", { class: "accel-cores-share" }, chip.share));
   const made = element("span", { class: "accel-cores-chip", "data-busy": String(chip.is_busy), "data-testid": "core-map-chip" },
     element("span", { class: "accel-cores-dot", "aria-hidden": "true" }, chip.is_busy ? "●" : "○"), ...text);
+  made.style.setProperty("--process", process.colour);
+  return made;
+}
+
+/**
+ * The part of the CPU that a process uses, in the bar above its chip.
+ * @param {Chip} chip
+ * @param {Process} process
+ */
+function drawnLoad(chip, process) {
+  const made = element("span");
+  made.style.width = `${100 * chip.load}%`;
   made.style.setProperty("--process", process.colour);
   return made;
 }
@@ -80,11 +94,13 @@ function render({ model, el }) {
   const processes = element("ul", { class: "accel-cores-processes", "aria-label": "Processes and where they may run" });
   const notes = element("ul", { class: "accel-cores-notes", "data-testid": "core-map-notes", "aria-label": "What is amiss" });
   const words = element("ul", { "data-testid": "core-map-summary" });
-  const legend = element("p", { class: "accel-cores-legend" }, "● busy now, with its share of a CPU  ○ idle, ran there last");
+  const legend = element("p", { class: "accel-cores-legend" },
+    element("span", {}, "● busy, with its share of the CPU"), element("span", {}, "○ idle, ran there last"),
+    element("span", {}, "The bar is what they use of the CPU together."));
   const told = element("p", { class: "accel-empty", "data-testid": "core-map-note" });
   const inWords = element("details", { class: "accel-cores-words" }, element("summary", {}, "The same in words"), words);
   el.classList.add("accel", "accel-cores");
-  body.append(notes, map, details, processes, legend, inWords, told);
+  body.append(map, details, processes, notes, legend, inWords, told);
   el.append(fold, body);
 
   /** @type {Map<number, HTMLElement>} */
@@ -109,7 +125,7 @@ function render({ model, el }) {
   const tell = () => {
     if (watchedCpu < 0) { details.textContent = HINT; return; }
     const chips = model.get("cpus")[watchedCpu] || [];
-    const label = cells.get(watchedCpu)?.parentElement?.title;
+    const label = cells.get(watchedCpu)?.parentElement?.getAttribute("title");
     const who = chips.map((/** @type {Chip} */ chip) => chip.words).join("; ");
     details.textContent = `CPU ${watchedCpu}, ${label}: ${who || "nobody of these processes"}`;
   };
@@ -133,6 +149,8 @@ function render({ model, el }) {
       if (shown.get(number) === now) continue;
       shown.set(number, now);
       cell.lastElementChild?.replaceChildren(...chips.map((/** @type {Chip} */ chip) => drawnChip(chip, known[chip.process])));
+      cell.children[1].replaceChildren(...chips.filter((/** @type {Chip} */ chip) => chip.load > 0)
+        .map((/** @type {Chip} */ chip) => drawnLoad(chip, known[chip.process])));
       const who = chips.map((/** @type {Chip} */ chip) => chip.words).join("; ");
       cell.setAttribute("aria-label", `CPU ${number}: ${who || "nobody"}`);
       cell.dataset.busy = String(chips.some((/** @type {Chip} */ chip) => chip.is_busy));

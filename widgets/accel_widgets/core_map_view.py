@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from accel.machine.affinity.affinity_html import colour_of
-from accel.machine.affinity.affinity_text import who_is_on
+from accel.machine.affinity.affinity_text import busy_text, who_is_on
 from accel.machine.affinity.core_layout import core_layout
 from accel.machine.cpu_lists import cpu_list
 
@@ -24,6 +25,7 @@ def core_map_traits(found: Affinity) -> dict[str, Any]:
     >>> core_map_traits(accel.affinity())["processes"][0]["name"]
     'this notebook'
     """
+    found = _steady(found)
     processes = found.processes
     on = {cpu.number: found.on(cpu.number) for cpu in found.cpu_map.cpus}
     return {
@@ -59,28 +61,20 @@ def _chips(places: Sequence[ThreadPlace], processes: Sequence[ProcessHere]) -> l
             "process": index,
             "is_busy": bool(busy),
             "what": busy[0].what if len(busy) == 1 else f"{len(busy)} threads" if busy else f"{len(own)} idle",
-            "share": _share(busy),
-            "words": _steady_words(own),
+            "share": busy_text(busy).strip(),
+            "load": min(1.0, sum(each.busy or 0.0 for each in own)),
+            "words": who_is_on(own),
         })  # fmt: skip
     return chips
 
 
-def _share(busy: Sequence[ThreadPlace]) -> str:
-    shares = [each.busy for each in busy if each.busy is not None]
-    return f"{100 * round(sum(shares) * STEPS) // STEPS} %" if shares else ""
-
-
-def _steady_words(places: Sequence[ThreadPlace]) -> str:
-    """Who is there, with shares to 5 %."""
-    from dataclasses import replace
-
-    steady = [
-        each
-        if each.busy is None or not each.is_busy
-        else replace(each, busy=round(each.busy * STEPS) / STEPS)
-        for each in places
-    ]
-    return who_is_on(steady)
+def _steady(found: Affinity) -> Affinity:
+    """With shares to 5 %: what is not seen to change is not sent."""
+    threads = tuple(
+        each if each.busy is None else replace(each, busy=round(each.busy * STEPS) / STEPS)
+        for each in found.threads
+    )
+    return replace(found, threads=threads)
 
 
 def _sentences(found: Affinity, process: ProcessHere) -> list[str]:
