@@ -56,6 +56,7 @@ class FakeGpu:
     instances: tuple[FakeMig | None, ...] = ()
     ecc: list[int] | None = None
     is_persistent: int | None = 1
+    memory_node: int | None = None
 
 
 @dataclass
@@ -197,6 +198,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetP2PStatus": _p2p,
     "nvmlDeviceGetCpuAffinity": lambda nvml, gpu, words: _mask(gpu.cpus, words),
     "nvmlDeviceGetMemoryAffinity": lambda nvml, gpu, words, scope: _mask(gpu.nodes, words),
+    "nvmlDeviceGetNumaNodeId": _whole("memory_node"),
     "nvmlDeviceGetMigMode": _whole("mig_mode"),
     "nvmlDeviceGetMaxMigDeviceCount": lambda nvml, gpu: len(gpu.instances) if gpu.mig_mode else None,
     "nvmlDeviceGetMigDeviceHandleByIndex": _instance,

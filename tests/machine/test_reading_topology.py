@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel.machine.nvml import short_bus_id
+from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.pci_paths import network_cards, pci_device, way_between
 from accel.machine.topology.reading import topology_of, with_the_machine
 from accel.machine.topology.topology import Topology
@@ -146,6 +147,15 @@ def test_cards_come_after_the_gpus_with_their_names_and_nodes(root) -> None:
     assert (found.gpus[0].cpus, found.gpus[0].numa_node) == ((0, 1, 2, 3), 0)
     assert found.links == tuple(zip(*found.links, strict=True))
     assert found.gb_per_s(found.link("GPU0", "GPU1")) == 48.0
+
+
+def test_a_gpu_whose_memory_is_a_numa_node_says_so(root) -> None:
+    driver = machine_with(["0000:03:00.0", "0000:04:00.0"])
+    driver.gpus[1].memory_node = 9
+    found = topology_of(driver, root)
+    assert [gpu.memory_node for gpu in found.gpus] == [None, 9]
+    assert "GPU1: NVIDIA Test, its memory is NUMA node 9" in str(found.machine)
+    assert read_matrix(found.matrix).gpus[1].memory_node == 9
 
 
 def test_nvlinks_are_counted_to_the_gpu_they_lead_to(root) -> None:

@@ -71,9 +71,12 @@ def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
     if not handles:
         return Topology((), (), "the driver knows no GPU")
     gpus = [
-        Device(place.name, place.cpus, place.numa_node, device_name(nvml, handle), path=place.path)
+        Device(
+            place.name, place.cpus, place.numa_node, device_name(nvml, handle), path=place.path,
+            memory_node=asked(nvml, "nvmlDeviceGetNumaNodeId", handle),
+        )
         for place, handle in zip(places, handles, strict=True)
-    ]
+    ]  # fmt: skip
     nics = [
         Device(f"NIC{n}", numa_node=card.numa_node, model=card.name, path=card.path)
         for n, card in enumerate(cards)
