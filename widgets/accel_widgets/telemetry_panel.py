@@ -121,7 +121,7 @@ class TelemetryPanel(anywidget.AnyWidget):
             self.note = "" if self.is_open else FOLDED
             return
         sampler = self.monitor.sampler
-        cost = f"Sampling takes {100 * sampler.cost:.2f} % of one core."
+        cost = f"Sampling takes {100 * sampler.cost:.2f} % of one core." if sampler.cost else ""
         ended = {True: "Ended.", False: "Paused." if self.is_paused else ""}[
             self.is_over or sampler.failure is not None
         ]

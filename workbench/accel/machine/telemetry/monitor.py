@@ -17,7 +17,9 @@ from accel.machine.telemetry.sampler import SHORTEST_S, Sampler
 if TYPE_CHECKING:
     import pandas
 
-FRESH_S = 0.05  # a sample that young is not taken again for a summary
+FRESH_S = (
+    0.2  # for a summary, a sample is taken unless one is so young: shorter ones count few ticks of CPU time
+)
 
 
 class Monitor:
@@ -134,8 +136,12 @@ class Monitor:
 
     def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
         """The live panel in a notebook, with the summary where no widget is shown."""
-        static: dict[str, Any] = self.summary()._repr_mimebundle_()
-        return {**self.panel()._repr_mimebundle_(**named), **static} if _in_notebook() else static
+        if not _in_notebook():
+            return self.summary()._repr_mimebundle_()
+        result = (
+            self.summary() if len(self.history) else self.snapshot()
+        )  # just made, it has seen nothing yet
+        return {**self.panel()._repr_mimebundle_(**named), **result._repr_mimebundle_()}
 
     def _sample_unless_fresh(self) -> None:
         if time.monotonic() - self.sampler.latest.time_s > FRESH_S or not len(self.history):
