@@ -16,6 +16,7 @@ import pytest
 import accel
 from accel.cli import main
 from accel.errors import AccelError
+from accel.machine.cgroup import MemoryLimit
 from accel.machine.telemetry import Monitor, Sampler
 from accel.machine.telemetry.child_processes import ChildProcesses, _by_parents, descendants
 from accel.machine.telemetry.gpu_load import GpuReader
@@ -41,7 +42,7 @@ class Bench:
             FakeClock(),
         )
         self.proc.cpus((0, 0), (0, 0))
-        reader = ProcReader(tmp_path, clock=self.clock, process_cpu=self.process_cpu)
+        reader = ProcReader(tmp_path, clock=self.clock, process_cpu=self.process_cpu, limit=lambda: None)
         self.sampler = Sampler(
             host=reader, gpus=GpuReader(nvml or FakeNvml(Count=0)), clock=self.clock, cpu_clock=self.cpu, **settings
         )  # fmt: skip
@@ -116,6 +117,22 @@ def test_what_proc_does_not_hold_is_told_in_words_and_the_rest_still_works(tmp_p
     assert "CPU not told" in in_a_sentence(sampler.sample())
     assert "memory not told" in in_a_sentence(sampler.latest)
     sampler.close()
+
+
+def test_a_container_has_the_memory_of_its_limit(tmp_path):
+    proc, clock, used = FakeProc(tmp_path), FakeClock(), [1 << 30]
+    proc.cpus((0, 0))
+    reader = ProcReader(tmp_path, clock=clock, limit=lambda: MemoryLimit(2 << 30, used[0]))
+    assert (reader.read().memory_bytes, reader.read().available_bytes) == (2 << 30, 1 << 30)
+    used[0] = 3 << 29
+    clock.now_s += 5
+    assert reader.read().available_bytes == 1 << 29
+    assert any("container" in sentence for sentence in reader.untold)
+    reader.close()
+    roomy = ProcReader(tmp_path, clock=clock, limit=lambda: MemoryLimit(64 << 30, 1 << 30))
+    assert roomy.read().memory_bytes == 8 << 30
+    assert roomy.untold == ()
+    roomy.close()
 
 
 # --- children ---------------------------------------------------------------------------------------------------------
@@ -491,4 +508,4 @@ def test_the_program_prints_a_summary_as_text_and_as_json(capsys):
     assert main(["monitor", "--seconds", "0.1", "--every", "0.05", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["summary"]["samples"] >= 1
     assert main(["monitor", "--every", "0"]) == 2
-    assert "above 0" in capsys.readouterr().err
+    assert "--every 0.0: a time is a number of seconds above 0" in capsys.readouterr().err

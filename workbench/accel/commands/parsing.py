@@ -131,6 +131,9 @@ def _check(options: argparse.Namespace, program: str) -> None:
         check_seconds(f"--train-s {options.train_s}", options.train_s)
         if options.until is not None:
             QualityTarget.parse(options.until)
+    if options.command == "monitor":
+        check_seconds(f"--every {options.every}", options.every)
+        check_seconds(f"--seconds {options.seconds}", options.seconds)
     if options.command == "open" and not options.files:
         raise AccelError(
             f"{program} open",

@@ -121,7 +121,7 @@ def _of_all(busy: float | None, sample: Sample) -> float | None:
 
 def _gpu(gpu: GpuLoad) -> Tile:
     memory = None
-    detail = []
+    detail = [f"slowed down by: {gpu.slowed_by}"] if gpu.slowed_by else []
     if gpu.memory_used_bytes is not None and gpu.memory_bytes:
         memory = gpu.memory_used_bytes / gpu.memory_bytes
         detail.append(of_size(gpu.memory_used_bytes, gpu.memory_bytes))
@@ -137,7 +137,5 @@ def _gpu(gpu: GpuLoad) -> Tile:
     ):  # fmt: skip
         if into is not None and out is not None:
             detail.append(f"{link} {rate(into)} in, {rate(out)} out")
-    if gpu.slowed_by:
-        detail.append(f"slowed down by: {gpu.slowed_by}")
     lines = ((f"GPU {gpu.index} busy", gpu.busy), (f"GPU {gpu.index} memory", memory))
     return Tile(f"gpu{gpu.index}", f"GPU {gpu.index}", percent(gpu.busy), " · ".join(detail), lines)

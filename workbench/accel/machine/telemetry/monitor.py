@@ -155,8 +155,8 @@ def monitor(seconds: float | None = None, *, every: float = 0.5) -> Monitor:
 
     Raises AccelError for times that make no sense.
     """
-    check_seconds(f"monitor(seconds={seconds})", seconds)
     check_seconds(f"monitor(every={every})", every)
+    check_seconds(f"monitor(seconds={seconds})", seconds)
     if every < SHORTEST_S:
         raise AccelError(
             f"monitor(every={every})",

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from accel.machine.telemetry.child_processes import ChildProcesses
+from accel.machine.cgroup import MemoryLimit, memory_limit
+from accel.machine.telemetry.child_processes import REFRESH_S, ChildProcesses
 from accel.machine.telemetry.counters import HostCounters
 
 BYTES_OF_A_CPU = 160  # ten counters of up to 15 digits; the lines of the CPUs are the first ones
 NO_CPUS = "The CPU use of each core is not told: /proc/stat cannot be read here."
+LIMITED = "Memory is that of this container or job, which has a limit of its own."
 NO_MEMORY = "Free memory is not told: /proc/meminfo cannot be read here."
 
 
@@ -29,6 +31,7 @@ class ProcReader:
         *,
         clock: Callable[[], float] = time.monotonic,
         process_cpu: Callable[[], float] = time.process_time,
+        limit: Callable[[], MemoryLimit | None] = memory_limit,
     ) -> None:
         proc = Path(proc)
         self._clock, self._process_cpu = clock, process_cpu
@@ -37,8 +40,11 @@ class ProcReader:
         self._statm, self._loadavg = _opened(proc / "self/statm"), _opened(proc / "loadavg")
         self._stat_bytes = BYTES_OF_A_CPU * ((os.cpu_count() or 1) + 2)
         self._children = ChildProcesses(os.getpid(), proc)
+        self._limit, self._ask_limit, self._ask_limit_at = limit(), limit, -float("inf")
         missing = ((self._stat, NO_CPUS), (self._meminfo, NO_MEMORY))
         self.untold = tuple(sentence for file, sentence in missing if file is None)
+        if self._is_limited(_memory(_read(self._meminfo, 4096)).get(b"MemTotal", 0)):
+            self.untold += (LIMITED,)
 
     def read(self) -> HostCounters:
         """The counters now; the CPU time of this process and the moment are taken right beside each other."""
@@ -47,17 +53,31 @@ class ProcReader:
         children = self._children.read(time_s)
         statm = _read(self._statm, 128).split()
         memory = _memory(_read(self._meminfo, 4096))
+        memory_bytes, available_bytes = self._within_limit(memory, time_s)
         load = _read(self._loadavg, 64).split()
         return HostCounters(
             time_s, cpus, busy, total, stolen, waiting, all_total,
             process_cpu_s=process_cpu_s,
             process_rss_bytes=int(statm[1]) * self._page_bytes if len(statm) > 1 else 0,
             children=children,
-            memory_bytes=memory.get(b"MemTotal", 0),
-            available_bytes=memory.get(b"MemAvailable", 0),
+            memory_bytes=memory_bytes,
+            available_bytes=available_bytes,
             swap_used_bytes=memory.get(b"SwapTotal", 0) - memory.get(b"SwapFree", 0),
             load=float(load[0]) if load else None,
         )  # fmt: skip
+
+    def _is_limited(self, memory_bytes: int) -> bool:
+        return self._limit is not None and self._limit.limit_bytes < memory_bytes
+
+    def _within_limit(self, memory: dict[bytes, int], time_s: float) -> tuple[int, int]:
+        """Memory and what is left of it: of the machine, or of the container or job where that has less."""
+        memory_bytes, available_bytes = memory.get(b"MemTotal", 0), memory.get(b"MemAvailable", 0)
+        if not self._is_limited(memory_bytes):
+            return memory_bytes, available_bytes
+        if time_s >= self._ask_limit_at:  # several files, in folders above each other
+            self._limit, self._ask_limit_at = self._ask_limit() or self._limit, time_s + REFRESH_S
+        assert self._limit is not None
+        return self._limit.limit_bytes, min(available_bytes, self._limit.left_bytes)
 
     def close(self) -> None:
         """Close the files."""
