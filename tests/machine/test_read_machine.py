@@ -47,6 +47,20 @@ def test_affinity_limits_the_usable_cores() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "1"
 
 
+def test_cores_that_openmp_gives_to_its_other_threads_stay_usable() -> None:
+    if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two CPUs are needed, and masks that can be read")
+    code = "import os, torch; torch.set_num_threads(2); torch.ones(2000, 2000).exp().sum()\n"
+    code += "from accel.machine import read_machine; print(len(os.sched_getaffinity(0)), read_machine().usable_cores)"
+    environment = os.environ | {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores", "OMP_NUM_THREADS": "2"}
+    environment.pop("GOMP_CPU_AFFINITY", None)
+    narrowed, usable = subprocess.check_output(
+        [sys.executable, "-c", code], text=True, env=environment
+    ).split()
+    assert narrowed == "1"
+    assert int(usable) >= 2
+
+
 def test_torch_is_not_imported_where_that_is_not_wanted() -> None:
     code = "import sys; from accel.machine import read_machine; m = read_machine(with_torch=False)\n"
     code += "print('torch' in sys.modules, m.torch, m.torch_threads)"

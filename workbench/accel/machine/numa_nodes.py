@@ -20,7 +20,7 @@ class NumaNode:
     free_bytes: int = 0
 
     def __str__(self) -> str:
-        cpus = f"CPUs {cpu_list(self.cpus)}" if self.cpus else "no CPUs"
+        cpus = f"CPU{'s' if len(self.cpus) > 1 else ''} {cpu_list(self.cpus)}" if self.cpus else "no CPUs"
         memory = f"{self.free_bytes / 2**30:.1f} of {self.memory_bytes / 2**30:.1f} GiB free"
         return f"{cpus}, {memory}" if self.memory_bytes else cpus
 

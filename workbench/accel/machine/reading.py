@@ -8,15 +8,18 @@ import re
 import shutil
 import sys
 import sysconfig
+from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from accel.machine.affinity.starting_mask import binding_variables, starting_mask
 from accel.machine.gpus import read_gpus, read_hidden_gpus
 from accel.machine.hardware import read_hardware
 from accel.machine.linked_libraries import openmp_runtime, owner_of
 from accel.machine.machine import Machine
 from accel.machine.reading_software import read_software
+from accel.machine.usable_cores import UsableCores
 
 
 def read_machine(*, root: Path | str = "/", with_torch: bool = True, again: bool = False) -> Machine:
@@ -39,7 +42,8 @@ def read_machine(*, root: Path | str = "/", with_torch: bool = True, again: bool
 @lru_cache(maxsize=4)
 def _read(torch_is_loaded: bool, root: str) -> Machine:
     hardware = read_hardware(root)
-    cpu, usable, memory = hardware.cpu, hardware.usable, hardware.memory
+    cpu, memory = hardware.cpu, hardware.memory
+    usable = _before_openmp(hardware.usable) if Path(root) == Path("/") else hardware.usable
     return Machine(
         cpu_model=cpu.model or "a processor of no name",
         logical_cores=cpu.logical_cores,
@@ -73,6 +77,13 @@ def _read(torch_is_loaded: bool, root: str) -> Machine:
         load_average=hardware.load_average,
         software=read_software(),
     )
+
+
+def _before_openmp(usable: UsableCores) -> UsableCores:
+    """Where a variable has OpenMP bind the main thread to one CPU, its other threads still compute on theirs."""
+    if sys.platform != "linux" or not usable.allowed or not binding_variables():
+        return usable
+    return replace(usable, allowed=tuple(sorted({*usable.allowed, *starting_mask()})))
 
 
 def c_compiler() -> str | None:

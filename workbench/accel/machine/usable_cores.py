@@ -35,16 +35,20 @@ class UsableCores:
         """What allows no more, in words; empty where all cores may be used."""
         mask = len(self.allowed) or self.online
         if self.quota_cores and self.count < mask:
-            beside = "" if mask == self.online else f", on CPUs {cpu_list(self.allowed)}"
+            beside = "" if mask == self.online else f", on {_named(self.allowed)}"
             return f"the container's quota of {self.quota_cores:g} core{'s' if self.quota_cores != 1 else ''}{beside}"
         if mask == self.online:
             return ""
         is_set = set(self.cpu_set) <= set(self.allowed) and self.cpu_set
-        return f"{'the container' if is_set else 'this process'} is confined to CPUs {cpu_list(self.allowed)}"
+        return f"{'the container' if is_set else 'this process'} is confined to {_named(self.allowed)}"
 
     def __str__(self) -> str:
         counted = f"{self.count} usable of {self.online}"
         return f"{counted}: {self.limit}" if self.limit else counted
+
+
+def _named(cpus: tuple[int, ...]) -> str:
+    return f"CPU{'s' if len(cpus) > 1 else ''} {cpu_list(cpus)}"
 
 
 def read_usable_cores(root: Path | str, online: tuple[int, ...]) -> UsableCores:
