@@ -189,6 +189,14 @@ def test_an_old_driver_leaves_questions_open(driver) -> None:
     assert notes_of(found) == ()
 
 
+def test_a_gpu_that_shares_the_cpus_memory_is_there_without_a_size(driver) -> None:
+    nvml = fake_nvml.old_driver()
+    nvml.gpus[0].memory = None
+    (gpu,) = driver(nvml)
+    assert str(gpu) == "Tesla K80, memory not told (shared with the CPU?), compute capability 3.7"
+    assert gpu.details.free_bytes is None
+
+
 def test_a_broken_driver_means_no_gpu_and_says_why(driver) -> None:
     assert driver(fake_nvml.broken()) == ()
     assert why_silent() == "no NVIDIA driver answers (Driver/library version mismatch)"

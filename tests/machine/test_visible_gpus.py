@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from accel.machine import read_machine
-from accel.machine.visible_gpus import hidden_gpus, visible_gpus
+from accel.machine.visible_gpus import has_sure_order, hidden_gpus, visible_gpus
 from tests.machine import fake_nvml
 from tests.machine.fake_nvml import FakeNvml, divided_a100, eight_h100, two_rtx_4090
 
@@ -61,6 +61,22 @@ def test_a_divided_gpu_without_instances_is_left_out() -> None:
     assert [
         gpu.nvml_index for gpu in visible_gpus(FakeNvml([replace(divided, instances=()), whole]), None)
     ] == [1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "order", "expected"),
+    [
+        (None, None, False),
+        ("0", None, False),  # CUDA's 0 is the faster model, whichever that is
+        ("0", "FASTEST_FIRST", False),
+        ("0", "PCI_BUS_ID", True),
+        ("GPU-aa,GPU-dd", None, True),
+    ],
+)
+def test_numbers_of_several_models_need_an_order(setting, order, expected) -> None:
+    mixed = FakeNvml([*fake_nvml.old_driver().gpus, *two_rtx_4090().gpus])
+    assert has_sure_order(mixed, setting, order) is expected
+    assert has_sure_order(eight_h100(), setting, order)
 
 
 def test_gpus_that_cuda_does_not_show_are_named_with_the_reason(monkeypatch) -> None:

@@ -9,7 +9,7 @@ from accel.machine.nvml import asked
 IDLE = "idle"
 REASONS = {
     0x1: IDLE,
-    0x2: "clocks that an administrator set",
+    0x2: "application clocks below the highest",
     0x4: "the power limit",
     0x8: "a hardware slowdown (heat or power)",
     0x10: "sync boost, which keeps a group of GPUs at the slowest one's clock",
@@ -21,7 +21,7 @@ REASONS = {
     0x400: "the reliability of its voltage",
 }
 REMEDIES = {
-    0x2: "nvidia-smi -rgc and -rac give the usual clocks back",
+    0x2: "nvidia-smi -q -d CLOCK shows them, -rac and -rgc give the usual ones back",
     0x4: "nvidia-smi -q -d POWER shows the limits, nvidia-smi -pl raises it where the highest allows",
     0x8: "look at cooling and power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE",
     0x20: "look at fans, air flow and the room's temperature",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from accel.machine.gpu_details import GpuDetails, read_gpu_details
 from accel.machine.gpu_details.notes import notes_of
 from accel.machine.number_formats import on_tensor_cores
-from accel.machine.nvml import device_name, opened_nvml
-from accel.machine.visible_gpus import VisibleGpu, hidden_gpus, visible_gpus
+from accel.machine.nvml import asked, device_name, opened_nvml
+from accel.machine.visible_gpus import VisibleGpu, has_sure_order, hidden_gpus, visible_gpus
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Gpu:
     >>> accel.machine().gpus[0].details.power.limit_w
     700.0
 
-    `has_sure_index` is False where CUDA may number the GPUs in another order than the driver.
+    `has_sure_index` is False where CUDA may number the GPUs in another order than the driver; `memory_bytes` is 0 where the
+    driver does not tell, as of GPUs that share the CPU's memory.
     """
 
     index: int
@@ -53,7 +54,12 @@ class Gpu:
 
     def __str__(self) -> str:
         major, minor = self.capability
-        return f"{self.name}, {self.memory_bytes / 2**30:.0f} GiB, compute capability {major}.{minor}"
+        memory = (
+            f"{self.memory_bytes / 2**30:.0f} GiB"
+            if self.memory_bytes
+            else "memory not told (shared with the CPU?)"
+        )
+        return f"{self.name}, {memory}, compute capability {major}.{minor}"
 
 
 def read_gpus(*, with_torch: bool = True) -> tuple[Gpu, ...]:
@@ -81,19 +87,25 @@ def _from_nvml() -> tuple[Gpu, ...] | None:
         if nvml is None:
             return None
         try:
-            visible = visible_gpus(nvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
-            gpus = tuple(_nvml_gpu(nvml, n, gpu) for n, gpu in enumerate(visible))
+            setting = os.environ.get("CUDA_VISIBLE_DEVICES")
+            is_sure = has_sure_order(nvml, setting, os.environ.get("CUDA_DEVICE_ORDER"))
+            visible = visible_gpus(nvml, setting)
+            return tuple(_nvml_gpu(nvml, n, gpu, is_sure) for n, gpu in enumerate(visible))
         except nvml.NVMLError:
             return None
-    is_sure = len({gpu.name for gpu in gpus}) < 2 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    return gpus if is_sure else tuple(replace(gpu, has_sure_index=False) for gpu in gpus)
 
 
-def _nvml_gpu(nvml: Any, number: int, gpu: VisibleGpu) -> Gpu:
-    memory = nvml.nvmlDeviceGetMemoryInfo(gpu.device).total
+def _nvml_gpu(nvml: Any, number: int, gpu: VisibleGpu, has_sure_index: bool) -> Gpu:
+    memory = asked(nvml, "nvmlDeviceGetMemoryInfo", gpu.device)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(gpu.handle)
-    details = read_gpu_details(nvml, gpu.nvml_index)
-    return Gpu(number, device_name(nvml, gpu.device), int(memory), (int(major), int(minor)), details)
+    return Gpu(
+        number,
+        device_name(nvml, gpu.device),
+        0 if memory is None else int(memory.total),
+        (int(major), int(minor)),
+        read_gpu_details(nvml, gpu.nvml_index),
+        has_sure_index,
+    )
 
 
 def _from_torch() -> tuple[Gpu, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.gpu_details.mig import is_divided, mig_handles
 from accel.machine.gpu_details.reading import all_handles
-from accel.machine.nvml import asked, asked_text
+from accel.machine.nvml import asked, asked_text, device_name
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,19 @@ def visible_gpus(nvml: Any, setting: str | None) -> tuple[VisibleGpu, ...]:
             found.append(VisibleGpu(gpu.nvml_index, gpu.handle, first))
     instances = tuple(gpu for gpu in found if gpu.mig is not None)
     return instances[:1] or tuple(found)
+
+
+def has_sure_order(nvml: Any, setting: str | None, order: str | None) -> bool:
+    """Whether numbers mean the same GPUs to CUDA as here: unless CUDA_DEVICE_ORDER says otherwise it sorts models by speed.
+
+    >>> has_sure_order(nvml, "0,1", "PCI_BUS_ID")
+    True
+    """
+    by_uuid = setting is not None and not any(
+        part.strip().lstrip("-").isdigit() for part in setting.split(",")
+    )
+    models = {device_name(nvml, handle) for handle in all_handles(nvml).values()}
+    return order == "PCI_BUS_ID" or by_uuid or len(models) < 2
 
 
 def hidden_gpus(nvml: Any, setting: str | None) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from accel.machine.gpu_details.nvlinks import SWITCH
 
 
 def notes_of(details: GpuDetails) -> tuple[str, ...]:
-    """One sentence or two a note.
+    """One sentence a note; read after the GPU's name.
 
     >>> notes_of(accel.machine().gpus[0].details)
-    ('runs at PCIe x8 of x16: look at slot, riser and the BIOS ...',)
+    ('may draw 300 W of the usual 450 W: nvidia-smi -pl 450, as administrator, gives them back',)
     """
     return (*_slowed(details), *_power(details), *_pcie(details.pcie), *_nvlinks(details), *_peers(details),
             *_mig(details), *_ecc(details))  # fmt: skip
