@@ -1,4 +1,4 @@
-"""Make the pictures of panel, report, timeline and core map anew, from runs on this machine: `python docs/pictures/make.py`."""
+"""Make the pictures of the documentation anew, from runs on this machine: `python docs/pictures/make.py [panel …]`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ REPOSITORY = HERE.parents[1]
 
 def main() -> int:
     """Run the pages that take the pictures, in JupyterLab in Chromium, as the browser tests do; names on the line choose."""
-    chosen = sys.argv[1:] or ["panel", "profile", "cores"]
+    chosen = sys.argv[1:] or ["panel", "profile", "cores", "topology"]
     pages = {
         "panel": "pictures_of_the_panel.py", "profile": "pictures_of_a_profile.py", "cores": "pictures_of_the_core_map.py",
+        "topology": "pictures_of_a_topology.py",
     }  # fmt: skip
     command = [sys.executable, "-m", "pytest", *(f"tests/browser/{pages[name]}" for name in chosen)]
     return subprocess.run(

@@ -10,10 +10,13 @@ from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.machine_html import boxes
 
 if TYPE_CHECKING:
+    from accel.machine.topology.devices import Device
     from accel.machine.topology.links import Link
     from accel.machine.topology.topology import Topology
 
 _CELL = "padding:2px 8px;text-align:center;border:1px solid rgba(127,127,127,.25)"
+
+_LAST = '<td style="padding:2px 10px;text-align:left;white-space:nowrap;opacity:.8">{}</td>'
 
 
 def html_of(topology: Topology) -> Markup:
@@ -23,18 +26,18 @@ def html_of(topology: Topology) -> Markup:
     if not topology.devices:
         return html_parts.block(html_parts.note(topology.no_gpu), *drawn)
     head = "".join(f'<th scope="col" style="{_CELL}">{text(device.name)}</th>' for device in topology.devices)
+    has_places = any(map(_place, topology.devices))
+    head += "<th></th>" if has_places else ""
     rows = []
     for device, links in zip(topology.devices, topology.links, strict=True):
-        near = f"cores {cpu_list(device.cpus)}" if device.cpus else ""
-        node = "" if device.numa_node is None else f"NUMA node {device.numa_node}"
+        place = _place(device)
         cells = "".join(_cell(topology, link) for link in links)
-        place = text(", ".join(filter(None, (node, near, device.model))))
         rows.append(
             f'<tr><th scope="row" style="{_CELL};text-align:left">{text(device.name)}</th>{cells}'
-            f'<td style="padding:2px 10px;text-align:left;white-space:nowrap;opacity:.8">{place}</td></tr>'
+            f"{_LAST.format(text(place)) if has_places else ''}</tr>"
         )
     table = Markup(
-        f'<table style="border-collapse:collapse"><thead><tr><th style="{_CELL}"></th>{head}<th></th></tr></thead>'
+        f'<table style="border-collapse:collapse"><thead><tr><th style="{_CELL}"></th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
     notes = [html_parts.note(line) for line in topology.legend]
@@ -43,6 +46,16 @@ def html_of(topology: Topology) -> Markup:
     return html_parts.block(
         table, *notes, html_parts.heading("The machine"), *drawn, *nvlinks, *advice, *source
     )
+
+
+def _place(device: Device) -> str:
+    nodes = (
+        f"NUMA node{'s' if device.other_nodes else ''} {cpu_list(device.near_nodes)}"
+        if device.near_nodes
+        else ""
+    )
+    cpus = f"cores {cpu_list(device.cpus)}" if device.cpus else ""
+    return ", ".join(filter(None, (nodes, cpus, device.model)))
 
 
 def _cell(topology: Topology, link: Link) -> Markup:
