@@ -47,9 +47,9 @@ def test_a_disturbed_rate_is_measured_again_and_the_best_is_kept(monkeypatch):
     monkeypatch.setattr(other_work, "OtherWork", Watched)
     monkeypatch.setattr(other_work.time, "perf_counter", lambda: next(clock))
     clock = iter([0.0, 0.01])
-    assert undisturbed(lambda: next(rates), 8) == (5.0, False)
+    assert undisturbed(lambda _: next(rates), 8) == (5.0, False)
     shares, rates, clock = iter([0.9, 0.9, 0.9]), iter([5.0, 7.0, 6.0]), iter([0.0, 0.1, 0.2, 99.0])
-    assert undisturbed(lambda: next(rates), 8) == (7.0, True)
+    assert undisturbed(lambda _: next(rates), 8) == (7.0, True)
 
 
 def test_our_own_work_disturbs_nothing(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import wrap
@@ -82,40 +82,50 @@ class Peaks:
     def _title(self) -> str:
         return f"Peaks measured on this machine, {self.measured.replace('T', ' ')[:16]}, torch {self.torch}"
 
-    def _remarks(self) -> Iterator[str]:
-        yield from self.notes
-        if self.all_reduces is None:
-            yield NO_LINKS
-        if self.was_busy or (self.all_reduces is not None and self.all_reduces.was_busy):
-            yield BUSY
-
-    def _parts(self) -> Iterator[tuple[str, list[str]]]:
-        """The ways between devices, as a word and lines."""
-        if self.copies.rows or self.copies.notes:
-            yield "Copies", list(self.copies.lines())
-        if self.all_reduces is not None:
-            yield "All-reduce", list(self.all_reduces.lines())
-
-    def __str__(self) -> str:
+    def of_devices(self) -> list[str]:
+        """The lines about devices and copies, without those about ranks: what a profile of one process is held against."""
         lines = [self._title]
         lines += [f"  {line}" for peaks in self.devices for line in str(peaks).splitlines()]
-        for word, told in self._parts():
-            lines.append(f"  {word}")
-            for line in told:
-                indent = " " * (4 + len(line) - len(line.lstrip()))
-                lines += wrap(line.strip(), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
-        for remark in self._remarks():
-            lines += wrap(remark, WIDTH, initial_indent="  ", subsequent_indent="    ")
-        return "\n".join(lines)
+        lines += _below("Copies", self.copies.lines())
+        return [
+            *lines,
+            *(line for note in self.notes for line in _wrapped(note)),
+            *_wrapped(BUSY * self.was_busy),
+        ]
+
+    def _of_ranks(self) -> list[str]:
+        if self.all_reduces is None:
+            return _wrapped(NO_LINKS)
+        is_told_already = self.was_busy or not self.all_reduces.was_busy
+        return [*_below("All-reduce", self.all_reduces.lines()), *_wrapped(BUSY * (not is_told_already))]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.of_devices(), *self._of_ranks()])
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         from accel.html_parts import block, heading, note, table
 
         rows = [(peaks.title, word, rates) for peaks in self.devices for word, rates in peaks.rows()]
         parts: list[object] = [heading(self._title), table(["Device", "", "At most"], rows)]
-        for word, told in self._parts():
-            parts.append(table([word], [(line.strip(),) for line in told]))
-        return {"text/plain": str(self), "text/html": block(*parts, *map(note, self._remarks()))}
+        for title, told in (("Copies", self.copies), ("All-reduce", self.all_reduces or AllReduces())):
+            if lines := [line.strip() for line in told.lines()]:
+                parts.append(table([title], [(line,) for line in lines]))
+        was_busy = self.was_busy or (self.all_reduces is not None and self.all_reduces.was_busy)
+        remarks = (*self.notes, NO_LINKS * (self.all_reduces is None), BUSY * was_busy)
+        return {"text/plain": str(self), "text/html": block(*parts, *map(note, filter(None, remarks)))}
+
+
+def _below(title: str, told: Iterable[str]) -> list[str]:
+    """Lines below a title, which is left out with them."""
+    lines = []
+    for line in told:
+        indent = " " * (4 + len(line) - len(line.lstrip()))
+        lines += wrap(line.strip(), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    return [f"  {title}", *lines] if lines else []
+
+
+def _wrapped(remark: str) -> list[str]:
+    return wrap(remark, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 _measured_here: set[tuple[Path, str]] = (

@@ -77,7 +77,7 @@ def _cpu() -> tuple[DevicePeaks, bool]:
     largest = max((cache.bytes_each for cache in machine.caches), default=CACHE_BYTES)
     (rates, reasons), was_busy = cpu_products(threads)
     sizes = (fitting(machine.available_bytes), int(CACHE_FILLED * largest), CACHED_BYTES * threads)
-    levels = [undisturbed(partial(moving, size, "cpu", wall), threads) for size in sizes]
+    levels = [undisturbed(partial(_moving, size), threads) for size in sizes]
     peaks = DevicePeaks(
         device="cpu",
         name=machine.cpu_model,
@@ -91,6 +91,10 @@ def _cpu() -> tuple[DevicePeaks, bool]:
         not_measured=reasons,
     )
     return peaks, was_busy or any(disturbed for _, disturbed in levels)
+
+
+def _moving(size: int, _attempt: int) -> float:
+    return moving(size, "cpu", wall)
 
 
 def _gpu_count() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -76,18 +77,21 @@ class OtherWork:
         return busy / _ticks_per_s(), whole / _ticks_per_s(), self._own_s()
 
 
-def undisturbed(measure: Callable[[], float], threads: int) -> tuple[float, bool]:
+def undisturbed(measure: Callable[[int], float], threads: int) -> tuple[float, bool]:
     """The best rate of as many attempts as it takes until one is undisturbed, and whether there was none in reasonable time.
 
-    >>> undisturbed(lambda: moving(1 << 28, "cpu", wall), threads=2)
+    >>> undisturbed(lambda attempt: moving(1 << 28, "cpu", wall), threads=2)
     (41.2e9, False)
+
+    `measure` is told how many attempts there were before.
     """
     best, until = 0.0, time.perf_counter() + PATIENCE * timing.BUDGET_S
-    while True:
+    for attempt in count():
         with OtherWork(threads) as others:
-            best = max(best, measure())
+            best = max(best, measure(attempt))
         if not others.disturbed or time.perf_counter() > until:
-            return best, others.disturbed
+            break
+    return best, others.disturbed
 
 
 def gpus_at_work(nvml: Any | None, uuids: Sequence[str]) -> dict[int, int]:

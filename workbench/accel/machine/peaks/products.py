@@ -23,6 +23,7 @@ SINCE = {"tf32": (8, 0), "float8_e4m3fn": (8, 9)}  # compute capability from whi
 LARGEST = 2048  # rows of a matrix: larger ones are not faster, on a CPU
 LARGEST_ON_GPU = 8192
 SMALLEST = 256
+REPEATS = 3
 IN_CACHE = 65536  # elements of each operand
 
 Rates = tuple[tuple[str, float], ...]
@@ -83,17 +84,23 @@ def products(dtype: str, device: str, timed: Timed, budget_s: float, largest: in
     best, rows, until = 0.0, SMALLEST, time.perf_counter() + budget_s
     while True:
         multiply = _product(dtype, rows, device)
-        seconds = min(timed(multiply) for _ in range(3))
+        seconds = timed(multiply)
+        for _ in range(REPEATS - 1):
+            if seconds < until - time.perf_counter():
+                seconds = min(seconds, timed(multiply))
         best = max(best, 2.0 * rows**3 / seconds)
         left_s = until - time.perf_counter()
-        if rows < largest and 3 * 8 * seconds < left_s:
+        if (
+            rows < largest and 8 * seconds < left_s
+        ):  # threads that wait for a core lose the least on large ones
             rows *= 2
-        elif 3 * seconds > left_s:
+        elif seconds > left_s:
             return best
 
 
-def _on_cpu(dtype: str) -> float:
-    budget_s = _budget_s(dtype)
+def _on_cpu(dtype: str, attempt: int) -> float:
+    # Where threads wait for a core, small products tell of the waiting alone: time for larger ones.
+    budget_s = timing.BUDGET_S if attempt else _budget_s(dtype)
     rate = products(dtype, "cpu", wall, budget_s)
     if dtype in OFTEN_USED:
         return max(rate, _convolutions(dtype, budget_s / 2))

@@ -29,8 +29,9 @@ def roofline_text(roofline: Roofline) -> Iterator[str]:
     yield f"{TITLE} (operations of known cost: {percent(roofline.known_share)} of the operations' time)"
     yield "       ms   GFLOP/s      GB/s  bound by     attained"
     yield from map(_line, roofline.points[:SHOWN_ROWS])
-    for said in [*str(roofline.peaks).splitlines(), *roofline.notes]:
-        yield from wrap(said.strip(), WIDTH, initial_indent="  ", subsequent_indent="    ")
+    yield from (f"  {line}" for line in roofline.peaks.of_devices())
+    for said in roofline.notes:
+        yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def roofline_html(roofline: Roofline) -> Iterator[object]:
@@ -40,7 +41,7 @@ def roofline_html(roofline: Roofline) -> Iterator[object]:
     )
     rest = "profile.roofline().to_dataframe()"
     yield from long_table(HEADINGS, list(map(_cells, roofline.points)), numeric=(3, 4, 5, 7), rest_in=rest)
-    yield from map(note, [*str(roofline.peaks).splitlines(), *roofline.notes])
+    yield from map(note, [*(line.strip() for line in roofline.peaks.of_devices()), *roofline.notes])
 
 
 def _line(point: RooflinePoint) -> str:
