@@ -146,7 +146,9 @@ def test_nvlinks_lead_to_gpus_and_to_the_cpu_by_name(driver) -> None:
     nvml = fake_nvml.eight_h100()
     nvml.gpus[0].nvlinks = {0: 1, 1: 1, 2: 3, 3: "cpu", 4: None}
     nvml.gpus[0].nvlink_version = 3
-    assert driver(nvml)[0].details.nvlinks.peers == (("CPU", 1), ("GPU 1", 2), ("GPU 3", 1))
+    found = driver(nvml)[0].details.nvlinks
+    assert found.peers == (("CPU", 1), ("GPU 1", 2), ("GPU 3", 1))
+    assert str(found) == "4 of 5 NVLink 2.2 (1 to CPU, 2 to GPU 1, 1 to GPU 3)"
 
 
 def test_of_a_divided_gpu_cuda_sees_one_instance(driver, monkeypatch) -> None:

@@ -35,6 +35,14 @@ def test_eight_of_a_kind_are_one_row(rows) -> None:
     ]
 
 
+def test_gpus_joined_to_different_ones_are_still_of_a_kind(rows) -> None:
+    nvml = fake_nvml.eight_h100()
+    for number, gpu in enumerate(nvml.gpus):
+        gpu.nvlinks = dict.fromkeys(range(4), number ^ 1)
+    (who, words), *_ = rows(nvml)
+    assert (who, words.split(", ")[-1]) == ("GPUs", "4 NVLink 4.0")
+
+
 def test_one_that_differs_has_a_row_of_its_own(rows) -> None:
     nvml = fake_nvml.eight_h100()
     nvml.gpus[6].reasons = 0x40

@@ -41,7 +41,7 @@ def _essentials(gpu: Gpu) -> str:
         has_pcie = gpu.details.pcie.most_width is not None or gpu.details.pcie.most_generation is not None
         parts += [str(gpu.details.pcie)] if has_pcie else []
         links = gpu.details.nvlinks
-        parts += [str(links)] if links is not None and links.active else []
+        parts += [links.in_short] if links is not None and links.active else []
     return ", ".join(parts)
 
 

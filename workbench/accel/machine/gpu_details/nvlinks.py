@@ -32,14 +32,23 @@ class NvLinks:
     version: str | None
     peers: tuple[tuple[str, int], ...]
 
+    @property
+    def in_short(self) -> str:
+        """How many of which version, the same for GPUs that are joined alike.
+
+        >>> gpu.details.nvlinks.in_short
+        '18 NVLink 4.0 to NVSwitch'
+        """
+        of_all = f"{self.active} of {self.count}" if self.active < self.count else str(self.active)
+        version = f" {self.version}" if self.version else ""
+        is_switched = bool(self.peers) and all(peer == SWITCH for peer, _ in self.peers)
+        return f"{of_all} NVLink{version}" + (f" to {SWITCH}" if is_switched else "")
+
     def __str__(self) -> str:
         if not self.active:
             return f"none of {self.count} NVLinks is up"
-        generation = f" {self.version}" if self.version else ""
-        of_all = f"{self.active} of {self.count}" if self.active < self.count else str(self.active)
-        towards = ", ".join(f"{count} to {peer}" for peer, count in self.peers)
-        only = f"to {self.peers[0][0]}" if len(self.peers) == 1 else f"({towards})"
-        return f"{of_all} NVLink{generation} {only}"
+        each = ", ".join(f"{count} to {peer}" for peer, count in self.peers)
+        return self.in_short if self.in_short.endswith(SWITCH) else f"{self.in_short} ({each})"
 
 
 def read_nvlinks(nvml: Any, handle: Any, numbers: dict[str, int]) -> NvLinks | None:
