@@ -22,7 +22,7 @@ COLLECT = """() => {
   new MutationObserver(() => window.seen.add(said.textContent)).observe(said, { childList: true });
 }"""
 THREADS = "import threading; [one.name for one in threading.enumerate()].count('accel telemetry')"
-SUMMARY = "round(load.summary()['process_cores'].mean, 1) > 0.1, load.is_running"
+SUMMARY = "round(load.summary(cell=3)['process_cores'].mean, 1) > 0.1, load.is_running"
 CELLS = (
     "%load_ext accel",
     "%accel monitor -o load",

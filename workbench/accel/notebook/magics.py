@@ -16,6 +16,7 @@ from accel.machine.telemetry import Monitor, monitor
 from accel.notebook.cell_runner import CellRunner, reject_line_profile
 from accel.notebook.overview import Overview
 from accel.notebook.waiting import search_with_progress, wait_with_progress
+from accel.notebook.watched_cells import tell_cells
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -31,11 +32,14 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         super().__init__(shell)
         self._workbench, self._runner = workbench, runner
         self._watching: Monitor | None = None
+        self._stop_telling: Callable[[], None] = lambda: None
 
     def close(self) -> None:
         """End what goes on in the background."""
         if self._watching is not None:
             self._watching.close()
+            self._stop_telling()
+            self._watching = None
 
     @line_cell_magic  # type: ignore[untyped-decorator]
     def accel(self, line: str, cell: str | None = None) -> object:
@@ -77,10 +81,10 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
 
     def _monitor(self, options: argparse.Namespace) -> Monitor:
         """One is live at a time: a cell that is run again would otherwise leave a thread behind each time."""
-        if self._watching is not None:
-            self._watching.close()
-        self._watching = monitor(options.seconds, every=options.every)
-        return self._watching
+        watching = monitor(options.seconds, every=options.every)
+        self.close()
+        self._watching, self._stop_telling = watching, tell_cells(self.shell, watching)
+        return watching
 
 
 AccelMagics.accel.__doc__ = "\n\n\n".join([help_text(), *(help_text(command.name) for command in COMMANDS)])

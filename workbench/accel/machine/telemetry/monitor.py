@@ -29,6 +29,7 @@ class Monitor:
     >>> train(model, loader)
     >>> print(monitor.summary(last_s=60))           # means and peaks
     >>> monitor.to_dataframe()                      # every sample
+    >>> monitor.summary(cell=12)                    # while In [12] ran: of a monitor made by %accel monitor
     >>> with accel.monitor() as monitor:            # of exactly these lines
     ...     train(model, loader)
 
@@ -47,6 +48,9 @@ class Monitor:
 
     def _start(self, sampler: Sampler) -> None:
         self.sampler = sampler
+        self.cells: dict[
+            int, tuple[float, float]
+        ] = {}  # number of a notebook's cell → when it began and ended
         self._panel: Any = None
         weakref.finalize(self, sampler.close)
         sampler.start()
@@ -86,9 +90,11 @@ class Monitor:
         return LoadSnapshot(self.sampler.latest, self.sampler.notes)
 
     def summary(
-        self, last_s: float | None = None, *, since_s: float | None = None, until_s: float | None = None
-    ) -> LoadSummary:
-        """Means and peaks since the beginning, over the last seconds, or between two moments of `time.monotonic()`.
+        self, last_s: float | None = None, *, cell: int | None = None,
+        since_s: float | None = None, until_s: float | None = None,
+    ) -> LoadSummary:  # fmt: skip
+        """Means and peaks since the beginning, over the last seconds, while a cell of the notebook ran, or between two moments of
+        `time.monotonic()`.
 
         >>> monitor.summary(last_s=30)["gpu0_busy"].mean
         0.38
@@ -98,6 +104,8 @@ class Monitor:
             raise AccelError(
                 "summary(last_s=…, since_s=…)", because="both say when the span begins", do="Give one."
             )
+        if cell is not None:
+            last_s, (since_s, until_s) = None, self._cell(cell)
         if self.is_running:
             self._sample_unless_fresh()
         latest = self.sampler.latest
@@ -142,6 +150,16 @@ class Monitor:
             self.summary() if len(self.history) else self.snapshot()
         )  # just made, it has seen nothing yet
         return {**self.panel()._repr_mimebundle_(**named), **result._repr_mimebundle_()}
+
+    def _cell(self, number: int) -> tuple[float, float]:
+        if number not in self.cells:
+            known = ", ".join(map(str, self.cells)) or "none yet"
+            raise AccelError(
+                f"summary(cell={number})",
+                because=f"no cell of that number ended while this monitor was told of cells (it was of: {known})",
+                do="Cells are told to the monitor of %accel monitor -o load, from the next cell on.",
+            )
+        return self.cells[number]
 
     def _sample_unless_fresh(self) -> None:
         if time.monotonic() - self.sampler.latest.time_s > FRESH_S or not len(self.history):
