@@ -7,6 +7,7 @@ import platform
 import re
 import sys
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from accel.machine.cpu import Cpu, isa_in, read_cpu
@@ -59,8 +60,14 @@ def known_cpus(root: Path | str = "/") -> CpuTree:
     tree = read_cpu_tree(root)
     if tree.tells_cores or Path(root) != Path("/"):
         return tree
-    other = ask_lscpu().tree
+    other = _tree_of_lscpu()
     return other if other.tells_cores else tree
+
+
+@lru_cache(maxsize=1)
+def _tree_of_lscpu() -> CpuTree:
+    """Asked once: a live core map asks every second, and three programs each time would be what it shows."""
+    return ask_lscpu().tree
 
 
 def _asking_psutil(found: Hardware) -> Hardware:

@@ -26,7 +26,7 @@ def processor_rows(machine: Machine) -> Rows:
     """
     load = NOT_TOLD if machine.load_average is None else f"{machine.load_average:.2f}"
     return [
-        ("Processor", machine.cpu_model),
+        ("Model", machine.cpu_model),
         ("Cores", _cores(machine)),
         *_optional("Kinds of cores", ", ".join(map(str, machine.core_kinds))),
         *_optional("SMT", _siblings(machine.cores)),
@@ -49,8 +49,8 @@ def memory_rows(machine: Machine) -> Rows:
         else "none"
     )
     return [
-        ("Memory", f"{_gib(machine.available_bytes)} of {_gib(machine.memory_bytes)} GiB available"),
-        *_optional("Memory limit", limit),
+        ("Available", f"{_gib(machine.available_bytes)} of {_gib(machine.memory_bytes)} GiB"),
+        *_optional("Limit", limit),
         ("Swap", swap),
         *_optional("Huge pages", _huge_pages(machine)),
         *_nodes(machine.numa_nodes),

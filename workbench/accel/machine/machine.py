@@ -117,9 +117,10 @@ class Machine:
         return asdict(self) | parts | {"line": self.line, "has_bf16": self.has_bf16}
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        shown = (
-            part
-            for group, rows in self.groups
-            for part in (html_parts.heading(group), html_parts.table(["what", "this machine"], rows))
-        )
-        return {"text/plain": str(self), "text/html": html_parts.block(*shown, html_parts.note(self.line))}
+        rows = [
+            (html_parts.Markup(f"<b>{html_parts.text(group)}</b>") if first else "", *row)
+            for group, told in self.groups
+            for first, row in zip([True] + [False] * len(told), told, strict=False)
+        ]
+        table = html_parts.table(["part", "what", "this machine"], rows)
+        return {"text/plain": str(self), "text/html": html_parts.block(table, html_parts.note(self.line))}
