@@ -98,6 +98,26 @@ def test_a_child_with_a_rank_in_its_environment_is_that_rank_and_the_caller_can_
     assert read_threads([found[known.pid]]) == ()  # it has ended
 
 
+def test_what_a_rank_starts_is_no_second_rank_and_children_of_a_rank_are_not_ranks_by_inheritance(
+    monkeypatch,
+) -> None:
+    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(flush=True); input()'])"
+    rank = subprocess.Popen(
+        [sys.executable, "-c", child],
+        env={**os.environ, "RANK": "5"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        rank.stdout.readline()
+        monkeypatch.delenv("RANK", raising=False)
+        assert [each.name for each in processes_here() if each.kind == "rank"] == ["rank 5"]
+        monkeypatch.setenv("RANK", "5")  # this process is the rank: its children are its helpers
+        assert [each.name for each in processes_here() if each.kind == "rank"] == []
+    finally:
+        rank.communicate(b"\n")
+
+
 def test_loader_workers_are_numbered_and_on_the_map() -> None:
     import torch
     from torch.utils.data import DataLoader, TensorDataset

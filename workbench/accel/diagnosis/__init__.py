@@ -32,6 +32,7 @@ from accel.diagnosis.layout_nchw import layout_nchw
 from accel.diagnosis.loader_restarts import loader_restarts
 from accel.diagnosis.low_precision_idle import low_precision_idle
 from accel.diagnosis.memory_bound_elementwise import memory_bound_elementwise
+from accel.diagnosis.narrowed_workers import narrowed_workers
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
 from accel.diagnosis.profiling_leftovers import profiling_leftovers
 from accel.diagnosis.recompilation_churn import recompilation_churn
@@ -57,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     batch_too_small,
     gradients_in_validation,
     thread_subscription,
+    narrowed_workers,
     profiling_leftovers,
     allocator_page_faults,
     last_batch_recompiles,

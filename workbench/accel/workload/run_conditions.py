@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
+
+from accel.machine.affinity.starting_mask import starting_mask
 
 # Variables that somebody sets to find a fault, with the values under which they cost nothing.
 DEBUGGING = {
@@ -24,6 +27,8 @@ class RunConditions:
     2
 
     `debugging` are environment variables for finding faults, with their values; `omp_num_threads` is "" when not set.
+    `cpus` is how many the main thread's affinity mask allowed, `starting_cpus` how many before OpenMP narrowed it; 0 where the
+    system has no masks.
     """
 
     threads: int
@@ -33,6 +38,8 @@ class RunConditions:
     cudnn_deterministic: bool
     omp_num_threads: str = ""
     debugging: tuple[tuple[str, str], ...] = ()
+    cpus: int = 0
+    starting_cpus: int = 0
 
 
 def read_conditions() -> RunConditions:
@@ -52,4 +59,6 @@ def read_conditions() -> RunConditions:
             for name, harmless in DEBUGGING.items()
             if (value := os.environ.get(name, "")) and value not in harmless
         ),
+        cpus=len(os.sched_getaffinity(0)) if sys.platform == "linux" else 0,
+        starting_cpus=len(starting_mask()) if sys.platform == "linux" else 0,
     )

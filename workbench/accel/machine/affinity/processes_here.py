@@ -45,22 +45,29 @@ def processes_here(
     own = psutil.Process()
     found = [ProcessHere(own.pid, "this notebook" if _is_kernel() else "this process", "notebook", "N")]
     ranks_by_pid = {pid: rank for rank, pid in (ranks or {}).items()}
-    own_rank = os.environ.get("RANK", "")
+    own_rank = rank_in("\0".join(f"{name}={value}" for name, value in os.environ.items()))
     for child in _children(own, set(ranks_by_pid)):
+        parent_pid = _parent(child)
+        parent = next((each for each in found if each.pid == parent_pid and each.kind != "notebook"), None)
         kind, rank = _kind(child, ranks_by_pid, own_rank, proc)
-        if kind is None:
-            continue
-        parent = next(
-            (each for each in found if each.pid == _parent(child) and each.kind != "notebook"), None
-        )
-        number = rank if rank is not None else 1 + sum(
-            each.kind == kind and (each.name.startswith(f"{parent.name}'s") if parent else "'s" not in each.name)
-            for each in found
-        )  # fmt: skip
+        if kind is None or (kind == "rank" and parent is not None and parent.kind == "rank"):
+            continue  # what a rank starts inherits its environment, as compilers do
+        number = rank if rank is not None else _next_number(kind, parent, found)
         short = f"{parent.short + ' ' if parent else ''}{LETTERS[kind]}{number}"
         name = f"{kind} {number}" if kind != "other" else f"process {number}"
         found.append(ProcessHere(child.pid, f"{parent.name}'s {name}" if parent else name, kind, short))
     return tuple(found)
+
+
+def _next_number(kind: Kind, parent: ProcessHere | None, found: list[ProcessHere]) -> int:
+    """Loader workers are counted for each process that starts them."""
+    beginning = f"{parent.name}'s " if parent else ""
+    alike = [
+        each.name.removeprefix(beginning)
+        for each in found
+        if each.kind == kind and each.name.startswith(beginning)
+    ]
+    return 1 + sum("'s " not in name for name in alike)
 
 
 def short_name(kind: Kind, name: str) -> str:
@@ -88,7 +95,7 @@ def _children(own: psutil.Process, named: set[int]) -> list[psutil.Process]:
 
 
 def _kind(
-    child: psutil.Process, ranks: dict[int, int], own_rank: str, proc: Path
+    child: psutil.Process, ranks: dict[int, int], own_rank: int | None, proc: Path
 ) -> tuple[Kind | None, int | None]:
     if child.pid in ranks:
         return "rank", ranks[child.pid]
@@ -99,7 +106,7 @@ def _kind(
     if TRIAL_WORKER in command:
         return "trial worker", None
     rank = rank_in(_text(folder / "environ"))
-    if rank is not None and str(rank) != own_rank and "python" in command[0]:
+    if rank is not None and rank != own_rank and "python" in command[0]:
         return "rank", rank
     is_worker = any("multiprocessing" in part for part in command)
     is_keeper = any("resource_tracker" in part or "forkserver" in part for part in command)

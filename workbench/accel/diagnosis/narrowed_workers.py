@@ -1,0 +1,51 @@
+"""Loader workers that share one CPU with training, because OpenMP narrowed the mask that they inherit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.diagnosis.predicting import Part, amdahl
+from accel.machine.affinity.starting_mask import binding_variables
+from accel.profiling.finding import Finding
+from accel.profiling.report.words import percent
+
+if TYPE_CHECKING:
+    from accel.diagnosis.evidence import Evidence
+
+
+# With two workers that compute, an epoch that mostly waits was 1.9 to 2.0 times as fast with both of this machine's CPUs (two
+# AMD EPYC cores, torch 2.14) where nobody else wanted them, and 1.0 to 1.1 times where others did.
+
+
+def narrowed_workers(evidence: Evidence) -> Finding | None:
+    """Compare the main thread's mask in the cell with the one that the process began with."""
+    conditions, loader = evidence.profile.whole_run.conditions, evidence.step_loader
+    if conditions is None or conditions.cpus != 1 or conditions.starting_cpus < 2 or loader is None:
+        return None
+    name, workers = loader[0], loader[1].num_workers
+    if not workers or evidence.mentions("loader_affinity", "sched_setaffinity"):
+        return None
+    waiting = evidence.share("data")
+    most = float(min(workers, conditions.starting_cpus))
+    why = ", ".join(f"{variable}={value}" for variable, value in binding_variables())
+    those = "the worker" if workers == 1 else f"all {workers} workers"
+    return Finding(
+        kind="narrowed_workers",
+        title=f"Loader workers share one CPU of {conditions.starting_cpus} with training",
+        what=f"OpenMP bound the main thread to one CPU, and {those} of {name} inherited that: they take turns on it with "
+        "training and with each other.",
+        share=waiting,
+        evidence=(
+            f"the main thread may use 1 CPU; the process began with {conditions.starting_cpus}",
+            f"{name}: num_workers={workers}", f"waiting for data: {percent(waiting)}", *([why] if why else []),
+        ),
+        prediction=amdahl(
+            f"waiting for data, {percent(waiting)} of the step, is over 1 to {most + 1:.2g} times as fast: workers that wait "
+            "for a disk gain nothing, those that compute get a CPU each, and no longer share the main thread's",
+            Part(waiting, 1.0, (1 + most) / 2 + 0.5, most + 1),
+        ),
+        suggests=(),
+        remedy=f"Put the loop over {name} in `with accel.loader_affinity():`, or unset the variable that binds threads.",
+        wrong_when="the workers set a mask of their own in a worker_init_fn or in the data set.",
+        details={"cpus": 1.0, "starting_cpus": float(conditions.starting_cpus), "workers": float(workers)},
+    )  # fmt: skip
