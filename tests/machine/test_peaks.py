@@ -28,8 +28,9 @@ from accel.machine.peaks import (
     read_peaks,
     timing,
 )
+from accel.machine.peaks import products as products_of
 from accel.machine.peaks.measuring import measure_peaks
-from accel.machine.peaks.products import each_dtype, gpu_products
+from accel.machine.peaks.products import each_dtype, gpu_products, products
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -229,15 +230,42 @@ def test_a_dtype_that_does_not_run_is_told_with_the_reason_and_float32_must_run(
 
 
 def test_a_gpu_without_the_tensor_cores_says_which_capability_has_them():
-    rates, reasons = gpu_products("cpu", (7, 5), timing.wall)  # the products run here as they would there
+    rates, reasons = gpu_products(
+        "cpu", (7, 5), timing.wall, (64, 256)
+    )  # the products run here as they would there
     assert dict(rates).keys() >= {"float32", "bfloat16", "float64"}
     assert dict(reasons)["tf32"] == "needs compute capability 8.0, this GPU has 7.5"
     assert dict(reasons)["float8_e4m3fn"] == "needs compute capability 8.9, this GPU has 7.5"
 
 
+@pytest.mark.parametrize("waiting_s", [0.0, 2e-3])
+def test_loading_a_kernel_does_not_count_and_waiting_counts_least_on_large_products(monkeypatch, waiting_s):
+    clock, loaded = [0.0], set()
+
+    def product(dtype, rows, device):
+        def multiply():
+            clock[0] += waiting_s + 2 * rows**3 / 1e12 + (0.02 if rows not in loaded else 0.0)
+            loaded.add(rows)
+
+        return multiply
+
+    def timed(work):
+        started = clock[0]
+        work()
+        return clock[0] - started
+
+    monkeypatch.setattr(products_of, "_product", product)
+    monkeypatch.setattr(products_of.time, "perf_counter", lambda: clock[0])
+    assert products("float32", "cpu", timed, 0.4, (256, 2048)) == pytest.approx(1e12, rel=0.2)
+    assert loaded == {256, 512, 1024, 2048}
+    assert clock[0] < 1.0
+
+
 def test_products_of_eight_bit_floats_run_and_the_precision_of_float32_is_put_back():
     before = torch.backends.cuda.matmul.allow_tf32
-    rates, reasons = gpu_products("cpu", (8, 9), timing.wall)  # torch has them on a CPU too, if not fast
+    rates, reasons = gpu_products(
+        "cpu", (8, 9), timing.wall, (64, 256)
+    )  # torch has them on a CPU too, if not fast
     assert "float8_e4m3fn" in dict(rates) or "_scaled_mm" in dict(reasons)["float8_e4m3fn"]
     assert torch.backends.cuda.matmul.allow_tf32 == before
 
