@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,10 @@ from hypothesis import given
 from accel.machine.topology import Device, Link, Topology, read_matrix
 from accel.machine.topology.machine_layout import lay_out
 from accel.machine.topology.placing import places_of
+from accel.machine.topology.reading import NO_DRIVER, with_the_machine
 from tests.machine.made_topologies import COURSE, RECORDED, joined, matrices, recorded
 from tests.machine.snapshots import check_snapshot
+from tests.machine.trees import tree_files
 
 MATRICES = sorted(path.stem for path in RECORDED.glob("*.txt") if ".spaces" not in path.name)
 
@@ -22,6 +25,13 @@ def test_what_a_user_sees_of_it(name) -> None:
     shown = recorded(name)._repr_mimebundle_()
     check_snapshot(f"topology/{name}.txt", shown["text/plain"])
     check_snapshot(f"topology/{name}.html", shown["text/html"].replace("><", ">\n<"))
+
+
+@pytest.mark.parametrize("tree", tree_files.names())
+def test_what_a_user_sees_of_a_machine_without_gpus(tree, tmp_path) -> None:
+    found = with_the_machine(Topology((), (), NO_DRIVER), tree_files.write_tree(tree, tmp_path))
+    check_snapshot(f"topology/{tree}.txt", found._repr_mimebundle_()["text/plain"])
+    check_snapshot(f"topology/{tree}.html", found._repr_mimebundle_()["text/html"].replace("><", ">\n<"))
 
 
 @given(matrices())
@@ -58,6 +68,13 @@ def test_where_sys_does_not_tell_sides_nothing_is_guessed() -> None:
     assert (place.how, len(place.devices)) == ("unknown", 4)
     three = joined(6, lambda a, b: "PHB" if a // 2 == b // 2 else "SYS")
     assert [len(place.devices) for place in places_of(three)] == [2, 2, 2]
+
+
+def test_cards_beside_the_matrix_are_drawn_though_nothing_tells_a_node() -> None:
+    card = Device("eth0", path=("pci0000:00", "0000:00:03.0"))
+    found = replace(joined(2, lambda a, b: "SYS"), other_cards=(card,))
+    assert [device.name for device in found.machine.devices] == ["GPU0", "GPU1", "eth0"]
+    assert "eth0" in str(found)
 
 
 def test_a_switch_is_told_where_no_gpu_has_links_enough_for_all_others() -> None:

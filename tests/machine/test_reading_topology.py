@@ -83,7 +83,7 @@ def root(tmp_path):
 DRAWN = """
 Machine: nothing tells the place of some devices
 ├─ Socket 0
-│  └─ NUMA node 0: cores 0-3
+│  └─ NUMA node 0: CPUs 0-3
 │     ├─ PCIe host bridge: 0000:00
 │     │  ├─ PCIe switch: 0000:01:00.0
 │     │  │  ├─ GPU0: NVIDIA Test
@@ -97,7 +97,7 @@ Machine: nothing tells the place of some devices
 │        ├─ GPU3: NVIDIA Test
 │        └─ eth0
 ├─ Socket 1
-│  └─ NUMA node 1: cores 4-7
+│  └─ NUMA node 1: CPUs 4-7
 │     └─ PCIe host bridge: 0000:80
 │        └─ NIC1: mlx5_1
 └─ Place not told

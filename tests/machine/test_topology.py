@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import accel
@@ -82,6 +82,24 @@ def test_a_matrix_with_a_cell_lost_or_changed_is_refused_with_its_line(topology,
     assert re.search(r"^Line \d+ of the topology matrix", str(refusal.value))
 
 
+WORDS = [
+    "GPU0", "GPU1", "GPU0-1", "NIC0", "mlx5_0", "X", " X ", "NV1", "NV²", "SYS", "PIX", "CPU Affinity", "NUMA Affinity",
+    "GPU NUMA ID", "0-7", "7-0", "0,2-17", "³", "N/A", "0", "NIC0: mlx5_0", "\x1b[4m", "[0m", "\n", "\t", "  ",
+]  # fmt: skip
+
+
+@example(["GPU0", "NIC0", "CPU Affinity", "\nGPU0", "X", "PIX", "0-7", "\nNIC0", "PIX", "X"], " ")
+@given(st.lists(st.sampled_from(WORDS), max_size=40), st.sampled_from(["\t", " ", ""]))
+def test_any_text_at_all_is_read_or_refused_in_words(words, between) -> None:
+    try:
+        found = read_matrix(between.join(words))
+    except AccelError as refusal:
+        assert "topo" in str(refusal)  # noqa: PT017
+    else:
+        assert read_matrix(found.matrix).links == found.links
+        assert found.gpus[0].index == 0
+
+
 @pytest.mark.parametrize(
     ("text", "because"),
     [
@@ -92,8 +110,8 @@ def test_a_matrix_with_a_cell_lost_or_changed_is_refused_with_its_line(topology,
         ),
         ("     GPU0 GPU1\nGPU0 X SYS 0-7\nGPU1 SYS X", "more cells than columns: 0-7"),
         ("     GPU0 NIC0NIC1\nGPU0 X SYSSYS", "run into each other: NIC0NIC1"),
-        ("     GPU0 CPU Affinity\nGPU0 X 7-0", "no list of cores"),
-        ("     GPU0 CPU Affinity\nGPU0 X 0-99999999999", "no list of cores"),
+        ("     GPU0 CPU Affinity\nGPU0 X 7-0", "no list of CPUs"),
+        ("     GPU0 CPU Affinity\nGPU0 X 0-99999999999", "no list of CPUs"),
         ("     GPU0 CPU Affinity NUMA Affinity\nGPU0 X 0-7 zero", "no NUMA node"),
         ("", "begins with GPU0"),
         ("GPU0GPU1 GPU2\nGPU0 X PIX", "run into each other"),
@@ -102,7 +120,7 @@ def test_a_matrix_with_a_cell_lost_or_changed_is_refused_with_its_line(topology,
         ("     GPU0 GPU1\nGPU0 X SYS\nGPU2 SYS X", "the row of GPU1 is expected"),
         ("     GPU0 GPU1\nGPU0 SYS X\nGPU1 X SYS", "X stands for a device and itself"),
         ("     GPU0 GPU0\nGPU0 X X\nGPU0 X X", "named twice"),
-        ("     GPU0 CPU Affinity\nGPU0 X zero", "no list of cores"),
+        ("     GPU0 CPU Affinity\nGPU0 X zero", "no list of CPUs"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(text, because) -> None:
@@ -119,7 +137,7 @@ def test_the_label_of_an_old_driver_and_the_names_of_cards_are_understood() -> N
     assert read_matrix(legend).network_cards == (Device("NIC0", model="mlx5_3"),)
 
 
-def test_cores_that_a_container_may_not_use_are_an_empty_cell_and_no_other_column_moves() -> None:
+def test_cpus_that_a_container_may_not_use_are_an_empty_cell_and_no_other_column_moves() -> None:
     text = (
         "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
         "GPU0\t X \tNV18\t0-35\t0,2-17\t\tN/A\nGPU1\tNV18\t X \t\t1\t\t18\n"

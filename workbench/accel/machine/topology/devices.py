@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU or a network card, by the name that `nvidia-smi` gives it; `cpus` are the cores it is near to.
+    """A GPU or a network card, by the name that `nvidia-smi` gives it; `cpus` are the CPUs that it is near to.
 
     `numa_node` is None where nothing tells it; `other_nodes` are further ones that it is as near to; `memory_node` is the node
     that its own memory is (the column "GPU NUMA ID"). `model` ("mlx5_0", "NVIDIA H100") and `path`, the PCI bridges from the

@@ -20,7 +20,7 @@ WAYS = {
     "SYS": "the link between sockets or NUMA nodes",
 }
 OLD_NAMES = {"SOC": "SYS"}
-_NVLINKS = re.compile(r"NV([1-9]\d?)")
+_NVLINKS = re.compile(r"NV([1-9]\d?)", re.ASCII)
 
 
 @dataclass(frozen=True)

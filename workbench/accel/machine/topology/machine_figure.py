@@ -129,5 +129,5 @@ def _draw_switches(figure: go.Figure, topology: Topology, layout: MachineLayout)
 
 def _about(device: Device) -> str:
     node = f"NUMA node {cpu_list(device.near_nodes)}" if device.near_nodes else ""
-    cpus = f"cores {cpu_list(device.cpus)}" if device.cpus else ""
+    cpus = f"CPUs {cpu_list(device.cpus)}" if device.cpus else ""
     return "<br>".join(filter(None, (device.name, device.model, node, cpus)))

@@ -54,7 +54,7 @@ def machine_tree(topology: Topology) -> Part:
 
     >>> print(machine_tree(topology))
     Machine
-    └─ NUMA node 0: cores 0-27,56-83
+    └─ NUMA node 0: CPUs 0-27,56-83
        └─ PCIe switches
           ├─ GPU0
           └─ GPU1
@@ -66,14 +66,14 @@ def machine_tree(topology: Topology) -> Part:
         parts += nodes if socket is None else [Part("socket", f"Socket {socket}", parts=nodes)]
     how = ""
     if any(place.how == "labels" for place in places):
-        how = "as far as the labels tell; the matrix names no cores"
+        how = "as far as the labels tell; the matrix names no CPUs"
     elif any(place.how == "unknown" for place in places):
         how = "nothing tells the place of some devices"
     return Part("machine", "Machine", how, tuple(parts))
 
 
 def _node(topology: Topology, place: Place) -> Part:
-    cpus = f"cores {cpu_list(place.cpus)}" if place.cpus else ""
+    cpus = f"CPUs {cpu_list(place.cpus)}" if place.cpus else ""
     return Part("node", place.name, cpus, _within(topology, place.devices))
 
 

@@ -54,7 +54,7 @@ def _place(device: Device) -> str:
         if device.near_nodes
         else ""
     )
-    cpus = f"cores {cpu_list(device.cpus)}" if device.cpus else ""
+    cpus = f"CPUs {cpu_list(device.cpus)}" if device.cpus else ""
     return ", ".join(filter(None, (nodes, cpus, device.model)))
 
 

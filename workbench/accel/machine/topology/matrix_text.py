@@ -17,11 +17,11 @@ from accel.machine.topology.topology import Topology
 
 # nvidia-smi underlines its headings, in a pipe too; many a paste keeps "[4m" of that without the escape before it.
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\ufffd\u241b]?\[\d+(?:;\d+)*m")
-_DEVICE = re.compile(r"[A-Za-z][\w.-]*\d[\w.-]*")
+_DEVICE = re.compile(r"GPU\d+|(?!GPU)[A-Za-z][\w.-]*\d[\w.-]*", re.ASCII)
 _COLUMNS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _BEHIND = re.compile(r"(?:^|\s)(CPU\s+Affinity)?(?:\s*(NUMA\s+Affinity))?(?:\s*(GPU\s+NUMA\s+ID))?\s*$")
 _NAMED_CARD = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*$")
-_NUMBERS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
+_NUMBERS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 LARGEST_NUMBER = 65_535  # Linux knows 8,192 CPUs at most
 _PEER_ACCESS = {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"}
 _NO_MATRIX = "Paste what `nvidia-smi topo -m` prints, from the line with GPU0 on."
@@ -138,7 +138,7 @@ def _row(number: int, line: str, header: _Header, expected: str) -> _Row:
 def _cells_behind(number: int, line: str, cells: list[str], header: _Header) -> dict[str, str]:
     """The cells behind the links by their column.
 
-    Drivers leave cells empty (a container may be allowed none of the cores near a GPU) and put a tab too many before later
+    Drivers leave cells empty (a container may be allowed none of the CPUs near a GPU) and put a tab too many before later
     ones, so an empty cell is known for one only in the first column, and only in a matrix with tabs. With fewer cells than
     columns nothing else is certain.
     """
@@ -153,11 +153,11 @@ def _cells_behind(number: int, line: str, cells: list[str], header: _Header) -> 
 
 
 def _device(number: int, name: str, near: dict[str, str]) -> Device:
-    """The device with what the columns behind the links tell: near cores, near NUMA nodes, the node that a GPU itself is."""
+    """The device with what the columns behind the links tell: near CPUs, near NUMA nodes, the node that a GPU itself is."""
     cpus, nodes, memory = (
         _numbers(number, near.get(column, "N/A"), says)
         for column, says in zip(
-            _COLUMNS, ("no list of cores, such as 0-27,56-83", "no NUMA node", "no NUMA node of a GPU's memory"), strict=True
+            _COLUMNS, ("no list of CPUs, such as 0-27,56-83", "no NUMA node", "no NUMA node of a GPU's memory"), strict=True
         )
     )  # fmt: skip
     return Device(
@@ -173,12 +173,14 @@ def _numbers(number: int, cell: str, says: str) -> tuple[int, ...]:
     """The numbers of a cell such as "0-27,56-83"; none of "N/A"."""
     if cell == "N/A":
         return ()
-    bounds = [part.partition("-") for part in cell.split(",")]
-    if not _NUMBERS.fullmatch(cell) or any(
-        int(last or first) < int(first) or int(last or first) > LARGEST_NUMBER for first, _, last in bounds
-    ):
+    if not _NUMBERS.fullmatch(cell) or not all(map(_is_range, cell.split(","))):
         raise _refused(number, f"{cell!r} is {says}")
     return parse_cpu_list(cell)
+
+
+def _is_range(part: str) -> bool:
+    first, _, last = part.partition("-")
+    return int(first) <= int(last or first) <= LARGEST_NUMBER
 
 
 def _check_halves(rows: list[_Row], columns: Sequence[str]) -> None:

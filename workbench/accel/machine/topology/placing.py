@@ -105,7 +105,7 @@ def _by_labels(topology: Topology, groups: list[list[Device]]) -> list[Place]:
     sides = [[number] for number in range(len(groups))] if is_each_alone else _two_sides(apart)
     if sides is None or len(groups) == 1:
         return [_unknown([device for group in groups for device in group])]
-    order = list(topology.devices)
+    order = [*topology.devices, *topology.other_cards]
     found = [sorted((d for n in side for d in groups[n]), key=order.index) for side in sides]
     letters = [*string.ascii_uppercase, *(str(number) for number in range(27, len(found) + 1))]
     return [

@@ -152,7 +152,7 @@ class Topology:
 
     @property
     def machine(self) -> Part:
-        """The machine as parts within parts: sockets, NUMA nodes with cores, host bridges, switches, GPUs, network cards.
+        """The machine as parts within parts: sockets, NUMA nodes with CPUs, host bridges, switches, GPUs, network cards.
 
         >>> print(topology.machine)
         """
