@@ -7,8 +7,9 @@ no /proc, both are psutil). `panel_2hz` makes what a panel shows of each sample 
 figure is the median over rounds, in which all variants take turns in random order; `rounds` has them all.
 
 `step_ratio` is the time of a training step with sampling at 2 Hz over that without, in blocks of steps by turns, with a 95 %
-bootstrap interval; `step_ratio_same` is the same of two blocks without sampling: what this machine makes of no difference. On a
-machine that does other work as well, mind `load_average`.
+bootstrap interval; `step_ratio_same` is the same of two blocks without sampling: what this machine makes of no difference.
+`step_cpu_ratio` and `step_cpu_ratio_same` compare CPU time of the whole process, the sampling thread's included, instead of wall
+time: other work on the machine disturbs it less.
 """
 
 from __future__ import annotations
@@ -96,24 +97,23 @@ def costs(*, rounds: int, seconds: float) -> dict[str, list[float]]:
     return found
 
 
-def step_log_ratios(*, budget_s: float, blocks_s: float) -> tuple[list[float], list[float]]:
-    """Log of seconds a step, with sampling over without and without over without, round by round, in random order."""
+def step_log_ratios(*, budget_s: float, blocks_s: float) -> dict[str, list[float]]:
+    """Log of wall and of CPU seconds a step: with sampling over without, and without over without; in random order."""
     namespace = cnn_notebook()
     namespace["batches"] = list(namespace["batches"])[:20]
     code, order = compile(CELL, "<cell>", "exec"), random.Random(1)
     exec(code, namespace)
 
-    def seconds_a_cell() -> float:
-        cells, begin = 0, time.perf_counter()
+    def seconds_a_cell() -> tuple[float, float]:
+        cells, begin, cpu_begin = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - begin < blocks_s:
             exec(code, namespace)
             cells += 1
-        return (time.perf_counter() - begin) / cells
+        return (time.perf_counter() - begin) / cells, (time.process_time() - cpu_begin) / cells
 
-    watched_over_plain: list[float] = []
-    plain_over_plain: list[float] = []
+    ratios: dict[str, list[float]] = {}
     until = time.monotonic() + budget_s
-    while time.monotonic() < until or len(plain_over_plain) < FEWEST_ROUNDS:
+    while time.monotonic() < until or len(ratios.get("step_ratio", ())) < FEWEST_ROUNDS:
         seconds = {}
         for block in order.sample(["watched", "plain", "again"], 3):
             if block == "watched":
@@ -121,9 +121,11 @@ def step_log_ratios(*, budget_s: float, blocks_s: float) -> tuple[list[float], l
                     seconds[block] = seconds_a_cell()
             else:
                 seconds[block] = seconds_a_cell()
-        watched_over_plain.append(math.log(seconds["watched"] / seconds["plain"]))
-        plain_over_plain.append(math.log(seconds["again"] / seconds["plain"]))
-    return watched_over_plain, plain_over_plain
+        for name, clock in (("step_ratio", 0), ("step_cpu_ratio", 1)):
+            plain_s = seconds["plain"][clock]
+            ratios.setdefault(name, []).append(math.log(seconds["watched"][clock] / plain_s))
+            ratios.setdefault(f"{name}_same", []).append(math.log(seconds["again"][clock] / plain_s))
+    return ratios
 
 
 def main() -> None:
@@ -135,10 +137,17 @@ def main() -> None:
     use_steady_thresholds()
     measured = costs(rounds=1 if quick else 5, seconds=1.5 if quick else 4.0)
     figures = {f"{label}_percent_of_a_core": round(median(found), 4) for label, found in measured.items()}
-    ratios, same = step_log_ratios(budget_s=10 if quick else 120, blocks_s=1.0 if quick else 2.0)
-    figures |= with_interval("step_ratio", ratios) | with_interval("step_ratio_same", same)
+    ratios = step_log_ratios(budget_s=10 if quick else 120, blocks_s=1.0 if quick else 2.0)
+    for name, found in ratios.items():
+        figures |= with_interval(name, found)
     spread = {label: [round(each, 4) for each in found] for label, found in measured.items()}
-    report("telemetry", figures, is_full_run=not quick, rounds=spread, pairs={"step_ratio": len(ratios)})
+    report(
+        "telemetry",
+        figures,
+        is_full_run=not quick,
+        rounds=spread,
+        pairs={name: len(found) for name, found in ratios.items()},
+    )
 
 
 if __name__ == "__main__":

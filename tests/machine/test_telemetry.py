@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -29,6 +30,7 @@ from tests.machine.fake_proc import FakeClock, FakeProc
 from tests.machine.nvml_under_load import FakeNvml
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
+needs_proc = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="this system has no /proc")
 
 
 class Bench:
@@ -183,6 +185,7 @@ def test_a_search_that_is_dear_is_made_less_often(tmp_path):
     children.close()
 
 
+@needs_proc
 def test_a_child_that_ends_is_forgotten_without_an_error_and_its_file_closed():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     children = ChildProcesses(os.getpid())
@@ -195,6 +198,7 @@ def test_a_child_that_ends_is_forgotten_without_an_error_and_its_file_closed():
     children.close()
 
 
+@needs_proc
 def test_both_ways_to_find_children_find_the_same():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
@@ -207,6 +211,7 @@ def test_both_ways_to_find_children_find_the_same():
 # --- other systems ----------------------------------------------------------------------------------------------------
 
 
+@needs_proc
 def test_psutil_and_proc_agree_on_this_machine():
     by_proc, by_psutil = ProcReader(), PsutilReader()
     one, other = by_proc.read(), by_psutil.read()
@@ -342,6 +347,22 @@ def test_a_summary_weighs_samples_by_the_time_that_lies_in_the_span(bench):
     monitor.close()
 
 
+def test_a_summary_says_what_the_ring_has_lost(tmp_path):
+    bench = Bench(tmp_path / "proc", minutes=0.1)  # twelve samples
+    for at in range(1, 13):
+        bench.step((at, at), (at, at))
+    monitor = Monitor.of(bench.sampler)
+    monitor.pause()
+    assert not any("not in it" in note for note in monitor.summary().notes)
+    for at in range(13, 21):
+        bench.step((at, at), (at, at))
+    assert any(
+        "The first 4 s are not in it: only the last 12 samples" in note for note in monitor.summary().notes
+    )
+    assert not any("not in it" in note for note in monitor.summary(last_s=3).notes)
+    monitor.close()
+
+
 def test_what_happened_during_a_pause_belongs_to_no_sample(bench):
     bench.step((0, 50), (0, 50))
     monitor = Monitor.of(bench.sampler)
@@ -398,6 +419,7 @@ def test_above_one_percent_of_a_core_it_slows_down_says_so_and_recovers(bench):
     assert bench.sampler.period_s == 0.5
 
 
+@needs_proc
 def test_it_samples_in_a_daemon_thread_until_it_is_closed():
     sampled = threading.Event()
     monitor = accel.monitor(every=0.05)

@@ -54,6 +54,21 @@ class LoadHistory:
         ordered = np.roll(held, -start, axis=0)
         return ordered if last is None else ordered[max(0, len(ordered) - last) :]
 
+    @property
+    def is_full(self) -> bool:
+        """Whether every new row takes the place of the oldest."""
+        return self._written >= self.capacity
+
+    @property
+    def begins_s(self) -> float:
+        """When the oldest row's interval began."""
+        with self._lock:
+            at = (self._written % self.capacity if self.is_full else 0) * len(self.columns)
+            time_s, interval_s = (
+                self._ring[at + self.columns.index(name)] for name in ("time_s", "interval_s")
+            )
+            return time_s - interval_s
+
     def __getitem__(self, column: str) -> np.ndarray:
         return self.rows()[:, self.columns.index(column)]
 

@@ -17,9 +17,8 @@ from accel.machine.telemetry.sampler import SHORTEST_S, Sampler
 if TYPE_CHECKING:
     import pandas
 
-FRESH_S = (
-    0.2  # for a summary, a sample is taken unless one is so young: shorter ones count few ticks of CPU time
-)
+FRESH_S = 0.2  # a summary takes no sample after one so young: it would count only a few ticks of CPU time
+KEPT_MIN = 60.0  # 2 MB on a small machine, 20 MB with 256 CPUs and eight GPUs
 
 
 class Monitor:
@@ -36,7 +35,9 @@ class Monitor:
     Sampling ends too when nothing refers to the monitor any more, and with the process.
     """
 
-    def __init__(self, *, every_s: float = 0.5, for_s: float | None = None, minutes: float = 10.0) -> None:
+    def __init__(
+        self, *, every_s: float = 0.5, for_s: float | None = None, minutes: float = KEPT_MIN
+    ) -> None:
         self._start(Sampler(every_s=every_s, for_s=for_s, minutes=minutes))
 
     @classmethod
@@ -48,9 +49,8 @@ class Monitor:
 
     def _start(self, sampler: Sampler) -> None:
         self.sampler = sampler
-        self.cells: dict[
-            int, tuple[float, float]
-        ] = {}  # number of a notebook's cell → when it began and ended
+        # Number of a notebook's cell → when it began and ended.
+        self.cells: dict[int, tuple[float, float]] = {}
         self._panel: Any = None
         weakref.finalize(self, sampler.close)
         sampler.start()
@@ -111,13 +111,12 @@ class Monitor:
         latest = self.sampler.latest
         until_s = latest.time_s if until_s is None else until_s
         begin_s = until_s - last_s if last_s is not None else since_s
-        seconds, samples, quantities = mean_and_peak(
-            self.history, self.sampler.started_s if begin_s is None else begin_s, until_s
-        )
+        begin_s = self.sampler.started_s if begin_s is None else max(begin_s, self.sampler.started_s)
+        seconds, samples, quantities = mean_and_peak(self.history, begin_s, until_s)
         return LoadSummary(
             seconds, samples, len(latest.cpus), latest.memory_bytes,
             tuple(gpu.name for gpu in latest.gpus), tuple(gpu.memory_bytes for gpu in latest.gpus),
-            quantities, self.sampler.cost, self.sampler.notes,
+            quantities, self.sampler.cost, (*self._given_up(begin_s, until_s), *self.sampler.notes),
         )  # fmt: skip
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -146,9 +145,8 @@ class Monitor:
         """The live panel in a notebook, with the summary where no widget is shown."""
         if not _in_notebook():
             return self.summary()._repr_mimebundle_()
-        result = (
-            self.summary() if len(self.history) else self.snapshot()
-        )  # just made, it has seen nothing yet
+        # Just made, it has seen nothing yet.
+        result = self.summary() if len(self.history) else self.snapshot()
         return {**self.panel()._repr_mimebundle_(**named), **result._repr_mimebundle_()}
 
     def _cell(self, number: int) -> tuple[float, float]:
@@ -160,6 +158,15 @@ class Monitor:
                 do="Cells are told to the monitor of %accel monitor -o load, from the next cell on.",
             )
         return self.cells[number]
+
+    def _given_up(self, begin_s: float, until_s: float) -> tuple[str, ...]:
+        """A sentence where the ring has lost a part of the span."""
+        missing_s = min(self.history.begins_s, until_s) - begin_s if self.history.is_full else 0.0
+        if missing_s < self.sampler.every_s:
+            return ()
+        return (
+            f"The first {missing_s:.0f} s are not in it: only the last {len(self.history)} samples are kept.",
+        )
 
     def _sample_unless_fresh(self) -> None:
         if time.monotonic() - self.sampler.latest.time_s > FRESH_S or not len(self.history):
