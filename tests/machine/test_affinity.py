@@ -16,6 +16,7 @@ from accel.cli import main
 from accel.errors import AccelError
 from accel.machine.affinity import Affinity, CpuMap, LogicalCpu, RankCpus, allocate, read_cpu_map
 from accel.machine.affinity.thread_places import ThreadPlace, read_threads
+from tests.machine.snapshots import check_snapshot
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="threads are read from /proc")
 
@@ -253,6 +254,24 @@ def test_it_is_shown_as_a_map_with_everything_escaped() -> None:
     html = found._repr_mimebundle_()["text/html"]
     assert "<b>" not in html
     assert [html.count(f">CPU {number}<") for number in range(8)] == [1] * 8
+
+
+def test_text_and_map_of_ranks_workers_and_a_notebook_read_as_they_did() -> None:
+    whole = tuple(range(16))
+    found = Affinity(
+        CpuMap(tuple(two_socket_xeon())),
+        (
+            place(1, 0, whole, busy=0.02),
+            place(2, 8, whole, busy=0.0),
+            place(10, 1, (0, 1), "rank 0", pid=10, busy=0.98, kind="rank"),
+            place(20, 5, (4, 5), "rank 1", pid=20, busy=0.61, kind="rank"),
+            place(30, 5, (5,), "rank 1's loader worker 1", pid=30, busy=0.35, kind="loader worker"),
+        ),
+        torch_threads=1,
+    )
+    shown = found._repr_mimebundle_()
+    check_snapshot("affinity/ranks_and_workers.txt", shown["text/plain"])
+    check_snapshot("affinity/ranks_and_workers.html", shown["text/html"].replace("><", ">\n<"))
 
 
 def test_many_cpus_on_which_nobody_is_share_a_line() -> None:

@@ -55,6 +55,20 @@ def test_before_a_profile_it_says_what_to_do_and_a_try_shows_why_not(panel):
     assert "no cell was profiled yet" in panel.errors.value
 
 
+def test_the_cores_are_folded_at_first_and_nobody_looks_at_them_until_they_are_opened_or_after_it_is_closed(
+    panel,
+):
+    assert not panel.cores.is_open
+    panel.cores._told(panel.cores, {"seen": True}, [])
+    assert panel.cores.affinity is None
+    assert not panel.cores.is_live
+    panel.cores.is_open = True
+    panel.cores._told(panel.cores, {"seen": True}, [])
+    assert panel.cores.is_live
+    panel.close()
+    assert not panel.cores.is_live
+
+
 def test_a_profile_fills_phase_bar_and_op_table(workbench, panel):
     profile = workbench.profile(CELL)
     drawn(panel)
