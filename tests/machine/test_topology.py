@@ -216,6 +216,14 @@ def test_of_sixteen_gpus_every_group_is_looked_at() -> None:
     assert (found.best_gpus(8).equals, found.best_gpus(9).equals) == (0, 7)
 
 
+def test_of_too_many_gpus_what_can_be_chosen_is_told_and_the_rest_refused() -> None:
+    many = joined(32, lambda a, b: "NV2" if a // 2 == b // 2 else "SYS")
+    assert [line.partition(":")[0] for line in many.advice[:3]] == ["Best 2", "Best 4", "Farthest apart"]
+    assert "8" not in many.to_dict()["best"]
+    with pytest.raises(AccelError, match="too many groups"):
+        many.best_gpus(8)
+
+
 def test_of_groups_that_are_joined_alike_one_of_fewest_numa_nodes_is_chosen() -> None:
     found = joined(4, lambda a, b: "NV18", nodes=(0, 1, 1, 0))
     choice = found.best_gpus(2)

@@ -79,7 +79,7 @@ def best_gpus(topology: Topology, count: int) -> GpuChoice:
             because=f"there are {len(gpus)}",
             do=f"Ask for 1 to {len(gpus)}." if gpus else "Use the CPU.",
         )
-    if math.comb(len(gpus), count) > MOST_GROUPS:
+    if not can_choose(count, len(gpus)):
         raise AccelError(
             f"{count} of {len(gpus)} GPUs",
             because="there are too many groups to look at",
@@ -90,6 +90,11 @@ def best_gpus(topology: Topology, count: int) -> GpuChoice:
     total = sum(topology.gb_per_s(link) for link in links)
     indices = tuple(gpu.index for gpu in chosen)
     return GpuChoice(indices, min(links, default=Link("X")), total, _reason(topology, chosen), others)
+
+
+def can_choose(count: int, gpus: int) -> bool:
+    """Whether there are few enough groups of that size to look at every one: of any size among 20 GPUs, of 4 among 32."""
+    return math.comb(gpus, count) <= MOST_GROUPS
 
 
 def _best_groups(topology: Topology, gpus: Sequence[Device], count: int) -> tuple[list[Device], int]:

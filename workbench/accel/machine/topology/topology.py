@@ -128,8 +128,11 @@ class Topology:
     @property
     def advice(self) -> list[str]:
         """What follows for two, four … GPUs, and which two lie farthest apart."""
+        from accel.machine.topology.gpu_choice import can_choose
+
         gpus = len(self.gpus)
-        lines = [str(self.best_gpus(count)) for count in (2, 4, 8) if count < gpus or count == gpus == 2]
+        counts = [count for count in (2, 4, 8) if count < gpus or count == gpus == 2]
+        lines = [str(self.best_gpus(count)) for count in counts if can_choose(count, gpus)]
         if len(self.gpus) > 2:
             nearest = max(link for _, _, link in self.pairs())
             first, second, link = min(self.pairs(), key=lambda pair: pair[2])
@@ -186,6 +189,9 @@ class Topology:
 
     def to_dict(self) -> dict[str, Any]:
         """Devices, labels by pair, estimates, and the best choices, as plain values."""
+        from accel.machine.topology.gpu_choice import can_choose
+
+        gpus = len(self.gpus)
         return {
             "source": self.source,
             "devices": [device.to_dict() for device in self.devices],
@@ -197,7 +203,7 @@ class Topology:
                 f"{a.name}-{b.name}": self.gb_per_s(link) for a, b, link in self.pairs(self.devices)
             },
             "best": {
-                str(count): self.best_gpus(count).to_dict() for count in range(2, len(self.gpus) + 1)
+                str(count): self.best_gpus(count).to_dict() for count in range(2, gpus + 1) if can_choose(count, gpus)
             },
         }  # fmt: skip
 
