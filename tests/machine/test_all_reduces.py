@@ -165,6 +165,15 @@ def test_what_fails_is_a_note_and_not_an_error(monkeypatch):
 
 
 @needs_gloo
+def test_a_store_that_cannot_be_opened_is_a_note_too(monkeypatch):
+    def no_store(deadline_s):
+        raise OSError("Too many open files")
+
+    monkeypatch.setattr(all_reducing, "_store", no_store)
+    assert "gloo: Too many open files." in measure_all_reduces(sizes_bytes=(4096,)).notes
+
+
+@needs_gloo
 def test_the_meeting_place_is_on_this_machine_alone_and_is_gone_afterwards():
     with all_reducing._store(5.0) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=5):

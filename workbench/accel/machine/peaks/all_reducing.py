@@ -71,9 +71,10 @@ def measure_all_reduces(
                 told = run_ranks(RANK, ranks, job, cpus if device == "cpu" else [], deadline_s)
                 rows += _rows(told, backend, device)
             except AccelError as error:
-                notes.append(f"{backend}: {error.because}.")
-            except (RuntimeError, OSError) as error:  # no store can be opened, or no process started
-                notes.append(f"{backend}: {str(error).splitlines()[0][:200]}.")
+                notes.append(f"{backend}: {error.because.rstrip('.')}.")
+            except (RuntimeError, OSError, ValueError) as error:  # no store, no process, or no JSON from it
+                first = (str(error).splitlines() or [type(error).__name__])[0]
+                notes.append(f"{backend}: {first[:200].rstrip('.')}.")
         was_busy |= others.disturbed
     return AllReduces(tuple(rows), tuple(notes), was_busy)
 
