@@ -531,3 +531,28 @@ def test_the_program_prints_a_summary_as_text_and_as_json(capsys):
     assert json.loads(capsys.readouterr().out)["summary"]["samples"] >= 1
     assert main(["monitor", "--every", "0"]) == 2
     assert "--every 0.0: a time is a number of seconds above 0" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no terminals of that kind")
+def test_ctrl_c_in_a_terminal_ends_it_well_and_the_summary_follows():
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "accel.cli", "monitor", "--every", "0.1"])
+    shown, is_asked = b"", False
+    while True:
+        try:
+            read = os.read(terminal, 4096)
+        except OSError:  # Linux tells the end of a terminal so
+            break
+        if not read:
+            break
+        shown += read
+        if not is_asked and shown.count(b"memory") >= 2:
+            os.write(terminal, b"\x03")
+            is_asked = True
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert b"the CPUs were" in shown
+    assert b"Traceback" not in shown

@@ -74,14 +74,17 @@ def _draw_until_over(watched: Monitor, screen: TextIO) -> None:
 
     screen.write("Ctrl-C ends it.\n" if watched.sampler.for_s is None else "")
     watched.sampler.listeners.append(draw)
-    _wait(watched)
+    is_interrupted = _wait(watched)
     watched.sampler.listeners.remove(draw)
+    if is_interrupted:
+        screen.write("\n")  # after the ^C
 
 
-def _wait(watched: Monitor) -> None:
-    """Until it ends by itself or the user ends it: that is how a monitor is ended, and no error."""
+def _wait(watched: Monitor) -> bool:
+    """Until it ends by itself or the user ends it, which is told and no error: that is how a monitor is ended."""
     try:
         while watched.is_running:
             watched.sampler.join(LOOK_S)
     except KeyboardInterrupt:
-        return
+        return True
+    return False
