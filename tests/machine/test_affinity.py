@@ -228,7 +228,7 @@ def test_what_is_amiss_is_told_in_words() -> None:
     assert "16 threads of torch and 1 loader worker want 17" in seen(place(1, 0), worker, torch_threads=16)
     narrowed = seen(place(1, 0), place(9, 0, (0,), "loader worker 1", pid=9, kind="loader worker"))
     assert "Narrowed to one CPU: loader worker 1." in narrowed
-    assert "accel.loader_affinity()" in narrowed
+    assert "accel.loader_affinity(cpus)" in narrowed
 
 
 def test_ranks_pinned_to_cpus_of_their_own_are_as_they_should_be_and_two_on_one_are_not() -> None:

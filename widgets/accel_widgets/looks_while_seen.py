@@ -82,8 +82,10 @@ class LooksWhileSeen:
         self._was_free = True
 
     def _run(self, wake: threading.Event) -> None:
-        while not wake.is_set() and (rest_s := self.turn()) is not None:
-            wake.wait(rest_s)
-        with self._lock:
-            if self._wake is wake:
-                self._thread = None
+        try:
+            while not wake.is_set() and (rest_s := self.turn()) is not None:
+                wake.wait(rest_s)
+        finally:  # also when a look raised: the page's next word starts anew
+            with self._lock:
+                if self._wake is wake:
+                    self._thread = None

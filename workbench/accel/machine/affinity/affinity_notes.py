@@ -35,9 +35,11 @@ def _narrowed(found: Affinity) -> str:
     who = _list(dict.fromkeys(each.group for each in narrow))
     why = ", ".join(name for name, _ in found.environment)
     did_it = f" ({why} did it)" if why else ""
-    if any(each.kind == "loader worker" for each in narrow):
-        do = "Loader workers inherit the mask of the process that starts them: put their loop in `with accel.loader_affinity():`"
-        return f"Narrowed to one CPU{did_it}: {who}. {do}{', or unset the variable' if why else ''}."
+    if not why and all(each.kind == "loader worker" for each in narrow):
+        return (
+            f"Narrowed to one CPU: {who}. Loader workers inherit the mask of the process that starts them: put their loop in "
+            "`with accel.loader_affinity(cpus):`, with the CPUs that they shall have."
+        )
     if why:
         return (
             f"Narrowed to one CPU{did_it}: {who}. Loader workers inherit it: put their loop in `with accel.loader_affinity():`, "
