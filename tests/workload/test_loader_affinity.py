@@ -27,7 +27,7 @@ class Masks(Dataset):
     def __getitem__(self, index): return len(os.sched_getaffinity(0))
 if __name__ == "__main__":
     torch.ones(300, 300) @ torch.ones(300, 300)
-    loader = DataLoader(Masks(), num_workers=2, multiprocessing_context={context!r})
+    loader = DataLoader(Masks(), num_workers=2, multiprocessing_context={start_method!r})
     main = len(os.sched_getaffinity(0))
     before = [int(size) for size in loader]
     with accel.loader_affinity() as cpus:
@@ -60,14 +60,16 @@ def run(tmp_path, code: str, environment: dict[str, str]) -> tuple:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_under_proc_bind_workers_have_one_cpu_and_inside_all_that_the_process_began_with(
-    tmp_path, context
+    tmp_path, start_method
 ) -> None:
     cores = len(os.sched_getaffinity(0))
     if cores < 2:
         pytest.skip("two CPUs are needed")
-    main, before, inside, after, given, main_after = run(tmp_path, MASKS.format(context=context), BOUND)
+    main, before, inside, after, given, main_after = run(
+        tmp_path, MASKS.format(start_method=start_method), BOUND
+    )
     assert main == main_after == 1
     assert before == after == [1] * 4
     assert given == cores
