@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import accel
 from accel.cli import main
 from accel.machine import read_machine
+from accel.printing import nearest
+
+MATRIX = Path(__file__).parent / "machine/topology/course_8_gpus.txt"
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -56,6 +61,32 @@ def test_help_of_a_command(capsys) -> None:
 def test_the_program_is_a_module_as_well() -> None:
     shown = subprocess.check_output([sys.executable, "-m", "accel.cli", "--version"], text=True)
     assert shown.strip() == f"accel-workbench {accel.__version__}"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+def test_letters_that_the_output_lacks_are_printed_as_near_ones(encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    program = [sys.executable, "-m", "accel.cli", "topology", "--from", str(MATRIX)]
+    shown = subprocess.check_output(program, env=environment).decode(encoding)
+    assert "`- Node A" in shown.replace("|-", "`-")
+    assert "?" not in shown
+
+
+def test_near_letters_are_as_many() -> None:
+    assert nearest("├─ 2 µs → ½…", "ascii") == "|- 2 us > 1."
+    assert nearest("├ µ…", "cp1252") == "| µ…"
+    assert nearest("漢", "ascii") == "?"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full, as Linux has it")
+def test_a_full_disk_is_told_in_words() -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "accel.cli", "help"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ended.returncode == 1
+    assert "cannot be written (No space left on device)" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_reader_that_reads_no_further_ends_the_program_quietly() -> None:

@@ -12,26 +12,50 @@ from accel.commands import command_named, help_text, parse
 from accel.commands.help import Help
 from accel.commands.running import run_without_notebook
 from accel.errors import AccelError
+from accel.printing import print_nearest
 
 PROGRAM = "accel"
+CANNOT_WRITE = 1
 CUT_SHORT = 141  # as of a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 2 when the command cannot be run, 141 when nobody reads on (`| head`).
+    """Run one command; returns the exit status: 0, 2 when the command cannot be run, 141 when nobody reads on (`| head`),
+    1 when what it prints cannot be written.
 
     >>> main(["machine", "--json"])
     0
     """
+    print_nearest()
     try:
-        print(answer(sys.argv[1:] if arguments is None else arguments), flush=True)
+        text = answer(sys.argv[1:] if arguments is None else arguments)
+        return _written(text)
     except AccelError as error:
         print(error, file=sys.stderr)
         return 2
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
+        _write_no_more()
         return CUT_SHORT
+
+
+def _written(text: str) -> int:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk
+        _write_no_more()
+        why = error.strerror or str(error)
+        print(
+            AccelError("What this prints", because=f"it cannot be written ({why})", do="Write it elsewhere."),
+            file=sys.stderr,
+        )
+        return CANNOT_WRITE
     return 0
+
+
+def _write_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
 
 
 def answer(arguments: Sequence[str]) -> str:
