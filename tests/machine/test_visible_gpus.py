@@ -26,6 +26,16 @@ from tests.machine.fake_nvml import FakeNvml, divided_a100, eight_h100, two_rtx_
         ("GPU-nothing,0", []),
         ("MIG-nothing", []),
         ("a word", []),
+        ("0,0", []),
+        ("GPU-0f,GPU-0f", []),
+        ("0,,1", [0]),
+        ("0,8,0", [0]),  # the list has ended before it names one twice
+        ("1st,+2", [1, 2]),
+        ("--1", []),
+        ("²", []),
+        ("9" * 5000, []),
+        ("1,GPU-0f", [1]),
+        ("GPU-0f,1", [0]),
     ],
 )
 def test_gpus_are_named_by_number_or_uuid(setting, expected) -> None:

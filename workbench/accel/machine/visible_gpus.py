@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,9 @@ from accel.machine.cpu_lists import cpu_list
 from accel.machine.gpu_details.mig import is_divided, mig_handles
 from accel.machine.gpu_details.reading import all_handles
 from accel.machine.nvml import asked, asked_text, device_name
+from accel.machine.system_files import number_in
+
+_NUMBER = re.compile(r"\+?([0-9]+)")  # CUDA reads as far as there are digits: "1st" is 1
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ def visible_gpus(nvml: Any, setting: str | None) -> tuple[VisibleGpu, ...]:
     >>> [gpu.nvml_index for gpu in visible_gpus(nvml, "2,0")]
     [2, 0]
 
-    A list ends at the first entry that names nothing. UUIDs may be cut short where that leaves one GPU only. Of instances CUDA
+    A list ends at the first entry that names nothing, an empty one too, or is of another kind than the first (numbers, GPU-…,
+    MIG-…); one that names a GPU twice names none. UUIDs may be cut short where that leaves one GPU only. Of instances CUDA
     shows a process one, the first, and beside it no whole GPU. Without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest
     model first, which NVML cannot tell: this order is that of the bus.
     """
@@ -51,9 +56,7 @@ def has_sure_order(nvml: Any, setting: str | None, order: str | None) -> bool:
     >>> has_sure_order(nvml, "0,1", "PCI_BUS_ID")
     True
     """
-    by_uuid = setting is not None and not any(
-        part.strip().lstrip("-").isdigit() for part in setting.split(",")
-    )
+    by_uuid = setting is not None and not any(_NUMBER.match(part.strip()) for part in setting.split(","))
     models = {device_name(nvml, handle) for handle in all_handles(nvml).values()}
     return order == "PCI_BUS_ID" or by_uuid or len(models) < 2
 
@@ -89,17 +92,25 @@ def _all_or_named(nvml: Any, setting: str | None) -> tuple[VisibleGpu, ...]:
 
 def _named(nvml: Any, gpus: tuple[VisibleGpu, ...], setting: str) -> tuple[VisibleGpu, ...]:
     found: list[VisibleGpu] = []
-    for entry in filter(None, (part.strip() for part in setting.split(","))):
-        gpu = _one(nvml, gpus, entry)
+    kind = _kind(setting.strip())
+    for entry in (part.strip() for part in setting.split(",")):
+        gpu = _one(nvml, gpus, entry) if _kind(entry) == kind else None
         if gpu is None:
             break
+        if gpu in found:
+            return ()
         found.append(gpu)
     return tuple(found)
 
 
+def _kind(entry: str) -> str:
+    return next((prefix for prefix in ("GPU-", "MIG-") if entry.startswith(prefix)), "number")
+
+
 def _one(nvml: Any, gpus: tuple[VisibleGpu, ...], entry: str) -> VisibleGpu | None:
-    if entry.lstrip("-").isdigit():
-        return next((gpu for gpu in gpus if gpu.nvml_index == int(entry)), None)
+    if _kind(entry) == "number":
+        digits = _NUMBER.match(entry)
+        return next((gpu for gpu in gpus if digits and gpu.nvml_index == number_in(digits[1])), None)
     candidates = gpus if entry.startswith("GPU-") else _instances(nvml, gpus)
     matching = [gpu for gpu in candidates if any(name.startswith(entry) for name in _names(nvml, gpu))]
     exact = [gpu for gpu in matching if entry in _names(nvml, gpu)]
