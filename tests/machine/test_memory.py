@@ -60,6 +60,10 @@ def test_the_limit_that_leaves_the_least_counts(tmp_path: Path) -> None:
     assert memory_limit(tmp_path) == MemoryLimit(8 * GIB, 7 * GIB)
     write(group / "pod/memory.stat", f"anon {GIB}\ninactive_file {6 * GIB}")
     assert memory_limit(tmp_path) == MemoryLimit(4 * GIB, GIB)
+    write(group / "pod/container/memory.high", 2 * GIB)  # above it a process is slowed down
+    assert memory_limit(tmp_path) == MemoryLimit(2 * GIB, GIB)
+    write(group / "pod/container/memory.high", "max")
+    assert memory_limit(tmp_path) == MemoryLimit(4 * GIB, GIB)
 
 
 def test_older_cgroups_tell_limits_too_and_their_largest_number_is_none(tmp_path: Path) -> None:

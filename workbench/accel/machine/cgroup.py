@@ -44,7 +44,8 @@ def cpu_set(root: Path | str = "/") -> tuple[int, ...]:
 def memory_limit(root: Path | str = "/") -> MemoryLimit | None:
     """The limit that leaves the least memory, on the way up; None where there is none.
 
-    Older cgroups write the largest number there is where they mean none; `memory.py` drops what is above the machine's memory.
+    Above `memory.high` a process is slowed down until it has given memory back, so that it is a limit as well. Older cgroups
+    write the largest number there is where they mean none; `memory.py` drops what is above the machine's memory.
     """
     found = (_memory_of(folder) for folder in _folders(Path(root), "memory"))
     return min((limit for limit in found if limit), key=lambda limit: limit.left_bytes, default=None)
@@ -78,8 +79,9 @@ def _quota_of(folder: Path) -> float | None:
 
 
 def _memory_of(folder: Path) -> MemoryLimit | None:
-    limit = number_of(folder / "memory.max") or number_of(folder / "memory.limit_in_bytes")
-    if not limit:
+    limits = (number_of(folder / name) for name in ("memory.max", "memory.high", "memory.limit_in_bytes"))
+    limit = min((limit for limit in limits if limit), default=None)
+    if limit is None:
         return None
     used = number_of(folder / "memory.current") or number_of(folder / "memory.usage_in_bytes") or 0
     given_back = 0  # file pages that were not used for a while: dropped as soon as memory is wanted

@@ -136,7 +136,7 @@ class LoadSummary:
         return "\n".join([self.headline, *lines, *self._remarks()])
 
     def _remarks(self) -> list[str]:
-        taken = f"{self.samples} samples; sampling took {100 * self.cost:.2f} % of one core."
+        taken = f"{self.samples} sample{'s' * (self.samples != 1)}; sampling took {100 * self.cost:.2f} % of one core."
         return [taken, *self.notes] if self.samples else list(self.notes)
 
     def to_dict(self) -> dict[str, Any]:
