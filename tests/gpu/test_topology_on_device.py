@@ -47,12 +47,23 @@ def test_cards_are_those_that_nvidia_smi_names_at_the_same_links():
         }
 
 
-def test_near_cores_and_nodes_are_those_that_nvidia_smi_prints():
-    for ours, theirs in zip(read_topology().gpus, PRINTED.gpus, strict=True):
-        if theirs.cpus:  # a container may hide them from nvidia-smi
-            assert set(theirs.cpus) <= set(ours.cpus)
-        if theirs.numa_node is not None and ours.numa_node is not None:
-            assert ours.numa_node == theirs.numa_node
+def test_near_cores_are_those_that_nvidia_smi_prints():
+    pairs = [
+        (ours, theirs) for ours, theirs in zip(read_topology().gpus, PRINTED.gpus, strict=True) if theirs.cpus
+    ]
+    if not pairs:
+        pytest.skip("nvidia-smi names no near CPUs here, as in a container that may use none of them")
+    for ours, theirs in pairs:
+        assert set(theirs.cpus) <= set(ours.cpus)
+
+
+def test_near_nodes_are_those_that_nvidia_smi_prints():
+    both = zip(read_topology().gpus, PRINTED.gpus, strict=True)
+    pairs = [(ours, theirs) for ours, theirs in both if None not in (ours.numa_node, theirs.numa_node)]
+    if not pairs:
+        pytest.skip("nvidia-smi or /sys names no NUMA node here, as in a virtual machine")
+    for ours, theirs in pairs:
+        assert ours.numa_node == theirs.numa_node
 
 
 def test_what_is_written_of_this_machine_is_read_again():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+
 import pytest
 
+from accel.errors import AccelError
 from accel.machine.nvml import short_bus_id
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.pci_paths import network_cards, pci_device, way_between
-from accel.machine.topology.reading import topology_of, with_the_machine
+from accel.machine.topology.reading import read_topology, topology_of, with_the_machine
 from accel.machine.topology.topology import Topology
+from tests.machine import fake_nvml
 from tests.machine.fake_nvml import FakeGpu, FakeNvml
 
 
@@ -146,7 +151,7 @@ def test_cards_come_after_the_gpus_with_their_names_and_nodes(root) -> None:
     ]
     assert (found.gpus[0].cpus, found.gpus[0].numa_node) == ((0, 1, 2, 3), 0)
     assert found.links == tuple(zip(*found.links, strict=True))
-    assert found.gb_per_s(found.link("GPU0", "GPU1")) == 48.0
+    assert found.gb_per_s(*found.gpus[:2]) == 48.0
 
 
 def test_a_gpu_whose_memory_is_a_numa_node_says_so(root) -> None:
@@ -181,3 +186,96 @@ def test_what_the_driver_cannot_tell_is_read_from_the_tree(root) -> None:
 
 def test_a_bus_id_is_written_as_in_sys() -> None:
     assert short_bus_id(b"00000000:3B:00.0\0") == short_bus_id("0000:3b:00.0") == "0000:3b:00.0"
+    assert short_bus_id("00010000:01:00.0") == "10000:01:00.0"  # behind Intel's VMD
+
+
+def lost(monkeypatch, number):
+    """That GPU fell off the bus: the driver counts it, and gives no handle."""
+    answer = fake_nvml.ANSWERS["nvmlDeviceGetHandleByIndex"]
+    monkeypatch.setitem(
+        fake_nvml.ANSWERS, "nvmlDeviceGetHandleByIndex", lambda m, n: None if n == number else answer(m, n)
+    )
+
+
+def test_a_gpu_that_fell_off_the_bus_is_named_and_the_others_keep_their_numbers(monkeypatch, root) -> None:
+    links = {(1, 0): 2, (2, 0): 1}
+    driver = machine_with(["0000:03:00.0", "0000:04:00.0", "0000:83:00.0"], links)
+    lost(monkeypatch, 0)
+    found = topology_of(driver, root)
+    assert [gpu.name for gpu in found.gpus] == ["GPU1", "GPU2"]
+    assert found.link("GPU1", "GPU2").label == "NV1"
+    assert found.best_gpus(2).visible == "1,2"
+    assert "The driver gets no answer from GPU 0: dmesg says why" in str(found)
+
+
+def test_where_no_gpu_answers_that_is_said(monkeypatch, root) -> None:
+    lost(monkeypatch, 0)
+    found = topology_of(machine_with(["0000:03:00.0"]), root)
+    assert "the driver knows no GPU that answers; The driver gets no answer from GPU 0" in found.no_gpu
+
+
+def test_a_driver_that_tells_neither_capability_nor_place_gets_assumed_rates(root) -> None:
+    driver = machine_with(["0000:03:00.0", "0000:83:00.0"])
+    driver.unknown = frozenset(
+        {"nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetPciInfo", "nvmlDeviceGetMaxPcieLinkWidth"}
+    )
+    found = topology_of(driver, root)
+    assert (found.capability, found.gpus[0].path, found.link("GPU0", "GPU1").label) == (None, (), "SYS")
+    assert "assume PCIe 4 x16: nothing tells" in str(found)
+
+
+def test_only_gpus_that_cuda_may_use_are_chosen(root) -> None:
+    driver = machine_with(["0000:03:00.0", "0000:04:00.0", "0000:08:00.0", "0000:23:00.0"])
+    assert topology_of(driver, root).best_gpus(2).visible == "0,1"
+    found = topology_of(driver, root, setting="2,3")
+    assert found.best_gpus(2).visible == "2,3"
+    assert "CUDA_VISIBLE_DEVICES leaves out GPU 0-1.\nThe best are chosen among GPU2, GPU3." in str(found)
+    assert (found.to_dict()["visible"], list(found.to_dict()["best"])) == ([2, 3], ["2"])
+    with pytest.raises(AccelError, match="2 to choose from; CUDA_VISIBLE_DEVICES leaves out GPU 0-1"):
+        found.best_gpus(3)
+    assert "So no GPU can be chosen." in str(topology_of(driver, root, setting=""))
+
+
+def test_this_process_reads_which_gpus_cuda_leaves_it(monkeypatch, root) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", machine_with(["0000:03:00.0", "0000:04:00.0"]))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert read_topology(root).visible == (1,)
+
+
+def test_a_slot_of_few_lanes_carries_less(root) -> None:
+    driver = machine_with(["0000:03:00.0", "0000:04:00.0", "0000:08:00.0"], ancestors={})
+    driver.gpus[0].width = (4, 4)
+    found = topology_of(driver, root)
+    assert found.gb_per_s(found.gpus[0], found.gpus[1]) == 12.0
+    assert found.gb_per_s(found.gpus[1], found.gpus[2]) == 48.0
+    assert "PHB: PCIe, through a PCIe host bridge, which is the CPU; about 12 to 48 GB/s" in str(found)
+    assert found.assumed == ""
+    assert found.to_dict()["devices"][0]["pcie"] == {"generation": 5, "lanes": 4}
+
+
+def test_behind_a_switch_a_gpu_with_links_down_reaches_the_others_by_those_left(root) -> None:
+    driver = fake_nvml.eight_h100()
+    driver.gpus[5].nvlinks |= dict.fromkeys(range(12, 18))
+    found = topology_of(driver, root)
+    assert {found.link("GPU5", gpu.name).label for gpu in found.gpus if gpu.index != 5} == {"NV12"}
+    assert found.nvlinks.pairs == ()
+    assert str(found.nvlinks).endswith(
+        "GPU0–GPU7, each with 18 NVLinks, and with all of them to any other; GPU5 has only 12"
+    )
+
+
+def test_damaged_files_of_a_device_tell_nothing(root) -> None:
+    folder = root / "sys/bus/pci/devices/0000:03:00.0"
+    (folder / "local_cpulist").write_text("0-x\n")
+    (folder / "numa_node").write_text("²\n", encoding="utf-8")
+    found = pci_device("GPU0", "0000:03:00.0", root)
+    assert (found.cpus, found.numa_node) == ((), None)
+
+
+def test_on_a_machine_of_one_node_devices_that_name_none_are_at_that_node(root) -> None:
+    def way():
+        return way_between(pci_device("a", "0000:24:00.0", root), pci_device("b", "0000:44:00.0", root))
+
+    assert way() == "SYS"
+    shutil.rmtree(root / "sys/devices/system/node/node1")
+    assert way() == "NODE"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import re
@@ -115,7 +116,10 @@ def test_any_text_at_all_is_read_or_refused_in_words(words, between) -> None:
         ("     GPU0 CPU Affinity NUMA Affinity\nGPU0 X 0-7 zero", "no NUMA node"),
         ("", "begins with GPU0"),
         ("GPU0GPU1 GPU2\nGPU0 X PIX", "run into each other"),
-        ("     GPU0 GPU1\nGPU0 X SYS", "GPU1 is missing"),
+        (
+            "     GPU0 GPU1\nGPU0 X SYS\n\n",
+            "Line 2 of the topology matrix: it is the last of 1 row for 2 columns: GPU1 is missing",
+        ),
         ("     GPU0 GPU1\nGPU0 X SYS\nGPU1 PIX X", "joined by PIX here, and by SYS in line 2"),
         ("     GPU0 GPU1\nGPU0 X SYS\nGPU2 SYS X", "the row of GPU1 is expected"),
         ("     GPU0 GPU1\nGPU0 SYS X\nGPU1 X SYS", "X stands for a device and itself"),
@@ -201,7 +205,9 @@ def test_among_equally_slow_groups_the_one_is_chosen_whose_links_carry_most(topo
 
     def rated(group):
         links = [link for _, _, link in topology.pairs(group)]
-        return min(links).nearness, round(sum(map(topology.gb_per_s, links)), 3)
+        return min(links).nearness, round(
+            sum(topology.gb_per_s(a, b) for a, b, _ in topology.pairs(group)), 3
+        )
 
     ratings = sorted(rated(group) for group in itertools.combinations(topology.gpus, count))
     chosen = [gpu for gpu in topology.gpus if gpu.index in choice.indices]
@@ -230,11 +236,45 @@ def test_of_groups_that_are_joined_alike_one_of_fewest_numa_nodes_is_chosen() ->
     assert (choice.visible, choice.equals) == ("0,3", 5)
 
 
+def test_a_count_that_is_no_number_is_refused_in_words() -> None:
+    with pytest.raises(AccelError, match="best_gpus\\('2'\\): that is no number of GPUs"):
+        read_matrix(COURSE).best_gpus("2")
+
+
+def test_what_the_rates_of_a_pasted_matrix_assume_is_told() -> None:
+    told = "These rates assume PCIe 4 x16 and NVLinks of Ampere (20 GB/s each): nothing tells which they are."
+    found = read_matrix(COURSE)
+    assert found.legend[-1] == found.to_dict()["assumed"] == told
+    assert told in found._repr_mimebundle_()["text/html"]
+    assert (
+        "Farthest apart: GPU0 and GPU5, by way of the link between sockets or NUMA nodes, as 11 other pairs are."
+        in str(found)
+    )
+
+
+@pytest.mark.parametrize(
+    "mark", ["\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1b[31m", "\x9b31m", "\x07", "\u202e"]
+)
+def test_what_a_terminal_obeys_does_not_come_out_of_a_paste(mark) -> None:
+    text = f"\tGPU0\tNIC0\nGPU0\t X \tPIX\nNIC0\tPIX\t X \n\nNIC Legend:\n\n  NIC0: mlx5_0{mark}\n"
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", str(read_matrix(text)))
+    with pytest.raises(AccelError) as refusal:
+        read_matrix(f"\tGPU0\tGPU1\nGPU0\t X \tP{mark}IY")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", str(refusal.value))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "latin-1"])
+def test_standard_input_is_decoded_as_a_file_is(encoding, monkeypatch) -> None:
+    content = io.BytesIO((COURSE + "\n  NIC0: µ").encode(encoding))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(content, encoding="utf-8"))
+    assert accel.topology(from_file="-").links == read_matrix(COURSE).links
+
+
 def test_links_are_ordered_from_near_to_far() -> None:
     labels = ["NV18", "NV2", "NV1", "PIX", "PXB", "PHB", "NODE", "SYS"]
     assert [link.label for link in sorted(map(Link, labels), reverse=True)] == labels
     assert Link("NV18").gb_per_s(capability=(9, 0)) == pytest.approx(370.8)
-    assert Link("PIX").gb_per_s(pcie_generation=5) > Link("SYS").gb_per_s(pcie_generation=5)
+    assert Link("PIX").gb_per_s(pcie=(5, 16)) > Link("SYS").gb_per_s(pcie=(5, 16))
 
 
 def test_it_is_shown_as_table_and_figures_with_everything_escaped() -> None:

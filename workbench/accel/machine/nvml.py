@@ -56,7 +56,7 @@ def short_bus_id(bus_id: bytes | str) -> str:
     """
     text = bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)
     domain, _, rest = text.strip("\0").lower().partition(":")
-    return f"{domain[-4:]}:{rest}"
+    return f"{domain.lstrip('0'):0>4}:{rest}"  # /sys writes four digits or more: 10000 behind Intel's VMD
 
 
 def why_silent() -> str | None:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from accel.machine.clock_reasons import clock_reasons, in_words
-from accel.machine.cpu import parse_cpu_list
+from accel.machine.cpu_lists import cpus_in
 from accel.machine.gpu_details.details import Clocks, GpuDetails, PcieLink, Power, Temperatures
 from accel.machine.gpu_details.mig import read_mig
 from accel.machine.gpu_details.nvlinks import read_nvlinks
 from accel.machine.gpu_details.peer_access import read_peer_access
 from accel.machine.nvml import asked, asked_text, short_bus_id
+from accel.machine.system_files import number_of, text_of
 
 SM, MEMORY = 1, 2  # NVML_CLOCK_*
 SHUTDOWN, SLOWDOWN = 0, 1  # NVML_TEMPERATURE_THRESHOLD_*
@@ -101,22 +102,22 @@ def _temperatures(nvml: Any, gpu: Any) -> Temperatures:
 
 def _pcie(nvml: Any, gpu: Any, device: Path) -> PcieLink:
     # What NVML calls the most is that of GPU and slot together: a GPU of 16 lanes in a slot of 8 has "at most 8".
-    own_width = _text(device / "max_link_width")
+    own_width = number_of(device / "max_link_width") or 0
     return PcieLink(
         generation=asked(nvml, "nvmlDeviceGetCurrPcieLinkGeneration", gpu),
         most_generation=asked(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", gpu),
         own_generation=asked(nvml, "nvmlDeviceGetGpuMaxPcieLinkGeneration", gpu),
         width=asked(nvml, "nvmlDeviceGetCurrPcieLinkWidth", gpu),
         most_width=asked(nvml, "nvmlDeviceGetMaxPcieLinkWidth", gpu),
-        own_width=int(own_width) if own_width.isdigit() and 0 < int(own_width) <= 32 else None,
+        own_width=own_width if 0 < own_width <= 32 else None,
     )
 
 
 def _numa_node(nvml: Any, gpu: Any, device: Path) -> int | None:
     # nvmlDeviceGetNumaNodeId answers something else: the node that a GPU's own memory is, on Grace Hopper.
-    written = _text(device / "numa_node")
-    if written.isdigit():  # -1 where there is only one
-        return int(written)
+    written = number_of(device / "numa_node")
+    if written is not None:
+        return written
     words = asked(nvml, "nvmlDeviceGetMemoryAffinity", gpu, NODE_WORDS, SCOPE_OF_NODE)
     nodes = _bits(words or ())
     return nodes[0] if len(nodes) == 1 else None
@@ -124,15 +125,8 @@ def _numa_node(nvml: Any, gpu: Any, device: Path) -> int | None:
 
 def _cpus(nvml: Any, gpu: Any, device: Path) -> tuple[int, ...]:
     words = asked(nvml, "nvmlDeviceGetCpuAffinity", gpu, CPU_WORDS)
-    return _bits(words) if words is not None else parse_cpu_list(_text(device / "local_cpulist"))
+    return _bits(words) if words is not None else cpus_in(text_of(device / "local_cpulist"))
 
 
 def _bits(words: Sequence[int]) -> tuple[int, ...]:
     return tuple(64 * n + bit for n, word in enumerate(words) for bit in range(64) if word >> bit & 1)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

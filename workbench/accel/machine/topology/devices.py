@@ -12,7 +12,7 @@ class Device:
 
     `numa_node` is None where nothing tells it; `other_nodes` are further ones that it is as near to; `memory_node` is the node
     that its own memory is (the column "GPU NUMA ID"). `model` ("mlx5_0", "NVIDIA H100") and `path`, the PCI bridges from the
-    host bridge down to it, are empty where they are not known.
+    host bridge down to it, are empty where they are not known; `pcie` is (generation, lanes) that GPU and slot can do together.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Device:
     other_nodes: tuple[int, ...] = ()
     memory_node: int | None = None
     path: tuple[str, ...] = ()
+    pcie: tuple[int, int] | None = None
 
     @property
     def is_gpu(self) -> bool:
@@ -43,6 +44,7 @@ class Device:
         return {
             "name": self.name, "cpus": list(self.cpus), "numa_node": self.numa_node, "model": self.model,
             "other_nodes": list(self.other_nodes), "memory_node": self.memory_node, "path": list(self.path),
+            "pcie": self.pcie and {"generation": self.pcie[0], "lanes": self.pcie[1]},
         }  # fmt: skip
 
 

@@ -26,9 +26,8 @@ def _matrix(topology: Topology) -> go.Figure:
     import plotly.graph_objects as go
 
     names = [device.name for device in topology.devices]
-    rates = [
-        [None if link.label == "X" else topology.gb_per_s(link) for link in row] for row in topology.links
-    ]
+    devices = topology.devices
+    rates = [[None if a is b else topology.gb_per_s(a, b) for b in devices] for a in devices]
     labels = [[link.label for link in row] for row in topology.links]
     figure = go.Figure(
         go.Heatmap(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,13 +71,20 @@ def best_gpus(topology: Topology, count: int) -> GpuChoice:
     """The group of that size whose slowest link is best, then whose links carry most in sum.
 
     Of equals it is one that lies on the fewest NUMA nodes, and of those the one with the lowest numbers. Every group is looked
-    at: 70 of four among eight. Raises AccelError where there are not so many GPUs.
+    at: 70 of four among eight. On this machine, only GPUs that CUDA_VISIBLE_DEVICES leaves are chosen. Raises AccelError where
+    there are not so many.
     """
-    gpus = topology.gpus
+    gpus = topology.usable_gpus
+    try:
+        count = operator.index(count)
+    except TypeError:
+        raise AccelError(
+            f"best_gpus({count!r})", because="that is no number of GPUs", do="Give a whole one: best_gpus(2)."
+        ) from None
     if not 1 <= count <= len(gpus):
         raise AccelError(
             f"{count} GPUs",
-            because=f"there are {len(gpus)}",
+            because="; ".join([f"there are {len(gpus)} to choose from", *topology.notes]),
             do=f"Ask for 1 to {len(gpus)}." if gpus else "Use the CPU.",
         )
     if not can_choose(count, len(gpus)):
@@ -87,7 +95,7 @@ def best_gpus(topology: Topology, count: int) -> GpuChoice:
         )
     chosen, others = _best_groups(topology, gpus, count)
     links = [link for _, _, link in topology.pairs(chosen)]
-    total = sum(topology.gb_per_s(link) for link in links)
+    total = sum(topology.gb_per_s(a, b) for a, b, _ in topology.pairs(chosen))
     indices = tuple(gpu.index for gpu in chosen)
     return GpuChoice(indices, min(links, default=Link("X")), total, _reason(topology, chosen), others)
 
@@ -103,8 +111,7 @@ def _best_groups(topology: Topology, gpus: Sequence[Device], count: int) -> tupl
 
     table = [[topology.link(a.name, b.name) for b in gpus] for a in gpus]
     near = np.array([[link.nearness for link in row] for row in table])
-    rates = np.array([[0.0 if a is b else topology.gb_per_s(link) for b, link in zip(gpus, row, strict=True)]
-                      for a, row in zip(gpus, table, strict=True)])  # fmt: skip
+    rates = np.array([[0.0 if a is b else topology.gb_per_s(a, b) for b in gpus] for a in gpus])
     groups = np.array(list(itertools.combinations(range(len(gpus)), count)))
     slowest = np.full(len(groups), Link("X").nearness)
     sum_of_rates, sum_of_nearness = np.zeros(len(groups)), np.zeros(len(groups))
@@ -137,7 +144,7 @@ def _reason(topology: Topology, chosen: Sequence[Device]) -> str:
     else:
         first, second, _ = next(pair for pair in pairs if pair[2] == slowest)
         joined = f"{names}, of which the farthest two, {first.name} and {second.name}, {_joined(slowest)}"
-    others = [gpu for gpu in topology.gpus if gpu not in chosen]
+    others = [gpu for gpu in topology.usable_gpus if gpu not in chosen]
     crossing = [(a, b, topology.link(a.name, b.name)) for a in chosen for b in others]
     if not crossing:
         return f"{joined}."

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 PCIE_GB_PER_S = {1: 3.0, 2: 6.0, 3: 12.0, 4: 24.0, 5: 48.0, 6: 96.0}
 """What sixteen lanes carry in one direction, by generation, in GB/s; NCCL reckons with 12 for the third (src/graph/topo.h)."""
 
+LANES = 16
+ASSUMED_PCIE = (4, LANES)
+ASSUMED_CAPABILITY = (8, 0)
+
 SOCKET_GB_PER_S = 10.0
 """Between two processors, as NCCL reckons for Skylake; newer ones carry two to four times that."""
 
@@ -58,8 +62,12 @@ class Link:
             return 1000
         return 100 + self.nvlinks if self.nvlinks else len(WAYS) - list(WAYS).index(self.label)
 
-    def gb_per_s(self, *, pcie_generation: int = 4, capability: tuple[int, int] = (8, 0)) -> float:
+    def gb_per_s(
+        self, *, pcie: tuple[int, int] = ASSUMED_PCIE, capability: tuple[int, int] = ASSUMED_CAPABILITY
+    ) -> float:
         """About how much it carries in one direction, in GB/s: an estimate by its kind, not a measurement.
+
+        `pcie` is (generation, lanes).
 
         >>> Link("NV2").gb_per_s()
         40.0
@@ -68,8 +76,9 @@ class Link:
             return float("inf")
         if self.nvlinks:
             return self.nvlinks * nvlink_gb_per_s(capability)
-        pcie = PCIE_GB_PER_S.get(pcie_generation, PCIE_GB_PER_S[4])
-        return min(pcie, SOCKET_GB_PER_S) if self.label == "SYS" else pcie
+        generation, lanes = pcie
+        rate = PCIE_GB_PER_S.get(generation, PCIE_GB_PER_S[ASSUMED_PCIE[0]]) * lanes / LANES
+        return min(rate, SOCKET_GB_PER_S) if self.label == "SYS" else rate
 
     def __lt__(self, other: Link) -> bool:
         return self.nearness < other.nearness

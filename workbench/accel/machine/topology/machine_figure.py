@@ -81,15 +81,13 @@ def _draw_arcs(figure: go.Figure, topology: Topology, layout: MachineLayout) -> 
     deepest = 0.0
     for first, second, link in sorted(pairs, key=lambda pair: -pair[2].nvlinks):
         start, end = sorted((layout.places[first.name], layout.places[second.name]))
-        depth = 0.35 + 0.3 * (end - start)
+        depth = 0.4 + 0.34 * (end - start)
         deepest = max(deepest, depth)
         angles = [math.pi * n / (POINTS - 1) for n in range(POINTS)]
         across = [(start + end) / 2 - (end - start) / 2 * math.cos(angle) for angle in angles]
         down = [layout.bottom - depth * math.sin(angle) for angle in angles]
         share = link.nvlinks / most
-        says = (
-            f"{first.name} – {second.name}: {link}, about {topology.gb_per_s(link):.0f} GB/s in one direction"
-        )
+        says = f"{first.name} – {second.name}: {link}, about {topology.gb_per_s(first, second):.0f} GB/s in one direction"
         figure.add_scatter(
             x=[start, *across, end], y=[BEHIND, *down, BEHIND], mode="lines", hovertext=says, hoverinfo="text",
             name=str(link), legendgroup=link.label, showlegend=link.nvlinks not in named,
@@ -97,7 +95,8 @@ def _draw_arcs(figure: go.Figure, topology: Topology, layout: MachineLayout) -> 
         )  # fmt: skip
         if len(pairs) <= LARGEST_LABELLED:
             figure.add_annotation(
-                x=(start + end) / 2, y=layout.bottom - depth, text=link.label, showarrow=False, yshift=-9, font={"size": 10}
+                x=(start + end) / 2, y=layout.bottom - depth, text=link.label, showarrow=False, borderpad=2,
+                font={"size": 10, "color": "#ffffff"}, bgcolor=GPU,
             )  # fmt: skip
         named.add(link.nvlinks)
     return deepest + 0.25 if pairs else 0.0
@@ -110,7 +109,8 @@ def _draw_switches(figure: go.Figure, topology: Topology, layout: MachineLayout)
         places = [layout.places[gpu.name] for gpu in switch.gpus]
         middle, height = sum(places) / len(places), layout.bottom - depth
         link = Link(f"NV{switch.nvlinks}")
-        says = f"{switch}; about {topology.gb_per_s(link):.0f} GB/s in one direction"
+        rate = max(topology.gb_per_s(a, b) for a, b, _ in topology.pairs(switch.gpus))
+        says = f"{switch}; about {rate:.0f} GB/s in one direction"
         lines = [
             point
             for place in places

@@ -31,7 +31,9 @@ def html_of(topology: Topology) -> Markup:
     rows = []
     for device, links in zip(topology.devices, topology.links, strict=True):
         place = _place(device)
-        cells = "".join(_cell(topology, link) for link in links)
+        cells = "".join(
+            _cell(topology, link, device, other) for link, other in zip(links, topology.devices, strict=True)
+        )
         rows.append(
             f'<tr><th scope="row" style="{_CELL};text-align:left">{text(device.name)}</th>{cells}'
             f"{_LAST.format(text(place)) if has_places else ''}</tr>"
@@ -58,12 +60,12 @@ def _place(device: Device) -> str:
     return ", ".join(filter(None, (nodes, cpus, device.model)))
 
 
-def _cell(topology: Topology, link: Link) -> Markup:
+def _cell(topology: Topology, link: Link, first: Device, second: Device) -> Markup:
     if link.label == "X":
         return Markup(f'<td style="{_CELL};opacity:.5">X</td>')
     strength = {True: min(0.3 + 0.1 * link.nvlinks, 0.8), False: 0.04 * link.nearness}[link.nvlinks > 0]
     colour = "22,163,74" if link.nvlinks else "202,138,4"
-    about = text(f"{link}; about {topology.gb_per_s(link):.0f} GB/s")
+    about = text(f"{link}; about {topology.gb_per_s(first, second):.0f} GB/s")
     return Markup(
         f'<td title="{about}" style="{_CELL};background-color:rgba({colour},{strength:.2f})">{text(link.label)}</td>'
     )

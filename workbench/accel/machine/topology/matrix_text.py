@@ -6,6 +6,7 @@ What does not fit is refused with its line, never guessed: a paste that lost its
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,8 @@ from accel.machine.topology.devices import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.topology import Topology
 
+# What sets the title of a terminal, and the like: ESC ] … BEL, or ESC ] … ESC \.
+_TITLES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 # nvidia-smi underlines its headings, in a pipe too; many a paste keeps "[4m" of that without the escape before it.
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\ufffd\u241b]?\[\d+(?:;\d+)*m")
 _DEVICE = re.compile(r"GPU\d+|(?!GPU)[A-Za-z][\w.-]*\d[\w.-]*", re.ASCII)
@@ -37,7 +40,7 @@ def read_matrix(text: str, *, source: str = "") -> Topology:
     Rows may be named GPU0 or just 0; affinity columns may be missing. Raises AccelError, with the line, where cells and
     columns do not match, a label is unknown, or the two halves differ.
     """
-    lines = [(number, _ESCAPES.sub("", line)) for number, line in enumerate(text.splitlines(), start=1)]
+    lines = [(number, _plain(line)) for number, line in enumerate(text.splitlines(), start=1)]
     position, header = _header(lines)
     rows = _rows(lines[position + 1 :], header)
     _check_halves(rows, header.names)
@@ -47,6 +50,12 @@ def read_matrix(text: str, *, source: str = "") -> Topology:
         for row in rows
     )
     return Topology(devices, tuple(row.links for row in rows), source)
+
+
+def _plain(line: str) -> str:
+    """The line without what a terminal would obey, which must not come out of a paste again."""
+    line = _ESCAPES.sub("", _TITLES.sub("", line))
+    return "".join(letter for letter in line if letter == "\t" or unicodedata.category(letter)[0] != "C")
 
 
 @dataclass(frozen=True)
@@ -106,11 +115,11 @@ def _rows(lines: Sequence[tuple[int, str]], header: _Header) -> list[_Row]:
             break
         rows.append(_row(number, line, header, header.names[len(rows)]))
     if len(rows) < len(header.names):
-        raise AccelError(
-            "A topology matrix",
-            because=f"it has {len(header.names)} columns and {len(rows)} rows: {header.names[len(rows)]} is missing",
-            do=_AGAIN,
-        )  # fmt: skip
+        read = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+        raise _refused(
+            rows[-1].number if rows else header.number,
+            f"it is the last of {read} for {len(header.names)} columns: {header.names[len(rows)]} is missing",
+        )
     return rows
 
 

@@ -17,13 +17,15 @@ MOST_LINKS_OF_A_GPU = 18  # Hopper and Blackwell; 12 on Ampere, 6 on Volta
 
 @dataclass(frozen=True)
 class NvSwitch:
-    """GPUs of which each reaches every other with all of its NVLinks."""
+    """GPUs of which each reaches every other with all of its NVLinks; `fewer` are (GPU, its NVLinks) where some are down."""
 
     gpus: tuple[Device, ...]
     nvlinks: int
+    fewer: tuple[tuple[Device, int], ...] = ()
 
     def __str__(self) -> str:
-        return f"NVSwitch: {listed(self.gpus)}, each with {self.nvlinks} NVLinks, and with all of them to any other"
+        fewer = "".join(f"; {gpu.name} has only {count}" for gpu, count in self.fewer)
+        return f"NVSwitch: {listed(self.gpus)}, each with {self.nvlinks} NVLinks, and with all of them to any other{fewer}"
 
 
 @dataclass(frozen=True)
@@ -46,17 +48,25 @@ def nvlinks_of(topology: Topology) -> NvLinks:
     """The NVLinks of a topology.
 
     A group that is joined alike by more links than any GPU has needs a switch: eight GPUs with NV18 between every two. Four
-    with NV6 do not, for three times six are the eighteen that each has.
+    with NV6 do not, for three times six are the eighteen that each has. Where some links of a GPU are down, it reaches every
+    other by those that are left.
     """
     joined = [(a, b, link) for a, b, link in topology.pairs() if link.nvlinks]
     groups = components(topology.gpus, lambda a, b: topology.link(a.name, b.name).nvlinks > 0)
-    switches = []
-    for group in groups:
-        counts = {link.nvlinks for _, _, link in topology.pairs(group)}
-        if len(counts) == 1 and (count := counts.pop()) * (len(group) - 1) > MOST_LINKS_OF_A_GPU:
-            switches.append(NvSwitch(tuple(group), count))
+    switches = [switch for group in groups if (switch := _switch_of(topology, group))]
     behind = {gpu.name for switch in switches for gpu in switch.gpus}
     return NvLinks(tuple(pair for pair in joined if pair[0].name not in behind), tuple(switches))
+
+
+def _switch_of(topology: Topology, group: list[Device]) -> NvSwitch | None:
+    """The switch of a group: any two are joined by as many links as the one with fewer has."""
+    pairs = list(topology.pairs(group))
+    own = {gpu.name: max((link.nvlinks for a, b, link in pairs if gpu in (a, b)), default=0) for gpu in group}
+    most = max(own.values())
+    is_alike = all(link.nvlinks == min(own[a.name], own[b.name]) for a, b, link in pairs)
+    if not is_alike or most * (len(group) - 1) <= MOST_LINKS_OF_A_GPU:
+        return None
+    return NvSwitch(tuple(group), most, tuple((gpu, own[gpu.name]) for gpu in group if own[gpu.name] < most))
 
 
 def listed(gpus: tuple[Device, ...]) -> str:

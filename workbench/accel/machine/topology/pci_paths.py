@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel.machine.cpu_lists import parse_cpu_list
+from accel.machine.cpu_lists import cpus_in
+from accel.machine.system_files import number_of, numbered, text_of
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}$")
@@ -29,7 +30,7 @@ def pci_device(name: str, bus_id: str, root: Path | str = "/") -> PciDevice:
     """The device of that bus id ("0000:3b:00.0")."""
     folder = Path(root) / "sys/bus/pci/devices" / bus_id
     return PciDevice(
-        name, bus_id, _path(folder), _node(folder), parse_cpu_list(_text(folder / "local_cpulist"))
+        name, bus_id, _path(folder), _node(folder, root), cpus_in(text_of(folder / "local_cpulist"))
     )
 
 
@@ -38,7 +39,7 @@ def network_cards(root: Path | str = "/") -> list[PciDevice]:
     found = []
     for card in sorted((Path(root) / "sys/class/infiniband").glob("*")):
         folder = Path(os.path.realpath(card / "device"))
-        found.append(PciDevice(card.name, folder.name, _path(folder), _node(folder)))
+        found.append(PciDevice(card.name, folder.name, _path(folder), _node(folder, root)))
     return found
 
 
@@ -48,16 +49,17 @@ def other_cards(root: Path | str = "/") -> list[PciDevice]:
     for card in sorted((Path(root) / "sys/class/net").glob("*")):
         if (card / "device").exists():
             folder = _pci_folder(Path(os.path.realpath(card / "device")))
-            cpus = parse_cpu_list(_text(folder / "local_cpulist"))
-            found.append(PciDevice(card.name, folder.name, _path(folder), _node(folder), cpus, _about(card)))
+            cpus = cpus_in(text_of(folder / "local_cpulist"))
+            node = _node(folder, root)
+            found.append(PciDevice(card.name, folder.name, _path(folder), node, cpus, _about(card)))
     return found
 
 
 def _about(card: Path) -> str:
     """Driver and speed of an interface, where it tells them."""
     driver = card / "device/driver"
-    speed = _text(card / "speed")  # in Mb/s; -1 or an error where nobody knows
-    gigabits = f"{int(speed) / 1000:g} Gb/s" if speed.isdigit() else ""
+    speed = number_of(card / "speed")  # in Mb/s; -1 or an error where nobody knows
+    gigabits = "" if speed is None else f"{speed / 1000:g} Gb/s"
     return ", ".join(filter(None, (Path(os.path.realpath(driver)).name if driver.exists() else "", gigabits)))
 
 
@@ -91,13 +93,8 @@ def _path(folder: Path) -> tuple[str, ...]:
     return parts[start:] if start is not None else ()
 
 
-def _node(folder: Path) -> int | None:
-    text = _text(folder / "numa_node")
-    return int(text) if text.isdigit() else None  # -1 where there is only one
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
+def _node(folder: Path, root: Path | str) -> int | None:
+    """The node that a device is at: where the kernel writes -1, the only one that there is."""
+    told = number_of(folder / "numa_node")
+    nodes = numbered(Path(root) / "sys/devices/system/node", "node")
+    return nodes[0][0] if told is None and len(nodes) == 1 else told

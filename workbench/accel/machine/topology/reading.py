@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import os
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,33 +13,44 @@ from typing import Any
 from accel.errors import AccelError
 from accel.machine.affinity.cpu_map import LogicalCpu, read_cpu_map
 from accel.machine.gpu_details.nvlinks import SWITCH, read_nvlinks
-from accel.machine.nvml import asked, device_name, opened_nvml, short_bus_id
+from accel.machine.gpu_details.reading import all_handles, bus_id
+from accel.machine.nvml import asked, device_name, opened_nvml
 from accel.machine.topology.devices import Device, NumaNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.pci_paths import PciDevice, network_cards, other_cards, pci_device, way_between
 from accel.machine.topology.topology import Topology
+from accel.machine.visible_gpus import hidden_gpus, visible_gpus
 
 NO_DRIVER = "no NVIDIA driver answers here"
+NO_GPU = "the driver knows no GPU"
 # NVML_TOPOLOGY_*: what two GPUs have in common on the way to the CPU.
 ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
 
-def topology(from_file: str | None = None) -> Topology:
-    """How the GPUs and network cards of this machine are joined, or those of a printed matrix (`from_file`; "-": standard input).
+def topology(from_file: str | None = None, *, text: str | None = None) -> Topology:
+    """How the GPUs and network cards of this machine are joined, or those of a printed matrix.
 
     >>> print(accel.topology())
     >>> print(accel.topology(from_file="topo.txt").best_gpus(4))
 
-    Raises AccelError for a file that is not there or holds no matrix.
+    `from_file` is a file with it ("-": standard input), `text` the matrix itself. Raises AccelError for both, for a file that
+    is not there, and for what is no matrix.
     """
+    if text is not None and from_file is not None:
+        raise AccelError(
+            f"topology from {from_file}", because="a matrix is given as text as well", do="Give one of them."
+        )
+    if text is not None:
+        return read_matrix(text, source="the pasted matrix")
     return read_topology() if from_file is None else read_matrix(_text_of(from_file), source=from_file)
 
 
 def read_topology(root: Path | str = "/") -> Topology:
     """That of this machine; without a driver only its NUMA nodes and network cards."""
+    setting = os.environ.get("CUDA_VISIBLE_DEVICES")
     with opened_nvml() as nvml:
-        found = Topology((), (), NO_DRIVER) if nvml is None else topology_of(nvml, root)
+        found = Topology((), (), NO_DRIVER) if nvml is None else topology_of(nvml, root, setting=setting)
     return with_the_machine(found, root)
 
 
@@ -63,68 +76,77 @@ def numa_nodes(root: Path | str = "/") -> tuple[NumaNode, ...]:
     )
 
 
-def topology_of(nvml: Any, root: Path | str = "/") -> Topology:
-    """What an NVML (the module, already initialised) and a /sys below `root` tell together."""
-    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-    places = [pci_device(f"GPU{index}", _bus_id(nvml, handle), root) for index, handle in enumerate(handles)]
-    cards = network_cards(root)
+def topology_of(nvml: Any, root: Path | str = "/", *, setting: str | None = None) -> Topology:
+    """What an NVML (the module, already initialised) and a /sys below `root` tell together.
+
+    `setting` is what CUDA_VISIBLE_DEVICES says. A GPU that does not answer is left out, and the others keep their numbers.
+    """
+    handles = all_handles(nvml)
+    notes = tuple(f"{why[0].upper()}{why[1:]}" for why in hidden_gpus(nvml, setting))
     if not handles:
-        return Topology((), (), "the driver knows no GPU")
-    gpus = [
-        Device(
-            place.name, place.cpus, place.numa_node, device_name(nvml, handle), path=place.path,
-            memory_node=asked(nvml, "nvmlDeviceGetNumaNodeId", handle),
+        return Topology(
+            (), (), "; ".join(["the driver knows no GPU that answers" if notes else NO_GPU, *notes])
         )
-        for place, handle in zip(places, handles, strict=True)
-    ]  # fmt: skip
+    buses = {number: bus_id(nvml, handle) or "none" for number, handle in handles.items()}
+    places = {number: pci_device(f"GPU{number}", bus, root) for number, bus in buses.items()}
+    cards = network_cards(root)
+    gpus = [_gpu(nvml, handle, places[number]) for number, handle in handles.items()]
     nics = [
         Device(f"NIC{n}", numa_node=card.numa_node, model=card.name, path=card.path)
         for n, card in enumerate(cards)
     ]
-    everything = [*places, *cards]
-    numbers = {place.bus_id: number for number, place in enumerate(places)}
-    nvlinks_of = [read_nvlinks(nvml, handle, numbers) for handle in handles]
-    peers = [dict(found.peers) if found else {} for found in nvlinks_of]
+    numbers = {bus: number for number, bus in buses.items()}
+    nvlinks_of = {number: read_nvlinks(nvml, handle, numbers) for number, handle in handles.items()}
+    peers = {number: dict(found.peers) if found else {} for number, found in nvlinks_of.items()}
+    everything: list[tuple[int | None, PciDevice]] = [*places.items(), *((None, card) for card in cards)]
 
     def link(first: int, second: int) -> Link:
+        (one, here), (other, there) = everything[first], everything[second]
         if first == second:
             return Link("X")
-        if max(first, second) < len(handles):
-            nvlinks = _nvlinks_between(peers, first, second)
-            return _link(nvml, handles, places, first, second, nvlinks)
-        return Link(way_between(everything[first], everything[second]))
+        if one is None or other is None:
+            return Link(way_between(here, there))
+        if nvlinks := _nvlinks_between(peers, one, other):
+            return Link(f"NV{nvlinks}")
+        return _over_pcie(nvml, (handles[one], handles[other]), here, there)
 
     count = len(everything)
     links = tuple(tuple(link(min(a, b), max(a, b)) for b in range(count)) for a in range(count))
-    capability = nvml.nvmlDeviceGetCudaComputeCapability(handles[0])
-    generation = asked(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", handles[0]) or 4
-    return Topology((*gpus, *nics), links, "NVML", int(generation), (int(capability[0]), int(capability[1])))
+    capability = _capability(nvml, handles.values())
+    visible = tuple(gpu.nvml_index for gpu in visible_gpus(nvml, setting))
+    return Topology((*gpus, *nics), links, "NVML", capability, visible=visible, notes=notes)
 
 
-def _link(
-    nvml: Any, handles: list[Any], places: list[PciDevice], first: int, second: int, nvlinks: int
-) -> Link:
-    if nvlinks:
-        return Link(f"NV{nvlinks}")
-    common = asked(nvml, "nvmlDeviceGetTopologyCommonAncestor", handles[first], handles[second])
-    if common is None:
-        return Link(way_between(places[first], places[second]))
-    return Link(ANCESTORS.get(int(common), "SYS"))
+def _gpu(nvml: Any, handle: Any, place: PciDevice) -> Device:
+    generation = asked(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", handle)
+    lanes = asked(nvml, "nvmlDeviceGetMaxPcieLinkWidth", handle)
+    return Device(
+        place.name, place.cpus, place.numa_node, device_name(nvml, handle), path=place.path,
+        memory_node=asked(nvml, "nvmlDeviceGetNumaNodeId", handle),
+        pcie=(int(generation), int(lanes)) if generation and lanes else None,
+    )  # fmt: skip
 
 
-def _nvlinks_between(peers: list[dict[str, int]], first: int, second: int) -> int:
-    """Active NVLinks from one GPU to the other; behind an NVSwitch each GPU reaches every other with all of its own."""
+def _capability(nvml: Any, handles: Iterable[Any]) -> tuple[int, int] | None:
+    """That of the first GPU that tells it."""
+    answers = (asked(nvml, "nvmlDeviceGetCudaComputeCapability", handle) for handle in handles)
+    return next(((int(major), int(minor)) for major, minor in filter(None, answers)), None)
+
+
+def _over_pcie(nvml: Any, handles: tuple[Any, Any], first: PciDevice, second: PciDevice) -> Link:
+    common = asked(nvml, "nvmlDeviceGetTopologyCommonAncestor", *handles)
+    return Link(way_between(first, second) if common is None else ANCESTORS.get(int(common), "SYS"))
+
+
+def _nvlinks_between(peers: dict[int, dict[str, int]], first: int, second: int) -> int:
+    """Active NVLinks from one GPU to the other; behind an NVSwitch by as many as the one with fewer has."""
     direct = peers[first].get(f"GPU {second}", 0)
-    return direct or (peers[first].get(SWITCH, 0) if SWITCH in peers[second] else 0)
-
-
-def _bus_id(nvml: Any, handle: Any) -> str:
-    return short_bus_id(nvml.nvmlDeviceGetPciInfo(handle).busId)
+    return direct or min(peers[number].get(SWITCH, 0) for number in (first, second))
 
 
 def _text_of(file: str) -> str:
     if file == "-":
-        return sys.stdin.read()
+        return _decoded(sys.stdin.buffer.read())
     path = Path(file).expanduser()
     try:
         return _decoded(path.read_bytes())

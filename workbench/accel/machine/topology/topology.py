@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from accel.errors import AccelError, UnknownName
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.devices import Device, NumaNode
-from accel.machine.topology.links import WAYS, Link
+from accel.machine.topology.links import ASSUMED_CAPABILITY, ASSUMED_PCIE, WAYS, Link
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -31,7 +31,8 @@ class Topology:
     """The devices of a machine and the link between every two of them.
 
     `nodes` are the NUMA nodes with all their CPUs, and `other_cards` the network cards that a collective cannot use directly
-    (Ethernet); both are known of this machine only.
+    (Ethernet); both are known of this machine only. `capability` is the GPUs' compute capability, None where it is not told.
+    `visible` are the GPUs that CUDA may use (None: all), and `notes` sentences on why some are missing.
 
     >>> topology = read_matrix(Path("topo.txt").read_text())
     >>> topology.link("GPU0", "GPU3")
@@ -42,10 +43,11 @@ class Topology:
     devices: tuple[Device, ...]
     links: tuple[tuple[Link, ...], ...]
     source: str = ""
-    pcie_generation: int = 4
-    capability: tuple[int, int] = (8, 0)
+    capability: tuple[int, int] | None = None
     nodes: tuple[NumaNode, ...] = ()
     other_cards: tuple[Device, ...] = ()
+    visible: tuple[int, ...] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         count = len(self.devices)
@@ -60,6 +62,11 @@ class Topology:
     def gpus(self) -> tuple[Device, ...]:
         """The GPUs, in order."""
         return tuple(device for device in self.devices if device.is_gpu)
+
+    @property
+    def usable_gpus(self) -> tuple[Device, ...]:
+        """Those of them that CUDA may use: not more than CUDA_VISIBLE_DEVICES names."""
+        return tuple(gpu for gpu in self.gpus if self.visible is None or gpu.index in self.visible)
 
     @property
     def network_cards(self) -> tuple[Device, ...]:
@@ -82,9 +89,28 @@ class Topology:
                 raise UnknownName("device", name, self._positions)
         return self.links[self._positions[first]][self._positions[second]]
 
-    def gb_per_s(self, link: Link) -> float:
-        """About what a link of this machine carries in one direction, in GB/s."""
-        return link.gb_per_s(pcie_generation=self.pcie_generation, capability=self.capability)
+    def gb_per_s(self, first: Device, second: Device) -> float:
+        """About what the link between two carries in one direction, in GB/s; of two slots the slower one counts."""
+        link = self.link(first.name, second.name)
+        slots = [device.pcie for device in (first, second) if device.pcie]
+        rates = (
+            link.gb_per_s(pcie=slot, capability=self.capability or ASSUMED_CAPABILITY)
+            for slot in slots or [ASSUMED_PCIE]
+        )
+        return min(rates)
+
+    @property
+    def assumed(self) -> str:
+        """What the rates to and between GPUs assume because nothing tells it, as a sentence; empty where all is told."""
+        joined = [pair for pair in self.pairs(self.devices) if pair[0].is_gpu or pair[1].is_gpu]
+        untold = any(not (link.nvlinks or a.pcie or b.pcie) for a, b, link in joined)
+        generation, lanes = ASSUMED_PCIE
+        nvlinks = any(link.nvlinks for *_, link in joined) and self.capability is None
+        parts = [
+            *([f"PCIe {generation} x{lanes}"] if untold else []),
+            *([f"NVLinks of Ampere ({Link('NV1').gb_per_s():.0f} GB/s each)"] if nvlinks else []),
+        ]
+        return f"These rates assume {' and '.join(parts)}: nothing tells which they are." if parts else ""
 
     def pairs(self, devices: Sequence[Device] | None = None) -> Iterator[tuple[Device, Device, Link]]:
         """Every two devices (default: every two GPUs) with their link."""
@@ -119,28 +145,32 @@ class Topology:
     @property
     def legend(self) -> list[str]:
         """What the labels in use mean, with what such a link carries; nearest first."""
-        used = sorted({link for row in self.links for link in row if link.label != "X"}, reverse=True)
-        return [
-            f"{link.label}: {_meaning(link)}; about {self.gb_per_s(link):.0f} GB/s in one direction"
-            for link in used
+        rates: dict[Link, list[float]] = {}
+        for first, second, link in self.pairs(self.devices):
+            rates.setdefault(link, []).append(self.gb_per_s(first, second))
+        lines = [
+            f"{link.label}: {_meaning(link)}; about {_range(rates[link])} GB/s in one direction"
+            for link in sorted(rates, reverse=True)
         ]
+        return [*lines, self.assumed] if self.assumed else lines
 
     @property
     def advice(self) -> list[str]:
-        """What follows for two, four … GPUs, and which two lie farthest apart."""
+        """What follows for two, four … GPUs, which two lie farthest apart, and which GPUs are missing."""
         from accel.machine.topology.gpu_choice import can_choose
 
-        gpus = len(self.gpus)
+        gpus = len(self.usable_gpus)
         counts = [count for count in (2, 4, 8) if count < gpus or count == gpus == 2]
         lines = [str(self.best_gpus(count)) for count in counts if can_choose(count, gpus)]
         if len(self.gpus) > 2:
             nearest = max(link for _, _, link in self.pairs())
             first, second, link = min(self.pairs(), key=lambda pair: pair[2])
-            is_even = not link < nearest
+            others = sum(other == link for *_, other in self.pairs()) - 1
+            so_too = f", as {others} other pair{'s are' if others > 1 else ' is'}" if others else ""
             lines.append(
-                f"Every two GPUs are joined alike: {link}."
-                if is_even
-                else f"Farthest apart: {first.name} and {second.name}, by way of {link}."
+                f"Farthest apart: {first.name} and {second.name}, by way of {link}{so_too}."
+                if link < nearest
+                else f"Every two GPUs are joined alike: {link}."
             )
         odd = (
             (a, b)
@@ -151,6 +181,10 @@ class Topology:
             f"SYS stands between {a.name} and {b.name}, though both are at NUMA node {cpu_list(a.near_nodes)}."
             for a, b in itertools.islice(odd, 1)
         ]
+        lines += [f"{note}." for note in self.notes]
+        if gpus < len(self.gpus):
+            names = ", ".join(gpu.name for gpu in self.usable_gpus)
+            lines.append(f"The best are chosen among {names}." if gpus else "So no GPU can be chosen.")
         return [*lines, RENUMBERING] if gpus > 1 else lines
 
     @property
@@ -191,7 +225,7 @@ class Topology:
         """Devices, labels by pair, estimates, and the best choices, as plain values."""
         from accel.machine.topology.gpu_choice import can_choose
 
-        gpus = len(self.gpus)
+        gpus = len(self.usable_gpus)
         return {
             "source": self.source,
             "devices": [device.to_dict() for device in self.devices],
@@ -200,8 +234,11 @@ class Topology:
             "nodes": [node.to_dict() for node in self.nodes],
             "labels": [[link.label for link in row] for row in self.links],
             "gb_per_s": {
-                f"{a.name}-{b.name}": self.gb_per_s(link) for a, b, link in self.pairs(self.devices)
+                f"{a.name}-{b.name}": self.gb_per_s(a, b) for a, b, _ in self.pairs(self.devices)
             },
+            "assumed": self.assumed,
+            "visible": None if self.visible is None else list(self.visible),
+            "notes": list(self.notes),
             "best": {
                 str(count): self.best_gpus(count).to_dict() for count in range(2, gpus + 1) if can_choose(count, gpus)
             },
@@ -211,6 +248,11 @@ class Topology:
         from accel.machine.topology.matrix_html import html_of
 
         return {"text/plain": str(self), "text/html": str(html_of(self))}
+
+
+def _range(rates: Sequence[float]) -> str:
+    least, most = f"{min(rates):.0f}", f"{max(rates):.0f}"
+    return least if least == most else f"{least} to {most}"
 
 
 def _meaning(link: Link) -> str:
