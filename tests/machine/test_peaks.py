@@ -30,6 +30,7 @@ from accel.machine.peaks import (
 )
 from accel.machine.peaks import products as products_of
 from accel.machine.peaks.measuring import measure_peaks
+from accel.machine.peaks.moving import moving
 from accel.machine.peaks.products import each_dtype, gpu_products, products
 
 
@@ -134,6 +135,27 @@ def test_measuring_again_keeps_the_higher_rate(cache):
     assert again.flop_rate("bfloat16") > 1.0
     assert again.bytes_per_s > 1.0
     assert read_peaks(peaks_path()).of("cpu") == again
+    assert "(the highest since 2026-01-31 10:00)" in str(known_peaks()).splitlines()[0]
+
+
+def test_hosts_that_share_a_home_folder_have_peaks_of_their_own_and_cuda_is_not_started(cache, monkeypatch):
+    here = peaks_path()
+    monkeypatch.setattr("platform.node", lambda: "another-node")
+    monkeypatch.setattr(torch.cuda, "get_device_name", None)  # it would start CUDA in the user's process
+    assert peaks_path() != here
+
+
+def test_a_gpu_is_asked_often_for_little_data_and_once_for_much(monkeypatch):
+    calls = []
+
+    def timed(work):
+        calls.append(len(work()))
+        return 1.0
+
+    monkeypatch.setattr(timing, "BUDGET_S", 0.0)
+    for total in (12 << 20, 900 << 20):
+        moving(total, "meta", timed)  # only "cpu" is another case
+    assert calls == [64, 64, 1, 1]
 
 
 def test_a_cache_that_cannot_be_written_costs_only_the_storing(tmp_path, monkeypatch):

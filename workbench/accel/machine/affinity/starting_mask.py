@@ -20,6 +20,16 @@ def binding_variables() -> tuple[tuple[str, str], ...]:
     return tuple((name, os.environ[name]) for name in BINDING if os.environ.get(name))
 
 
+def variables_of(pid: int, proc: Path | str = "/proc") -> tuple[tuple[str, str], ...]:
+    """The same of another process, as it was started; empty where the system does not let us look."""
+    try:
+        told = (Path(proc) / str(pid) / "environ").read_bytes().decode(errors="replace")
+    except OSError:  # it ended meanwhile, or belongs to somebody else
+        return ()
+    found = dict(each.partition("=")[::2] for each in told.split("\0"))
+    return tuple((name, found[name]) for name in BINDING if found.get(name))
+
+
 def starting_mask() -> tuple[int, ...]:
     """This thread's affinity mask, or, where a variable told OpenMP to narrow it, all CPUs that OpenMP gives out.
 
@@ -39,6 +49,14 @@ def starting_mask() -> tuple[int, ...]:
     if not binding_variables():
         return tuple(sorted(own))
     return tuple(sorted(own | _masks_of_threads() | _openmp_places()))
+
+
+def allowed_cpus() -> list[int]:
+    """The same; empty where the system has no masks."""
+    try:
+        return list(starting_mask())
+    except AccelError:  # macOS and Windows
+        return []
 
 
 def _masks_of_threads() -> set[int]:

@@ -12,6 +12,7 @@ stored.py              the file in the user's cache
 measuring.py           measure every device
 timing.py              budgets, and the time of one call
 products.py            matrix products by dtype
+cache_sizes.py         how much data tells of memory, how much of the caches
 moving.py              copies and sums in one device's memory
 gpus.py                the GPUs, in a process of its own
 copying.py             copies between devices, in that process

@@ -15,10 +15,12 @@ from accel.machine.nvml import opened_nvml
 from accel.machine.peaks.copies import Copies
 from accel.machine.peaks.copying import host_copies, peer_copies
 from accel.machine.peaks.device_peaks import DevicePeaks
-from accel.machine.peaks.moving import MEMORY_BYTES, moving
+from accel.machine.peaks.moving import moving
 from accel.machine.peaks.other_work import gpus_at_work
 from accel.machine.peaks.products import gpu_products
 from accel.machine.peaks.timing import by_events
+
+MEMORY_BYTES = 512 << 20  # many times the caches of any GPU
 
 
 def measure_gpus() -> Iterator[dict[str, Any]]:
@@ -72,7 +74,7 @@ def _gpu(index: int) -> DevicePeaks:
     cache = int(getattr(properties, "L2_cache_size", 0))
     device = f"cuda:{index}"
     rates, reasons = gpu_products(device, (properties.major, properties.minor), by_events)
-    memory = moving(4 * MEMORY_BYTES, device, by_events)
+    memory = moving(MEMORY_BYTES, device, by_events)
     cached = moving(cache // 4, device, by_events) if cache else 0.0
     return DevicePeaks(device, properties.name, 0, rates, memory, cache, cached, not_measured=reasons)
 

@@ -38,6 +38,9 @@ class Peaks:
     copies: Copies = field(default_factory=Copies)
     all_reduces: AllReduces | None = None
     notes: tuple[str, ...] = ()
+    since: str = (
+        ""  # the first of several measurements, of which the higher rates are kept; "": there was one
+    )
 
     @classmethod
     def from_dict(cls, told: dict[str, Any]) -> Peaks:
@@ -55,7 +58,7 @@ class Peaks:
         return {
             "devices": [peaks.to_dict() for peaks in self.devices], "torch": self.torch, "measured": self.measured,
             "seconds": self.seconds, "was_busy": self.was_busy, "copies": self.copies.to_dict(),
-            "all_reduces": self.all_reduces and self.all_reduces.to_dict(), "notes": list(self.notes),
+            "all_reduces": self.all_reduces and self.all_reduces.to_dict(), "notes": list(self.notes), "since": self.since,
         }  # fmt: skip
 
     def of(self, device: str) -> DevicePeaks | None:
@@ -76,11 +79,13 @@ class Peaks:
         return replace(
             self, devices=tuple(one.higher(old.of(one.device)) for one in self.devices), all_reduces=all_reduces,
             copies=self.copies.higher(old.copies), was_busy=self.was_busy and old.was_busy,
+            since=old.since or old.measured,
         )  # fmt: skip
 
     @property
     def _title(self) -> str:
-        return f"Peaks measured on this machine, {self.measured.replace('T', ' ')[:16]}, torch {self.torch}"
+        since = f" (the highest since {_minute(self.since)})" if self.since else ""
+        return f"Peaks measured on this machine, {_minute(self.measured)}{since}, torch {self.torch}"
 
     def of_devices(self) -> list[str]:
         """The lines about devices and copies, without those about ranks: what a profile of one process is held against."""
@@ -115,6 +120,11 @@ class Peaks:
         return {"text/plain": str(self), "text/html": block(*parts, *map(note, filter(None, remarks)))}
 
 
+def _minute(moment: str) -> str:
+    """A date and time, as it is shown."""
+    return moment.replace("T", " ")[:16]
+
+
 def _below(title: str, told: Iterable[str]) -> list[str]:
     """Lines below a title, which is left out with them."""
     lines = []
@@ -142,7 +152,8 @@ def peaks(*, again: bool = False, links: bool = False) -> Peaks:
     Measuring takes about 3 s a device (up to three times as long while others have the cores), and the start of one process where
     there are GPUs. `links=True` adds all-reduce between processes, and copies between GPUs: some 10 s. Other work on the machine
     makes rates too low, never too high: what was measured beside it is measured again by the next process, as it is with
-    `again=True`, and the higher of both rates is kept.
+    `again=True`, and the higher of both rates is kept; the title then says since when. Where too little memory is free for data
+    that the caches cannot keep, the rate of memory may be too high, and a note says so.
     """
     path = peaks_path()
     stored = found = read_peaks(path)

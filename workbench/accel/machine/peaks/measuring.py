@@ -12,11 +12,13 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from accel.machine.affinity.starting_mask import allowed_cpus
 from accel.machine.peaks.all_reduces import AllReduces
+from accel.machine.peaks.cache_sizes import cache_sizes
 from accel.machine.peaks.copies import Copies
 from accel.machine.peaks.device_peaks import DevicePeaks
 from accel.machine.peaks.machine_peaks import Peaks
-from accel.machine.peaks.moving import fitting, moving
+from accel.machine.peaks.moving import moving
 from accel.machine.peaks.other_work import OtherWork, undisturbed
 from accel.machine.peaks.products import cpu_products
 from accel.machine.peaks.timing import wall
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from accel.machine.machine import Machine
 
 CACHED_BYTES = 512 << 10  # for each thread: less than a core's own cache
-CACHE_FILLED = 0.9  # of the largest cache: what holds for data that only just stays in it
-CACHE_BYTES = 4 << 20  # where the system tells of no cache
 MEASURING_GPUS = "accel.machine.peaks.gpus"
 CHILD_S = 120.0  # importing torch and starting CUDA can take long on a busy machine
 
@@ -42,12 +42,13 @@ def measure_peaks() -> Peaks:
 
     started = time.perf_counter()
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        cpu, cpu_was_busy = _cpu()
+        cpu, cpu_was_busy, cpu_note = _cpu()
     told, busy, notes = _gpus()
     return Peaks(
         devices=(cpu, *(DevicePeaks.from_dict(one["device"]) for one in told if "device" in one)),
         torch=torch.__version__, measured=datetime.now().isoformat(timespec="seconds"),
-        seconds=time.perf_counter() - started, was_busy=busy or cpu_was_busy, copies=_copies(told), notes=notes,
+        seconds=time.perf_counter() - started, was_busy=busy or cpu_was_busy, copies=_copies(told),
+        notes=(*filter(None, [cpu_note]), *notes),
     )  # fmt: skip
 
 
@@ -69,14 +70,15 @@ def measure_links() -> tuple[Copies, AllReduces]:
     )
 
 
-def _cpu() -> tuple[DevicePeaks, bool]:
-    """The peaks of the CPU, and whether any of them stayed disturbed."""
+def _cpu() -> tuple[DevicePeaks, bool, str]:
+    """The peaks of the CPU, whether any of them stayed disturbed, and what is to be known of them."""
     import torch
 
     machine, threads = read_machine(), torch.get_num_threads()
-    largest = max((cache.bytes_each for cache in machine.caches), default=CACHE_BYTES)
+    caches = cache_sizes(machine, allowed_cpus())
+    memory_bytes, note = caches.memory_bytes(machine.available_bytes)
     (rates, reasons), was_busy = cpu_products(threads)
-    sizes = (fitting(machine.available_bytes), int(CACHE_FILLED * largest), CACHED_BYTES * threads)
+    sizes = (memory_bytes, caches.cached_bytes(threads), CACHED_BYTES * threads)
     levels = [undisturbed(partial(_moving, size), threads) for size in sizes]
     peaks = DevicePeaks(
         device="cpu",
@@ -84,13 +86,13 @@ def _cpu() -> tuple[DevicePeaks, bool]:
         threads=threads,
         flops_per_s=rates,
         bytes_per_s=levels[0][0],
-        cache_bytes=largest,
+        cache_bytes=caches.total(threads),
         cache_bytes_per_s=levels[1][0],
-        core_cache_bytes=min(threads * _core_cache(machine), largest),
+        core_cache_bytes=min(threads * _core_cache(machine), caches.total(threads)),
         core_cache_bytes_per_s=levels[2][0],
         not_measured=reasons,
     )
-    return peaks, was_busy or any(disturbed for _, disturbed in levels)
+    return peaks, was_busy or any(disturbed for _, disturbed in levels), note
 
 
 def _moving(size: int, _attempt: int) -> float:

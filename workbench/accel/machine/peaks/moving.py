@@ -8,7 +8,10 @@ from accel.machine.peaks import timing
 from accel.machine.peaks.timing import Timed
 
 SHARE = 0.75  # of the budget for each level of memory
-MEMORY_BYTES = 128 << 20  # larger than any cache that two cores have to themselves
+CPU_CALL_BYTES = 1 << 20  # a call on less data is over sooner than the clock ticks
+GPU_CALL_BYTES = (
+    256 << 20
+)  # starting one kernel takes as long as moving some megabytes: many, between two events
 
 
 def moving(total_bytes: int, device: str, timed: Timed) -> float:
@@ -21,14 +24,9 @@ def moving(total_bytes: int, device: str, timed: Timed) -> float:
 
     one, other, result = torch.ones((3, max(total_bytes // 12, 1024)), dtype=torch.float32, device=device)
     moved, best, until = one.numel() * 4, 0.0, time.perf_counter() + SHARE * timing.BUDGET_S
-    repeats = max(1, (1 << 20) // moved)  # a call on little data is over sooner than the clock ticks
+    repeats = max(1, (CPU_CALL_BYTES if device == "cpu" else GPU_CALL_BYTES) // moved)
     while best == 0.0 or time.perf_counter() < until:
         copying = timed(lambda: [result.copy_(one) for _ in range(repeats)])
         adding = timed(lambda: [torch.add(one, other, out=result) for _ in range(repeats)])
         best = max(best, 2 * moved * repeats / copying, 3 * moved * repeats / adding)
     return best
-
-
-def fitting(available_bytes: int) -> int:
-    """Never more than a small part of the memory that is left."""
-    return min(3 * MEMORY_BYTES, available_bytes // 16) if available_bytes else MEMORY_BYTES

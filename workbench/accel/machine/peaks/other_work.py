@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from accel.machine.affinity.starting_mask import allowed_cpus
 from accel.machine.peaks import timing
 
 PATIENCE = 2  # times the budget of a rate, until one that others disturb is left as it is
@@ -39,7 +40,7 @@ class OtherWork:
         root: Path | str = "/",
         own_s: Callable[[], float] | None = None,
     ) -> None:
-        self._threads, self._cpus = threads, _allowed() if cpus is None else cpus
+        self._threads, self._cpus = threads, allowed_cpus() if cpus is None else cpus
         self._stat, self._own_s = Path(root) / "proc/stat", own_s or _own_s
         self.share = 0.0  # of the time of these CPUs
 
@@ -118,10 +119,6 @@ def gpus_at_work(nvml: Any | None, uuids: Sequence[str]) -> dict[int, int]:
 def _own_s() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
-
-
-def _allowed() -> list[int]:
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def _ticks_per_s() -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,18 +13,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from accel.machine.peaks.machine_peaks import Peaks
 
-WAY = 4  # to be counted up when peaks are measured in another way: those stored are then measured again
+WAY = 5  # to be counted up when peaks are measured in another way: those stored are then measured again
 
 
 def peaks_path() -> Path:
-    """Where the peaks lie that belong to this processor, thread count, GPUs and torch."""
+    """Where the peaks lie that belong to this host, processor, thread count, GPUs and torch.
+
+    The host, as nodes of a cluster may share a home folder. The GPUs' names are the driver's: torch would start CUDA for them.
+    """
     import torch
 
     from accel.machine.reading import read_machine
 
     machine = read_machine()
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    setup = [WAY, machine.cpu_model, machine.usable_cores, torch.get_num_threads(), torch.__version__, gpus]
+    gpus = [torch.cuda.device_count(), *(gpu.name for gpu in machine.gpus)]
+    processor = [machine.cpu_model, machine.usable_cores, torch.get_num_threads()]
+    setup = [WAY, platform.node(), *processor, torch.__version__, gpus]
     name = hashlib.sha256(json.dumps(setup).encode()).hexdigest()[:12]
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "accel" / f"peaks-{name}.json"
