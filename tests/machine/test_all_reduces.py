@@ -196,3 +196,34 @@ def listening_on(port):
                 if fields[3] == "0A" and int(hexadecimal, 16) == port:
                     found.add(address)
     return found
+
+
+LISTENING = """
+import glob, os, torch
+torch.cuda.nccl.unique_id()  # opens the port at which NCCL's ranks meet, and needs no GPU
+held = [os.readlink(link) for link in glob.glob("/proc/self/fd/*") if os.path.islink(link)]
+own = {name.removeprefix("socket:[").removesuffix("]") for name in held}
+for family in ("tcp", "tcp6"):
+    for fields in map(str.split, open(f"/proc/net/{family}")):
+        if fields[3] == "0A" and fields[9] in own:
+            print(fields[1].rpartition(":")[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is listened on is read from /proc")
+@pytest.mark.skipif(not torch.distributed.is_nccl_available(), reason="this torch is built without NCCL")
+def test_ranks_of_nccl_listen_on_this_machine_alone():
+    told = subprocess.run(
+        [sys.executable, "-c", LISTENING],
+        env=all_reducing._environment(1),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(told.stdout.split()) == {"0100007F"}, told.stdout  # 127.0.0.1
+
+
+def test_a_rank_that_pins_itself_is_not_bound_by_the_variables_of_its_parent(monkeypatch):
+    monkeypatch.setenv("OMP_PROC_BIND", "close")
+    monkeypatch.setenv("GOMP_CPU_AFFINITY", "0")
+    assert not {"OMP_PROC_BIND", "GOMP_CPU_AFFINITY"} & all_reducing._environment(2).keys()

@@ -1,7 +1,8 @@
 """Measure all-reduce between processes of this machine: Gloo on 127.0.0.1, NCCL where there are two GPUs or more.
 
 Each rank is a fresh interpreter, never a fork: a forked child of a process whose OpenMP or CUDA has started hangs. This process
-owns the store that they meet at. It listens on 127.0.0.1 alone; torch's own way would open a port on every network.
+owns the store that they meet at. It listens on 127.0.0.1 alone, as the ranks do; by themselves torch and NCCL would open ports
+that other machines reach.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import IO, Any
 
 from accel.errors import AccelError
 from accel.machine.affinity import allocate
+from accel.machine.affinity.starting_mask import BINDING, allowed_cpus
 from accel.machine.peaks.all_reduces import AllReducePeak, AllReduces
 from accel.machine.peaks.other_work import OtherWork
 
@@ -135,18 +137,20 @@ def _store(deadline_s: float) -> Iterator[int]:
 
 
 def _start(module: str, job: Mapping[str, Any], files: Sequence[IO[bytes]]) -> subprocess.Popen[bytes]:
-    loopback = _loopback()
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "OMP_NUM_THREADS": str(max(1, len(job["cpus"]))),
-        **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
-    }
     return subprocess.Popen(
         [sys.executable, "-m", module, json.dumps(dict(job)), str(os.getpid())],
-        stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1], env=environment,
+        stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1], env=_environment(len(job["cpus"])),
         start_new_session=True,  # Ctrl-C is for this process, which then ends them
     )  # fmt: skip
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """What a rank of so many threads starts with: it pins itself, and listens on this machine alone."""
+    kept = {name: value for name, value in os.environ.items() if name not in BINDING}
+    loopback = _loopback()
+    networks = {name: loopback for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME") if loopback}
+    paths = os.pathsep.join(filter(None, sys.path))
+    return {**kept, **networks, "PYTHONPATH": paths, "OMP_NUM_THREADS": str(max(1, threads))}
 
 
 def _wait(processes: Sequence[Started], deadline_s: float) -> None:
@@ -198,7 +202,7 @@ def _cpus_of_ranks() -> tuple[list[tuple[int, ...]], list[str]]:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(allowed_cpus()) or os.cpu_count() or 1
 
 
 def _why_no_nccl(gpus: int, is_built_in: bool) -> str:
@@ -208,6 +212,6 @@ def _why_no_nccl(gpus: int, is_built_in: bool) -> str:
 
 
 def _loopback() -> str:
-    """The name of the network that never leaves this machine; Gloo would take the one of the host's name."""
+    """The name of the network that never leaves this machine; Gloo and NCCL would take one that others reach."""
     names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
     return next((name for name in ("lo", "lo0") if name in names), "")
