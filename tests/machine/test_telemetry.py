@@ -36,7 +36,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="this sy
 class Bench:
     """A sampler over a /proc, a driver and clocks that the test moves."""
 
-    def __init__(self, tmp_path, nvml=None, **settings):
+    def __init__(self, tmp_path, nvml=None, allowed=(), cgroups=None, **settings):
         self.proc, self.clock, self.process_cpu, self.cpu = (
             FakeProc(tmp_path),
             FakeClock(),
@@ -44,7 +44,10 @@ class Bench:
             FakeClock(),
         )
         self.proc.cpus((0, 0), (0, 0))
-        reader = ProcReader(tmp_path, clock=self.clock, process_cpu=self.process_cpu, limit=lambda: None)
+        reader = ProcReader(
+            tmp_path, clock=self.clock, process_cpu=self.process_cpu, limit=lambda: None,
+            allowed=allowed, cgroups=tmp_path if cgroups is None else cgroups,
+        )  # fmt: skip
         self.sampler = Sampler(
             host=reader, gpus=GpuReader(nvml or FakeNvml(Count=0)), clock=self.clock, cpu_clock=self.cpu, **settings
         )  # fmt: skip
@@ -101,6 +104,71 @@ def test_a_cpu_that_comes_on_line_later_has_no_share_at_first_and_one_that_goes_
     bench.step((20, 80))
     assert math.isnan(bench.sampler.history["cpu1_busy"][-1])
     assert bench.sampler.history["cpu0_busy"][-1] == 0.2
+
+
+def test_under_a_mask_the_cpus_that_this_process_may_use_are_told_and_not_the_hosts(tmp_path):
+    bench = Bench(tmp_path / "proc", allowed=(1, 7))  # CPU 7 is off-line
+    sample = bench.step((50, 0), (10, 40), seconds=0.5)
+    assert (sample.cpu_busy, sample.allowed_busy, sample.allowed) == (
+        pytest.approx(0.6),
+        pytest.approx(0.2),
+        (1,),
+    )
+    cpu = tiles(sample)[0]
+    assert (cpu.value, cpu.detail) == ("20 %", "of the 1 of 2 CPUs that this process may use: 1")
+    monitor = Monitor.of(bench.sampler)
+    monitor.pause()
+    summary = monitor.summary()
+    assert summary.headline == "Over 0.5 s the 1 of 2 CPUs that this process may use were 20 % busy."
+    assert summary["cpu_busy"].mean == pytest.approx(0.6)
+    assert "all 2 CPUs" in str(summary)
+    monitor.close()
+
+
+def test_a_container_with_a_quota_is_told_what_it_used_of_it_and_how_often_it_was_stopped(tmp_path):
+    cgroup = tmp_path / "host/sys/fs/cgroup/cpu.max"
+    cgroup.parent.mkdir(parents=True)
+    cgroup.write_text("150000 100000\n")
+    stat = cgroup.with_name("cpu.stat")
+    stat.write_text("usage_usec 1000000\nuser_usec 1\nnr_periods 10\nnr_throttled 2\nthrottled_usec 5\n")
+    bench = Bench(tmp_path / "proc", allowed=(0, 1), cgroups=tmp_path / "host")
+    stat.write_text("usage_usec 2500000\nuser_usec 1\nnr_periods 30\nnr_throttled 7\nthrottled_usec 5\n")
+    sample = bench.step((10, 90), (10, 90), seconds=2.0)
+    assert (sample.quota_used, sample.stopped_by_quota) == (pytest.approx(0.5), pytest.approx(0.25))
+    assert tiles(sample)[0].detail == (
+        "2 CPUs · 50 % of the container's quota of 1.5 cores · stopped by the quota in 25 % of the periods"
+    )
+    monitor = Monitor.of(bench.sampler)
+    monitor.pause()
+    assert monitor.summary().headline == (
+        "Over 2.0 s the CPUs were 10 % busy and the container used 50 % of its quota of 1.5 cores."
+    )
+    assert "stopped by the quota, share of periods" in str(monitor.summary())
+    monitor.close()
+
+
+@needs_proc
+def test_the_mask_of_this_process_is_told_to_the_monitor():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two CPUs are needed")
+    one = min(os.sched_getaffinity(0))
+    code = (
+        f"import os; os.sched_setaffinity(0, [{one}])\nimport accel\nwith accel.monitor() as load: pass\n"
+        "print(load.snapshot())"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert f"of the 1 of {os.sysconf('SC_NPROCESSORS_ONLN')} CPUs that this process may use: {one}" in told
+
+
+@needs_proc
+def test_every_cpu_is_read_whatever_python_was_told_of_their_number(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # as under PYTHON_CPU_COUNT=1
+    monkeypatch.setattr(
+        os, "sysconf", {"SC_NPROCESSORS_CONF": 64, "SC_PAGE_SIZE": 4096, "SC_CLK_TCK": 100}.get
+    )
+    reader = ProcReader()
+    assert reader._stat_bytes > 64 * 100  # a line of a CPU that ran for long
+    reader.close()
 
 
 def test_memory_and_load_are_as_the_system_says(bench):
@@ -450,6 +518,14 @@ def test_it_ends_after_the_seconds_it_was_given():
     assert monitor.summary().seconds >= 0.2
 
 
+def test_it_ends_in_time_also_where_a_sample_would_last_longer():
+    monitor = accel.monitor(0.2, every=600)
+    monitor.sampler.join(60)
+    assert not monitor.is_running
+    assert 0.2 <= monitor.summary().seconds < 60
+    assert len(monitor.history) == 1
+
+
 def test_a_short_block_is_measured_whole():
     with accel.monitor(every=60) as load:
         sum(range(200_000))
@@ -491,7 +567,8 @@ def test_an_error_while_sampling_ends_it_and_is_told(bench):
 
 
 @pytest.mark.parametrize(
-    "asked", [{"seconds": 0}, {"seconds": -1}, {"every": 0}, {"every": 0.001}, {"every": math.inf}]
+    "asked",
+    [{"seconds": 0}, {"seconds": -1}, {"every": 0}, {"every": 0.001}, {"every": math.inf}, {"every": 1e10}],
 )
 def test_times_that_make_no_sense_are_refused(asked):
     with pytest.raises(AccelError, match=r"monitor\("):

@@ -28,8 +28,15 @@ def cpu_quota(root: Path | str = "/") -> float | None:
     >>> cpu_quota()
     1.5
     """
-    quotas = (_quota_of(folder) for folder in _folders(Path(root), "cpu"))
-    return min((quota for quota in quotas if quota), default=None)
+    found = tightest_quota(root)
+    return found[0] if found else None
+
+
+def tightest_quota(root: Path | str = "/") -> tuple[float, Path] | None:
+    """The same with the folder of the cgroup that has it, whose cpu.stat counts how often it was used up."""
+    quotas = ((_quota_of(folder), folder) for folder in _folders(Path(root), "cpu"))
+    told = [(quota, folder) for quota, folder in quotas if quota]
+    return min(told, key=lambda one: one[0], default=None)
 
 
 def cpu_set(root: Path | str = "/") -> tuple[int, ...]:

@@ -25,6 +25,8 @@ class HostCounters:
 
     `stolen`, `waiting` and `all_total` are of all CPUs together: time in which the hypervisor ran others, and in which a CPU was
     idle while a process waited for a disk. `load` is the one-minute load average, None where the system keeps none.
+    `allowed` are the CPUs that this process may use (empty: not told). Where a container has a quota of CPU time, `quota_cores`
+    is it, `quota_used_s` the CPU time that was used of it, and `stopped` of its `periods` are those in which it was used up.
     """
 
     time_s: float
@@ -41,6 +43,11 @@ class HostCounters:
     available_bytes: int = 0
     swap_used_bytes: int = 0
     load: float | None = None
+    allowed: tuple[int, ...] = ()
+    quota_cores: float | None = None
+    quota_used_s: float | None = None
+    periods: float = 0.0
+    stopped: float = 0.0
 
 
 class HostReader(Protocol):

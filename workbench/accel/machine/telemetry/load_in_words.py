@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from accel.machine.cpu_lists import cpu_list
 from accel.machine.telemetry.counters import CHILD_KINDS, ChildKind
 from accel.machine.telemetry.gpu_load import GpuLoad
 from accel.machine.telemetry.sample import Sample
@@ -80,6 +81,16 @@ def of_size(used: float, whole: float) -> str:
 def _cpu(sample: Sample) -> Tile:
     count = len(sample.cpus)
     detail = [f"{count} CPU{'s' if count != 1 else ''}"] if count else []
+    if sample.allowed:
+        detail = [
+            f"of the {len(sample.allowed)} of {count} CPUs that this process may use: {cpu_list(sample.allowed)}"
+        ]
+    if sample.quota_used is not None:
+        detail.append(
+            f"{percent(sample.quota_used)} of the container's quota of {sample.quota_cores:g} cores"
+        )
+    if sample.stopped_by_quota:
+        detail.append(f"stopped by the quota in {percent(sample.stopped_by_quota)} of the periods")
     for share, what in (
         (sample.stolen, "taken by other machines"),
         (sample.waiting_for_disk, "waiting for a disk"),
@@ -87,7 +98,8 @@ def _cpu(sample: Sample) -> Tile:
         if share is not None and share >= WORTH_TELLING:
             detail.append(f"{percent(share)} {what}")
     lines = tuple((f"CPU {cpu}", busy) for cpu, busy in zip(sample.cpus, sample.busy, strict=True))
-    return Tile("cpu", "CPU", percent(sample.cpu_busy), " · ".join(detail), lines)
+    busy = sample.allowed_busy if sample.allowed else sample.cpu_busy
+    return Tile("cpu", "CPU", percent(busy), " · ".join(detail), lines)
 
 
 def _memory(sample: Sample) -> Tile:
@@ -116,7 +128,7 @@ def _children(sample: Sample) -> Tile:
 
 
 def _of_all(busy: float | None, sample: Sample) -> float | None:
-    return None if busy is None or not sample.cpus else min(1.0, busy / len(sample.cpus))
+    return None if busy is None or not sample.cpus else min(1.0, busy / len(sample.allowed or sample.cpus))
 
 
 def _gpu(gpu: GpuLoad) -> Tile:

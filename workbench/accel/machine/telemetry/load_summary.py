@@ -43,6 +43,8 @@ class LoadSummary:
     quantities: tuple[MeanAndPeak, ...]
     cost: float = 0.0
     notes: tuple[str, ...] = ()
+    allowed: tuple[int, ...] = ()  # the CPUs that this process may use, where those are not all
+    quota_cores: float | None = None  # the container's
 
     def __getitem__(self, name: str) -> MeanAndPeak:
         """A quantity by its column, as in summary["gpu0_busy"].mean."""
@@ -66,17 +68,28 @@ class LoadSummary:
         if not self.samples:
             return NO_SAMPLE
         said = []
-        if (cpu := self.get("cpu_busy")) is not None:
+        if (own := self.get("allowed_busy")) is not None:
+            said.append(f"{self._own_cpus} were {percent(own.mean)} busy")
+        elif (cpu := self.get("cpu_busy")) is not None:
             said.append(f"the CPUs were {percent(cpu.mean)} busy")
+        if (used := self.get("quota_used")) is not None:
+            said.append(f"the container used {percent(used.mean)} of its quota of {self.quota_cores:g} cores")
         for index in range(len(self.gpu_names)):
             if (gpu := self.get(f"gpu{index}_busy")) is not None:
                 said.append(f"GPU {index} was {percent(gpu.mean)} busy")
-        return f"Over {self.seconds:.1f} s {' and '.join(said) or 'nothing was told'}."
+        return f"Over {self.seconds:.1f} s {_listed(said) or 'nothing was told'}."
+
+    @property
+    def _own_cpus(self) -> str:
+        return f"the {len(self.allowed)} of {self.cpu_count} CPUs that this process may use"
 
     def _host_rows(self) -> list[tuple[str, str, str] | None]:
         lowest_free = self.get("available_bytes")
         rows = [
             self._row(f"all {self.cpu_count} CPUs", "cpu_busy", percent),
+            self._row(self._own_cpus, "allowed_busy", percent),
+            self._row(f"of the container's quota of {self.quota_cores or 0:g} cores", "quota_used", percent),
+            self._row("stopped by the quota, share of periods", "stopped_by_quota", percent, least=0.005),
             self._busiest_core(),
             self._row("taken by other virtual machines", "stolen", percent, least=0.005),
             self._row("waiting for a disk", "waiting_for_disk", percent, least=0.005),
@@ -156,6 +169,11 @@ class LoadSummary:
             *map(html_parts.note, self._remarks()),
         ]
         return {"text/plain": str(self), "text/html": html_parts.block(*parts)}
+
+
+def _listed(parts: list[str]) -> str:
+    """In a sentence: "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def mean_and_peak(

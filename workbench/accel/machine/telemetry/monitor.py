@@ -117,6 +117,7 @@ class Monitor:
             seconds, samples, len(latest.cpus), latest.memory_bytes,
             tuple(gpu.name for gpu in latest.gpus), tuple(gpu.memory_bytes for gpu in latest.gpus),
             quantities, self.sampler.cost, (*self._given_up(begin_s, until_s), *self.sampler.notes),
+            latest.allowed, latest.quota_cores,
         )  # fmt: skip
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -182,6 +183,12 @@ def monitor(seconds: float | None = None, *, every: float = 0.5) -> Monitor:
     """
     check_seconds(f"monitor(every={every})", every)
     check_seconds(f"monitor(seconds={seconds})", seconds)
+    if every > KEPT_MIN * 60:
+        raise AccelError(
+            f"monitor(every={every})",
+            because=f"only the samples of the last {KEPT_MIN:.0f} minutes are kept, and one lasts longer",
+            do="Use 3600 or less; 0.5 is usual.",
+        )
     if every < SHORTEST_S:
         raise AccelError(
             f"monitor(every={every})",

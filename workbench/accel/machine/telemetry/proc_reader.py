@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from accel.machine.cgroup import MemoryLimit, memory_limit
+from accel.machine.affinity.starting_mask import allowed_cpus
+from accel.machine.cgroup import MemoryLimit, memory_limit, tightest_quota
 from accel.machine.telemetry.child_processes import REFRESH_S, ChildProcesses
 from accel.machine.telemetry.counters import HostCounters
 
 BYTES_OF_A_CPU = 160  # ten counters of up to 15 digits; the lines of the CPUs are the first ones
 NO_CPUS = "The CPU use of each core is not told: /proc/stat cannot be read here."
 LIMITED = "Memory is that of this container or job, which has a limit of its own."
+QUOTA_COUNTERS = (("periods", b"nr_periods"), ("stopped", b"nr_throttled"))
 NO_MEMORY = "Free memory is not told: /proc/meminfo cannot be read here."
 
 
@@ -32,13 +34,19 @@ class ProcReader:
         clock: Callable[[], float] = time.monotonic,
         process_cpu: Callable[[], float] = time.process_time,
         limit: Callable[[], MemoryLimit | None] = memory_limit,
+        allowed: Sequence[int] | None = None,
+        cgroups: Path | str = "/",
     ) -> None:
         proc = Path(proc)
         self._clock, self._process_cpu = clock, process_cpu
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._stat, self._meminfo = _opened(proc / "stat"), _opened(proc / "meminfo")
         self._statm, self._loadavg = _opened(proc / "self/statm"), _opened(proc / "loadavg")
-        self._stat_bytes = BYTES_OF_A_CPU * ((os.cpu_count() or 1) + 2)
+        self._stat_bytes = BYTES_OF_A_CPU * (_cpu_count() + 2)
+        self._allowed = tuple(allowed_cpus() if allowed is None else allowed)
+        quota = tightest_quota(cgroups)
+        self._quota_cores = quota[0] if quota else None
+        self._cpu_stat = _opened(quota[1] / "cpu.stat") if quota else None
         self._children = ChildProcesses(os.getpid(), proc)
         self._limit, self._ask_limit, self._ask_limit_at = limit(), limit, -float("inf")
         missing = ((self._stat, NO_CPUS), (self._meminfo, NO_MEMORY))
@@ -64,6 +72,7 @@ class ProcReader:
             available_bytes=available_bytes,
             swap_used_bytes=memory.get(b"SwapTotal", 0) - memory.get(b"SwapFree", 0),
             load=float(load[0]) if load else None,
+            allowed=self._allowed, quota_cores=self._quota_cores, **_used_of_quota(_read(self._cpu_stat, 4096)),
         )  # fmt: skip
 
     def _is_limited(self, memory_bytes: int) -> bool:
@@ -81,11 +90,23 @@ class ProcReader:
 
     def close(self) -> None:
         """Close the files."""
-        for file in (self._stat, self._meminfo, self._statm, self._loadavg):
+        for file in (self._stat, self._meminfo, self._statm, self._loadavg, self._cpu_stat):
             if file is not None:
                 os.close(file)
-        self._stat = self._meminfo = self._statm = self._loadavg = None
+        self._stat = self._meminfo = self._statm = self._loadavg = self._cpu_stat = None
         self._children.close()
+
+
+def _cpu_count() -> int:
+    """Those that the kernel lists; `os.cpu_count` may be told another number (PYTHON_CPU_COUNT, -X cpu_count)."""
+    return max(1, os.sysconf("SC_NPROCESSORS_CONF"))
+
+
+def _used_of_quota(cpu_stat: bytes) -> dict[str, float]:
+    """CPU time used, periods, and those in which the quota was used up; older cgroups count the time elsewhere."""
+    told = dict(line.split(b" ", 1) for line in cpu_stat.split(b"\n") if b" " in line)
+    found = {name: float(told[key]) for name, key in QUOTA_COUNTERS if key in told}
+    return found | ({"quota_used_s": float(told[b"usage_usec"]) / 1e6} if b"usage_usec" in told else {})
 
 
 def _opened(path: Path) -> int | None:

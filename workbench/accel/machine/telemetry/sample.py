@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ GPU_COLUMNS = (
 HOST_COLUMNS = (
     "time_s", "interval_s", "cpu_busy", "stolen", "waiting_for_disk", "process_cores", "process_rss_bytes",
     *(f"{kind}_{what}" for kind in CHILD_KINDS for what in ("count", "cores", "rss_bytes")),
-    "available_bytes", "swap_used_bytes", "load",
+    "available_bytes", "swap_used_bytes", "load", "allowed_busy", "quota_used", "stopped_by_quota",
 )  # fmt: skip
 
 
@@ -33,7 +34,9 @@ class ChildrenLoad:
 class Sample:
     """The machine over `interval_s` seconds until `time_s`, shares from 0 to 1; None is what is not told.
 
-    `cores` of a process is CPU seconds a second: 2.0 is two cores kept busy.
+    `cores` of a process is CPU seconds a second: 2.0 is two cores kept busy. `allowed` are the CPUs that this process may use,
+    where those are not all; `quota_used` is the share of the container's quota of CPU time, `stopped_by_quota` that of
+    the periods (mostly of a tenth of a second) in which it was used up and everything in the container had to wait.
     """
 
     time_s: float
@@ -50,12 +53,21 @@ class Sample:
     swap_used_bytes: float
     load: float | None
     gpus: tuple[GpuLoad, ...] = ()
+    allowed: tuple[int, ...] = ()
+    quota_cores: float | None = None
+    quota_used: float | None = None
+    stopped_by_quota: float | None = None
 
     @property
     def cpu_busy(self) -> float | None:
         """The share of all CPUs that was busy."""
-        told = [each for each in self.busy if each is not None]
-        return sum(told) / len(told) if told else None
+        return _mean(self.busy)
+
+    @property
+    def allowed_busy(self) -> float | None:
+        """The share of the CPUs that this process may use, whoever used it; None where it may use all."""
+        of_cpu = dict(zip(self.cpus, self.busy, strict=True))
+        return _mean(of_cpu[cpu] for cpu in self.allowed)
 
     @property
     def used_bytes(self) -> float:
@@ -74,6 +86,7 @@ class Sample:
             self.time_s, self.interval_s, self.cpu_busy, self.stolen, self.waiting_for_disk, self.process_cores,
             self.process_rss_bytes, *(value for each in children for value in (each.count, each.cores, each.rss_bytes)),
             self.available_bytes, self.swap_used_bytes, self.load,
+            self.allowed_busy, self.quota_used, self.stopped_by_quota,
         )  # fmt: skip
         of_gpus = [value for gpu in self.gpus[:gpus] for value in _gpu_values(gpu)]
         of_gpus += [None] * (gpus * len(GPU_COLUMNS) - len(of_gpus))
@@ -85,6 +98,7 @@ class Sample:
         return asdict(self) | {
             "children": {kind: asdict(load) for kind, load in self.children},
             "cpu_busy": self.cpu_busy,
+            "allowed_busy": self.allowed_busy,
         }
 
 
@@ -110,6 +124,7 @@ def sample_between(
         return Sample(
             after.time_s, None, after.cpus, (None,) * len(after.cpus), None, None, None, after.process_rss_bytes,
             _children(None, after, 0.0), after.memory_bytes, after.available_bytes, after.swap_used_bytes, after.load, gpus,
+            _narrower(after), after.quota_cores,
         )  # fmt: skip
     all_total = after.all_total - before.all_total
     return Sample(
@@ -118,6 +133,8 @@ def sample_between(
         (after.process_cpu_s - before.process_cpu_s) / interval_s, after.process_rss_bytes,
         _children(before, after, interval_s),
         after.memory_bytes, after.available_bytes, after.swap_used_bytes, after.load, gpus,
+        _narrower(after), after.quota_cores, _quota_used(before, after, interval_s),
+        _share(after.stopped - before.stopped, after.periods - before.periods),
     )  # fmt: skip
 
 
@@ -129,6 +146,23 @@ def _busy(before: HostCounters, after: HostCounters) -> tuple[float | None, ...]
         busy_before, total_before = counted.get(cpu, (busy, total))
         shares.append(_share(busy - busy_before, total - total_before))
     return tuple(shares)
+
+
+def _narrower(counters: HostCounters) -> tuple[int, ...]:
+    """The CPUs that this process may use; none where it may use all that there are."""
+    allowed = tuple(cpu for cpu in counters.cpus if cpu in set(counters.allowed))
+    return allowed if len(allowed) < len(counters.cpus) else ()
+
+
+def _quota_used(before: HostCounters, after: HostCounters, interval_s: float) -> float | None:
+    if before.quota_used_s is None or after.quota_used_s is None or not after.quota_cores:
+        return None
+    return _share(after.quota_used_s - before.quota_used_s, after.quota_cores * interval_s)
+
+
+def _mean(shares: Iterable[float | None]) -> float | None:
+    told = [each for each in shares if each is not None]
+    return sum(told) / len(told) if told else None
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -19,6 +20,7 @@ from accel.machine.telemetry.sample import Sample, columns, sample_between
 
 MOST_OF_A_CORE = 0.01
 COSTS_KEPT = 20
+ROUNDING_S = 1e-6  # of the clock: no sample is taken for so little
 SHORTEST_S = 0.05  # a CPU's time is counted in hundredths of a second
 
 
@@ -160,16 +162,21 @@ class Sampler:
         """Whether this is a child of the process that samples: it has no such thread, and perhaps a lock that nobody opens."""
         return self._pid != os.getpid()
 
+    @property
+    def _ends_s(self) -> float:
+        """When it has watched for as long as was asked."""
+        return math.inf if self.for_s is None else self._clock_mark + self.for_s - self._watched_s
+
     def _run(self, over: threading.Event) -> None:
         self._cpu_mark, self._clock_mark = self._cpu_clock(), self._clock()
         due = self._clock() + self.period_s
-        while not over.wait(max(0.0, due - self._clock())):
+        while not over.wait(max(0.0, min(due, self._ends_s) - self._clock())):
             try:
                 self.measured_sample()
             except Exception as error:  # told in the notes: nobody sees a thread's traceback
                 self.failure = error
                 over.set()
                 return
-            if self.for_s is not None and self._watched_s >= self.for_s:
+            if self.for_s is not None and self._watched_s >= self.for_s - ROUNDING_S:
                 over.set()
             due = max(due + self.period_s, self._clock())
