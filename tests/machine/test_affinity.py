@@ -15,8 +15,11 @@ import accel
 from accel.cli import main
 from accel.errors import AccelError
 from accel.machine.affinity import Affinity, CpuMap, LogicalCpu, RankCpus, allocate, read_cpu_map
+from accel.machine.affinity.starting_mask import starting_mask
 from accel.machine.affinity.thread_places import ThreadPlace, read_threads
+from accel.machine.usable_cores import read_usable_cores
 from tests.machine.snapshots import check_snapshot
+from tests.machine.trees import tree_files
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="threads are read from /proc")
 
@@ -133,32 +136,68 @@ def test_each_openmp_is_told_in_its_own_variables() -> None:
 
 
 RANK = (
-    "import os, sys; os.sched_setaffinity(0, eval(sys.argv[1])); print('ready', flush=True); sys.stdin.read()"
+    "import sys\nfrom accel.machine.affinity import allocate\n"
+    "allocate(2, 1).ranks[int(sys.argv[1])].pin()\n"
+    "print('ready', flush=True)\nsys.stdin.read()"
 )
 
 
 @on_linux
 def test_two_ranks_of_one_thread_are_really_on_different_cores() -> None:
-    if len(os.sched_getaffinity(0)) < 2:
+    if len(starting_mask()) < 2:
         pytest.skip("two CPUs are needed")
-    ranks = allocate(2, 1).ranks
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", RANK, str(set(rank.cpus))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", RANK, str(rank)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        for rank in ranks
+        for rank in range(2)
     ]
     try:
-        for process in running:
-            process.stdout.readline()
+        assert [process.stdout.readline() for process in running] == [b"ready\n"] * 2
         places = read_threads([(process.pid, f"rank {n}") for n, process in enumerate(running)])
-        mains = [place for place in places if place.is_main]
-        assert [place.allowed for place in mains] == [rank.cpus for rank in ranks]
-        assert [place.cpu for place in mains] == [rank.cpus[0] for rank in ranks]
-        assert len({place.cpu for place in mains}) == 2
+        assert {place.pid: place.allowed for place in places if place.is_main} == {
+            process.pid: rank.cpus for process, rank in zip(running, allocate(2, 1).ranks, strict=True)
+        }
+        assert all(place.allowed == (place.cpu,) for place in places if place.is_main)
+        cores = read_cpu_map().cores_of(place.cpu for place in places)
+        assert len(cores) == 2
     finally:
         for process in running:
             process.communicate()
+
+
+@on_linux
+def test_cpus_are_given_out_where_openmp_has_bound_the_main_thread() -> None:
+    if len(starting_mask()) < 2:
+        pytest.skip("two CPUs are needed")
+    code = (
+        "import os, torch\ntorch.ones(500, 500) @ torch.ones(500, 500)\n"
+        "from accel.machine.affinity import allocate\n"
+        "print(len(os.sched_getaffinity(0)), [rank.cpus for rank in allocate(2, 1).ranks])"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"OMP_PROC_BIND": "close", "OMP_NUM_THREADS": "2"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.split(" ", 1) == ["1", f"{[rank.cpus for rank in allocate(2, 1).ranks]}\n"]
+
+
+def test_one_is_told_as_one() -> None:
+    with pytest.raises(AccelError) as told:
+        allocate(2, 1, allowed=[0], cpu_map=CpuMap(tuple(virtual_machine())))
+    assert "2 ranks × 1 thread" in str(told.value)
+    assert "there is 1" in str(told.value)
+    assert "Use at most 1 rank." in str(told.value)
+
+
+def test_a_quota_below_what_is_given_out_is_told() -> None:
+    xeon = CpuMap(tuple(two_socket_xeon()))
+    told = str(allocate(2, 2, allowed=[0, 1, 2, 3], cpu_map=xeon, quota_cores=1.5))
+    assert (
+        "The container's quota lets 2 threads compute at a time (1.5 s of CPU time a second), and these are 4"
+        in told
+    )
+    assert "quota" not in str(allocate(2, 1, allowed=[0, 1, 2, 3], cpu_map=xeon, quota_cores=1.5))
 
 
 @on_linux
@@ -199,8 +238,11 @@ def test_this_process_is_on_the_map_with_its_mask(capsys) -> None:
     assert '"numa_node"' in capsys.readouterr().out
 
 
-def seen(*threads: ThreadPlace, machine=two_socket_xeon, torch_threads=None, environment=()) -> str:
-    return " ".join(Affinity(CpuMap(tuple(machine())), threads, torch_threads, environment).notes)
+def seen(
+    *threads: ThreadPlace, machine=two_socket_xeon, torch_threads=None, environment=(), usable=None
+) -> str:
+    found = Affinity(CpuMap(tuple(machine())), threads, torch_threads, environment, usable=usable)
+    return " ".join(found.notes)
 
 
 def place(
@@ -229,6 +271,40 @@ def test_what_is_amiss_is_told_in_words() -> None:
     narrowed = seen(place(1, 0), place(9, 0, (0,), "loader worker 1", pid=9, kind="loader worker"))
     assert "Narrowed to one CPU: loader worker 1." in narrowed
     assert "accel.loader_affinity(cpus)" in narrowed
+
+
+def test_the_quota_of_a_container_counts_as_well_as_its_cpus(tmp_path) -> None:
+    root = tree_files.write_tree(
+        "container_with_quota", tmp_path
+    )  # four CPUs, and CPU time of one and a half
+    cpu_map = read_cpu_map(root)
+    usable = read_usable_cores(root, tuple(cpu_map.by_number))
+    main_thread = place(1, 2, usable.allowed)
+    told = Affinity(cpu_map, (main_thread,), torch_threads=4, usable=usable).notes
+    assert any(
+        "4 threads of torch want 4 CPUs, and 2 may be used (the container's quota of 1.5 cores" in note
+        for note in told
+    )
+    assert Affinity(cpu_map, (main_thread,), torch_threads=2, usable=usable).notes == []
+    assert Affinity(cpu_map, (main_thread,), torch_threads=4).notes == []  # without the quota four would do
+    assert Affinity(cpu_map, (main_thread,), usable=usable).to_dict()["quota_cores"] == 1.5
+
+
+def test_a_process_is_told_to_use_one_node_only_if_it_fits_into_one() -> None:
+    few = [place(n, cpu, busy=0.9) for n, cpu in enumerate((0, 1, 4, 5), 1)]
+    assert "pin it to one" in seen(*few)
+    whole = seen(*(place(n + 1, n, busy=0.9) for n in range(8)))
+    assert "pin it to one" not in whole
+    assert "with 8 threads on 2 NUMA nodes, more than one of them has cores for" in whole
+    assert "One rank a node avoids that: allocate(2, 4)." in whole
+
+
+def test_why_there_is_nothing_is_in_the_plain_values_too() -> None:
+    assert (
+        Affinity(CpuMap(()), (), told="Not told by this system (darwin).")
+        .to_dict()["told"]
+        .endswith("(darwin).")
+    )
 
 
 def test_ranks_pinned_to_cpus_of_their_own_are_as_they_should_be_and_two_on_one_are_not() -> None:

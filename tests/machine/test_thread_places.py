@@ -10,6 +10,9 @@ import threading
 
 import pytest
 
+import accel
+from accel.cli import main
+from accel.errors import AccelError
 from accel.machine.affinity import AffinityLooks
 from accel.machine.affinity.processes_here import processes_here, rank_in
 from accel.machine.affinity.thread_names import ThreadNames
@@ -116,6 +119,57 @@ def test_what_a_rank_starts_is_no_second_rank_and_children_of_a_rank_are_not_ran
         assert [each.name for each in processes_here() if each.kind == "rank"] == []
     finally:
         rank.communicate(b"\n")
+
+
+BESIDE = """
+import os, subprocess, sys
+code = "import sys; from accel.machine.affinity.processes_here import processes_here; print('ready', flush=True); " \\
+    "sys.stdin.readline(); print([each.name for each in processes_here()], flush=True); sys.stdin.readline()"
+ranks = [
+    subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "RANK": rank}, stdin=-1, stdout=-1, text=True)
+    for rank in "01"
+]
+for rank in ranks:
+    rank.stdout.readline()
+for rank in ranks:
+    rank.stdin.write("look\\n")
+    rank.stdin.flush()
+    print(rank.stdout.readline(), end="")
+for rank in ranks:
+    rank.communicate("end\\n")
+"""
+
+
+def test_ranks_that_were_started_beside_this_one_are_shown() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "RANK"}
+    told = subprocess.run(
+        [sys.executable, "-c", BESIDE], env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.splitlines() == ["['this process', 'rank 1']", "['this process', 'rank 0']"]
+
+
+def test_another_process_is_shown_with_its_ranks_and_variables() -> None:
+    code = (
+        "import os, subprocess, sys\n"
+        "subprocess.run([sys.executable, '-c', 'print(flush=True); input()'], env={**os.environ, 'RANK': '4'})"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**{n: v for n, v in os.environ.items() if n != "RANK"}, "OMP_PROC_BIND": "close"},
+    )  # fmt: skip
+    try:
+        other.stdout.readline()
+        found = accel.affinity(pid=other.pid)
+        assert [each.name for each in found.processes] == [f"process {other.pid}", "rank 4"]
+        assert found.environment == (("OMP_PROC_BIND", "close"),)
+        assert found.torch_threads is None  # what this process has is not what that one has
+        named = accel.affinity(ranks={9: other.pid})
+        assert f"rank 9 {other.pid}" in [f"{each.name} {each.pid}" for each in named.processes]
+        assert main(["affinity", "--pid", str(other.pid)]) == 0
+    finally:
+        other.communicate(b"\n")
+    with pytest.raises(AccelError, match="no such process"):
+        accel.affinity(pid=other.pid)
 
 
 def test_loader_workers_are_numbered_and_on_the_map() -> None:

@@ -33,7 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -244,14 +244,16 @@ def number_formats() -> NumberFormats:
     return formats_of(read_machine())
 
 
-def affinity() -> Affinity:
+def affinity(*, ranks: Mapping[int, int] | None = None, pid: int | None = None) -> Affinity:
     """The cores of this machine with the threads of this process, its loader workers and ranks on them, and what is amiss.
 
     >>> print(accel.affinity())
+    >>> accel.affinity(ranks={0: 4711, 1: 4712})       # ranks started elsewhere, each by its process
+    >>> accel.affinity(pid=4711)                       # of another process, as `accel affinity --pid 4711` does
     """
     from accel.machine.affinity import affinity
 
-    return affinity()
+    return affinity(ranks, pid=pid)
 
 
 def loader_affinity(cpus: Iterable[int] | None = None) -> AbstractContextManager[tuple[int, ...]]:

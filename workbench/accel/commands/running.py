@@ -33,7 +33,7 @@ def run_without_notebook(options: argparse.Namespace) -> object:
     if options.command == "formats":
         return formats_of(read_machine())
     if options.command == "affinity":
-        return affinity()
+        return affinity(pid=options.pid)
     if options.command == "monitor":
         return watch(options.seconds, every=options.every)
     if options.command == "topology":

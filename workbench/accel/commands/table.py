@@ -245,7 +245,14 @@ COMMANDS: tuple[Command, ...] = (
         "affinity",
         "show the cores and which threads, loader workers and ranks are on them, and what is amiss",
         "%accel affinity",
-        (OUT,),
+        (
+            Argument(
+                ("--pid",),
+                "show another process, with its workers and ranks, by its number",
+                (("metavar", "PID"), ("type", int), ("default", None)),
+            ),
+            OUT,
+        ),
         needs_notebook=False,
     ),
     Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -14,9 +15,10 @@ from accel.machine.affinity.affinity_notes import affinity_notes
 from accel.machine.affinity.affinity_text import affinity_text
 from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
 from accel.machine.affinity.processes_here import ProcessHere, processes_here, short_name
-from accel.machine.affinity.starting_mask import binding_variables
+from accel.machine.affinity.starting_mask import binding_variables, variables_of
 from accel.machine.affinity.thread_places import ThreadLooks, ThreadPlace
 from accel.machine.cpu_lists import cpu_list
+from accel.machine.usable_cores import UsableCores, read_usable_cores
 
 BETWEEN_LOOKS_S = 0.05
 
@@ -34,6 +36,7 @@ class Affinity:
     environment: tuple[tuple[str, str], ...] = ()
     told: str = ""  # why there is nothing, where the system does not tell
     known_processes: tuple[ProcessHere, ...] = ()
+    usable: UsableCores | None = None  # with the container's quota, where there is one
 
     @property
     def notes(self) -> list[str]:
@@ -77,6 +80,7 @@ class Affinity:
         return {
             "cpus": [asdict(cpu) for cpu in self.cpu_map.cpus], "threads": [asdict(each) for each in self.threads],
             "torch_threads": self.torch_threads, "environment": dict(self.environment), "notes": self.notes,
+            "told": self.told, "quota_cores": self.usable.quota_cores if self.usable else None,
         }  # fmt: skip
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
@@ -93,9 +97,12 @@ class AffinityLooks:
     0.98
     """
 
-    def __init__(self, ranks: Mapping[int, int] | None = None, *, root: Path | str = "/") -> None:
+    def __init__(
+        self, ranks: Mapping[int, int] | None = None, *, pid: int | None = None, root: Path | str = "/"
+    ) -> None:
         self._cpu_map = read_cpu_map(root)
-        self._ranks = dict(ranks or {})
+        self._usable = read_usable_cores(root, tuple(self._cpu_map.by_number))
+        self._ranks, self._pid = dict(ranks or {}), pid
         self._threads = ThreadLooks()
         self._processes: tuple[ProcessHere, ...] = ()
 
@@ -105,26 +112,32 @@ class AffinityLooks:
             why = f"Where threads run is not told by this system ({sys.platform}); Linux tells it."
             return Affinity(CpuMap(()), (), told=why)
         if find_processes or not self._processes:
-            self._processes = processes_here(self._ranks)
+            self._processes = processes_here(self._ranks, pid=self._pid)
         torch = sys.modules.get("torch")
+        is_other = self._pid not in (None, os.getpid())
         return Affinity(
             self._cpu_map,
             self._threads.look(self._processes),
-            torch.get_num_threads() if torch is not None else None,
-            binding_variables(),
+            torch.get_num_threads() if torch is not None and not is_other else None,
+            variables_of(self._pid) if is_other and self._pid is not None else binding_variables(),
             known_processes=self._processes,
+            usable=self._usable,
         )
 
 
-def affinity(ranks: Mapping[int, int] | None = None, *, root: Path | str = "/") -> Affinity:
-    """Where the threads of this process, its loader workers and its ranks (rank → pid) are, and how busy.
+def affinity(
+    ranks: Mapping[int, int] | None = None, *, pid: int | None = None, root: Path | str = "/"
+) -> Affinity:
+    """Where the threads of this process (or of `pid`), its loader workers and its ranks (rank → pid) are, and how busy.
 
     >>> accel.affinity().masks
     [('this notebook', '0-1')]
+    >>> accel.affinity(pid=4711).notes           # a training script that runs elsewhere
 
-    Two looks, 50 ms apart: a thread is busy if it used a fifth of a CPU or more meanwhile.
+    Two looks, 50 ms apart: a thread is busy if it used a fifth of a CPU or more meanwhile. Ranks that torchrun started beside
+    this one are found by themselves. Raises AccelError where there is no process `pid`.
     """
-    looks = AffinityLooks(ranks, root=root)
+    looks = AffinityLooks(ranks, pid=pid, root=root)
     found = looks.look()
     if found.told:
         return found

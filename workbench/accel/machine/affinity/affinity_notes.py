@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel.machine.affinity.thread_places import ThreadPlace
 from accel.machine.cpu_lists import cpu_list
+from accel.machine.usable_cores import UsableCores
 
 if TYPE_CHECKING:
     from accel.machine.affinity.affinity import Affinity
@@ -88,22 +90,35 @@ def _oversubscribed(found: Affinity) -> str:
     }  # OpenMP gives each thread its own
     workers = sum(each.kind == "loader worker" and "'s" not in each.group for each in _mains(found))
     wanted = (found.torch_threads or 0) + workers
-    if not found.torch_threads or not mask or wanted <= len(mask):
+    usable = replace(found.usable or UsableCores(len(found.cpu_map.cpus)), allowed=tuple(sorted(mask)))
+    if not found.torch_threads or not mask or wanted <= usable.count:
         return ""
     loaders = f" and {workers} loader worker{'' if workers == 1 else 's'}" if workers else ""
     threads = f"{found.torch_threads} thread{'' if found.torch_threads == 1 else 's'} of torch"
+    why = f" ({usable.limit})" if usable.count < len(mask) else ""
     return (
-        f"Over-subscribed: {threads}{loaders} want {wanted} CPUs, and {len(mask)} may be used. "
+        f"Over-subscribed: {threads}{loaders} want {wanted} CPUs, and {usable.count} may be used{why}. "
         f"Use fewer{' of either' if workers else ''}."
     )
 
 
 def _crossing(found: Affinity) -> str:
-    """Compute threads of one process on two NUMA nodes."""
+    """Compute threads of one process on two NUMA nodes, and whether they would fit into one."""
+    cpu_map = found.cpu_map
     for group in dict.fromkeys(each.group for each in found.threads):
         busy = [each.cpu for each in found.threads if each.group == group and each.is_busy]
-        if len(found.cpu_map.nodes_of(busy)) > 1:
+        nodes = cpu_map.nodes_of(busy)
+        if len(nodes) < 2:
+            continue
+        cores = {
+            node: len(cpu_map.cores_of(cpu.number for cpu in cpu_map.cpus if cpu.numa_node == node)) for node in nodes
+        }  # fmt: skip
+        if len(busy) <= max(cores.values()):
             return f"{group} runs on several NUMA nodes: pin it to one, as allocate(ranks, threads) does."
+        return (
+            f"{group} computes with {len(busy)} threads on {len(nodes)} NUMA nodes, more than one of them has cores for; "
+            f"memory of another node is farther away. One rank a node avoids that: allocate({len(nodes)}, {min(cores.values())})."
+        )
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any
 from accel.errors import AccelError
 from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
 from accel.machine.affinity.pinning import pin
+from accel.machine.affinity.starting_mask import starting_mask
+from accel.machine.cgroup import cpu_quota
 from accel.machine.cpu_lists import cpu_list
 
 
@@ -90,40 +93,59 @@ def allocate(
     smt: bool = False,
     allowed: Sequence[int] | None = None,
     cpu_map: CpuMap | None = None,
+    quota_cores: float | None = None,
 ) -> Allocation:
     """Give each of `ranks` so many CPUs of its own: physical cores first, a rank within one NUMA node where it fits.
 
     >>> allocate(2, 8).ranks[1].cpus
     (8, 9, 10, 11, 12, 13, 14, 15)
 
-    `allowed` are the CPUs to give out (default: this process's affinity mask); `smt` also gives out second threads of cores, once
-    all first ones are taken. Raises AccelError where there are not so many.
+    `allowed` are the CPUs to give out (default: those that this process began with, also where OpenMP has bound its main thread
+    since); `smt` also gives out second threads of cores, once all first ones are taken. `quota_cores` is the container's quota of
+    CPU time (default: of this one, unless a `cpu_map` is given). Raises AccelError where there are not so many CPUs.
     """
+    quota_cores = cpu_quota() if cpu_map is None and quota_cores is None else quota_cores
     cpu_map = cpu_map or read_cpu_map()
     allowed = _own_mask(cpu_map) if allowed is None else allowed
     if ranks < 1 or threads < 1:
-        raise AccelError(
-            f"{ranks} ranks × {threads} threads", because="both are at least 1", do="Give numbers from 1 on."
-        )
+        raise AccelError(_asked(ranks, threads), because="both are at least 1", do="Give numbers from 1 on.")
     in_order = cpu_map.in_order(allowed)
     firsts = {siblings: min(set(siblings) & set(allowed)) for siblings in cpu_map.cores_of(allowed)}
     usable = [cpu.number for cpu in in_order if smt or cpu.number == firsts[cpu.siblings]]
     if ranks * threads > len(usable):
         is_without_smt = len(usable) < len(in_order)
         most = len(usable) // ranks
-        told = "of this machine none is told by the system" if not usable else f"there are {len(usable)}"
-        fewer = f"{most} thread{'s' if most > 1 else ''} a rank" if most else f"{len(usable)} ranks"
+        told = (
+            "of this machine none is told by the system"
+            if not usable
+            else f"there {'is' if len(usable) == 1 else 'are'} {len(usable)}"
+        )
+        fewer = f"{_number(most, 'thread')} a rank" if most else _number(len(usable), "rank")
         raise AccelError(
-            f"{ranks} ranks × {threads} threads",
-            because=f"they need {ranks * threads} {'cores' if is_without_smt else 'CPUs'} and {told}",
+            _asked(ranks, threads),
+            because=f"they need {_number(ranks * threads, 'core' if is_without_smt else 'CPU')} and {told}",
             do=f"Use at most {fewer}{', or smt=True.' if is_without_smt else '.'}"
             if usable
             else "Leave threads to the system.",
         )
     given = _by_node(cpu_map, usable, ranks, threads)
-    return Allocation(
-        tuple(RankCpus(rank, cpus) for rank, cpus in enumerate(given)), tuple(_notes(cpu_map, given))
-    )
+    notes = [*_notes(cpu_map, given), *_of_quota(ranks, threads, quota_cores)]
+    return Allocation(tuple(RankCpus(rank, cpus) for rank, cpus in enumerate(given)), tuple(notes))
+
+
+def _asked(ranks: int, threads: int) -> str:
+    return f"{_number(ranks, 'rank')} × {_number(threads, 'thread')}"
+
+
+def _of_quota(ranks: int, threads: int, quota_cores: float | None) -> list[str]:
+    """What a quota of CPU time means for them: CPUs that are there, and cannot all be used all the time."""
+    if quota_cores is None or ranks * threads <= math.ceil(quota_cores):
+        return []
+    return [
+        f"The container's quota lets {_number(math.ceil(quota_cores), 'thread')} compute at a time "
+        f"({quota_cores:g} s of CPU time a second), and these are {ranks * threads}: "
+        "they would all be stopped again and again. Use fewer."
+    ]
 
 
 def _by_node(cpu_map: CpuMap, usable: list[int], ranks: int, threads: int) -> list[tuple[int, ...]]:
@@ -158,7 +180,12 @@ def _notes(cpu_map: CpuMap, given: list[tuple[int, ...]]) -> list[str]:
 
 
 def _own_mask(cpu_map: CpuMap) -> list[int]:
+    """The CPUs that this process began with: OpenMP may have bound the main thread to one of them since."""
     try:
-        return sorted(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS and Windows
+        return list(starting_mask())
+    except AccelError:  # macOS and Windows have no masks
         return list(cpu_map.by_number)
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from accel.errors import AccelError
+
 if TYPE_CHECKING:
     import psutil
 
@@ -29,24 +31,27 @@ class ProcessHere(NamedTuple):
 
 
 def processes_here(
-    ranks: Mapping[int, int] | None = None, proc: Path | str = "/proc"
+    ranks: Mapping[int, int] | None = None, proc: Path | str = "/proc", *, pid: int | None = None
 ) -> tuple[ProcessHere, ...]:
-    """This process and those of its children that train: loader workers, trial workers and ranks.
+    """This process, or `pid`, and those of its children that train: loader workers, trial workers and ranks.
 
     >>> [process.name for process in processes_here()]
     ['this notebook', 'loader worker 1', 'loader worker 2']
 
     `ranks` (rank → pid) are named by the caller; a child that was started with RANK in its environment, as torchrun does, is a
-    rank too. Other children are shown if they are Python with torch's or multiprocessing's hand in them.
+    rank too, and so are the ranks that were started beside this one. Other children are shown if they are Python with torch's or
+    multiprocessing's hand in them. Raises AccelError where there is no process `pid`.
     """
-    import psutil
-
     proc = Path(proc)
-    own = psutil.Process()
-    found = [ProcessHere(own.pid, "this notebook" if _is_kernel() else "this process", "notebook", "N")]
+    own = _process(pid)
+    is_here = own.pid == os.getpid()
+    name = ("this notebook" if _is_kernel() else "this process") if is_here else f"process {own.pid}"
+    found = [ProcessHere(own.pid, name, "notebook", "N")]
     ranks_by_pid = {pid: rank for rank, pid in (ranks or {}).items()}
-    own_rank = rank_in("\0".join(f"{name}={value}" for name, value in os.environ.items()))
-    for child in _children(own, set(ranks_by_pid)):
+    told = (f"{name}={value}" for name, value in os.environ.items())
+    own_rank = rank_in("\0".join(told) if is_here else _text(proc / str(own.pid) / "environ"))
+    beside = _ranks_beside(own, own_rank, proc)
+    for child in _children(own, set(ranks_by_pid) | beside):
         parent_pid = _parent(child)
         parent = next((each for each in found if each.pid == parent_pid and each.kind != "notebook"), None)
         kind, rank = _kind(child, ranks_by_pid, own_rank, proc)
@@ -92,6 +97,35 @@ def _children(own: psutil.Process, named: set[int]) -> list[psutil.Process]:
         except psutil.Error:  # it ended meanwhile
             continue
     return found
+
+
+def _process(pid: int | None) -> psutil.Process:
+    import psutil
+
+    try:
+        return psutil.Process(pid)
+    except (psutil.Error, ValueError, OverflowError):
+        raise AccelError(
+            f"affinity(pid={pid})",
+            because="there is no such process here",
+            do="Give the number of one that runs, as `ps` shows it.",
+        ) from None
+
+
+def _ranks_beside(own: psutil.Process, own_rank: int | None, proc: Path) -> set[int]:
+    """The other ranks that the parent of this rank started, as torchrun starts one a GPU."""
+    import psutil
+
+    if own_rank is None:
+        return set()
+    try:
+        parent = own.parent()
+        siblings = parent.children() if parent is not None else []
+    except psutil.Error:  # it ended meanwhile
+        return set()
+    return {
+        each.pid for each in siblings if each.pid != own.pid and _kind(each, {}, own_rank, proc)[0] == "rank"
+    }
 
 
 def _kind(
