@@ -63,6 +63,41 @@ def test_the_program_is_a_module_as_well() -> None:
     assert shown.strip() == f"accel-workbench {accel.__version__}"
 
 
+@pytest.mark.parametrize("words", [["-o", "x"], ["--out=x"]])
+@pytest.mark.parametrize("command", ["topology", "machine", "history"])
+def test_a_shell_has_no_variables_and_is_told_what_to_do_instead(
+    capsys, command: str, words: list[str]
+) -> None:
+    status, _, err = run(capsys, command, *words)
+    assert status == 2
+    assert f"accel {command} --json > {command}.json" in err
+    assert "--out" not in run(capsys, command, "--jsn")[2]
+    assert "Did you mean '--json'?" in run(capsys, command, "--jsn")[2]
+
+
+@pytest.mark.parametrize(("words", "is_told"), [([], True), (["--from", "-"], False)])
+def test_a_matrix_at_standard_input_that_nobody_asked_for_is_not_read(
+    words: list[str], is_told: bool
+) -> None:
+    program = [sys.executable, "-m", "accel.cli", "topology", *words]
+    ended = subprocess.run(program, input=MATRIX.read_bytes(), capture_output=True)
+    assert (b"Node A" in ended.stdout) is not is_told
+    assert (b"accel topology --from -" in ended.stderr) is is_told
+
+
+def test_a_topology_is_written_as_a_page(capsys, tmp_path) -> None:
+    path = tmp_path / "topology.html"
+    assert run(capsys, "topology", "--from", str(MATRIX), "--html", str(path))[0] == 0
+    page = path.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.count("<td") == 64
+    assert "<script" not in page
+    assert "Two NVLinks: GPU0–GPU3" in page
+    assert "cannot" not in run(capsys, "topology", "--from", str(MATRIX), "--html", str(path))[2]
+    status, _, err = run(capsys, "topology", "--html", str(tmp_path / "none" / "t.html"))
+    assert (status, "Give a path in a folder" in err) == (2, True)
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
 def test_letters_that_the_output_lacks_are_printed_as_near_ones(encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding}

@@ -236,6 +236,12 @@ def test_of_groups_that_are_joined_alike_one_of_fewest_numa_nodes_is_chosen() ->
     assert (choice.visible, choice.equals) == ("0,3", 5)
 
 
+def test_a_matrix_is_given_as_text_or_as_a_file() -> None:
+    assert accel.topology(text=COURSE).links == read_matrix(COURSE).links
+    with pytest.raises(AccelError, match="Give one of them"):
+        accel.topology("topo.txt", text=COURSE)
+
+
 def test_a_count_that_is_no_number_is_refused_in_words() -> None:
     with pytest.raises(AccelError, match="best_gpus\\('2'\\): that is no number of GPUs"):
         read_matrix(COURSE).best_gpus("2")

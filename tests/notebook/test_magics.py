@@ -55,9 +55,19 @@ def test_profile_with_one_percent_sign_explains_itself(shell) -> None:
     assert "with two %" in str(shell.run("%accel profile").error_in_exec)
 
 
-def test_a_cell_is_only_for_profile(shell) -> None:
+def test_a_matrix_is_pasted_below_the_command(shell) -> None:
+    text = "\tGPU0\tGPU1\nGPU0\t X \tNV2\nGPU1\tNV2\t X \n"
+    found = shell.run(f"%%accel topology -o pasted\n{text}").result
+    assert found.link("GPU0", "GPU1").label == "NV2"
+    assert shell.user_ns["pasted"] is found
+    refusal = shell.run("%%accel topology\n\tGPU0\tGPU1\nGPU0\t X \tNV2\n").error_in_exec
+    assert str(refusal).startswith("Line 2 of the topology matrix: it is the last of 1 row")
+    assert "Give one of them" in str(shell.run(f"%%accel topology --from topo.txt\n{text}").error_in_exec)
+
+
+def test_other_commands_take_no_cell(shell) -> None:
     result = shell.run("%%accel machine\nran = 1")
-    assert "only profile takes a cell" in str(result.error_in_exec)
+    assert "only profile and topology take a cell" in str(result.error_in_exec)
     assert "ran" not in shell.user_ns
 
 

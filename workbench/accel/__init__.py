@@ -283,15 +283,17 @@ def monitor(seconds: float | None = None, *, every: float = 0.5) -> Monitor:
     return monitor(seconds, every=every)
 
 
-def topology(from_file: str | None = None) -> Topology:
-    """How the GPUs and network cards of this machine are joined; with `from_file`, those of a printed `nvidia-smi topo -m`.
+def topology(from_file: str | None = None, *, text: str | None = None, html: str | None = None) -> Topology:
+    """How the GPUs and network cards of this machine are joined; or those of a printed `nvidia-smi topo -m`: a file, or its text.
 
     >>> accel.topology().best_gpus(2).as_env
     {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID', 'CUDA_VISIBLE_DEVICES': '0,3'}
+
+    `html` is a file to write it to as a page of its own. Raises AccelError for a file that is not there or holds no matrix.
     """
     from accel.machine.topology import topology
 
-    return topology(from_file)
+    return topology(from_file, text=text, html=html)
 
 
 def open_trace(*files: str | Path) -> TraceProfile | RanksReport:

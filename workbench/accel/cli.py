@@ -12,6 +12,7 @@ from accel.commands import command_named, help_text, parse
 from accel.commands.help import Help
 from accel.commands.running import run_without_notebook
 from accel.errors import AccelError
+from accel.machine.topology import unread_input
 from accel.printing import print_nearest
 
 PROGRAM = "accel"
@@ -77,6 +78,8 @@ def answer(arguments: Sequence[str]) -> str:
         raise _needs_notebook(options.command)
     else:
         result = run_without_notebook(options)
+        if options.command == "topology" and options.from_file is None and (hint := unread_input()):
+            print(hint, file=sys.stderr)
     return json.dumps(result.to_dict(), indent=2) if getattr(options, "json", False) else str(result)
 
 

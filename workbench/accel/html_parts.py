@@ -93,3 +93,16 @@ def block(*parts: object) -> Markup:
         + "".join(text(p) for p in parts)
         + "</div>"
     )
+
+
+def preformatted(value: object) -> Markup:
+    """Text as a terminal shows it."""
+    return Markup(f'<pre style="font-size:12px;overflow-x:auto">{text(value)}</pre>')
+
+
+def page(title: str, *parts: object) -> Markup:
+    """A whole page that needs nothing besides, dark where the reader's browser is."""
+    return Markup(
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        f'<title>{text(title)}</title></head><body style="margin:16px">{"".join(map(text, parts))}</body></html>\n'
+    )

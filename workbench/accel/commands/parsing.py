@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from accel.bounds import check_seconds, check_steps
-from accel.commands.command import HELP, JSON, Command
+from accel.commands.command import HELP, JSON, OUT, Argument, Command
 from accel.commands.table import COMMANDS, command_named
 from accel.errors import AccelError, UnknownName
 from accel.measuring.quality_target import QualityTarget
@@ -41,7 +41,7 @@ def parse(line: str | Sequence[str], *, program: str = "%accel") -> argparse.Nam
 
 def parser_of(command: Command, *, program: str = "%accel") -> argparse.ArgumentParser:
     """The argparse parser of one command; it raises AccelError and never exits."""
-    prefix = f"%{program}" if command.takes_cell and program == "%accel" else program
+    prefix = "%%accel" if program == "%accel" and command.example.startswith("%%") else program
     parser = _Parser(
         prog=f"{prefix} {command.name}",
         description=f"{command.help[0].upper()}{command.help[1:]}.",
@@ -49,11 +49,16 @@ def parser_of(command: Command, *, program: str = "%accel") -> argparse.Argument
         add_help=False,
         allow_abbrev=False,
     )
-    extra = (JSON,) if program == "accel" else ()
-    for argument in (*command.arguments, *extra, HELP):
-        if not (program == "accel" and "--out" in argument.flags):
-            parser.add_argument(*argument.flags, help=argument.help, **dict(argument.settings))
+    for argument in _arguments(command, program):
+        parser.add_argument(*argument.flags, help=argument.help, **dict(argument.settings))
     return parser
+
+
+def _arguments(command: Command, program: str) -> list[Argument]:
+    """Those that it takes there: a shell has no variables to put a result into, and can take JSON."""
+    if program != "accel":
+        return [*command.arguments, HELP]
+    return [*(argument for argument in command.arguments if argument is not OUT), JSON, HELP]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -107,8 +112,16 @@ def _join_sums(words: list[str]) -> list[str]:
 
 
 def _reject(word: str, command: Command, program: str) -> NoReturn:
+    option = word.split("=")[0]
+    if program == "accel" and option in OUT.flags:
+        raise AccelError(
+            f"{program} {command.name} {option}",
+            because="there is no variable to put the result into outside of a notebook",
+            do=f"Write it to a file: {program} {command.name} --json > {command.name}.json.",
+        )
     if word.startswith("-"):
-        raise UnknownName("option", word.split("=")[0], command.option_words)
+        known = [argument for argument in _arguments(command, program) if argument.is_option]
+        raise UnknownName("option", option, [flag for argument in known for flag in argument.flags])
     raise AccelError(
         f"{program} {command.name} {word}",
         because=f"{word!r} is one word too many",

@@ -37,7 +37,7 @@ def run_without_notebook(options: argparse.Namespace) -> object:
     if options.command == "monitor":
         return watch(options.seconds, every=options.every)
     if options.command == "topology":
-        return topology(options.from_file)
+        return topology(options.from_file, text=getattr(options, "cell", None), html=options.html)
     if options.command == "backends":
         from accel.accelerations.compile_backends import compile_backends
 

@@ -266,8 +266,15 @@ COMMANDS: tuple[Command, ...] = (
                 (("metavar", "FILE"), ("default", None), ("dest", "from_file")),
                 completes="file",
             ),
+            Argument(
+                ("--html",),
+                "also write it to this file, as a page of its own for a browser",
+                (("metavar", "FILE"), ("default", None)),
+                completes="file",
+            ),
             OUT,
         ),
+        takes_cell=True,
         needs_notebook=False,
     ),
     Command(

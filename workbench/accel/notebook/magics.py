@@ -51,7 +51,8 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
             print(help_text(options.command))
             return None
         if cell is not None:
-            _reject_cell(options.command)
+            _check_takes_cell(options.command)
+            options.cell = cell
         result = self._result(options)
         if name := getattr(options, "out", None):  # help has none
             self.shell.user_ns[name] = result
@@ -90,9 +91,11 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
 AccelMagics.accel.__doc__ = "\n\n\n".join([help_text(), *(help_text(command.name) for command in COMMANDS)])
 
 
-def _reject_cell(command: str) -> None:
-    raise AccelError(
-        f"%%accel {command}".rstrip(),
-        because="only profile takes a cell",
-        do=f"Write %accel {command}, with one %, on a line of its own.",
-    )
+def _check_takes_cell(command: str) -> None:
+    takers = [known.name for known in COMMANDS if known.takes_cell]
+    if command not in takers:
+        raise AccelError(
+            f"%%accel {command}".rstrip(),
+            because=f"only {' and '.join(takers)} take a cell",
+            do=f"Write %accel {command}, with one %, on a line of its own.",
+        )

@@ -19,7 +19,16 @@ from __future__ import annotations
 from accel.machine.topology.devices import Device, NumaNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
-from accel.machine.topology.reading import read_topology, topology
+from accel.machine.topology.reading import read_topology, topology, unread_input
 from accel.machine.topology.topology import Topology
 
-__all__ = ["Device", "Link", "NumaNode", "Topology", "read_matrix", "read_topology", "topology"]
+__all__ = [
+    "Device",
+    "Link",
+    "NumaNode",
+    "Topology",
+    "read_matrix",
+    "read_topology",
+    "topology",
+    "unread_input",
+]

@@ -27,7 +27,10 @@ _NAMED_CARD = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*$")
 _NUMBERS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 LARGEST_NUMBER = 65_535  # Linux knows 8,192 CPUs at most
 _PEER_ACCESS = {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"}
-_NO_MATRIX = "Paste what `nvidia-smi topo -m` prints, from the line with GPU0 on."
+_NO_MATRIX = (
+    "Give what `nvidia-smi topo -m` prints, from the line with GPU0 on: below %%accel topology in a notebook's cell, as "
+    "accel.topology(text=...), or nvidia-smi topo -m | accel topology --from -."
+)
 _AGAIN = "Copy the matrix again, with its tabs or spaces: nvidia-smi topo -m > topo.txt, then %accel topology --from topo.txt."
 
 

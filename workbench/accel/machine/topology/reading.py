@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -28,15 +29,22 @@ NO_GPU = "the driver knows no GPU"
 ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
 
-def topology(from_file: str | None = None, *, text: str | None = None) -> Topology:
+def topology(from_file: str | None = None, *, text: str | None = None, html: str | None = None) -> Topology:
     """How the GPUs and network cards of this machine are joined, or those of a printed matrix.
 
     >>> print(accel.topology())
     >>> print(accel.topology(from_file="topo.txt").best_gpus(4))
 
-    `from_file` is a file with it ("-": standard input), `text` the matrix itself. Raises AccelError for both, for a file that
-    is not there, and for what is no matrix.
+    `from_file` is a file with it ("-": standard input), `text` the matrix itself; `html` is a file to write it to as a page.
+    Raises AccelError for both, for a file that is not there or cannot be written, and for what is no matrix.
     """
+    found = _found(from_file, text)
+    if html is not None:
+        found.save(html)
+    return found
+
+
+def _found(from_file: str | None, text: str | None) -> Topology:
     if text is not None and from_file is not None:
         raise AccelError(
             f"topology from {from_file}", because="a matrix is given as text as well", do="Give one of them."
@@ -155,6 +163,17 @@ def _text_of(file: str) -> str:
             f"topology from {file}", because=error.strerror or str(error),
             do="Write the matrix to a file first: nvidia-smi topo -m > topo.txt.",
         ) from error  # fmt: skip
+
+
+def unread_input() -> str:
+    """What to do where a matrix may wait at standard input and no `--from` asks for it; empty where none can."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # closed, or no file, as in a notebook
+        return ""
+    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
+        return ""
+    return "Standard input was not read, and this is the machine here; to read a matrix from it: accel topology --from -"
 
 
 def _decoded(content: bytes) -> str:

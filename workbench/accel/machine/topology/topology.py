@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from accel import html_parts
 from accel.errors import AccelError, UnknownName
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.devices import Device, NumaNode
@@ -243,6 +245,27 @@ class Topology:
                 str(count): self.best_gpus(count).to_dict() for count in range(2, gpus + 1) if can_choose(count, gpus)
             },
         }  # fmt: skip
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as a page of its own, which a browser shows without anything else; a file of that name is replaced.
+
+        >>> accel.topology().save("topology.html")
+
+        Raises AccelError where the file cannot be written.
+        """
+        from accel.machine.topology.matrix_html import html_of
+
+        path = Path(path).expanduser()
+        page = html_parts.page("Topology", html_of(self), html_parts.preformatted(self))
+        try:
+            path.write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise AccelError(
+                f"save {path}",
+                because=error.strerror or str(error),
+                do="Give a path in a folder that you can write to.",
+            ) from error
+        return path
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         from accel.machine.topology.matrix_html import html_of
