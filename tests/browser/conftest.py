@@ -170,11 +170,15 @@ class Notebook:
             "console", lambda said: self.complaints.append(said.text) if said.type == "error" else None
         )
         self.page.goto(f"{self.server.url}/lab/workspaces/t{uuid.uuid4().hex[:8]}/tree/{name}")
+        self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self) -> None:
+        """The notebook is there with its kernel, after it was opened or the page reloaded."""
         self.page.wait_for_function(
             "() => window.jupyterapp?.shell?.currentWidget?.sessionContext", timeout=60_000
         )
         self.page.evaluate(READY)
-        return self
 
     def hide_sidebar(self) -> None:
         self.page.evaluate(

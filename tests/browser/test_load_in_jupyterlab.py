@@ -84,3 +84,20 @@ def test_the_strip_of_the_panel_samples_while_it_is_unfolded_on_the_page(noteboo
     expect(page.get_by_test_id("telemetry-said")).to_have_count(0)
     assert count_threads(notebook) == "0"  # nobody sees it any more
     assert notebook.errors_in_cells() == []
+
+
+def test_a_page_that_is_reloaded_leaves_nothing_that_samples(notebook, server):
+    cells = ("%load_ext accel", "%accel panel", "0", THREADS)
+    page = notebook.open(server.add_notebook("reload.ipynb", *cells)).page
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    expect(page.get_by_test_id("telemetry-cpu")).to_contain_text("%", timeout=30_000)
+    assert count_threads(notebook) == "1"
+    page.reload()  # not saved: the output is gone, and the view could not say that it goes
+    notebook.wait_until_ready()
+    expect(page.get_by_test_id("telemetry-said")).to_have_count(0)
+    for _ in range(60):
+        if count_threads(notebook) == "0":
+            break
+        page.wait_for_timeout(1000)
+    assert count_threads(notebook) == "0"

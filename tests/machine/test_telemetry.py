@@ -25,7 +25,7 @@ from accel.machine.telemetry.load_history import LoadHistory
 from accel.machine.telemetry.load_in_words import in_a_sentence, tiles
 from accel.machine.telemetry.proc_reader import ProcReader
 from accel.machine.telemetry.psutil_reader import PsutilReader
-from accel.machine.telemetry.terminal_view import lines_of, watch
+from accel.machine.telemetry.terminal_view import _draw_until_over, lines_of, watch
 from tests.machine.fake_proc import FakeClock, FakeProc
 from tests.machine.nvml_under_load import FakeNvml
 
@@ -415,6 +415,15 @@ def test_a_summary_weighs_samples_by_the_time_that_lies_in_the_span(bench):
     monitor.close()
 
 
+@pytest.mark.parametrize("other", ["last_s", "since_s", "until_s"])
+def test_a_cell_says_the_span_alone(bench, other):
+    monitor = Monitor.of(bench.sampler)
+    monitor.cells[3] = (100.0, 101.0)
+    with pytest.raises(AccelError, match="Give cell alone"):
+        monitor.summary(cell=3, **{other: 1.0})
+    monitor.close()
+
+
 def test_a_summary_says_what_the_ring_has_lost(tmp_path):
     bench = Bench(tmp_path / "proc", minutes=0.1)  # twelve samples
     for at in range(1, 13):
@@ -526,6 +535,35 @@ def test_it_ends_in_time_also_where_a_sample_would_last_longer():
     assert len(monitor.history) == 1
 
 
+def test_when_its_seconds_are_over_it_holds_no_file_does_not_go_on_and_says_so():
+    monitor = accel.monitor(0.2, every=0.05)
+    told = []
+    monitor.sampler.call_at_end(lambda: told.append("ended"))
+    monitor.sampler.join(60)
+    assert told == ["ended"]
+    assert monitor.sampler._host._stat is None or sys.platform != "linux"
+    monitor.resume()
+    assert not monitor.is_running
+    monitor.close()
+    monitor.sampler.call_at_end(lambda: told.append("at once"))
+    assert told == ["ended", "at once"]
+
+
+def test_many_that_start_it_at_once_start_one_thread(bench):
+    together = threading.Barrier(8)
+
+    def start():
+        together.wait(30)
+        bench.sampler.start()
+
+    starters = [threading.Thread(target=start) for _ in range(8)]
+    for each in starters:
+        each.start()
+    for each in starters:
+        each.join()
+    assert sum(each.name == "accel telemetry" for each in threading.enumerate()) == 1
+
+
 def test_a_short_block_is_measured_whole():
     with accel.monitor(every=60) as load:
         sum(range(200_000))
@@ -588,14 +626,23 @@ def test_a_terminal_is_drawn_over_in_place_and_told_the_values(bench):
 
 def test_in_a_terminal_it_updates_in_place_and_elsewhere_nothing_is_drawn():
     class Terminal(io.StringIO):
+        """Ends the monitor, as Ctrl-C would, when it was drawn three times: however long that takes here."""
+
         def isatty(self):
             return True
 
+        def write(self, text):
+            written = super().write(text)
+            if self.getvalue().count("memory") == 3:
+                self.monitor.sampler._over.set()
+            return written
+
     screen = Terminal()
-    watched = watch(0.2, every=0.05, screen=screen)
-    assert not watched.is_running
-    assert screen.getvalue().count("memory") > 1
-    assert "\x1b[4F\x1b[J" in screen.getvalue() or len(watched.sampler.latest.gpus) > 0
+    with accel.monitor(every=0.05) as screen.monitor:
+        _draw_until_over(screen.monitor, screen)
+    assert screen.getvalue().startswith("Ctrl-C ends it.\n")
+    lines = len(tiles(screen.monitor.sampler.latest))
+    assert screen.getvalue().count(f"\x1b[{lines}F\x1b[J") == 2
     quiet = io.StringIO()
     assert watch(every=0.05, screen=quiet).summary().samples >= 1
     assert quiet.getvalue() == ""

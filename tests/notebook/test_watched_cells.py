@@ -37,6 +37,14 @@ def test_a_summary_can_be_of_one_cell(notebook):
         load.summary(cell=number + 100)
 
 
+def test_a_cell_that_runs_another_is_told_from_its_own_beginning(notebook):
+    assert notebook.run("%accel monitor -o load").success
+    number = notebook.execution_count
+    notebook.run("get_ipython().run_cell('began_s = __import__(\"time\").monotonic()', store_history=False)")
+    began, ended = notebook.user_ns["load"].cells[number]
+    assert began < notebook.user_ns["began_s"] < ended
+
+
 def test_run_again_it_leaves_one_thread_and_unloading_leaves_none(notebook):
     callbacks = {event: list(known) for event, known in notebook.events.callbacks.items()}
     assert threads() == 0

@@ -12,7 +12,8 @@ from accel.machine.affinity import Affinity, CpuMap, LogicalCpu
 from accel.machine.affinity.thread_places import ThreadPlace
 from accel_widgets.core_map_panel import CoreMapPanel
 from accel_widgets.core_map_view import core_map_traits
-from accel_widgets.looks_while_seen import GAP_S, PATIENCE, REST, LooksWhileSeen
+from accel_widgets.looks_while_seen import GAP_S, REST, LooksWhileSeen
+from accel_widgets.seen_views import PATIENCE
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -100,17 +101,35 @@ def test_a_look_redraws_only_the_cpus_on_which_something_changed(show):
 
 
 @pytest.mark.browser
+def test_a_process_keeps_its_button_and_the_focus_while_its_threads_change(show):
+    view = show(CoreMapPanel, **state(two_ranks()))
+    buttons = view.page.get_by_test_id("core-map-process")
+    buttons.nth(1).focus()
+    view.page.evaluate("() => document.activeElement.dataset.old = 'yes'")
+    found = two_ranks()
+    idle = replace(found, threads=tuple(replace(each, busy=0.0) for each in found.threads[:3]))
+    view.set(processes=state(idle)["processes"])
+    assert buttons.count() == 3
+    assert view.page.evaluate("() => document.activeElement.dataset.old") == "yes"
+    assert "1 thread, idle" in buttons.nth(1).inner_text()
+    view.set(processes=state(found)["processes"])
+    assert buttons.count() == 4
+    assert "loader worker 1" in buttons.nth(3).inner_text()
+
+
+@pytest.mark.browser
 def test_the_page_says_when_it_shows_the_map_and_when_not(show):
     view = show(CoreMapPanel, **state(two_ranks()))
     view.page.wait_for_function("() => model.sent.at(-1)?.seen === true")
     view.page.get_by_test_id("core-map-fold").press("Enter")
     assert view.saved[-1]["is_open"] is False
-    assert view.sent[-1] == {"seen": False}
+    assert view.sent[-1]["seen"] is False
     assert not view.page.get_by_test_id("core-map-cpu").first.is_visible()
     view.page.get_by_test_id("core-map-fold").press("Enter")
-    assert view.sent[-1] == {"seen": True}
+    assert view.sent[-1]["seen"] is True
     view.page.evaluate("cleanup()")
-    assert view.sent[-1] == {"seen": False}
+    assert view.sent[-1]["seen"] is False
+    assert len({message["view"] for message in view.sent}) == 1
     assert view.page.evaluate("model.listening()") == 0
 
 
@@ -168,6 +187,9 @@ def test_folded_it_does_not_look_and_a_page_that_shows_it_does_not_change_that()
     panel.close()
 
 
+SEEN, GONE = ({"seen": seen, "view": "one"} for seen in (True, False))
+
+
 class Kernel:
     """A main thread that is busy until it is told otherwise, and a clock that looking makes go on."""
 
@@ -184,7 +206,9 @@ class Kernel:
         self.waiting.clear()
 
     def looks_while_seen(self) -> LooksWhileSeen:
-        return LooksWhileSeen(self.look, clock=lambda: self.now_s, when_idle=self.waiting.append)
+        made = LooksWhileSeen(self.look, clock=lambda: self.now_s, when_idle=self.waiting.append)
+        made._views.told(SEEN)  # and no thread: the test takes the turns
+        return made
 
 
 def test_a_look_that_is_dear_is_taken_more_rarely():
@@ -207,16 +231,26 @@ def test_looking_ends_when_the_kernel_is_free_and_no_page_says_that_it_shows_the
     assert turns == kernel.looks == PATIENCE + 1
 
 
+def test_a_page_that_goes_does_not_end_it_for_another():
+    looks = Kernel().looks_while_seen()
+    looks.told({"seen": True, "view": "two"})
+    looks.told(GONE)
+    assert looks.is_looking
+    looks.told({"seen": False, "view": "two"})
+    assert not looks.is_looking
+    looks.close()
+
+
 def test_the_thread_is_there_while_it_is_seen_and_never_after_it_is_closed():
     kernel = Kernel()
     looks = kernel.looks_while_seen()
-    looks.seen()
+    looks.told(SEEN)
     thread_of_it = looks._thread
-    looks.seen()
+    looks.told(SEEN)
     assert looks._thread is thread_of_it
-    looks.unseen()
+    looks.told(GONE)
     thread_of_it.join(10)
     assert not thread_of_it.is_alive()
     looks.close()
-    looks.seen()
+    looks.told(SEEN)
     assert not looks.is_looking

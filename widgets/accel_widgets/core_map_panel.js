@@ -5,7 +5,6 @@
 /** @typedef {{process: number, is_busy: boolean, what: string, share: string, load: number, words: string}} Chip */
 /** @typedef {{short: string, name: string, colour: string, mask: number[], mask_text: string, threads_text: string}} Process */
 
-const REPEAT_MS = 3000;  // how often the page says that it shows the map; Python stops looking when it hears nothing
 const HINT = "Choose a CPU for who is there, a process for where it may run.";
 
 /**
@@ -76,13 +75,23 @@ function drawnLoad(chip, process) {
  * @param {number} index
  */
 function drawnProcess(process, index) {
-  const badge = element("span", { class: "accel-cores-badge" }, process.short);
-  badge.style.setProperty("--process", process.colour);
-  return element("li", {}, element("button", { type: "button", class: "accel-cores-process", "data-testid": "core-map-process",
-    "data-index": String(index), title: "Show where it may run" }, badge,
-    element("span", { class: "accel-cores-name" }, process.name),
-    element("span", { class: "accel-cores-mask" }, `may use ${process.mask_text}`),
-    element("span", { class: "accel-cores-threads" }, process.threads_text)));
+  const item = element("li", {}, element("button", { type: "button", class: "accel-cores-process", "data-testid": "core-map-process",
+    "data-index": String(index), title: "Show where it may run" },
+    ...["badge", "name", "mask", "threads"].map((part) => element("span", { class: `accel-cores-${part}` }))));
+  fillProcess(item, process);
+  return item;
+}
+
+/**
+ * Only what differs is written: a button that is pressed or has the focus stays the same one.
+ * @param {Element} item
+ * @param {Process} process
+ */
+function fillProcess(item, process) {
+  const texts = [process.short, process.name, `may use ${process.mask_text}`, process.threads_text];
+  const parts = /** @type {HTMLElement[]} */ ([.../** @type {Element} */ (item.firstElementChild).children]);
+  parts.forEach((part, index) => { if (part.textContent !== texts[index]) part.textContent = texts[index]; });
+  parts[0].style.setProperty("--process", process.colour);
 }
 
 /** @param {{model: any, el: HTMLElement}} context */
@@ -158,9 +167,11 @@ function render({ model, el }) {
     tell();
   };
   const drawProcesses = () => {
-    const focused = el.contains(document.activeElement) ? /** @type {any} */ (document.activeElement)?.dataset.index : undefined;
-    processes.replaceChildren(...model.get("processes").map(drawnProcess));
-    if (focused !== undefined) /** @type {any} */ (processes.querySelector(`[data-index="${Number(focused)}"]`))?.focus();
+    const known = model.get("processes");
+    while (processes.children.length > known.length) processes.lastElementChild?.remove();
+    [...processes.children].forEach((item, index) => fillProcess(item, known[index]));
+    processes.append(...known.slice(processes.children.length).map((/** @type {Process} */ process, /** @type {number} */ index) =>
+      drawnProcess(process, processes.children.length + index)));
     drawCpus();
     light();
   };
@@ -207,23 +218,10 @@ function render({ model, el }) {
     model.save_changes();
   });
 
-  // Python looks only while this page shows the map: open, on the screen, in a page that is not in the background.
-  let isOnScreen = false;
-  const isSeen = () => model.get("is_open") && isOnScreen && !document.hidden;
-  const say = () => model.send({ seen: isSeen() });
-  const observer = new IntersectionObserver((entries) => {
-    const before = isSeen();
-    isOnScreen = entries[entries.length - 1].isIntersecting;
-    if (isSeen() !== before) say();
-  });
-  observer.observe(el);
-  const repeat = setInterval(() => { if (isSeen()) say(); }, REPEAT_MS);
-  document.addEventListener("visibilitychange", say);
   const turnFold = () => {
     fold.textContent = `${model.get("is_open") ? "▾" : "▸"} Cores: where threads, workers and ranks are`;
     fold.setAttribute("aria-expanded", String(model.get("is_open")));
     body.hidden = !model.get("is_open");
-    say();
   };
 
   /** @type {[string, () => void][]} */
@@ -234,11 +232,9 @@ function render({ model, el }) {
   drawProcesses();
   drawTexts();
   turnFold();
+  const stopSaying = saySeen(model, el, true);  // Python looks only while this page shows the map
   return () => {
-    clearInterval(repeat);
-    observer.disconnect();
-    document.removeEventListener("visibilitychange", say);
-    model.send({ seen: false });
+    stopSaying();
     for (const [name, draw] of watched) model.off(`change:${name}`, draw);
   };
 }

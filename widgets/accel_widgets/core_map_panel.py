@@ -11,7 +11,7 @@ import traitlets
 from accel.machine.affinity import AffinityLooks
 from accel_widgets.core_map_view import core_map_traits
 from accel_widgets.looks_while_seen import LooksWhileSeen
-from accel_widgets.theme import FOLDER, themed
+from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ class CoreMapPanel(anywidget.AnyWidget):
     Folded (`is_open` False), off the screen or in a closed page it costs nothing.
     """
 
-    _esm = FOLDER / "core_map_panel.js"
+    _esm = scripts("seen.js", "core_map_panel.js")
     _css = themed("core_map_panel.css")
 
     boxes = traitlets.List(traitlets.Dict()).tag(sync=True)
@@ -85,10 +85,8 @@ class CoreMapPanel(anywidget.AnyWidget):
 
     def _told(self, _widget: object, message: Any, _buffers: object) -> None:
         """A page says whether it shows the map; it repeats that while it does."""
-        if isinstance(message, dict) and message.get("seen") and self.is_open:
-            self._live.seen()
-        else:
-            self._live.unseen()
+        is_folded = isinstance(message, dict) and not self.is_open
+        self._live.told({**message, "seen": False} if is_folded else message)
 
     def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
         live = super()._repr_mimebundle_(**named)

@@ -7,59 +7,49 @@ import time
 from collections.abc import Callable
 
 from accel_widgets.main_thread import call_when_idle
+from accel_widgets.seen_views import SeenViews
 
 GAP_S = 0.8
-REST = 60  # times as long as a look took, at least: so looking takes less than 1/60 of a core, however many threads there are
-PATIENCE = 10  # looks without a word from the page, while the kernel was free to hear one
+REST = 100  # times as long as a look took, at least: so looking takes less than 1 % of a core, however many threads there are
 
 
 class LooksWhileSeen:
-    """Calls `look` in a thread of its own while pages say `seen()`; ends it by itself when they fall silent.
+    """Calls `look` in a thread of its own while pages say that they show it; ends it by itself when they fall silent.
 
     >>> looks = LooksWhileSeen(panel.refresh)
-    >>> looks.seen()            # a page shows it; pages repeat that every few seconds
-    >>> looks.unseen()          # it was folded, scrolled away or closed
+    >>> looks.told({"seen": True, "view": "one"})       # a page shows it; pages repeat that every few seconds
+    >>> looks.told({"seen": False, "view": "one"})      # it was folded, scrolled away or closed
     >>> looks.close()
-
-    A page that is gone for good cannot say so. But a kernel that runs a cell cannot hear pages either, and then it is most worth
-    looking: silence counts only while the kernel's main thread is free.
     """
 
     def __init__(
         self, look: Callable[[], object], *, clock: Callable[[], float] = time.thread_time,
         when_idle: Callable[[Callable[[], object]], None] = call_when_idle,
     ) -> None:  # fmt: skip
-        self._look, self._clock, self._when_idle = look, clock, when_idle
+        self._look, self._clock, self._views = look, clock, SeenViews(when_idle)
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._silent = 0
-        self._was_free, self._is_closed = False, False
+        self._is_closed = False
 
-    def seen(self) -> None:
-        """A page shows it."""
+    def told(self, message: object) -> None:
+        """Hear what a page says of one view."""
+        self._views.told(message)
         with self._lock:
-            self._silent = 0
-            if self._is_closed or self._thread is not None:
-                return
-            self._wake = threading.Event()
-            self._was_free = False
-            self._thread = threading.Thread(
-                target=self._run, args=(self._wake,), name="accel-core-map", daemon=True
-            )
-            self._thread.start()
-
-    def unseen(self) -> None:
-        """No page shows it."""
-        with self._lock:
-            self._thread = None
-            self._wake.set()
+            if not self._views or self._is_closed:
+                self._end()
+            elif self._thread is None:
+                self._wake = threading.Event()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._wake,), name="accel-core-map", daemon=True
+                )
+                self._thread.start()
 
     def close(self) -> None:
         """Look no more, whatever pages say."""
         with self._lock:
             self._is_closed = True
-        self.unseen()
+            self._end()
 
     @property
     def is_looking(self) -> bool:
@@ -68,18 +58,15 @@ class LooksWhileSeen:
 
     def turn(self) -> float | None:
         """One look; how long to rest after it, in seconds, or None when it is time to stop."""
-        if self._was_free:
-            self._silent += 1
-        if self._silent > PATIENCE:
+        if not self._views.turn():
             return None
-        self._was_free = False
-        self._when_idle(self._main_thread_is_free)
         began_s = self._clock()
         self._look()
         return max(GAP_S, REST * (self._clock() - began_s))
 
-    def _main_thread_is_free(self) -> None:
-        self._was_free = True
+    def _end(self) -> None:
+        self._thread = None
+        self._wake.set()
 
     def _run(self, wake: threading.Event) -> None:
         try:

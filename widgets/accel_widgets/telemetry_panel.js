@@ -95,9 +95,9 @@ function tileView(tile) {
 
 /** @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
-  const id = crypto.randomUUID?.() ?? String(Math.random());
   /** @type {number[][]} */
   let rows = [];
+  let newest = -1;  // the number of the last row
   /** @type {ReturnType<typeof tileView>[]} */
   let views = [];
   let frame = 0;
@@ -141,11 +141,17 @@ function render({ model, el }) {
     repaint();
   };
   const add = () => {
-    const { row } = model.get("now");
-    if (row) rows = [...rows.slice(1 - POINTS), row];
+    const { row, number } = model.get("now");
+    if (row && number !== newest) rows = [...rows.slice(1 - POINTS), row];
+    newest = number;
     drawTexts();
   };
-  const refill = () => { rows = model.get("past").slice(-POINTS); repaint(); };
+  const refill = () => {
+    const { row, number } = model.get("now");
+    rows = [...model.get("past"), ...(row ? [row] : [])].slice(-POINTS);
+    newest = number;
+    repaint();
+  };
   const drawState = () => {
     const isOpen = model.get("is_open"), isOver = model.get("is_over"), isPaused = model.get("is_paused");
     fold.textContent = `${isOpen ? "▾" : "▸"} Load of this machine`;
@@ -171,12 +177,12 @@ function render({ model, el }) {
   refill();
   drawTiles();
   drawState();
-  model.send({ do: "shown", view: id });
+  const stopSaying = saySeen(model, el, false);
   return () => {
+    stopSaying();
     for (const [name, draw] of watched) model.off(`change:${name}`, draw);
     resized.disconnect();
     cancelAnimationFrame(frame);
-    model.send({ do: "hidden", view: id });
   };
 }
 

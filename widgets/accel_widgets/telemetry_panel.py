@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
 
-from accel.machine.telemetry.load_in_words import Tile, in_a_sentence, tiles
+from accel.machine.telemetry.load_in_words import UNTOLD, Tile, in_a_sentence, tiles
 from accel.machine.telemetry.monitor import Monitor
-from accel_widgets.theme import FOLDER, themed
+from accel_widgets.seen_views import SeenViews
+from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
     from accel.machine.telemetry.sample import Sample
@@ -28,10 +30,11 @@ class TelemetryPanel(anywidget.AnyWidget):
     >>> panel.close()
 
     `tiles` say what is watched, once; `now` holds the newest sample: one whole percent a line (-1: not told), the texts of each
-    tile, and all of it in a sentence. `past` are earlier samples, sent when a view appears.
+    tile, and all of it in a sentence. `past` are the samples before it, sent when a view appears. Nothing is sent while nobody
+    sees the strip: a server keeps what a closed page does not fetch.
     """
 
-    _esm = FOLDER / "telemetry_panel.js"
+    _esm = scripts("seen.js", "telemetry_panel.js")
     _css = themed("telemetry_panel.css")
 
     tiles = traitlets.List(traitlets.Dict()).tag(sync=True)
@@ -46,9 +49,11 @@ class TelemetryPanel(anywidget.AnyWidget):
     def __init__(self, monitor: Monitor | None = None, **traits: Any) -> None:
         self.monitor = monitor
         self._samples_unseen = monitor is not None
-        self._views: set[str] = set()
-        self._sent_s = -float("inf")
+        self._views, self._making = SeenViews(), threading.Lock()
+        self._kept_s = -float("inf")
         self._past: list[list[int]] = []
+        self._kept = 0
+        self._newest: dict[str, Any] = {}
         super().__init__(can_close=monitor is not None, **traits)
         self.on_msg(self._told)
         self.observe(lambda change: self._sample_or_not(), ["is_open", "is_paused"])
@@ -59,15 +64,18 @@ class TelemetryPanel(anywidget.AnyWidget):
     @property
     def wants_samples(self) -> bool:
         """Whether anybody would see a sample, or asked for it."""
-        is_seen = self._samples_unseen or (self.is_open and bool(self._views))
-        return is_seen and not self.is_paused and not self.is_over
+        return (self._samples_unseen or self.is_shown) and not self.is_paused and not self.is_over
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether somebody sees the values."""
+        return self.is_open and bool(self._views)
 
     def end(self) -> None:
         """Sample no more; what was sampled stays on the page and in `monitor`."""
         self.is_over = True
         if self.monitor is not None:
             self.monitor.close()
-            self._tell_note()
 
     def close(self) -> None:
         """End sampling and take the panel off the page."""
@@ -77,24 +85,24 @@ class TelemetryPanel(anywidget.AnyWidget):
     # --- from the page ----------------------------------------------------------------------------------------------
 
     def _told(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
-        """A view says when it appears and goes, and passes on clicks; from whichever thread the message arrives in."""
+        """A view says whether it is seen, and passes on clicks; from whichever thread the message arrives in."""
         if message.get("do") == "end":
             self.end()
             return
-        if message.get("do") == "shown":
-            self._views.add(str(message.get("view")))
-            self.past = list(self._past)
-        elif message.get("do") == "hidden":
-            self._views.discard(str(message.get("view")))
+        if self._views.told(message) and self._newest:
+            with self.hold_sync():
+                self.past, self.now = self._past[:-1], self._newest
         self._sample_or_not()
 
     # --- from the monitor -------------------------------------------------------------------------------------------
 
     def _sample_or_not(self) -> None:
-        if self.wants_samples:
-            if self.monitor is None:
+        """Start or stop sampling; messages, clicks and the sampling thread itself may ask at once."""
+        with self._making:
+            if self.wants_samples and self.monitor is None:
                 self.monitor = Monitor()
                 self._listen(self.monitor)
+        if self.wants_samples and self.monitor is not None:
             self.monitor.resume()
         elif self.monitor is not None and not self.is_over:
             self.monitor.pause()
@@ -103,18 +111,43 @@ class TelemetryPanel(anywidget.AnyWidget):
     def _listen(self, monitor: Monitor) -> None:
         latest = monitor.sampler.latest
         self.tiles = [_described(tile) for tile in tiles(latest)]
-        self.now = _frame(latest)
+        self.now = self._framed(latest)
         monitor.sampler.listeners.append(self._show)
+        monitor.sampler.call_at_end(self._ended)
 
     def _show(self, sample: Sample) -> None:
         """Called in the sampling thread: its cost is part of the sampler's."""
-        if sample.time_s - self._sent_s < SHORTEST_UPDATE_S:
+        if sample.time_s - self._kept_s < SHORTEST_UPDATE_S:
             return
-        self._sent_s = sample.time_s
-        frame = _frame(sample)
-        self._past = [*self._past[1 - POINTS :], frame["row"]]
-        self.now = frame
-        self._tell_note()
+        self._kept_s = sample.time_s
+        self._newest = self._framed(sample)
+        self._past = [*self._past[1 - POINTS :], self._newest["row"]]
+        if self._views.turn() and self.is_open:
+            with self.hold_sync():
+                self.now = self._newest
+                self._tell_note()
+        elif not self.wants_samples:  # the page is gone, and could not say so
+            self._sample_or_not()
+
+    def _framed(self, sample: Sample) -> dict[str, Any]:
+        """The values by the names of the tiles that the page has: a CPU that went off-line leaves its line empty."""
+        self._kept += 1
+        now = {tile.key: tile for tile in tiles(sample)}
+        lines = {(tile.key, name): share for tile in now.values() for name, share in tile.lines}
+        shares = [lines.get((tile["key"], name)) for tile in self.tiles for name in tile["lines"]]
+        shown = [now.get(tile["key"]) for tile in self.tiles]
+        return {
+            "number": self._kept,  # equal values are not sent, and time would stand still on an idle machine
+            "row": [-1 if share is None else round(100 * share) for share in shares],
+            "texts": [[tile.value, tile.detail] if tile else [UNTOLD, ""] for tile in shown],
+            "said": in_a_sentence(sample),
+        }
+
+    def _ended(self) -> None:
+        """The monitor ended: by the page, by its time, by an error or elsewhere in the program."""
+        with self.hold_sync():
+            self.is_over = True
+            self._tell_note()
 
     def _tell_note(self) -> None:
         if self.monitor is None:
@@ -136,12 +169,3 @@ class TelemetryPanel(anywidget.AnyWidget):
 
 def _described(tile: Tile) -> dict[str, Any]:
     return {"key": tile.key, "label": tile.label, "lines": [name for name, _ in tile.lines]}
-
-
-def _frame(sample: Sample) -> dict[str, Any]:
-    shown = tiles(sample)
-    return {
-        "row": [-1 if share is None else round(100 * share) for tile in shown for _, share in tile.lines],
-        "texts": [[tile.value, tile.detail] for tile in shown],
-        "said": in_a_sentence(sample),
-    }

@@ -1,4 +1,4 @@
-"""The style sheet of a panel: the shared colours of theme.css followed by the panel's own rules."""
+"""The style sheet and the script of a panel: what panels share, followed by the panel's own."""
 
 from __future__ import annotations
 
@@ -13,3 +13,11 @@ def themed(own: str) -> str:
     >>> themed("ladder_panel.css")
     """
     return (FOLDER / "theme.css").read_text(encoding="utf-8") + (FOLDER / own).read_text(encoding="utf-8")
+
+
+def scripts(*names: str) -> str:
+    """Give the text of a panel's module, of several files; anywidget loads one module a widget.
+
+    >>> scripts("seen.js", "core_map_panel.js")
+    """
+    return "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in names)

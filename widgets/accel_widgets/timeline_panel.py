@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from accel_widgets.theme import FOLDER, themed
+from accel_widgets.theme import scripts, themed
 from accel_widgets.timeline_view import EMPTY, timeline_traits
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
-
-SCRIPTS = ("timeline_drawing.js", "timeline_panel.js")
 
 
 class TimelinePanel(anywidget.AnyWidget):
@@ -28,7 +26,7 @@ class TimelinePanel(anywidget.AnyWidget):
     `generation` changes when all of them have.
     """
 
-    _esm = "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    _esm = scripts("timeline_drawing.js", "timeline_panel.js")
     _css = themed("timeline_panel.css")
 
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -21,11 +21,14 @@ def tell_cells(shell: InteractiveShell, monitor: Monitor) -> Callable[[], None]:
     began_s: list[float] = []
 
     def begin(*_: object) -> None:
-        began_s[:] = [time.monotonic()]
+        began_s.append(time.monotonic())  # a cell may run another: shell.run_cell
 
     def end(result: Any) -> None:
-        if began_s and result.execution_count is not None:  # a silent one has no number
-            monitor.cells[result.execution_count] = (began_s.pop(), time.monotonic())
+        if not began_s:  # it began before this monitor
+            return
+        cell_began_s = began_s.pop()
+        if result.execution_count is not None:  # a silent one has no number
+            monitor.cells[result.execution_count] = (cell_began_s, time.monotonic())
 
     shell.events.register("pre_run_cell", begin)
     shell.events.register("post_run_cell", end)

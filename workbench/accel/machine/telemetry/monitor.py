@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
 FRESH_S = 0.2  # a summary takes no sample after one so young: it would count only a few ticks of CPU time
+_shown: weakref.ref[Monitor] | None = None  # the one whose panel was made last
 KEPT_MIN = 60.0  # 2 MB on a small machine, 20 MB with 256 CPUs and eight GPUs
 
 
@@ -32,7 +33,7 @@ class Monitor:
     >>> with accel.monitor() as monitor:            # of exactly these lines
     ...     train(model, loader)
 
-    Sampling ends too when nothing refers to the monitor any more, and with the process.
+    Sampling ends too when nothing refers to the monitor any more, when the panel of another one is shown, and with the process.
     """
 
     def __init__(
@@ -105,7 +106,11 @@ class Monitor:
                 "summary(last_s=…, since_s=…)", because="both say when the span begins", do="Give one."
             )
         if cell is not None:
-            last_s, (since_s, until_s) = None, self._cell(cell)
+            if any(given is not None for given in (last_s, since_s, until_s)):
+                raise AccelError(
+                    f"summary(cell={cell}, …)", because="the cell says when the span begins and ends", do="Give cell alone."
+                )  # fmt: skip
+            since_s, until_s = self._cell(cell)
         if self.is_running:
             self._sample_unless_fresh()
         latest = self.sampler.latest
@@ -129,13 +134,19 @@ class Monitor:
         return {"now": self.snapshot().to_dict(), "summary": self.summary().to_dict()}
 
     def panel(self) -> Any:
-        """The live panel of this monitor: always the same one.
+        """The live panel of this monitor: always the same one. The monitor that was shown before it ends: a notebook holds what
+        it shows for good, and each would go on sampling.
 
         >>> monitor.panel()
         """
+        global _shown
         if self._panel is None:
             from accel_widgets.telemetry_panel import TelemetryPanel
 
+            before = _shown() if _shown is not None else None
+            _shown = weakref.ref(self)
+            if before is not None:
+                before.close()
             self._panel = TelemetryPanel(self)
         return self._panel
 

@@ -48,6 +48,7 @@ class Sampler:
     ) -> None:  # fmt: skip
         self.every_s, self.for_s = every_s, for_s
         self.listeners: list[Callable[[Sample], None]] = []
+        self._at_end: list[Callable[[], None]] = []
         self.failure: BaseException | None = None
         self._host, self._gpus = host or host_reader(), gpus or GpuReader()
         self._clock, self._cpu_clock, self._pid = clock, cpu_clock, os.getpid()
@@ -98,24 +99,37 @@ class Sampler:
     # --- sampling ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to sample, or go on after `pause`."""
-        if self._is_closed or self._is_forked or self.is_running:
+        """Begin to sample, or go on after `pause`; not after the end."""
+        if self._is_forked:
             return
-        self._over = threading.Event()
-        with self._lock:
+        with self._lock:  # whoever asks at the same time finds it started
+            if self._is_closed or self.is_running:
+                return
+            self._over = threading.Event()
             if self._thread is not None:  # what happened during the pause belongs to no sample
                 self._before = self._host.read()
-        self._thread = threading.Thread(
-            target=self._run, args=(self._over,), name="accel telemetry", daemon=True
-        )
-        self._thread.start()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._over,), name="accel telemetry", daemon=True
+            )
+            self._thread.start()
 
     def pause(self) -> None:
         """Take no samples until `start`; the thread ends."""
-        self._over.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread() and not self._is_forked:
+        if self._is_forked:
+            return
+        with self._lock:
+            self._over.set()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
+
+    def call_at_end(self, listener: Callable[[], None]) -> None:
+        """Call this once when sampling has ended for good, by `close`, by `for_s` or by an error; at once if it has."""
+        with self._lock:
+            if not self._is_closed:
+                self._at_end.append(listener)
+                return
+        listener()
 
     def join(self, timeout_s: float | None = None) -> None:
         """Wait for sampling to end."""
@@ -124,13 +138,19 @@ class Sampler:
 
     def close(self) -> None:
         """End the thread, close the files and NVML. What was sampled stays."""
-        if self._is_closed or self._is_forked:
+        if self._is_forked:
             return
-        self._is_closed = True
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
         self.pause()
         with self._lock:
             self._host.close()
             self._gpus.close()
+            listeners, self._at_end = self._at_end, []
+        for listener in listeners:
+            listener()
 
     def sample(self) -> Sample:
         """Take a sample now."""
@@ -175,8 +195,8 @@ class Sampler:
                 self.measured_sample()
             except Exception as error:  # told in the notes: nobody sees a thread's traceback
                 self.failure = error
-                over.set()
+                self.close()
                 return
             if self.for_s is not None and self._watched_s >= self.for_s - ROUNDING_S:
-                over.set()
+                self.close()
             due = max(due + self.period_s, self._clock())
