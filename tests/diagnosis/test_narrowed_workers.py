@@ -85,6 +85,14 @@ def test_it_says_how_many_share_the_cpu_and_what_bound_them():
     assert "accel.loader_affinity()" in finding.remedy
 
 
+def test_workers_that_run_already_must_be_started_anew():
+    data = DATA.replace("num_workers=2", "num_workers=2, persistent_workers=True")
+    finding = narrowed_workers(with_two_cpus(profiled(data, EPOCH, is_narrowed=True)))
+    assert "start its workers inside" in finding.remedy
+    assert "import accel" in finding.remedy
+    assert "start its workers inside" not in narrowed_workers(faulty()).remedy
+
+
 def test_in_a_cell_that_gives_them_a_mask_nothing_is_amiss():
     epoch = "with accel.loader_affinity():\n    " + EPOCH.strip().replace("\n", "\n    ")
     assert narrowed_workers(with_two_cpus(profiled(DATA, epoch, is_narrowed=True))) is None

@@ -15,7 +15,13 @@ import accel
 from accel.cli import main
 from accel.errors import AccelError
 from accel.machine.affinity import Affinity, CpuMap, LogicalCpu, RankCpus, allocate, read_cpu_map
-from accel.machine.affinity.starting_mask import starting_mask
+from accel.machine.affinity.starting_mask import (
+    BINDING,
+    _openmp_libraries,
+    _openmp_places,
+    binding_variables,
+    starting_mask,
+)
 from accel.machine.affinity.thread_places import ThreadPlace, read_threads
 from accel.machine.usable_cores import read_usable_cores
 from tests.machine.snapshots import check_snapshot
@@ -360,3 +366,47 @@ def test_many_cpus_on_which_nobody_is_share_a_line() -> None:
         "CPUs 128-191  node 2, socket 2          –",
         "CPUs 192-255  node 3, socket 3          –",
     ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "binding"),
+    [
+        ({"OMP_PROC_BIND": "false", "OMP_PLACES": "cores"}, []),
+        ({"OMP_PROC_BIND": "close"}, ["OMP_PROC_BIND"]),
+        ({"OMP_PLACES": "cores"}, ["OMP_PLACES"]),
+        ({"KMP_AFFINITY": "disabled"}, []),
+        ({"KMP_AFFINITY": "verbose,none"}, []),
+        ({"KMP_AFFINITY": "granularity=fine,compact", "OMP_PROC_BIND": "FALSE"}, ["KMP_AFFINITY"]),
+    ],
+)
+def test_a_variable_that_says_not_to_bind_is_not_blamed(monkeypatch, variables, binding) -> None:
+    for name in BINDING:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert [name for name, _ in binding_variables()] == binding
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no affinity masks here")
+def test_where_the_process_began_with_one_cpu_openmp_did_not_narrow_it() -> None:
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"  # as taskset does, before torch is there
+    code += "import accel.machine.affinity as a; print(a.affinity().environment)"
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "OMP_PROC_BIND": "close"},
+        capture_output=True,
+        text=True,
+    )
+    assert told.stdout == "()\n", told.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries are read from /proc")
+def test_an_openmp_library_below_a_folder_with_a_space_is_found_and_one_that_is_gone_is_passed_over(
+    monkeypatch,
+) -> None:
+    maps = (
+        "7f00-7f01 r-xp 00000000 08:01 42    /opt/my tools/libgomp-1.so.1\n7f02-7f03 rw-p 00000000 00:00 0\n"
+    )
+    monkeypatch.setattr(Path, "read_text", lambda path: maps)
+    assert _openmp_libraries() == ["/opt/my tools/libgomp-1.so.1"]
+    assert _openmp_places() == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 import accel
 from accel.errors import AccelError
 from accel.machine.cpu_lists import cpu_list
+from accel.workload.loader_affinity import WorkerOn, _started
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="there are no affinity masks here"),
@@ -107,6 +109,53 @@ def test_cpus_that_a_worker_cannot_have_are_refused_at_once(cpus) -> None:
     with pytest.raises(AccelError, match="loader_affinity"), accel.loader_affinity(cpus):
         pass
     assert vars(DataLoader)["_get_iterator"] is method
+
+
+def test_a_loader_that_six_threads_iterate_at_once_keeps_the_users_function() -> None:
+    first = min(os.sched_getaffinity(0))
+    loader = DataLoader(Masks(), num_workers=1, worker_init_fn=print)
+    original = vars(DataLoader)["_get_iterator"]
+    entering, starting = threading.Barrier(6), threading.Barrier(6)
+    found = []
+
+    def met(given) -> WorkerOn:
+        starting.wait(30)
+        return given.worker_init_fn
+
+    def iterate() -> None:
+        with accel.loader_affinity([first]):
+            entering.wait(30)
+            found.append(_started(loader, met))
+
+    threads = [threading.Thread(target=iterate) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [WorkerOn((first,), print)] * 6
+    assert loader.worker_init_fn is print
+    assert vars(DataLoader)["_get_iterator"] is original
+
+
+def test_left_out_of_order_the_last_one_puts_the_method_back() -> None:
+    original = vars(DataLoader)["_get_iterator"]
+    first, second = accel.loader_affinity(), accel.loader_affinity()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert vars(DataLoader)["_get_iterator"] is not original
+    second.__exit__(None, None, None)
+    assert vars(DataLoader)["_get_iterator"] is original
+
+
+def test_a_thread_that_ends_while_the_mask_is_set_does_not_end_the_worker(monkeypatch) -> None:
+    ended = threading.Thread(target=int)
+    ended.start()
+    ended.join()
+    monkeypatch.setattr(os, "listdir", lambda path: [str(ended.native_id), str(threading.get_native_id())])
+    mask, called = os.sched_getaffinity(0), []
+    WorkerOn(tuple(mask), called.append)(3)
+    assert called == [3]
 
 
 WORKER = """

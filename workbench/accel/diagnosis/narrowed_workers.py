@@ -29,6 +29,9 @@ def narrowed_workers(evidence: Evidence) -> Finding | None:
     most = float(min(workers, conditions.starting_cpus))
     why = ", ".join(f"{variable}={value}" for variable, value in binding_variables())
     those = "the worker" if workers == 1 else f"all {workers} workers"
+    where = f"Put the loop over {name} in `with accel.loader_affinity():`"
+    if loader[1].persistent_workers:  # those that run already keep their mask
+        where += f", from its first epoch on: make {name} anew and start its workers inside"
     return Finding(
         kind="narrowed_workers",
         title=f"Loader workers share one CPU of {conditions.starting_cpus} with training",
@@ -45,7 +48,7 @@ def narrowed_workers(evidence: Evidence) -> Finding | None:
             Part(waiting, 1.0, (1 + most) / 2 + 0.5, most + 1),
         ),
         suggests=(),
-        remedy=f"Put the loop over {name} in `with accel.loader_affinity():`, or unset the variable that binds threads.",
+        remedy=f"{where} (after `import accel`), or unset the variable that binds threads.",
         wrong_when="the workers set a mask of their own in a worker_init_fn or in the data set.",
         details={"cpus": 1.0, "starting_cpus": float(conditions.starting_cpus), "workers": float(workers)},
     )  # fmt: skip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,17 +31,44 @@ def loader_affinity(cpus: Iterable[int] | None = None) -> Iterator[tuple[int, ..
     (persistent_workers=True) keep their mask. Nothing of the loaders or of torch is changed afterwards.
     Raises AccelError for CPUs that are not there or not allowed, and where there are no masks (macOS, Windows).
     """
-    given = starting_mask() if cpus is None else tuple(sorted({int(cpu) for cpu in cpus}))
-    _check(given)
+    given = _Mask(starting_mask() if cpus is None else tuple(sorted({int(cpu) for cpu in cpus})))
+    _check(given.cpus)
+    _enter(given)
+    try:
+        yield given.cpus
+    finally:
+        _leave(given)
+
+
+@dataclass(eq=False)
+class _Mask:
+    """One `with` block that is entered; two of the same CPUs are two."""
+
+    cpus: tuple[int, ...]
+
+
+_entered: list[_Mask] = []  # in any threads; the one entered last holds
+_lock = threading.Lock()
+_patches = AttributePatches()
+
+
+def _enter(mask: _Mask) -> None:
+    """The first one replaces the method of DataLoader that starts workers."""
     from torch.utils.data import DataLoader
 
-    original: Callable[[Any], Any] = vars(DataLoader)["_get_iterator"]
-    patches = AttributePatches()
-    patches.add(DataLoader, "_get_iterator", lambda loader: _started_on(given, loader, original))
-    try:
-        yield given
-    finally:
-        patches.take_back()
+    with _lock:
+        if not _entered:
+            original: Callable[[Any], Any] = vars(DataLoader)["_get_iterator"]
+            _patches.add(DataLoader, "_get_iterator", lambda loader: _started(loader, original))
+        _entered.append(mask)
+
+
+def _leave(mask: _Mask) -> None:
+    """The last one puts the method back, in whichever order they are left."""
+    with _lock:
+        _entered.remove(mask)
+        if not _entered:
+            _patches.take_back()
 
 
 @dataclass
@@ -52,22 +81,21 @@ class WorkerOn:
     def __call__(self, worker: int) -> None:
         if sys.platform == "linux":
             for thread in os.listdir("/proc/self/task"):  # threads that a library has started here already
-                os.sched_setaffinity(int(thread), self.cpus)
+                with suppress(ProcessLookupError):  # it ended meanwhile
+                    os.sched_setaffinity(int(thread), self.cpus)
         if self.user_function is not None:
             self.user_function(worker)
 
 
-def _started_on(cpus: tuple[int, ...], loader: Any, original: Callable[[Any], Any]) -> Any:
-    """Start the workers with our function in the place of the user's, which is back before anybody can look."""
-    if not loader.num_workers:
+def _started(loader: Any, original: Callable[[Any], Any]) -> Any:
+    """Start the workers of a copy with our function in the place of the user's: other threads may iterate the loader itself."""
+    with _lock:
+        cpus = _entered[-1].cpus if _entered else ()
+    if not cpus or not loader.num_workers:
         return original(loader)
-    state = vars(loader)
-    users = state["worker_init_fn"]
-    state["worker_init_fn"] = WorkerOn(cpus, users)
-    try:
-        return original(loader)
-    finally:
-        state["worker_init_fn"] = users
+    with_mask = copy.copy(loader)
+    vars(with_mask)["worker_init_fn"] = WorkerOn(cpus, loader.worker_init_fn)
+    return original(with_mask)
 
 
 def _check(cpus: tuple[int, ...]) -> None:

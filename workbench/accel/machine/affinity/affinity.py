@@ -15,7 +15,7 @@ from accel.machine.affinity.affinity_notes import affinity_notes
 from accel.machine.affinity.affinity_text import affinity_text
 from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
 from accel.machine.affinity.processes_here import ProcessHere, processes_here, short_name
-from accel.machine.affinity.starting_mask import binding_variables, variables_of
+from accel.machine.affinity.starting_mask import narrowing_variables, variables_of
 from accel.machine.affinity.thread_places import ThreadLooks, ThreadPlace
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.usable_cores import UsableCores, read_usable_cores
@@ -119,7 +119,7 @@ class AffinityLooks:
             self._cpu_map,
             self._threads.look(self._processes),
             torch.get_num_threads() if torch is not None and not is_other else None,
-            variables_of(self._pid) if is_other and self._pid is not None else binding_variables(),
+            variables_of(self._pid) if is_other and self._pid is not None else narrowing_variables(),
             known_processes=self._processes,
             usable=self._usable,
         )

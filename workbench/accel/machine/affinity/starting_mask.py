@@ -12,12 +12,28 @@ from pathlib import Path
 from accel.errors import AccelError
 
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
-_OPENMP = re.compile(r"\S*/lib(?:gomp|iomp5|omp)[-.\w]*\.so[.\w]*$")
+NOT_BINDING = ("none", "disabled")  # of KMP_AFFINITY, alone or after modifiers
+_OPENMP = re.compile(r"/.*/lib(?:gomp|iomp5|omp)[-.\w]*\.so[.\w]*$")
 
 
 def binding_variables() -> tuple[tuple[str, str], ...]:
-    """The variables in this process's environment that tell OpenMP to bind threads."""
-    return tuple((name, os.environ[name]) for name in BINDING if os.environ.get(name))
+    """The variables in this process's environment that tell OpenMP to bind threads; not those that tell it not to."""
+    told = {name: os.environ[name] for name in BINDING if os.environ.get(name)}
+    if told.get("OMP_PROC_BIND", "").strip().lower() == "false":  # then places bind nothing either
+        told = {name: value for name, value in told.items() if not name.startswith("OMP_")}
+    if set(told.get("KMP_AFFINITY", "").lower().replace(" ", "").split(",")) & set(NOT_BINDING):
+        del told["KMP_AFFINITY"]
+    return tuple(told.items())
+
+
+def narrowing_variables() -> tuple[tuple[str, str], ...]:
+    """Those of them that took CPUs away: none where the process began with one CPU, by taskset or in a container.
+
+    >>> narrowing_variables()           # under OMP_PROC_BIND=close
+    (('OMP_PROC_BIND', 'close'),)
+    """
+    variables = binding_variables()
+    return variables if variables and len(starting_mask()) > 1 else ()
 
 
 def variables_of(pid: int, proc: Path | str = "/proc") -> tuple[tuple[str, str], ...]:
@@ -73,7 +89,10 @@ def _masks_of_threads() -> set[int]:
 def _openmp_places() -> set[int]:
     """What the OpenMP library that is loaded says its places are; they lie within the mask that it was loaded under."""
     for path in _openmp_libraries():
-        library = ctypes.CDLL(path)  # the one that is loaded already
+        try:
+            library = ctypes.CDLL(path)  # the one that is loaded already
+        except OSError:  # its file is gone or another one by now
+            continue
         count: Callable[[], int] | None = getattr(library, "omp_get_num_places", None)  # since OpenMP 4.5
         if count is None:
             continue
@@ -89,5 +108,6 @@ def _openmp_places() -> set[int]:
 def _openmp_libraries() -> list[str]:
     """Those that this process has loaded, Intel's and LLVM's first: preloaded, they serve in GNU's place."""
     lines = Path("/proc/self/maps").read_text().splitlines()
-    paths = {match.group() for line in lines if (match := _OPENMP.search(line))}
+    mapped = (line.split(None, 5)[5:] for line in lines)  # a path may hold spaces
+    paths = {path for of_line in mapped for path in of_line if _OPENMP.match(path)}
     return sorted(paths, key=lambda path: "gomp" in path)
