@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from accel.errors import AccelError
@@ -18,12 +18,7 @@ _OPENMP = re.compile(r"/.*/lib(?:gomp|iomp5|omp)[-.\w]*\.so[.\w]*$")
 
 def binding_variables() -> tuple[tuple[str, str], ...]:
     """The variables in this process's environment that tell OpenMP to bind threads; not those that tell it not to."""
-    told = {name: os.environ[name] for name in BINDING if os.environ.get(name)}
-    if told.get("OMP_PROC_BIND", "").strip().lower() == "false":  # then places bind nothing either
-        told = {name: value for name, value in told.items() if not name.startswith("OMP_")}
-    if set(told.get("KMP_AFFINITY", "").lower().replace(" ", "").split(",")) & set(NOT_BINDING):
-        del told["KMP_AFFINITY"]
-    return tuple(told.items())
+    return _binding(os.environ)
 
 
 def narrowing_variables() -> tuple[tuple[str, str], ...]:
@@ -43,7 +38,16 @@ def variables_of(pid: int, proc: Path | str = "/proc") -> tuple[tuple[str, str],
     except OSError:  # it ended meanwhile, or belongs to somebody else
         return ()
     found = dict(each.partition("=")[::2] for each in told.split("\0"))
-    return tuple((name, found[name]) for name in BINDING if found.get(name))
+    return _binding(found)
+
+
+def _binding(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    told = {name: environment[name] for name in BINDING if environment.get(name)}
+    if told.get("OMP_PROC_BIND", "").strip().lower() == "false":  # then places bind nothing either
+        told = {name: value for name, value in told.items() if not name.startswith("OMP_")}
+    if set(told.get("KMP_AFFINITY", "").lower().replace(" ", "").split(",")) & set(NOT_BINDING):
+        del told["KMP_AFFINITY"]
+    return tuple(told.items())
 
 
 def starting_mask() -> tuple[int, ...]:
