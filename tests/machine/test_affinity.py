@@ -405,8 +405,8 @@ def test_an_openmp_library_below_a_folder_with_a_space_is_found_and_one_that_is_
     monkeypatch,
 ) -> None:
     maps = (
-        "7f00-7f01 r-xp 00000000 08:01 42    /opt/my tools/libgomp-1.so.1\n7f02-7f03 rw-p 00000000 00:00 0\n"
+        "7f00-7f01 r-xp 00000000 08:01 42    /usr/my tools/libgomp-1.so.1\n7f02-7f03 rw-p 00000000 00:00 0\n"
     )
     monkeypatch.setattr(Path, "read_text", lambda path: maps)
-    assert _openmp_libraries() == ["/opt/my tools/libgomp-1.so.1"]
+    assert _openmp_libraries() == ["/usr/my tools/libgomp-1.so.1"]
     assert _openmp_places() == set()
