@@ -12,43 +12,49 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import IO
 
 from accel.machine.affinity.starting_mask import binding_variables, starting_mask
 
-_Start = tuple["Future[tuple[subprocess.Popen[bytes], socket.socket]]", str, dict[str, str], bool]
+_Start = tuple["Future[tuple[subprocess.Popen[bytes], socket.socket]]", "list[str]", dict[str, str]]
+MEASURING = "accel.workers.worker_main"
 _requests: queue.SimpleQueue[_Start] = queue.SimpleQueue()
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 
 
 def spawn(
-    python: str = sys.executable, environment: dict[str, str] | None = None, *, in_background: bool = False
+    python: str = sys.executable,
+    environment: dict[str, str] | None = None,
+    *,
+    module: str = MEASURING,
+    words: Sequence[str] = ("0",),
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start one worker; returns its process and our end of its socket pair.
 
     >>> process, end = spawn()
 
     `environment` is added to this process's own. Standard output and error are one pipe, which the caller must drain.
-    A worker started `in_background` does its imports only while nobody else wants the cores.
-    """
+    The worker is `python -m module DESCRIPTOR KERNEL_PID *words`.
+    """  # fmt: skip
     global _thread
     with _lock:
         if _thread is None or not _thread.is_alive():
             _thread = threading.Thread(target=_serve, name="accel-spawner", daemon=True)
             _thread.start()
     started: Future[tuple[subprocess.Popen[bytes], socket.socket]] = Future()
-    _requests.put((started, python, environment or {}, in_background))
+    _requests.put((started, [python, "-u", "-m", module, *words], environment or {}))
     return started.result()
 
 
 def _serve() -> None:
     while True:
-        future, python, extra, in_background = _requests.get()
+        future, command, extra = _requests.get()
         try:
             _undo_narrowing()
-            future.set_result(_popen(python, extra, in_background))
+            future.set_result(_popen(command, extra))
         except BaseException as error:
             future.set_exception(error)
 
@@ -61,21 +67,12 @@ def _undo_narrowing() -> None:
         os.sched_setaffinity(0, starting_mask())
 
 
-def _popen(
-    python: str, extra: dict[str, str], in_background: bool
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _popen(command: list[str], extra: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair()
+    program, words = command[:4], command[4:]
     with theirs:
         process = subprocess.Popen(
-            [
-                python,
-                "-u",
-                "-m",
-                "accel.workers.worker_main",
-                str(theirs.fileno()),
-                str(os.getpid()),
-                str(int(in_background)),
-            ],
+            [*program, str(theirs.fileno()), str(os.getpid()), *words],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

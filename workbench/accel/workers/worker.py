@@ -40,7 +40,7 @@ class Worker:
     ) -> None:
         self.label = "worker"
         self.environment = dict(os.environ)  # what it was started with
-        self._process, end = spawn(python, environment, in_background=in_background)
+        self._process, end = spawn(python, environment, words=(str(int(in_background)),))
         self._channel = Channel(end, FromWorker)
         self._output = Output(self._process.stdout)  # type: ignore[arg-type]
         self._lock, self._is_ended = threading.Lock(), False

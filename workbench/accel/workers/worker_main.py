@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import ctypes
 import faulthandler
-import importlib
 import linecache
 import os
 import platform
@@ -20,7 +18,6 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import types
 from functools import partial
 from typing import Any
@@ -30,18 +27,20 @@ from accel.profiling.compile_watch import CompileWatch
 from accel.workers.failure import failure_of
 from accel.workers.found_objects import FoundObjects
 from accel.workers.messages import Channel, Closed, EffectRead, Finished, Hello, Load, Loaded, ToWorker
+from accel.workers.notebook_module import NotebookModule
 from accel.workers.private_files import PrivateFiles
+from accel.workers.process_life import die_with, import_torch
 from accel.workers.step_gate import CellIsOver, StepGate
 
 
 def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
-    _die_with(kernel_pid)
+    die_with(kernel_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=False)
     channel = Channel(socket.socket(fileno=descriptor), ToWorker)
     os.set_inheritable(descriptor, False)  # the user's own child processes must not keep the socket open
-    _import_torch(in_background)
+    import_torch(in_background)
     import torch
 
     channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
@@ -51,37 +50,6 @@ def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
             message, blob, memory = channel.receive()
             if isinstance(message, Load) and memory is not None:
                 _run(channel, message, blob, memory)
-
-
-def _die_with(kernel_pid: int) -> None:
-    """End with the kernel; loader workers, which may be frozen then, end with us; and memory runs out here first."""
-    if sys.platform == "linux":
-        die_with_parent = ctypes.CDLL(None).prctl
-        die_with_parent(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        os.register_at_fork(after_in_child=lambda: die_with_parent(1, signal.SIGKILL))
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-            score.write("1000")  # when memory runs out, the system ends a worker and not the notebook
-        if os.getppid() != kernel_pid:  # it died before we asked
-            os._exit(1)
-
-
-def _import_torch(in_background: bool) -> None:
-    """Import torch, and what the first optimizer would import inside the first step.
-
-    A spare does so in a thread that runs only while nobody else wants the cores: the user's own cell may be running and
-    timed. A thread, because nobody but root may leave SCHED_IDLE again; what it starts itself is back to normal.
-    """
-    if not (in_background and hasattr(os, "SCHED_IDLE")):
-        importlib.import_module("torch._dynamo")
-        return
-
-    def import_idly() -> None:
-        os.sched_setscheduler(0, os.SCHED_IDLE | os.SCHED_RESET_ON_FORK, os.sched_param(0))
-        importlib.import_module("torch._dynamo")
-
-    thread = threading.Thread(target=import_idly)
-    thread.start()
-    thread.join()
 
 
 def _run(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
@@ -112,7 +80,7 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
     memory = MemoryFile(descriptor)
     namespace = unpack(blob, memory)
     memory.close()
-    sys.modules["__main__"] = _Notebook(namespace)
+    sys.modules["__main__"] = NotebookModule(namespace)
     linecache.cache[load.filename] = (len(load.source), None, load.source.splitlines(True), load.filename)
     roles: dict[str, Any] = {
         kind: {name: look_up(namespace, name) for name in names} for kind, names in load.roles.items()
@@ -172,20 +140,6 @@ def _run_again_and_again(
             )
         if load.quality is not None and not load.quality.repeats:
             gate.cell_ended()
-
-
-class _Notebook(types.ModuleType):
-    """`__main__` as the cell's own code expects it: pickling by reference finds the notebook's classes there."""
-
-    def __init__(self, namespace: dict[str, Any]) -> None:
-        super().__init__("__main__")
-        self.__dict__["_namespace"] = namespace
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["_namespace"][name]
-        except KeyError:
-            raise AttributeError(name) from None
 
 
 def _set_allocator(allocator: str) -> None:

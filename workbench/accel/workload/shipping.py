@@ -14,6 +14,7 @@ import pickle
 import random
 import sys
 import types
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,33 +55,53 @@ def pack(workload: Workload) -> Parcel:
 
     Raises NotShippable, naming the variable, when something cannot be pickled.
     """
-    if "get_ipython" in workload.reads:
+    return pack_cell(
+        workload.source, workload.filename, workload.namespace, workload.reads,
+        boundary=workload.boundary, models=workload.objects().models,
+    )  # fmt: skip
+
+
+def pack_cell(
+    source: str,
+    filename: str,
+    namespace: dict[str, Any],
+    reads: Iterable[str],
+    *,
+    boundary: str = "",
+    models: Mapping[str, Any] | None = None,
+) -> Parcel:
+    """The same for a cell that was not profiled: pack these names of the namespace; gradients of `models` travel with them.
+
+    >>> parcel = pack_cell(source, "<cell>", namespace, names_read(source, namespace))
+    """  # fmt: skip
+    reads = tuple(reads)
+    if "get_ipython" in reads:
         raise NotShippable(
-            "A trial runs the cell in plain Python",
+            "A worker runs the cell in plain Python",
             because="the cell has a line for IPython (% or !), which a worker does not know",
-            do="Move that line to a cell of its own and profile this one again.",
+            do="Move that line to a cell of its own and run this one again.",
         )
-    names = {name: workload.namespace[name] for name in workload.reads if name in workload.namespace}
+    names = {name: namespace[name] for name in reads if name in namespace}
     memory = MemoryFile()
     try:
-        blob = _dump(_contents(workload, names), memory)
+        blob = dump(_contents(namespace, names, models or {}), memory)
     except BaseException as error:
         memory.close()
         if isinstance(error, Exception) and not isinstance(error, NotShippable):
             raise _explained(error, names) from error
         raise
     memory.seal()
-    return Parcel(blob, memory, workload.source, workload.filename, workload.boundary)
+    return Parcel(blob, memory, source, filename, boundary)
 
 
-def _contents(workload: Workload, names: dict[str, Any]) -> dict[str, Any]:
+def _contents(namespace: dict[str, Any], names: dict[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
     # The anchor's globals are the notebook's; after unpickling they are the one namespace that all functions share.
-    anchor = types.FunctionType((lambda: None).__code__, workload.namespace, "anchor")
+    anchor = types.FunctionType((lambda: None).__code__, namespace, "anchor")
     anchor.__module__ = "__main__"
     return {
         "names": names,
         "anchor": anchor,
-        "gradients": _gradients(workload),
+        "gradients": _gradients(names, models),
         "generators": generator_states(),
         "settings": read_settings(),
         "sources": {
@@ -91,10 +112,9 @@ def _contents(workload: Workload, names: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _gradients(workload: Workload) -> list[tuple[Any, Any]]:
+def _gradients(names: dict[str, Any], models: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Pickling drops `.grad`; a cell that accumulates over its own end would notice."""
-    models = workload.objects().models.items()
-    shipped = [model for name, model in models if name.split(".")[0] in workload.reads]
+    shipped = [model for name, model in models.items() if name.split(".")[0] in names]
     parameters = (p for model in shipped for p in model.parameters())
     return [(p, p.grad) for p in parameters if p.grad is not None]
 
@@ -128,12 +148,15 @@ def restore_generators(states: dict[str, Any]) -> None:
         torch.cuda.set_device(states["current device"])
 
 
-def _dump(contents: dict[str, Any], memory: MemoryFile) -> bytes:
+def dump(contents: object, memory: MemoryFile, known: Mapping[int, Any] | None = None) -> bytes:
+    """One pickle; tensors and arrays lie in `memory`. Objects that are `known` by id are not sent: their token is."""
     import torch
     from torch.utils.data import DataLoader
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, obj: Any) -> Any:
+            if known and (token := known.get(id(obj))) is not None:
+                return ("known", token)
             if isinstance(obj, torch.storage.TypedStorage):
                 storage = obj._untyped_storage
                 return (
@@ -180,10 +203,27 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
 
     Only ever called on what the worker's own kernel sent over the inherited socket.
     """
+    contents = load(blob, memory)
+    for filename, source in contents["sources"].items():
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    namespace: dict[str, Any] = contents["anchor"].__globals__
+    namespace.update(contents["names"])
+    namespace["__name__"] = "__main__"
+    for parameter, gradient in contents["gradients"]:
+        parameter.grad = gradient
+    write_settings(contents["settings"])
+    restore_generators(contents["generators"])
+    return namespace
+
+
+def load(blob: bytes, memory: MemoryFile, known: Mapping[Any, Any] | None = None) -> Any:
+    """What `dump` packed, with the objects that `known` has for its tokens."""
     import torch
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, key: Any) -> Any:
+            if key[0] == "known":
+                return (known or {})[key[1]]
             _, offset, size_bytes, dtype, device = key
             storage = storages.get(offset)
             if storage is None:
@@ -197,17 +237,7 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     storages: dict[int, Any] = {}
     spans, stream = pickle.loads(blob)
     buffers = [memory.view(offset, size) for offset, size in spans]
-    contents = Unpickler(io.BytesIO(stream), buffers=buffers).load()
-    for filename, source in contents["sources"].items():
-        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    namespace: dict[str, Any] = contents["anchor"].__globals__
-    namespace.update(contents["names"])
-    namespace["__name__"] = "__main__"
-    for parameter, gradient in contents["gradients"]:
-        parameter.grad = gradient
-    write_settings(contents["settings"])
-    restore_generators(contents["generators"])
-    return namespace
+    return Unpickler(io.BytesIO(stream), buffers=buffers).load()
 
 
 def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
@@ -217,7 +247,7 @@ def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
     ):  # a function drags its globals along
         spare = MemoryFile()
         try:
-            _dump({"value": value}, spare)
+            dump({"value": value}, spare)
         except Exception as own:
             reason = str(own).strip().splitlines()[0] if str(own).strip() else type(own).__name__
             return NotShippable(
