@@ -34,3 +34,16 @@ def check_seconds(asked: str, seconds: float | None) -> None:
     """
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
         raise AccelError(asked, because="a time is a number of seconds above 0", do="Use for example 60.")
+
+
+def check_count(asked: str, count: int) -> None:
+    """Refuse fewer than one of something.
+
+    >>> check_count("-n 2", 2)
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise AccelError(
+            asked,
+            because="a number of processes or threads is a whole number from 1 on",
+            do="Use for example 2.",
+        )

@@ -5,6 +5,7 @@ AccelError
 ├── NotApplicable      an acceleration that cannot work here, with every reason
 ├── NotShippable       a workload that cannot be copied into a worker
 └── WorkerError        a worker raised, was killed, or hung; carries its traceback
+    └── RankError      the same of one rank of several: the one that caused it
 """
 
 from __future__ import annotations
@@ -71,3 +72,11 @@ class WorkerError(AccelError):
 
     def _render_traceback_(self) -> list[str]:
         return [*self.traceback_text.rstrip().splitlines(), f"{type(self).__name__}: {super().__str__()}"]
+
+
+class RankError(WorkerError):
+    """One rank raised, was killed or hung, and so ended the run of all. `rank` is the one that caused it."""
+
+    def __init__(self, rank: int, asked: str, *, because: str, do: str, traceback_text: str = "") -> None:
+        super().__init__(asked, because=because, do=do, traceback_text=traceback_text)
+        self.rank = rank

@@ -69,8 +69,10 @@ def pack_cell(
     *,
     boundary: str = "",
     models: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> Parcel:
-    """The same for a cell that was not profiled: pack these names of the namespace; gradients of `models` travel with them.
+    """The same for a cell that was not profiled: pack these names of the namespace; gradients of `models` travel with
+    them, and so do `extra` names, which are not the namespace's.
 
     >>> parcel = pack_cell(source, "<cell>", namespace, names_read(source, namespace))
     """  # fmt: skip
@@ -81,7 +83,7 @@ def pack_cell(
             because="the cell has a line for IPython (% or !), which a worker does not know",
             do="Move that line to a cell of its own and run this one again.",
         )
-    names = {name: namespace[name] for name in reads if name in namespace}
+    names = {name: namespace[name] for name in reads if name in namespace} | dict(extra or {})
     memory = MemoryFile()
     try:
         blob = dump(_contents(namespace, names, models or {}), memory)

@@ -1,0 +1,15 @@
+"""The notebook's own cell on several processes of this machine, data-parallel, without a script and without a restart.
+
+accel.ddp(cell_or_function, n=2)    run it in n warm ranks; the trained state comes back
+RankPool(n).run(function)           any function in n ranks that can talk to each other
+
+rank_process.py · rank_pool.py      ranks as the kernel sees them: fresh interpreters, kept warm, each on CPUs of its own
+rank_run.py · failed_run.py         one run: wait, watch, stop; which rank caused a failure, and where the others stood
+rank_page.py · rank_messages.py     what they say to each other
+rank_main.py · run_in_rank.py       the rank's side
+data_parallel.py                    what makes an unmodified cell data-parallel: models, loaders, random numbers, gradients
+synchronised_model.py               DistributedDataParallel round a model's call, in place
+shared_loader.py                    each rank's part of the same batches
+lineages.py                         random numbers: those that all ranks share, and each rank's own
+home_objects.py · brought_home.py   the objects that were shipped, and what became of them
+"""

@@ -1,0 +1,136 @@
+"""What a data-parallel run did: per rank its steps, loss, rate and share of communication, with the ranks' CPUs read back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from accel import html_parts
+from accel.distributed.rank_page import RankLane
+from accel.machine.cpu_lists import cpu_list
+
+_SLOWER = 1.2  # a rank that spends so much more of a step on its own work holds the others up
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """One rank: its lane as it ended, its CPUs and threads, read back, and what it printed."""
+
+    lane: RankLane
+    cpus: tuple[int, ...]
+    threads: int
+    output: str = ""
+
+    @property
+    def own_ms(self) -> float:
+        """Of a step, the time in which it did not wait for others."""
+        lane = self.lane
+        return 1e3 * (lane.seconds - lane.communication_s) / lane.step if lane.step else float("nan")
+
+
+@dataclass(frozen=True)
+class DdpResult:
+    """A finished run. `step_ms` is the mean over its steps; `first_step_s` runs from the request to the first optimizer step.
+
+    >>> result = accel.ddp(cell, n=2)
+    >>> result.samples_per_s
+    """
+
+    ranks: tuple[RankReport, ...]
+    backend: str
+    batch: str
+    seconds: float
+    start_s: float
+    first_step_s: float | None
+    steps: int
+    step_ms: float
+    was_stopped: bool = False
+    has_state: bool = True
+    left_behind: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples that all ranks together trained on, a second of training."""
+        return sum(each.lane.samples_per_s for each in self.ranks)
+
+    @property
+    def line(self) -> str:
+        """The run in one line."""
+        ranks = f"{len(self.ranks)} rank{'s' if len(self.ranks) > 1 else ''}"
+        if not self.steps:
+            return f"{ranks} over {self.backend}: no optimizer stepped; {self.seconds:.1f} s in all."
+        ended = "stopped after" if self.was_stopped else "trained"
+        return (
+            f"{ranks} over {self.backend} {ended} {self.steps} steps of {self.step_ms:.1f} ms, "
+            f"{self.samples_per_s:,.0f} samples/s; {self.seconds:.1f} s in all, "
+            f"{self.start_s:.1f} s of it until the ranks were up."
+        )
+
+    @property
+    def state_line(self) -> str:
+        """What became of the notebook's objects."""
+        if not self.has_state:
+            return "Your objects are as they were: the trained state was not asked for."
+        return "The trained state is in your notebook's own objects."
+
+    @property
+    def warnings(self) -> list[str]:
+        """Stragglers, ranks that share CPUs, and what could not be brought back."""
+        found = list(self.notes)
+        own = {each.lane.rank: each.own_ms for each in self.ranks if each.lane.step}
+        if len(own) > 1:
+            slowest = max(own, key=lambda rank: own[rank])
+            others = [ms for rank, ms in own.items() if rank != slowest]
+            if own[slowest] > _SLOWER * max(others):
+                found.append(
+                    f"Rank {slowest} holds the others up: {own[slowest]:.1f} ms of its own work a step, the others at most "
+                    f"{max(others):.1f} ms."
+                )
+        if len({cpu for each in self.ranks for cpu in each.cpus}) < sum(
+            len(each.cpus) for each in self.ranks
+        ):
+            found.append(
+                "Ranks share CPUs: there are more ranks × threads than CPUs that this process may use."
+            )
+        found += [f"{name} was not brought back: {why}." for name, why in self.left_behind]
+        return found
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """(rank, CPUs, steps, samples/s, loss, communication, memory) for each rank."""
+        return [
+            (
+                f"rank {each.lane.rank}", cpu_list(each.cpus) or "any", str(each.lane.step), f"{each.lane.samples_per_s:,.0f}",
+                f"{each.lane.loss:.4g}", f"{each.lane.communication_share:.0%}",
+                f"{each.lane.memory_bytes / 2**20:,.0f} MiB" if each.lane.memory_bytes else "",
+            )
+            for each in self.ranks
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        head = ("", "CPUs", "steps", "samples/s", "loss", "waiting for others", "memory")
+        rows = [head, *self.rows]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+        lines = [
+            "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
+        return "\n".join([self.line, *(f"  {line}" for line in lines), self.state_line, *self.warnings])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure as plain values, with the warnings."""
+        return asdict(self) | {"samples_per_s": self.samples_per_s, "warnings": self.warnings}
+
+    def to_dataframe(self) -> Any:
+        """One row a rank."""
+        import pandas
+
+        return pandas.DataFrame(
+            [asdict(each.lane) | {"cpus": each.cpus, "threads": each.threads} for each in self.ranks]
+        )
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        head = ["", "CPUs", "steps", "samples/s", "loss", "waiting for others", "memory"]
+        notes = [html_parts.note(text) for text in (self.state_line, *self.warnings)]
+        shown = html_parts.block(html_parts.heading(self.line), html_parts.table(head, self.rows), *notes)
+        return {"text/plain": str(self), "text/html": str(shown)}

@@ -1,0 +1,70 @@
+"""The objects that were shipped to the ranks, by the way that leads to them: one walk, here and there, with equal names."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Path = tuple[str, ...]
+_MOST_OBJECTS = 200_000
+_MOST_ELEMENTS = 1_000  # of a container: a list of a million numbers holds nothing that has a name
+
+
+def walk(namespace: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[Path, Any]]:
+    """(path, object) of what the names lead to, each object once: modules, tensors, optimizers, containers, functions, classes.
+
+    >>> dict(walk({"model": model}, ["model"]))[("model", "fc", "weight")] is model.fc.weight
+    True
+
+    The walk depends on nothing but the shape of what it meets, so that a copy in another process gives equal paths.
+    """
+    waiting: list[tuple[Path, Any]] = [((name,), namespace[name]) for name in names if name in namespace]
+    waiting.reverse()
+    seen: dict[int, Any] = {}
+    while waiting and len(seen) < _MOST_OBJECTS:
+        path, value = waiting.pop()
+        if id(value) in seen or not _has_identity(value):
+            continue
+        seen[id(value)] = value  # kept, so that its id stays its own
+        yield path, value
+        waiting.extend(reversed([((*path, key), part) for key, part in _parts(value)]))
+
+
+def _has_identity(value: Any) -> bool:
+    """Numbers, texts and modules are the same wherever they come from."""
+    return not isinstance(
+        value, (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.BuiltinFunctionType)
+    )  # fmt: skip
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (type, types.FunctionType, types.MethodType)):
+        return
+    if isinstance(value, dict):
+        if len(value) <= _MOST_ELEMENTS:
+            yield from ((f"[{key!r}]", part) for key, part in value.items() if isinstance(key, (str, int)))
+        return
+    if isinstance(value, (list, tuple)):
+        if len(value) <= _MOST_ELEMENTS:
+            yield from ((f"[{position}]", part) for position, part in enumerate(value))
+        return
+    yield from _attributes(value)
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    if isinstance(value, torch.nn.Module):
+        for kind in (value._parameters, value._buffers, value._modules):
+            yield from ((name, part) for name, part in kind.items() if part is not None)
+        skipped = {"_parameters", "_buffers", "_modules"}
+        state = {name: part for name, part in vars(value).items() if name not in skipped}
+    elif isinstance(value, (torch.Tensor, torch.optim.Optimizer)):
+        return
+    else:
+        try:
+            state = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            return
+    yield from ((name, part) for name, part in list(state.items()) if isinstance(name, str))

@@ -1,0 +1,68 @@
+"""A rank: a fresh interpreter on CPUs of its own, that imports torch and runs what it is sent, again and again.
+
+    python -m accel.distributed.rank_main <descriptor of its end of a socket pair> <pid of the kernel> <rank> <its CPUs, as 0-3>
+
+Its CPUs are set before torch is imported, for torch counts its threads then. It ends with its kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import platform
+import signal
+import socket
+import sys
+
+from accel.distributed.rank_messages import Finish, Meet, RankReady, RunRequest, ToRank
+from accel.distributed.rank_page import RankPage
+from accel.machine.affinity.allocation import RankCpus
+from accel.machine.cpu import parse_cpu_list
+from accel.workers.messages import Channel, Closed, Hello
+from accel.workers.process_life import die_with, import_torch
+from accel.workload.memory_file import MemoryFile
+
+
+def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
+    die_with(kernel_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=False)
+    channel = Channel(socket.socket(fileno=descriptor), ToRank)
+    os.set_inheritable(descriptor, False)
+    if cpus:
+        RankCpus(rank, parse_cpu_list(cpus)).pin()
+    import_torch(in_background=False)
+    import torch
+    import torch.distributed
+    import torch.nn.parallel
+
+    from accel.distributed import run_in_rank as running
+
+    channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
+    page = None
+    with contextlib.suppress(Closed):
+        while True:
+            message, blob, given = channel.receive()
+            if isinstance(message, Meet) and given is not None:
+                page = RankPage(message.world_size, given)
+                channel.send(_ready(message.rank))
+            elif isinstance(message, RunRequest) and given is not None and page is not None:
+                running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank)
+            elif isinstance(message, Finish):
+                return
+
+
+def _ready(rank: int) -> RankReady:
+    """What the rank has, read back."""
+    import torch
+
+    device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return RankReady(cpus=cpus, threads=torch.get_num_threads(), device=device)
+
+
+if __name__ == "__main__":
+    sys.modules["accel.distributed.rank_main"] = sys.modules["__main__"]
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,129 @@
+"""One page of memory that a run's ranks and the kernel share: what each rank is doing, and at which step all of them stop.
+
+A rank writes its own slots and never waits; the kernel reads them as often as it likes. No message is sent a step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from dataclasses import dataclass
+
+PHASES = (
+    "starting", "data", "forward", "backward", "optimizer", "evaluation", "between", "done", "failed"
+)  # fmt: skip
+_WHOLE = ("step", "samples", "phase", "memory_bytes", "stops_at", "beats")
+_REAL = ("loss", "seconds", "communication_s", "step_ms")
+_SLOTS = 16  # of 8 bytes, for each rank; a cache line of its own
+_WANTED = 0
+
+
+@dataclass(frozen=True)
+class RankLane:
+    """What one rank is doing: steps done, samples trained on, the last loss, and of its `seconds` those spent waiting for others.
+
+    `step_ms` is the length of its last step, `beats` grows with everything it does.
+    """
+
+    rank: int
+    step: int = 0
+    samples: int = 0
+    phase: str = "starting"
+    loss: float = float("nan")
+    seconds: float = 0.0
+    communication_s: float = 0.0
+    step_ms: float = 0.0
+    memory_bytes: int = 0
+    beats: int = 0
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples a second since its first step began."""
+        return self.samples / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def communication_share(self) -> float:
+        """The part of its time in which it did nothing but exchange gradients."""
+        return min(1.0, self.communication_s / self.seconds) if self.seconds > 0 else 0.0
+
+
+class RankPage:
+    """The page of a run with so many ranks; made by the kernel, opened by each rank from the descriptor.
+
+    >>> page = RankPage(ranks=2)
+    >>> page.write(0, step=1, loss=0.5)
+    >>> page.lane(0).step
+    1
+    """
+
+    def __init__(self, ranks: int, descriptor: int | None = None) -> None:
+        size = 8 * _SLOTS * (ranks + 1)
+        self.ranks = ranks
+        if descriptor is None:
+            descriptor = os.memfd_create("accel-ranks", os.MFD_CLOEXEC)
+            os.ftruncate(descriptor, size)
+        self.descriptor = descriptor
+        self._map = mmap.mmap(descriptor, size)
+        self._whole = (ctypes.c_int64 * (size // 8)).from_buffer(self._map)
+        self._real = (ctypes.c_double * (size // 8)).from_buffer(self._map)
+
+    def write(self, rank: int, **values: float) -> None:
+        """Set slots of a rank; each is written in one piece."""
+        start = _SLOTS * (rank + 1)
+        for name, value in values.items():
+            if name in _WHOLE:
+                self._whole[start + _WHOLE.index(name)] = int(value)
+            else:
+                self._real[start + len(_WHOLE) + _REAL.index(name)] = value
+
+    def add(self, rank: int, **values: float) -> None:
+        """Add to slots of a rank, which nobody else writes."""
+        start = _SLOTS * (rank + 1)
+        for name, value in values.items():
+            if name in _WHOLE:
+                self._whole[start + _WHOLE.index(name)] += int(value)
+            else:
+                self._real[start + len(_WHOLE) + _REAL.index(name)] += value
+
+    def lane(self, rank: int) -> RankLane:
+        """What a rank wrote last."""
+        start = _SLOTS * (rank + 1)
+        whole = dict(zip(_WHOLE, self._whole[start : start + len(_WHOLE)], strict=True))
+        real = dict(
+            zip(_REAL, self._real[start + len(_WHOLE) : start + len(_WHOLE) + len(_REAL)], strict=True)
+        )
+        whole.pop("stops_at")
+        phase = PHASES[whole.pop("phase")]
+        return RankLane(rank, phase=phase, **whole, **real)  # type: ignore[arg-type]
+
+    @property
+    def lanes(self) -> tuple[RankLane, ...]:
+        """All ranks."""
+        return tuple(self.lane(rank) for rank in range(self.ranks))
+
+    def ask_to_stop(self) -> None:
+        """All ranks end after the same step, which they agree on (`stops_after`)."""
+        self._whole[_WANTED] = 1
+
+    def stops_after(self, rank: int, step: int) -> bool:
+        """Whether a rank that has just done this step stops here.
+
+        A rank that sees the wish proposes the *next* step and goes on. No other rank can get past that step without it, for
+        each step ends with an exchange of gradients: so all of them see the proposal at the latest when they have done it.
+        """
+        proposed = [self._whole[_SLOTS * (each + 1) + _WHOLE.index("stops_at")] for each in range(self.ranks)]
+        stops_at = min((each for each in proposed if each), default=0)
+        if stops_at:
+            return step >= stops_at
+        if self._whole[_WANTED]:
+            self.write(rank, stops_at=step + 1)
+        return False
+
+    def close(self) -> None:
+        """Let go of the page."""
+        del self._whole, self._real
+        self._map.close()
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

@@ -1,0 +1,132 @@
+"""Ranks that are kept warm: started and imported once, each on CPUs of its own, and used for one run after another."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from accel.bounds import check_count
+from accel.distributed.rank_page import RankPage
+from accel.distributed.rank_process import RankProcess
+from accel.machine.affinity import Allocation, allocate
+
+_pools: weakref.WeakSet[RankPool] = weakref.WeakSet()
+_home = os.getpid()
+
+
+class RankPool:
+    """So many ranks with so many threads each; they start when they are first needed, or with `warm_up`.
+
+    >>> pool = RankPool(2, threads=1)
+    >>> pool.run(torch.distributed.get_rank)
+    [0, 1]
+    >>> pool.close()
+
+    `threads`: default, the CPUs that this process may use, shared out evenly. Raises AccelError where there are not enough CPUs.
+    """
+
+    def __init__(
+        self, ranks: int, *, threads: int | None = None, environments: list[dict[str, str]] | None = None
+    ) -> None:
+        check_count(f"{ranks} ranks", ranks)
+        self.ranks = ranks
+        self.allocation: Allocation | None = _allocation(ranks, threads)
+        self._environments = environments or [{} for _ in range(ranks)]
+        self._processes: list[RankProcess | None] = [None] * ranks
+        self._page: RankPage | None = None
+        self._lock = threading.RLock()
+        self._started_with: dict[str, str] = {}
+        self.started_s = 0.0  # what it took to bring up those that were not there yet, last time
+        _pools.add(self)
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process of each rank that is up: {rank: pid}."""
+        return {each.rank: each.pid for each in self._processes if each is not None and each.is_alive}
+
+    @property
+    def processes(self) -> list[RankProcess]:
+        """The ranks that are up."""
+        return [each for each in self._processes if each is not None]
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether all ranks are up."""
+        return len(self.pids) == self.ranks
+
+    def warm_up(self) -> tuple[list[RankProcess], RankPage]:
+        """Bring up the ranks that are not there; all of them, where the environment has changed since."""
+        with self._lock:
+            began = time.monotonic()
+            if self._started_with != dict(os.environ):
+                self.end_ranks()
+            self._started_with = dict(os.environ)
+            if self._page is not None:
+                self._page.close()
+            self._page = RankPage(self.ranks)
+            for rank in range(self.ranks):
+                process = self._processes[rank]
+                if process is None or not process.is_alive:
+                    if process is not None:
+                        process.end()
+                    cpus = self.allocation.ranks[rank].cpus if self.allocation else ()
+                    self._processes[rank] = RankProcess(rank, cpus, self._environments[rank])
+            ranks = self.processes
+            for each in ranks:
+                each.meet(self._page)
+            self.started_s = time.monotonic() - began
+            return ranks, self._page
+
+    def run(
+        self, function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0, **keywords: Any
+    ) -> list[Any]:
+        """Call a function in every rank, where torch.distributed is initialised; gives what each returned.
+
+        >>> pool.run(lambda: torch.distributed.get_rank())
+        [0, 1]
+
+        Raises the error of the rank that caused it.
+        """
+        from accel.distributed.run_function import run_function
+
+        return run_function(self, function, arguments, keywords, timeout_s=timeout_s)
+
+    def end_ranks(self, which: list[int] | None = None) -> None:
+        """End these ranks (default: all); the next run starts them anew."""
+        with self._lock:
+            for rank in range(self.ranks) if which is None else which:
+                process = self._processes[rank]
+                if process is not None:
+                    process.end()
+                    self._processes[rank] = None
+
+    def close(self) -> None:
+        """End all ranks."""
+        self.end_ranks()
+        with self._lock:
+            if self._page is not None:
+                self._page.close()
+                self._page = None
+        _pools.discard(self)
+
+
+def _allocation(ranks: int, threads: int | None) -> Allocation | None:
+    """CPUs for each rank; None where the system has no masks to set: then ranks go where it puts them."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    each = threads or max(1, len(os.sched_getaffinity(0)) // ranks)
+    if threads is None and ranks > len(os.sched_getaffinity(0)):
+        return None  # more ranks than CPUs: they share, and the result says so
+    return allocate(ranks, each, smt=threads is None)
+
+
+@atexit.register
+def _end_all() -> None:
+    if os.getpid() == _home:
+        for pool in list(_pools):
+            pool.close()

@@ -1,0 +1,121 @@
+"""One rank as the kernel sees it: its process, its socket, and what it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from accel.distributed.rank_messages import FromRank, Meet, RankReady
+from accel.distributed.rank_output import RankOutput
+from accel.distributed.rank_page import RankPage
+from accel.errors import WorkerError
+from accel.machine.cpu_lists import cpu_list
+from accel.workers.messages import Channel, Closed, Hello
+from accel.workers.spawner import spawn
+
+MODULE = "accel.distributed.rank_main"
+_START_TIMEOUT_S = 120.0
+_STANDS_S = 0.3  # for faulthandler to print where a rank stands
+
+
+class RankProcess:
+    """A fresh interpreter for one rank.
+
+    >>> rank = RankProcess(0, cpus=(0,)); rank.meet(page); rank.end()
+    """
+
+    def __init__(
+        self, rank: int, cpus: Sequence[int] = (), environment: dict[str, str] | None = None
+    ) -> None:
+        self.rank, self.cpus = rank, tuple(cpus)
+        self._process, end = spawn(
+            sys.executable, environment, module=MODULE, words=(str(rank), cpu_list(self.cpus))
+        )
+        self.channel = Channel(end, FromRank)
+        self.output = RankOutput(self._process.stdout)  # type: ignore[arg-type]
+        self._lock, self._is_ended = threading.Lock(), False
+        self.ready: RankReady | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return not self._is_ended and self._process.poll() is None
+
+    def meet(self, page: RankPage) -> None:
+        """Wait until it is imported, and give it the page; raises WorkerError where it does not come up."""
+        try:
+            if self.ready is None:
+                hello, _, _ = self.channel.receive(_START_TIMEOUT_S)
+                if not isinstance(hello, Hello):
+                    raise self._did_not_start(f"it said {type(hello).__name__} first")
+            self.channel.send(Meet(self.rank, page.ranks), descriptor=page.descriptor)
+            ready, _, _ = self.channel.receive(_START_TIMEOUT_S)
+        except TimeoutError:
+            raise self._did_not_start(f"it was not ready within {_START_TIMEOUT_S:.0f} s") from None
+        except Closed:
+            raise self._did_not_start(self.how_it_ended()) from None
+        if isinstance(ready, RankReady):
+            self.ready = ready
+
+    def _did_not_start(self, because: str) -> WorkerError:
+        self.end()
+        return WorkerError(
+            f"Starting rank {self.rank}", because=because, traceback_text=self.output.text[-4000:],
+            do="The lines above are what it printed; try again, with fewer ranks if memory was short.",
+        )  # fmt: skip
+
+    def send(self, message: msgspec.Struct, blob: bytes, descriptor: int) -> None:
+        """Send a request; that the rank is gone is found when its answer is awaited."""
+        with contextlib.suppress(Closed):
+            self.channel.send(message, blob, descriptor)
+
+    def where_it_stands(self) -> str:
+        """The Python lines that it is in, from its own faulthandler."""
+        before = self.output.bytes_read
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGUSR1)
+        deadline = time.monotonic() + _STANDS_S
+        while time.monotonic() < deadline and not self.output.since(before).rstrip().endswith(_BOTTOM):
+            time.sleep(0.01)
+        stands = self.output.since(before).strip()
+        return stands or "no Python frame answered: it is inside native code"
+
+    def how_it_ended(self) -> str:
+        """In words, for a process whose socket is closed."""
+        try:
+            code = self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            return "it closed its connection"
+        if code >= 0:
+            return f"it exited with status {code}, as after exit() in the cell"
+        name = signal.Signals(-code).name
+        hint = " (the system may have run out of memory)" if code == -signal.SIGKILL else ""
+        return f"it was killed by {name}{hint}"
+
+    def end(self) -> None:
+        """End the process, everything it started, and the connection; by its number, once."""
+        with self._lock:
+            if not self._is_ended:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+                self._is_ended = True
+                self.channel.close()
+                self.output.join(2.0)
+
+
+_BOTTOM = "in <module>"
+Listener = Callable[[str], object]

@@ -1,0 +1,182 @@
+"""One run on the ranks of a pool: send it, watch it, take the answers; a failure on one rank ends it on all."""
+
+from __future__ import annotations
+
+import select
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence
+from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
+from accel.distributed.rank_page import RankLane, RankPage
+from accel.distributed.rank_pool import RankPool
+from accel.distributed.rank_process import RankProcess
+from accel.workers.messages import Closed
+from accel.workload.shipping import Parcel
+
+_BETWEEN_LOOKS_S = 0.05
+_GRACE_S = 0.4  # for the others to answer, once one rank failed: their errors are consequences
+Watch = Callable[[tuple[RankLane, ...]], object]
+Print = Callable[[int, str], object]
+
+
+@dataclass
+class RankAnswer:
+    """What one rank sent at the end of a run."""
+
+    done: RunDone
+    blob: bytes
+    memory: int | None  # a descriptor
+
+
+@dataclass
+class RunOutcome:
+    """A run that went well, or was stopped: answers and output by rank, and the last lanes."""
+
+    answers: list[RankAnswer]
+    lanes: tuple[RankLane, ...]
+    outputs: list[str]
+    seconds: float
+    start_s: float  # until all ranks were up; 0 for warm ones, nearly
+    was_stopped: bool = False
+
+
+@dataclass
+class RankRun:
+    """A run; `go` waits for its end, `stop` may be called from any thread.
+
+    >>> outcome = RankRun(pool, request, parcel).go()
+    """
+
+    pool: RankPool
+    request: RunRequest
+    parcel: Parcel
+    asked: str
+    watch: Watch | None = None
+    on_print: Print | None = None
+    _page: RankPage | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def stop(self) -> None:
+        """All ranks end after the same step."""
+        with self._lock:
+            if self._page is not None:
+                self._page.ask_to_stop()
+
+    @property
+    def lanes(self) -> tuple[RankLane, ...]:
+        """What each rank is doing now."""
+        with self._lock:
+            return self._page.lanes if self._page is not None else ()
+
+    def go(self) -> RunOutcome:
+        """Run it; raises RankError with the rank that caused a failure. Whatever happens, no rank is left in the middle of it."""
+        began = time.monotonic()
+        folder = tempfile.mkdtemp(prefix="accel-ranks-")  # of this user alone
+        try:
+            ranks, page = self.pool.warm_up()
+            start_s = time.monotonic() - began
+            with self._lock:
+                self._page = page
+            return self._run(ranks, page, Path(folder), began, start_s)
+        finally:
+            with self._lock:
+                self._page = None
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _run(
+        self, ranks: list[RankProcess], page: RankPage, folder: Path, began: float, start_s: float
+    ) -> RunOutcome:
+        request = msgspec.structs.replace(self.request, rendezvous=str(folder / "rendezvous"))
+        answers: dict[int, RankAnswer] = {}
+        trouble: list[Trouble] = []
+        unclean: list[int] = []
+        try:
+            for rank in ranks:
+                rank.output.begin(self._printer(rank.rank))
+                rank.send(request, self.parcel.blob, self.parcel.memory.descriptor)
+            self._wait(ranks, page, answers, trouble, unclean)
+        finally:
+            if self.watch is not None:
+                with suppress(Exception):  # the run is over; a panel that is gone must not hide its end
+                    self.watch(page.lanes)
+            unfinished = [
+                rank.rank for rank in ranks if rank.rank not in answers and rank.rank not in _clean(trouble)
+            ]
+            self.pool.end_ranks(sorted({*unfinished, *unclean}))
+        if trouble:
+            raise error_of(trouble, self.asked, page.lanes)
+        for rank in ranks:
+            rank.output.wait_for_end(1.0)
+        ordered = [answers[rank.rank] for rank in ranks]
+        return RunOutcome(
+            ordered, page.lanes, [rank.output.of_run for rank in ranks], time.monotonic() - began, start_s,
+            was_stopped=any(answer.done.was_stopped for answer in ordered),
+        )  # fmt: skip
+
+    def _printer(self, rank: int) -> Callable[[str], object] | None:
+        show = self.on_print
+        return None if show is None else lambda text: show(rank, text)
+
+    def _wait(
+        self, ranks: list[RankProcess], page: RankPage, answers: dict[int, RankAnswer], trouble: list[Trouble],
+        unclean: list[int],
+    ) -> None:  # fmt: skip
+        """Take answers as they come, until all are there, or until one failed and the others had time to say what they know."""
+        waiting = {rank.channel.fileno(): rank for rank in ranks}
+        poll = select.poll()
+        for descriptor in waiting:
+            poll.register(descriptor, select.POLLIN)
+        beats, moved = [lane.beats for lane in page.lanes], time.monotonic()
+        deadline = float("inf")
+        while waiting and time.monotonic() < deadline:
+            for descriptor, _ in poll.poll(_BETWEEN_LOOKS_S * 1000):
+                rank = waiting.pop(descriptor)
+                poll.unregister(descriptor)
+                found = self._answer_of(rank, answers, unclean)
+                if found is not None:
+                    trouble.append(found)
+                    deadline = min(deadline, time.monotonic() + _GRACE_S)
+            if self.watch is not None:
+                self.watch(page.lanes)
+            now = [lane.beats for lane in page.lanes]
+            if now != beats:
+                beats, moved = now, time.monotonic()
+            elif self.request.trains and any(now) and time.monotonic() - moved > self.request.timeout_s:
+                trouble.append(of_silence(list(waiting.values()), page.lanes, self.request.timeout_s))
+                return
+        if waiting and trouble and all(each.is_consequence for each in trouble):
+            trouble.append(of_silence(list(waiting.values()), page.lanes, self.request.timeout_s))
+
+    def _answer_of(
+        self, rank: RankProcess, answers: dict[int, RankAnswer], unclean: list[int]
+    ) -> Trouble | None:
+        try:
+            message, blob, memory = rank.channel.receive()
+        except Closed:
+            return of_death(rank)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            return of_death(rank, f"it sent what is no message ({error})")
+        if isinstance(message, RunDone):
+            answers[rank.rank] = RankAnswer(message, blob, memory)
+            if not message.is_clean:
+                unclean.append(rank.rank)
+            return None
+        if isinstance(message, RunFailed):
+            if not message.is_clean:
+                unclean.append(rank.rank)
+            return of_failure(rank, message)
+        return of_death(rank, f"it sent {type(message).__name__} instead of an answer")
+
+
+def _clean(trouble: list[Trouble]) -> set[int]:
+    """Ranks that failed and can be used again: they answered, and left nothing behind."""
+    return {each.rank for each in trouble if each.has_answered}

@@ -1,0 +1,93 @@
+"""The notebook's own cell on all ranks of a pool: shipped, trained data-parallel, and its state brought home."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from accel.distributed.brought_home import bring_home
+from accel.distributed.ddp_result import DdpResult, RankReport
+from accel.distributed.home_objects import walk
+from accel.distributed.rank_run import Print, RankRun, RunOutcome, Watch
+from accel.distributed.run_function import request_for
+from accel.distributed.shares import BatchMeans
+from accel.workload.cell_names import names_read, names_written
+from accel.workload.memory_file import MemoryFile
+from accel.workload.shipping import pack_cell
+
+if TYPE_CHECKING:
+    from accel.distributed.rank_pool import RankPool
+
+
+class CellRun:
+    """A cell on the ranks of a pool.
+
+    >>> run = CellRun(pool, source, namespace, filename="<cell>")
+    >>> result = run.go()
+
+    `go` waits; `stop`, from any thread, ends all ranks after the same step, and the state of that step comes back. With
+    `brings_back` off the notebook's objects stay as they are.
+    """
+
+    def __init__(
+        self, pool: RankPool, source: str, namespace: dict[str, Any], *, filename: str, backend: str = "gloo",
+        batch: BatchMeans = "per-rank", loaders: Sequence[str] = (), timeout_s: float = 60.0, brings_back: bool = True,
+        synchronise_batch_norm: bool = False, watch: Watch | None = None, on_print: Print | None = None,
+    ) -> None:  # fmt: skip
+        self.pool, self._namespace, self._brings_back = pool, namespace, brings_back
+        reads = names_read(source, namespace)
+        self._parcel = pack_cell(source, filename, namespace, reads)
+        self._home = dict(walk(namespace, reads))
+        self._batch = batch
+        self._request = request_for(
+            "cell", source=source, filename=filename, backend=backend, batch=batch, loaders=list(loaders),
+            timeout_s=timeout_s, synchronise_batch_norm=synchronise_batch_norm, names=list(reads),
+            writes=list(names_written(source)), returns=brings_back,
+        )  # fmt: skip
+        self._run = RankRun(
+            pool, self._request, self._parcel, asked="%%accel ddp", watch=watch, on_print=on_print
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        """All ranks end after the same step."""
+        self._run.stop()
+
+    def go(self) -> DdpResult:
+        """Run it; raises RankError with the rank that caused a failure, and then nothing has changed in the notebook."""
+        try:
+            outcome = self._run.go()
+        finally:
+            self._parcel.close()
+        self._take(outcome)
+        return self._result(outcome)
+
+    def _take(self, outcome: RunOutcome) -> None:
+        first = outcome.answers[0]
+        for answer in outcome.answers:
+            if answer.memory is None:
+                continue
+            memory = MemoryFile(answer.memory)
+            try:
+                if answer is first and self._brings_back:
+                    bring_home(answer.blob, memory, self._home, self._namespace)
+            finally:
+                memory.close()
+
+    def _result(self, outcome: RunOutcome) -> DdpResult:
+        ready = [process.ready for process in self.pool.processes]
+        reports = tuple(
+            RankReport(
+                lane=lane, cpus=tuple(each.cpus) if each else (), threads=each.threads if each else 0, output=output,
+            )
+            for lane, each, output in zip(outcome.lanes, ready, outcome.outputs, strict=True)
+        )  # fmt: skip
+        first = outcome.answers[0].done
+        steps = [lane.seconds / lane.step for lane in outcome.lanes if lane.step]
+        return DdpResult(
+            ranks=reports, backend=self._request.backend, batch=self._batch, seconds=outcome.seconds, start_s=outcome.start_s,
+            first_step_s=first.first_step_s, steps=outcome.lanes[0].step,
+            step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),
+            was_stopped=outcome.was_stopped, has_state=self._brings_back,
+            left_behind=tuple((name, why) for name, why in first.left_behind), notes=tuple(first.notes),
+        )  # fmt: skip

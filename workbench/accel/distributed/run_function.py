@@ -1,0 +1,61 @@
+"""A function in every rank of a pool: as `pool.run` calls it, with a process group and nothing else changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from accel.distributed.rank_messages import RunRequest
+from accel.workload.memory_file import MemoryFile
+from accel.workload.shipping import load, pack_cell
+
+if TYPE_CHECKING:
+    from accel.distributed.rank_pool import RankPool
+
+
+def run_function(
+    pool: RankPool,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    *,
+    timeout_s: float = 60.0,
+    trains: bool = False,
+    backend: str = "gloo",
+) -> list[Any]:
+    """Call it in every rank; gives what each returned. `trains`: with models and loaders made data-parallel."""  # fmt: skip
+    from accel.distributed.rank_run import RankRun
+
+    name = getattr(function, "__name__", type(function).__name__)
+    namespace = getattr(function, "__globals__", {})
+    call = {"accel_call": (function, arguments, keywords)}
+    parcel = pack_cell("", f"<{name}>", namespace, [], extra=call)
+    request = request_for(
+        "function", backend=backend, timeout_s=timeout_s, trains=trains, names=["accel_call"]
+    )
+    try:
+        outcome = RankRun(pool, request, parcel, asked=f"{name}()").go()
+    finally:
+        parcel.close()
+    return [_value(answer.blob, answer.memory) for answer in outcome.answers]
+
+
+def request_for(kind: Any, **given: Any) -> RunRequest:
+    """A request with what is the same for all: where the notebook is, what it imports from, its variables."""
+    settings: dict[str, Any] = {
+        "trains": True, "source": "", "filename": "", "backend": "gloo", "rendezvous": "", "timeout_s": 60.0,
+        "folder": os.getcwd(), "import_path": list(sys.path), "environment": {}, "names": [], "writes": [],
+    }  # fmt: skip
+    return RunRequest(kind=kind, **(settings | given))
+
+
+def _value(blob: bytes, descriptor: int | None) -> Any:
+    if descriptor is None:
+        return None
+    memory = MemoryFile(descriptor)
+    try:
+        return load(blob, memory)
+    finally:
+        memory.close()

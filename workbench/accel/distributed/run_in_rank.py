@@ -1,0 +1,172 @@
+"""One run in a rank: take what was shipped, join the group, run the cell or the function, and send home what became of it."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import linecache
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from accel.distributed.brought_home import Travellers
+from accel.distributed.data_parallel import DataParallel, RunStopped
+from accel.distributed.end_of_output import END_OF_OUTPUT
+from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
+from accel.distributed.rank_page import PHASES, RankPage
+from accel.workers.failure import failure_of
+from accel.workers.messages import Channel, Closed
+from accel.workers.notebook_module import NotebookModule
+from accel.workload.memory_file import MemoryFile
+from accel.workload.shipping import dump, unpack
+
+
+def run_in_rank(
+    channel: Channel, request: RunRequest, blob: bytes, memory: MemoryFile, page: RankPage, rank: int
+) -> None:
+    """Run a request and answer it; whatever the user's code raises is an answer too."""
+    threads = set(threading.enumerate())
+    try:
+        answer, result, result_memory = _run(request, blob, memory, page, rank)
+    except Closed:
+        raise
+    except BaseException as error:
+        page.write(rank, phase=PHASES.index("failed"))
+        failed = failure_of(error, request.filename)
+        print(END_OF_OUTPUT, flush=True)
+        is_communication = _is_communication(error)
+        del error
+        channel.send(RunFailed(failed, is_communication, _is_clean(threads)))
+        return
+    page.write(rank, phase=PHASES.index("done"))
+    print(END_OF_OUTPUT, flush=True)
+    is_clean = _is_clean(threads)
+    channel.send(
+        RunDone(*answer, is_clean=is_clean), result, None if result_memory is None else result_memory.descriptor
+    )  # fmt: skip
+    if result_memory is not None:
+        result_memory.close()
+
+
+def _run(
+    request: RunRequest, blob: bytes, memory: MemoryFile, page: RankPage, rank: int
+) -> tuple[tuple[float, float | None, list[str], list[list[str]], bool], bytes, MemoryFile | None]:
+    began = time.monotonic()
+    os.chdir(request.folder)
+    sys.path[:] = request.import_path
+    os.environ.update(request.environment)
+    namespace = unpack(blob, memory)
+    memory.close()
+    sys.modules["__main__"] = NotebookModule(namespace)
+    travellers = Travellers(namespace, request.names) if request.returns else None
+    was_stopped, value, parallel = False, None, None
+    with _group(request, rank, page.ranks):
+        if request.trains:
+            knows_ranks = "torch.distributed" in request.source or "get_rank" in request.source
+            parallel = DataParallel(
+                page, rank=rank, world_size=page.ranks, namespace=namespace, batch=request.batch,
+                loaders=request.loaders, knows_ranks=knows_ranks, prepare=partial(_prepare, request),
+            )  # fmt: skip
+            try:
+                with parallel:
+                    value = _execute(request, namespace)
+            except RunStopped:
+                was_stopped = True
+        else:
+            value = _execute(request, namespace)
+    notes = parallel.notes if parallel is not None else []
+    first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
+    result, result_memory = b"", None
+    left_behind: list[list[str]] = []
+    if request.kind == "function" and request.returns:
+        result_memory = MemoryFile()
+        result = dump(value, result_memory)
+        result_memory.seal()
+    elif travellers is not None and rank == 0:
+        result, result_memory, left_behind = travellers.packed(namespace, request.writes)
+    return (time.monotonic() - began, first_step_s, notes, left_behind, was_stopped), result, result_memory
+
+
+def _execute(request: RunRequest, namespace: dict[str, Any]) -> Any:
+    if request.kind == "function":
+        function, arguments, keywords = namespace.pop("accel_call")
+        return function(*arguments, **keywords)
+    linecache.cache[request.filename] = (
+        len(request.source), None, request.source.splitlines(True), request.filename,
+    )  # fmt: skip
+    exec(compile(ast.parse(request.source, request.filename), request.filename, "exec"), namespace)
+    return None
+
+
+@contextmanager
+def _group(request: RunRequest, rank: int, world_size: int) -> Iterator[None]:
+    """The process group of this run, by way of a file that only this user can open."""
+    import torch
+    import torch.distributed as dist
+
+    store = dist.FileStore(request.rendezvous, world_size)  # type: ignore[attr-defined]
+    device = torch.device("cuda", 0) if request.backend == "nccl" else None
+    dist.init_process_group(
+        request.backend, store=store, rank=rank, world_size=world_size,
+        timeout=timedelta(seconds=request.timeout_s), device_id=device,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def _prepare(request: RunRequest, found: Any) -> None:
+    """What is done with each object before its first use."""
+    if request.synchronise_batch_norm:
+        for model in found.models.values():
+            _synchronise_batch_norm(model)
+
+
+def _synchronise_batch_norm(model: Any) -> None:
+    import torch
+
+    for name, child in list(model.named_children()):
+        converted = torch.nn.SyncBatchNorm.convert_sync_batchnorm(child)  # type: ignore[no-untyped-call]
+        if converted is not child:
+            setattr(model, name, converted)
+
+
+def _is_communication(error: BaseException) -> bool:
+    """Whether it is torch.distributed that failed: then another rank is, as a rule, where it began."""
+    import torch.distributed as dist
+
+    kinds = (dist.DistError, dist.DistBackendError, dist.DistNetworkError, dist.DistStoreError)
+    if isinstance(error, kinds):
+        return True
+    words = (
+        "gloo",
+        "Connection closed by peer",
+        "Connection reset by peer",
+        "NCCL",
+        "Timed out waiting",
+        "process group",
+    )
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+
+
+def _is_clean(threads_before: set[threading.Thread]) -> bool:
+    """Whether the run left neither a process nor a thread: then the rank can be used again."""
+    sys.modules["__main__"] = sys.modules["accel.distributed.rank_main"]
+    sys.last_traceback = sys.last_value = sys.last_type = None
+    if _nothing_is_left(threads_before):
+        return True
+    gc.collect()  # takes long, and is needed only where something hangs on to a loader's iterator
+    return _nothing_is_left(threads_before)
+
+
+def _nothing_is_left(threads_before: set[threading.Thread]) -> bool:
+    left = [each for each in threading.enumerate() if each not in threads_before and not each.daemon]
+    return not left and not multiprocessing.active_children()
