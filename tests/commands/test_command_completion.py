@@ -19,7 +19,7 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
     ("line", "expected"),
     [
         ("%accel ", [command.name for command in COMMANDS]),
-        ("%%accel ", ["profile", "topology"]),
+        ("%%accel ", ["profile", "ddp", "topology"]),
         ("%accel tr", ["try"]),
         ("%accel nothing ", []),
         ("%accel try ", NAMES),

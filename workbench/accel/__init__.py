@@ -7,6 +7,7 @@ a function here, for scripts and tests:
     accel.findings()               what costs time in that profile, and what to do about it
     accel.try_("channels_last")    measure plans against the baseline, on copies
     accel.fastest_batch()          the batch that trains the most samples a second
+    accel.ddp(train, n=2)          run a cell or a function data-parallel on ranks of this machine
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
     accel.open_trace("t.json.gz")  a trace of torch.profiler, or a folder of ranks, as the same report
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from accel.accelerations.plan import Plan
     from accel.commands.acceleration_list import AccelerationList
     from accel.commands.help import Help
+    from accel.distributed.rank_devices import Backend
+    from accel.distributed.rank_pool import RankPool as RankPool
+    from accel.distributed.shares import BatchMeans
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
     from accel.machine.affinity import Affinity
@@ -70,7 +74,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Workbench", "accelerations", "affinity", "compile_backends", "doctor", "export", "fastest_batch",
+    "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "export", "fastest_batch",
     "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "monitor",
     "number_formats", "open_trace", "panel", "peaks", "profile", "status", "topology", "try_", "undo",
 ]  # fmt: skip
@@ -132,6 +136,30 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
     A larger batch changes training: compare the time to equal quality before keeping it.
     """
     return _workbench().fastest_batch(largest=largest, budget_s=budget_s)
+
+
+def ddp(
+    cell: str | Callable[[], Any], *,
+    n: int = 2, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto", batch: BatchMeans = "per-rank",
+    loaders: Iterable[str] = (), timeout_s: float = 60.0, all_output: bool = False, discard: bool = False,
+    sync_batchnorm: bool = False, wait: bool = True,
+) -> Any:  # fmt: skip
+    """Run training code on `n` ranks of this machine, data-parallel; the trained state comes back to your objects.
+
+    >>> accel.ddp(train, n=2)                    # a function without arguments: gives what it returned in rank 0
+    >>> accel.ddp("train(model, loader)", n=2)   # source text: gives the DdpResult, with a lane for each rank
+
+    What the function reaches comes home too: your variables, its closure, its object and arguments bound with
+    functools.partial; but not the variables of a module that it was imported from. Options as in `%accel help ddp`: `batch`
+    "global" shares each of your batches out, `discard` leaves your objects as they were and gives back nothing. With
+    `wait=False` it returns a DdpRun at once. In a notebook, put `%%accel ddp` over the cell.
+    """
+    from accel.workbench.kept_ranks import DdpOptions
+
+    options = DdpOptions(
+        n, threads, backend, gpus, batch, tuple(loaders), timeout_s, all_output, discard, sync_batchnorm
+    )
+    return _workbench().ranks.run_printing(cell, options) if wait else _workbench().ranks.begin(cell, options)
 
 
 def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:
@@ -362,11 +390,11 @@ def __getattr__(name: str) -> Any:
         from accel.workbench import Workbench
 
         return Workbench
-    if name in (
-        "machine",
-        "accelerations",
-        "history",
-    ):  # callable packages: accel.machine() and accel.machine.Machine
+    if name == "RankPool":
+        from accel.distributed.rank_pool import RankPool
+
+        return RankPool
+    if name in ("machine", "accelerations", "history"):  # callable: accel.machine() and accel.machine.Machine
         import importlib
 
         return importlib.import_module(f"accel.{name}")

@@ -82,3 +82,12 @@ def switch(flag: str, meaning: str) -> Argument:
 def seconds(flag: str, default: float | None, meaning: str) -> Argument:
     """An option that takes a number of seconds."""
     return Argument((flag,), meaning, (("metavar", "SECONDS"), ("type", float), ("default", default)))
+
+
+def duration(text: str) -> float:
+    """A number of seconds, with or without its unit.
+
+    >>> duration("60s")
+    60.0
+    """
+    return float(text.removesuffix("s"))

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from accel.bounds import check_seconds, check_steps
+from accel.bounds import check_count, check_seconds, check_steps
 from accel.commands.command import HELP, JSON, OUT, Argument, Command
 from accel.commands.table import COMMANDS, command_named
 from accel.errors import AccelError, UnknownName
@@ -144,6 +144,9 @@ def _check(options: argparse.Namespace, program: str) -> None:
         check_seconds(f"--train-s {options.train_s}", options.train_s)
         if options.until is not None:
             QualityTarget.parse(options.until)
+    if options.command == "ddp":
+        check_count(f"-n {options.n}", options.n)
+        check_seconds(f"--timeout {options.timeout_s}", options.timeout_s)
     if options.command == "monitor":
         check_seconds(f"--every {options.every}", options.every)
         check_seconds(f"--seconds {options.seconds}", options.seconds)

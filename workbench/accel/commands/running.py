@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel.commands.acceleration_list import AccelerationList
 from accel.commands.help import Help
+from accel.errors import AccelError
 from accel.machine import read_machine
 from accel.machine.affinity import affinity
 from accel.machine.installation import doctor
@@ -100,6 +101,12 @@ def run(options: argparse.Namespace, workbench: Workbench) -> object:
         return workbench.export(to=options.to)
     if options.command == "accelerations":
         return accelerations_of(workbench)
+    if options.command == "ddp":
+        raise AccelError(
+            "%accel ddp",
+            because="it runs a whole cell",
+            do="Write %%accel ddp, with two %, as its first line.",
+        )
     return run_without_notebook(options)
 
 

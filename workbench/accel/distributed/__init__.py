@@ -11,5 +11,9 @@ data_parallel.py                    what makes an unmodified cell data-parallel:
 synchronised_model.py               DistributedDataParallel round a model's call, in place
 shared_loader.py                    each rank's part of the same batches
 lineages.py                         random numbers: those that all ranks share, and each rank's own
+called_function.py                  a function as a cell that calls it
+rank_devices.py                     the backend, and the GPU of each rank; why not, in words
+rank_prints.py · lanes_view.py      what a run shows while it goes on: prints of rank 0, and each rank's lane
+ddp_run.py · ddp_result.py          a run in the background; what a run did
 home_objects.py · brought_home.py   the objects that were shipped, and what became of them
 """

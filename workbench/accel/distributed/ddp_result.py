@@ -9,6 +9,7 @@ from accel import html_parts
 from accel.distributed.rank_page import RankLane
 from accel.machine.cpu_lists import cpu_list
 
+_FEWEST_STEPS = 20  # the first ones of a few take long for reasons of their own
 _SLOWER = 1.2  # a rank that spends so much more of a step on its own work holds the others up
 
 
@@ -78,7 +79,7 @@ class DdpResult:
     def warnings(self) -> list[str]:
         """Stragglers, ranks that share CPUs, and what could not be brought back."""
         found = list(self.notes)
-        own = {each.lane.rank: each.own_ms for each in self.ranks if each.lane.step}
+        own = {each.lane.rank: each.own_ms for each in self.ranks if each.lane.step >= _FEWEST_STEPS}
         if len(own) > 1:
             slowest = max(own, key=lambda rank: own[rank])
             others = [ms for rank, ms in own.items() if rank != slowest]
@@ -102,7 +103,7 @@ class DdpResult:
         return [
             (
                 f"rank {each.lane.rank}", cpu_list(each.cpus) or "any", str(each.lane.step), f"{each.lane.samples_per_s:,.0f}",
-                f"{each.lane.loss:.4g}", f"{each.lane.communication_share:.0%}",
+                f"{each.lane.loss:.4g}" if each.lane.step else "", f"{each.lane.communication_share:.0%}",
                 f"{each.lane.memory_bytes / 2**20:,.0f} MiB" if each.lane.memory_bytes else "",
             )
             for each in self.ranks

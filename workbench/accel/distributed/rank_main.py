@@ -31,6 +31,7 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=False)
     channel = Channel(socket.socket(fileno=descriptor), ToRank)
     os.set_inheritable(descriptor, False)
+    _stay_on_loopback()
     if cpus:
         RankCpus(rank, parse_cpu_list(cpus)).pin()
     import_torch(in_background=False)
@@ -52,6 +53,13 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
                 running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank)
             elif isinstance(message, Finish):
                 return
+
+
+def _stay_on_loopback() -> None:
+    """Gloo and NCCL listen for the other ranks, all of which are on this machine: nobody else is to hear of it."""
+    loopback = "lo" if sys.platform == "linux" else "lo0"
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        os.environ[name] = loopback
 
 
 def _ready(rank: int) -> RankReady:

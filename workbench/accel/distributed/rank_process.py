@@ -37,8 +37,9 @@ class RankProcess:
     ) -> None:
         self.rank, self.cpus = rank, tuple(cpus)
         self._process, end = spawn(
-            sys.executable, environment, module=MODULE, words=(str(rank), cpu_list(self.cpus))
-        )
+            sys.executable, {"RANK": str(rank), **(environment or {})}, module=MODULE,
+            words=(str(rank), cpu_list(self.cpus)),
+        )  # fmt: skip
         self.channel = Channel(end, FromRank)
         self.output = RankOutput(self._process.stdout)  # type: ignore[arg-type]
         self._lock, self._is_ended = threading.Lock(), False

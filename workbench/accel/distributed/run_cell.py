@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accel.distributed.brought_home import bring_home
+from accel.distributed.called_function import RETURNED, globals_of
 from accel.distributed.ddp_result import DdpResult, RankReport
 from accel.distributed.home_objects import walk
+from accel.distributed.rank_page import RankLane
 from accel.distributed.rank_run import Print, RankRun, RunOutcome, Watch
 from accel.distributed.run_function import request_for
 from accel.distributed.shares import BatchMeans
@@ -27,38 +29,54 @@ class CellRun:
     >>> result = run.go()
 
     `go` waits; `stop`, from any thread, ends all ranks after the same step, and the state of that step comes back. With
-    `brings_back` off the notebook's objects stay as they are.
+    `brings_back` off the notebook's objects stay as they are. `extra` names travel too, and what they lead to comes home.
     """
 
     def __init__(
         self, pool: RankPool, source: str, namespace: dict[str, Any], *, filename: str, backend: str = "gloo",
         batch: BatchMeans = "per-rank", loaders: Sequence[str] = (), timeout_s: float = 60.0, brings_back: bool = True,
         synchronise_batch_norm: bool = False, watch: Watch | None = None, on_print: Print | None = None,
+        extra: Mapping[str, Any] | None = None, asked: str = "%%accel ddp",
     ) -> None:  # fmt: skip
         self.pool, self._namespace, self._brings_back = pool, namespace, brings_back
-        reads = names_read(source, namespace)
-        self._parcel = pack_cell(source, filename, namespace, reads)
-        self._home = dict(walk(namespace, reads))
+        extra = dict(extra or {})
+        reads = [*names_read(source, namespace), *globals_of(extra.values(), namespace)]
+        reads = [name for name in dict.fromkeys(reads) if name not in extra]
+        self._parcel = pack_cell(source, filename, namespace, reads, extra=extra)
+        self._home = dict(walk(namespace | extra, [*reads, *extra]))
         self._batch = batch
+        self.returned: Any = None  # by the function that was called, in rank 0
         self._request = request_for(
             "cell", source=source, filename=filename, backend=backend, batch=batch, loaders=list(loaders),
-            timeout_s=timeout_s, synchronise_batch_norm=synchronise_batch_norm, names=list(reads),
+            timeout_s=timeout_s, synchronise_batch_norm=synchronise_batch_norm, names=[*reads, *extra],
             writes=list(names_written(source)), returns=brings_back,
         )  # fmt: skip
         self._run = RankRun(
-            pool, self._request, self._parcel, asked="%%accel ddp", watch=watch, on_print=on_print
+            pool, self._request, self._parcel, asked=asked, watch=watch, on_print=on_print
         )  # fmt: skip
 
     def stop(self) -> None:
         """All ranks end after the same step."""
         self._run.stop()
 
+    @property
+    def lanes(self) -> tuple[RankLane, ...]:
+        """What each rank is doing now; none before they are up."""
+        return self._run.lanes
+
     def go(self) -> DdpResult:
+        """Run it and bring its state home; see `run`."""
+        return self.finish(self.run())
+
+    def run(self) -> RunOutcome:
         """Run it; raises RankError with the rank that caused a failure, and then nothing has changed in the notebook."""
         try:
-            outcome = self._run.go()
+            return self._run.go()
         finally:
             self._parcel.close()
+
+    def finish(self, outcome: RunOutcome) -> DdpResult:
+        """Put what a run made of the notebook's objects into them, and say how it went."""
         self._take(outcome)
         return self._result(outcome)
 
@@ -70,7 +88,10 @@ class CellRun:
             memory = MemoryFile(answer.memory)
             try:
                 if answer is first and self._brings_back:
-                    bring_home(answer.blob, memory, self._home, self._namespace)
+                    arrived: dict[str, Any] = {}
+                    bring_home(answer.blob, memory, self._home, arrived)
+                    self.returned = arrived.pop(RETURNED, None)
+                    self._namespace.update(arrived)
             finally:
                 memory.close()
 

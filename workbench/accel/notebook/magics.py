@@ -53,7 +53,12 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         if cell is not None:
             _check_takes_cell(options.command)
             options.cell = cell
-        result = self._result(options)
+        if cell is not None and options.command == "ddp":
+            from accel.notebook.ddp_cell import run_ddp_cell  # loads what `%load_ext accel` must not
+
+            result = run_ddp_cell(self.shell, self._workbench(), line, options, cell)
+        else:
+            result = self._result(options)
         if name := getattr(options, "out", None):  # help has none
             self.shell.user_ns[name] = result
         if isinstance(result, Affinity) and not result.told and hasattr(self.shell, "kernel"):
@@ -96,6 +101,6 @@ def _check_takes_cell(command: str) -> None:
     if command not in takers:
         raise AccelError(
             f"%%accel {command}".rstrip(),
-            because=f"only {' and '.join(takers)} take a cell",
+            because=f"only {', '.join(takers[:-1])} and {takers[-1]} take a cell",
             do=f"Write %accel {command}, with one %, on a line of its own.",
         )

@@ -120,6 +120,7 @@ class Status:
     proofs: tuple[tuple[str, bool, str], ...]
     last_trial: str
     machine_line: str
+    ranks: str = ""
 
     @classmethod
     def of(cls, workbench: Workbench) -> Status:
@@ -135,6 +136,7 @@ class Status:
             proofs=tuple((name, proof.took_effect, proof.evidence) for name, proof in proofs),
             last_trial=summary(workbench.trials[-1] if workbench.trials else None),
             machine_line=workbench.machine.line,
+            ranks=workbench.ranks.line,
         )
 
     @property
@@ -152,6 +154,7 @@ class Status:
             ("Kept", self.kept),
             *proofs,
             ("Last trial", self.last_trial),
+            *([("Ranks", self.ranks)] if self.ranks else []),
             ("Machine", self.machine_line),
         ]
 

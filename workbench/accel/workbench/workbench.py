@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench.batch_search import Watch
+    from accel.workbench.kept_ranks import KeptRanks
     from accel.workbench.profile_session import ProfileSession
     from accel.workbench.quality_request import Better
     from accel.workers.quality_trial import QualityTrial
@@ -60,9 +61,7 @@ class Workbench:
         self.pool = WorkerPool(spare_workers)
         self.history_keeper = HistoryKeeper()
         self._refusals = Refusals()
-        self.cells_run = (
-            0  # counted by the notebook: a cell run during a trial may change the user's own objects
-        )
+        self.cells_run = 0  # by the notebook: one that runs during a trial may change the user's own objects
         self._first_trial = 0  # of the present workload
         self._live: LivePlan | None = None
         self._listeners: list[Callable[[str], None]] = []
@@ -198,10 +197,11 @@ class Workbench:
         check_seconds(f"try_(budget_s={budget_s})", budget_s)
         check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
         workload = self._workload_to_train("try")
-        if self.running_trial is not None:
-            raise AccelError(
-                "%accel try", because="a trial is running already", do="Wait for it, or stop it first."
+        if self.running_trial is not None or self.ranks.is_running:
+            what = (
+                "a trial is running already" if self.running_trial is not None else "a run on ranks goes on"
             )
+            raise AccelError("%accel try", because=what, do="Wait for it, or stop it first.")
         request = QualityRequest.of(
             until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric, better=better, start=start
         )  # fmt: skip
@@ -230,6 +230,13 @@ class Workbench:
 
         workload = self._workload_to_train("batch")
         return BatchSearch(self, workload, largest=largest, budget_s=budget_s, watch=watch).run()
+
+    @cached_property
+    def ranks(self) -> KeptRanks:
+        """Warm ranks, and the data-parallel runs on them."""
+        from accel.workbench.kept_ranks import KeptRanks
+
+        return KeptRanks(self)
 
     def history(self, predictions: bool = False) -> PastTrials | PastPredictions:
         """The trials measured on this machine, newest first; or what was predicted, beside what was measured.
@@ -330,14 +337,9 @@ class Workbench:
         return tuple(refused.get(entry.name, ()))
 
     def graph(
-        self,
-        model: torch.nn.Module | str | None = None,
-        inputs: Any = None,
-        *,
-        add: str | None = None,
-        after: str | None = None,
-        onnx: str | None = None,
-    ) -> OpGraph | WhatIf:
+        self, model: torch.nn.Module | str | None = None, inputs: Any = None, *,
+        add: str | None = None, after: str | None = None, onnx: str | None = None,
+    ) -> OpGraph | WhatIf:  # fmt: skip
         """A model as a graph of operations with its cost: the workload's, or the one given; see `accel.graph`.
 
         >>> workbench.graph().op_types
@@ -371,6 +373,7 @@ class Workbench:
             trial.stop()
         self._drop_live()
         self.pool.close()
+        self.ranks.close()
 
     def _drop_live(self) -> None:
         if self._live is not None:

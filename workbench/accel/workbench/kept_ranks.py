@@ -1,0 +1,247 @@
+"""The ranks that a notebook keeps warm, and the data-parallel runs on them: one at a time."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import linecache
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from accel.bounds import check_count, check_seconds
+from accel.distributed.rank_prints import RankPrints
+from accel.errors import AccelError
+
+if TYPE_CHECKING:
+    from accel.distributed.ddp_result import DdpResult
+    from accel.distributed.ddp_run import DdpRun
+    from accel.distributed.rank_devices import Backend, RankDevices
+    from accel.distributed.rank_page import RankLane
+    from accel.distributed.rank_pool import RankPool
+    from accel.distributed.rank_run import RunOutcome
+    from accel.distributed.run_cell import CellRun
+    from accel.distributed.shares import BatchMeans
+    from accel.workbench.workbench import Workbench
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class DdpOptions:
+    """How a cell is run on ranks; see `accel.ddp`."""
+
+    n: int = 2
+    threads: int | None = None
+    backend: Backend = "auto"
+    gpus: str = "auto"
+    batch: BatchMeans = "per-rank"
+    loaders: tuple[str, ...] = ()
+    timeout_s: float = 60.0
+    all_output: bool = False
+    discard: bool = False
+    sync_batchnorm: bool = False
+
+    def __post_init__(self) -> None:
+        check_count(f"-n {self.n}", self.n)
+        if self.threads is not None:
+            check_count(f"--threads {self.threads}", self.threads)
+        check_seconds(f"--timeout {self.timeout_s}", self.timeout_s)
+
+
+class KeptRanks:
+    """Runs cells and functions on ranks, which stay warm for the next run of as many with as many threads.
+
+    >>> ranks = KeptRanks(workbench)
+    >>> ranks.run("for x, y in loader: ...", DdpOptions(n=2))
+
+    `show` is called now and then with the lanes, in the thread that runs; a notebook draws them.
+    """
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
+        self._pool: RankPool | None = None
+        self._pool_is_for: tuple[Any, ...] = ()
+        self._busy = threading.Lock()
+        self._run: CellRun | None = None  # the last one
+        self.last_line = ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run goes on."""
+        return self._busy.locked()
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process of each rank that is up."""
+        return self._pool.pids if self._pool is not None else {}
+
+    @property
+    def lanes(self) -> tuple[RankLane, ...]:
+        """What each rank of the run that goes on is doing."""
+        return self._run.lanes if self._run is not None else ()
+
+    @property
+    def line(self) -> str:
+        """What is kept, for a status; empty where nothing is."""
+        if self._pool is None or not self.pids:
+            return self.last_line
+        threads = self._pool_is_for[1]
+        each = f" with {threads} thread{'s' if threads > 1 else ''} each" if threads else ""
+        warm = f"{len(self.pids)} warm{each}{', running' if self.is_running else ''}"
+        return f"{warm}; last run: {self.last_line}" if self.last_line else warm
+
+    def is_warm_for(self, options: DdpOptions) -> bool:
+        """Whether a run with these options would find its ranks up."""
+        return (
+            self._pool is not None
+            and self._pool.is_warm
+            and self._pool_is_for[:2] == (options.n, options.threads)
+        )
+
+    def run(
+        self, cell: str | Callable[[], Any], options: DdpOptions, *, filename: str = "",
+        on_print: Callable[[int, str], object] | None = None, show: Callable[[tuple[RankLane, ...]], object] | None = None,
+    ) -> Any:  # fmt: skip
+        """Run a cell and give its DdpResult, or call a function and give what it returned in rank 0."""
+        with self._alone():
+            run, devices = self._prepared(cell, options, filename=filename, on_print=on_print, show=show)
+            self._run = run
+            result = self._finish(run, run.run(), devices)
+        return result if isinstance(cell, str) else run.returned
+
+    def run_printing(self, cell: str | Callable[[], Any], options: DdpOptions) -> Any:
+        """Run it, with what rank 0 prints where this process prints."""
+        prints = RankPrints(write_out, all_output=options.all_output)
+        try:
+            return self.run(cell, options, on_print=prints.take, show=lambda _: prints.show())
+        finally:
+            prints.end()
+
+    def begin(
+        self, cell: str | Callable[[], Any], options: DdpOptions, *, filename: str = "",
+        on_print: Callable[[int, str], object] | None = None, on_over: Callable[[DdpRun], object] | None = None,
+    ) -> DdpRun:  # fmt: skip
+        """Begin it in the background; `on_over` is called, in another thread, when the ranks have finished."""
+        from accel.distributed.ddp_run import DdpRun
+
+        self._take()
+        try:
+            run, devices = self._prepared(cell, options, filename=filename, on_print=on_print)
+            self._run = run
+        except BaseException:
+            self._busy.release()
+            raise
+
+        def over(ended: DdpRun) -> None:
+            self._busy.release()
+            if on_over is not None:
+                on_over(ended)
+
+        return DdpRun(
+            run, on_over=over, finish=lambda run, outcome: self._finish(run, outcome, devices)
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End all ranks, and with them what runs on them."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    # --- one run -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._take()
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _take(self) -> None:
+        asked, wait = "%%accel ddp", "Wait for it, or stop it first."
+        if self._workbench.running_trial is not None:
+            raise AccelError(asked, because="a trial is running, and both would measure each other", do=wait)
+        if not self._busy.acquire(blocking=False):
+            raise AccelError(asked, because="a run on the ranks goes on", do=wait)
+
+    def _prepared(
+        self, cell: str | Callable[[], Any], options: DdpOptions, *, filename: str = "",
+        on_print: Callable[[int, str], object] | None = None, show: Callable[[tuple[RankLane, ...]], object] | None = None,
+    ) -> tuple[CellRun, RankDevices]:  # fmt: skip
+        from accel.distributed.called_function import SOURCE, name_of, names_for, namespace_of
+        from accel.distributed.rank_devices import rank_devices
+        from accel.distributed.run_cell import CellRun
+
+        devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
+        namespace, asked = self._workbench.namespace, "%%accel ddp"
+        source, extra = (cell, {}) if isinstance(cell, str) else (SOURCE, names_for(cell))
+        if not isinstance(cell, str):
+            namespace, asked = namespace_of(cell, namespace), f"accel.ddp({name_of(cell)})"
+        elif not filename:
+            ast.parse(source)  # a SyntaxError belongs to who wrote it
+        filename = filename or registered(source, f"<on ranks {next(_numbers)}>")
+        _check_loaders(options.loaders, namespace, source)
+        with self._as_if_nothing_were_kept():
+            run = CellRun(
+                self._pool_for(options, devices), source, namespace, filename=filename, backend=devices.backend,
+                batch=options.batch, loaders=options.loaders, timeout_s=options.timeout_s,
+                brings_back=not options.discard, synchronise_batch_norm=options.sync_batchnorm,
+                watch=show, on_print=on_print, extra=extra, asked=asked,
+            )  # fmt: skip
+        return run, devices
+
+    def _finish(self, run: CellRun, outcome: RunOutcome, devices: RankDevices) -> DdpResult:
+        with self._as_if_nothing_were_kept():  # what is kept sits on the objects that the state is put into
+            result = run.finish(outcome)
+        notes = [*result.notes, devices.reason] if devices.reason else [*result.notes]
+        if kept := self._workbench.kept:
+            notes.append(f"What is kept here ({kept}) had no part in this run.")
+        self.last_line = result.line
+        return replace(result, notes=tuple(notes))
+
+    def _pool_for(self, options: DdpOptions, devices: RankDevices) -> RankPool:
+        """The pool that is warm, where it fits; a rank takes half a gigabyte and more, so no other is kept beside it."""
+        from accel.distributed.rank_pool import RankPool
+
+        wanted = (options.n, options.threads, devices.environments)
+        if self._pool is None or self._pool_is_for != wanted:
+            self.close()
+            self._pool = RankPool(
+                options.n, threads=options.threads, environments=[dict(each) for each in devices.environments]
+            )
+            self._pool_is_for = wanted
+        return self._pool
+
+    def _as_if_nothing_were_kept(self) -> AbstractContextManager[None]:
+        return self._workbench.live.suspended() if self._workbench.kept else nullcontext()
+
+
+def registered(source: str, filename: str) -> str:
+    """Let tracebacks show the lines of this source; gives its name."""
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    return filename
+
+
+def _check_loaders(names: Sequence[str], namespace: dict[str, Any], source: str) -> None:
+    from torch.utils.data import DataLoader
+
+    from accel.workload.cell_names import names_written
+
+    made = names_written(source)
+    for name in names:
+        if name not in made and not isinstance(namespace.get(name), DataLoader):
+            here = sorted(known for known, value in namespace.items() if isinstance(value, DataLoader))
+            raise AccelError(
+                f"--loaders {','.join(names)}", because=f"{name!r} is no DataLoader of this notebook",
+                do=f"There are: {', '.join(here)}." if here else "There is none yet.",
+            )  # fmt: skip
+
+
+def write_out(text: str) -> None:
+    """To wherever the running cell prints."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
