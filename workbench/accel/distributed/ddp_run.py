@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from accel.distributed.ddp_result import DdpResult
 from accel.distributed.lanes_view import LanesView
@@ -111,6 +111,12 @@ class DdpRun:
         self.bring_home()
         assert self.result is not None
         return self.result
+
+    def panel(self) -> Any:
+        """The ranks' lanes as a live widget with a Stop button."""
+        from accel_widgets.ddp_lanes_panel import DdpLanesPanel
+
+        return DdpLanesPanel(self)
 
     def __str__(self) -> str:
         after = f"\n{self.result}" if self.result is not None else f"\n{self.error}" if self.error else ""

@@ -61,6 +61,8 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
             result = self._result(options)
         if name := getattr(options, "out", None):  # help has none
             self.shell.user_ns[name] = result
+        if options.command == "ddp" and not options.wait and hasattr(self.shell, "kernel"):
+            return result.panel()  # type: ignore[attr-defined]
         if isinstance(result, Affinity) and not result.told and hasattr(self.shell, "kernel"):
             return result.panel()  # live; a terminal shows the text
         return result
