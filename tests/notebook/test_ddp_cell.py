@@ -149,6 +149,13 @@ def test_prints_of_rank_0_appear_and_the_others_on_request_by_rank(training, cap
     assert shown.index("I am 0") < shown.index("── rank 1 ──") < shown.index("I am 1")
 
 
+def test_the_value_of_the_last_line_is_shown(training, capsys) -> None:
+    training.run(f"%%accel ddp -n 1\n{LOOP}len(losses) * 1000")
+    assert "8000\n" in capsys.readouterr().out
+    training.run("%%accel ddp -n 1\nlen(losses) * 1001;")
+    assert "8008" not in capsys.readouterr().out
+
+
 def test_in_a_notebook_the_lanes_are_redrawn_in_place(training) -> None:
     training.kernel = "displays are redrawn in place"
     try:

@@ -11,6 +11,7 @@ data_parallel.py                    what makes an unmodified cell data-parallel:
 synchronised_model.py               DistributedDataParallel round a model's call, in place
 shared_loader.py                    each rank's part of the same batches
 lineages.py                         random numbers: those that all ranks share, and each rank's own
+cell_execution.py                   the cell's text, run as a notebook runs it
 called_function.py                  a function as a cell that calls it
 rank_devices.py                     the backend, and the GPU of each rank; why not, in words
 rank_prints.py · lanes_view.py      what a run shows while it goes on: prints of rank 0, and each rank's lane

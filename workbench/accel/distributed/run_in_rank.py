@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gc
 import linecache
 import multiprocessing
@@ -17,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from accel.distributed.brought_home import Travellers
+from accel.distributed.cell_execution import execute_cell
 from accel.distributed.data_parallel import DataParallel, RunStopped
 from accel.distributed.end_of_output import END_OF_OUTPUT
 from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
@@ -101,7 +101,7 @@ def _execute(request: RunRequest, namespace: dict[str, Any]) -> Any:
     linecache.cache[request.filename] = (
         len(request.source), None, request.source.splitlines(True), request.filename,
     )  # fmt: skip
-    exec(compile(ast.parse(request.source, request.filename), request.filename, "exec"), namespace)
+    execute_cell(request.source, request.filename, namespace)
     return None
 
 

@@ -1,0 +1,23 @@
+"""The text of a cell run as a notebook runs it: the value of its last line is shown."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+
+def execute_cell(source: str, filename: str, namespace: dict[str, Any]) -> None:
+    """Run a cell; what its last expression gives is printed, unless it is None or a semicolon follows.
+
+    >>> execute_cell("x = 2\\nx + 1", "<cell>", {})
+    3
+    """
+    tree = ast.parse(source, filename)
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):
+        exec(compile(tree, filename, "exec"), namespace)
+        return
+    exec(compile(ast.Module(tree.body[:-1], []), filename, "exec"), namespace)
+    value = eval(compile(ast.Expression(last.value), filename, "eval"), namespace)
+    if value is not None:
+        print(repr(value))
