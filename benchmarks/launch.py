@@ -1,8 +1,8 @@
 """Time from a call to the first optimizer step on two ranks: this pool, warm and cold, beside what else starts ranks.
 
-All rows train the same small CNN on the same samples over gloo, with one thread a rank, and take turns in one run. A row's time runs
-from the call in this process (shipping what the cell reads, or starting the launcher) until rank 0's first `optimizer.step()` is done,
-by the wall clock that both processes read.
+All rows train the same small CNN on the same samples over gloo, with one thread a rank, and take turns in one run. A row's time
+runs from the call in this process (shipping what the cell reads, or starting the launcher) until rank 0's first
+`optimizer.step()` is done, by the wall clock that both processes read.
 
 `warm_s`: ranks that are up. `cold_s`: a pool of new processes. `first_use_s`: the first cold pool of this process. `torchrun_s`:
 `python -m torch.distributed.run` on a script. `notebook_launcher_s` (accelerate, in a fresh process each time, from its call) and

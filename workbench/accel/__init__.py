@@ -142,7 +142,7 @@ def ddp(
     cell: str | Callable[[], Any], *,
     n: int = 2, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto", batch: BatchMeans = "per-rank",
     loaders: Iterable[str] = (), timeout_s: float = 60.0, all_output: bool = False, discard: bool = False,
-    sync_batchnorm: bool = False, wait: bool = True,
+    sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0, wait: bool = True,
 ) -> Any:  # fmt: skip
     """Run training code on `n` ranks of this machine, data-parallel; the trained state comes back to your objects.
 
@@ -157,8 +157,9 @@ def ddp(
     from accel.workbench.kept_ranks import DdpOptions
 
     options = DdpOptions(
-        n, threads, backend, gpus, batch, tuple(loaders), timeout_s, all_output, discard, sync_batchnorm
-    )
+        n, threads, backend, gpus, batch, tuple(loaders), timeout_s, all_output, discard, sync_batchnorm,
+        checkpoint, every, max_restarts,
+    )  # fmt: skip
     return _workbench().ranks.run_printing(cell, options) if wait else _workbench().ranks.begin(cell, options)
 
 

@@ -75,8 +75,20 @@ class WorkerError(AccelError):
 
 
 class RankError(WorkerError):
-    """One rank raised, was killed or hung, and so ended the run of all. `rank` is the one that caused it."""
+    """One rank raised, was killed or hung, and so ended the run of all. `rank` is the one that caused it.
 
-    def __init__(self, rank: int, asked: str, *, because: str, do: str, traceback_text: str = "") -> None:
+    `has_raised`: its code did, and would again.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        asked: str,
+        *,
+        because: str,
+        do: str,
+        traceback_text: str = "",
+        has_raised: bool = False,
+    ) -> None:
         super().__init__(asked, because=because, do=do, traceback_text=traceback_text)
-        self.rank = rank
+        self.rank, self.has_raised = rank, has_raised

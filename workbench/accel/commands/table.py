@@ -5,7 +5,8 @@ An option is a keyword of the Python function of the same name: `--timeout-s 30`
 
 from __future__ import annotations
 
-from accel.commands.command import ON, OUT, Argument, Command, duration, seconds, switch
+from accel.commands.command import ON, OUT, Argument, Command, seconds, switch
+from accel.commands.ddp_command import DDP
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -87,58 +88,7 @@ COMMANDS: tuple[Command, ...] = (
             OUT,
         ),
     ),
-    Command(
-        "ddp",
-        "run this cell on several processes of this machine, data-parallel; the trained state comes back to your objects",
-        "%%accel ddp -n 2",
-        (
-            Argument(
-                ("-n",), "so many ranks (default: 2)", (("metavar", "RANKS"), ("type", int), ("default", 2))
-            ),
-            Argument(
-                ("--threads",),
-                "threads of each rank (default: the CPUs that this notebook may use, shared out evenly)",
-                (("metavar", "T"), ("type", int), ("default", None)),
-            ),
-            Argument(
-                ("--backend",),
-                "what ranks exchange gradients by (default: nccl with a GPU for each rank, else gloo)",
-                (("choices", ("auto", "gloo", "nccl")), ("default", "auto")),
-            ),
-            Argument(
-                ("--gpus",),
-                "one a rank, as 0,3 (default: those that are joined best)",
-                (("metavar", "GPUS"), ("default", "auto")),
-            ),
-            Argument(
-                ("--batch",),
-                "each rank takes a batch of yours (per-rank), or a part of it (global), so that a step trains on the samples of "
-                "one process (default: per-rank)",
-                (("choices", ("per-rank", "global")), ("default", "per-rank")),
-            ),
-            Argument(
-                ("--loaders",),
-                "the loaders that are shared out, as train_loader,other (default: those that train, as they are seen)",
-                (("metavar", "NAMES"), ("default", "")),
-                completes="object",
-            ),
-            Argument(
-                ("--timeout-s", "--timeout"),
-                "a rank that does not come on for so long is stuck (default: 60)",
-                (("metavar", "SECONDS"), ("type", duration), ("default", 60.0), ("dest", "timeout_s")),
-            ),
-            switch("--all-output", "show at the end what the other ranks printed, too"),
-            switch("--discard", "leave your objects as they were: the trained state is not brought back"),
-            switch("--sync-batchnorm", "BatchNorm takes mean and variance over the samples of all ranks"),
-            Argument(
-                ("--background",),
-                "return at once; the run goes on, and its state comes back between two cells",
-                (("action", "store_false"), ("dest", "wait")),
-            ),
-            OUT,
-        ),
-        takes_cell=True,
-    ),
+    DDP,
     Command(
         "batch",
         "find the batch that trains the most samples a second, by measuring; nothing of yours changes",

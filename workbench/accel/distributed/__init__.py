@@ -17,4 +17,8 @@ rank_devices.py                     the backend, and the GPU of each rank; why n
 rank_prints.py · lanes_view.py      what a run shows while it goes on: prints of rank 0, and each rank's lane
 ddp_run.py · ddp_result.py          a run in the background; what a run did
 home_objects.py · brought_home.py   the objects that were shipped, and what became of them
+checkpoint_wish.py                  --checkpoint, --every, --max-restarts: whether they make sense for a cell
+checkpoints.py · cell_loops.py      when one is taken, and how a cell that begins at its top is led back there by its loops
+checkpoint_contents.py · plain_values.py   what the cell's variables hold, as numbers and tensors
+checkpoint_file.py                  written whole or not at all; those that do not read back well are told
 """

@@ -51,7 +51,7 @@ class DataParallel:
         self._page, self._rank, self._world_size, self._batch = page, rank, world_size, batch
         self._namespace, self._named = namespace, loaders or []
         self._knows_ranks, self._prepare = knows_ranks, prepare
-        self._lineages, self._exchange = Lineages(rank), GradientExchange()
+        self.lineages, self._exchange = Lineages(rank), GradientExchange()
         self._undo = ExitStack()
         self._shared: dict[int, SharedLoader] = {}
         self._models: list[Any] = []
@@ -91,6 +91,11 @@ class DataParallel:
                 "averaged after the backward pass, not during it."
             )
 
+    def went_on(self) -> None:
+        """The loop that the cell is in was led to where a checkpoint was taken: what was read on the way counts for nothing."""
+        self._backwards += 1
+        self._samples = 0
+
     # --- what is found as it is used ---------------------------------------------------------------------------------
 
     def _found(self, replica: Replica) -> None:
@@ -112,7 +117,7 @@ class DataParallel:
             import torch
 
             if torch.is_grad_enabled() and model.training:
-                self._lineages.part_ways()
+                self.lineages.part_ways()
                 self._phase("forward")
             else:
                 self._phase("evaluation")
@@ -129,7 +134,7 @@ class DataParallel:
     def _loader_iter(self, original: Any) -> Any:
         @functools.wraps(original)
         def __iter__(loader: Any) -> Any:
-            if self._world_size == 1 and not self._named:
+            if self._world_size == 1 and not (self._named or self.lineages.batches_over):
                 return original(loader)
             trains = self._trains_with(loader)
             shared = self._shared.get(id(loader))
@@ -139,11 +144,11 @@ class DataParallel:
                 return original(loader)
             if shared is None:
                 shared = self._shared[id(loader)] = SharedLoader(
-                    loader, self._lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
+                    loader, self.lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
                 )
             if shared.sampling is not None:
                 shared.sampling.is_shared = True
-            self._lineages.part_ways()
+            self.lineages.part_ways()
             return _Batches(self._own_batches(shared.batches(original), loader), loader)
 
         return __iter__
@@ -153,7 +158,7 @@ class DataParallel:
         def __len__(loader: Any) -> int:
             if id(loader) not in self._shared and self._world_size > 1 and self._trains_with(loader):
                 self._shared[id(loader)] = SharedLoader(
-                    loader, self._lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
+                    loader, self.lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
                 )
             count: int = original(loader)
             return count

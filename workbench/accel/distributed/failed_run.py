@@ -80,5 +80,6 @@ def error_of(trouble: Sequence[Trouble], asked: str, lanes: Sequence[RankLane]) 
     text = "\n".join(filter(None, (cause.others, cause.traceback_text)))
     ranks = f"rank {cause.rank} of {len(lanes)}" if len(lanes) > 1 else "its rank"
     return RankError(
-        cause.rank, f"{asked} on {ranks}", because=cause.because, do=cause.do, traceback_text=text
-    )
+        cause.rank, f"{asked} on {ranks}", because=cause.because, do=cause.do, traceback_text=text,
+        has_raised=cause.failed is not None and not cause.is_consequence,
+    )  # fmt: skip

@@ -28,6 +28,9 @@ class Lineages:
         self._rank = rank
         self._shared: dict[str, Any] | None = None
         self._is_shared_now = False
+        self.batches_over = (
+            0  # of the epoch that begins next: trained on before a checkpoint, by another number of ranks
+        )
 
     def part_ways(self) -> None:
         """Training begins; once is enough. Models made before it are alike, and data are split alike."""
@@ -51,6 +54,17 @@ class Lineages:
             self._is_shared_now = False
             self._shared = generator_states()
             restore_generators(own)
+
+    def states(self) -> dict[str, Any]:
+        """Both, for `restore`; not while the shared ones are drawn from."""
+        return {"shared": self._shared, "own": generator_states()}
+
+    def restore(self, states: dict[str, Any], *, is_mine: bool = True) -> None:
+        """Put back what `states` gave on this rank; or on another, from which this one goes its own way."""
+        self._shared = states["shared"]
+        restore_generators(states["own"])
+        if self._shared is not None and not is_mine:
+            _seed_apart(self._rank)
 
 
 class WorkerStart:

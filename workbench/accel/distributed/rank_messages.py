@@ -44,6 +44,9 @@ class RunRequest(msgspec.Struct, tag="run", frozen=True):
     loaders: list[str] = []  # that are shared out among the ranks; empty: those that train, as they are seen
     synchronise_batch_norm: bool = False
     returns: bool = True  # the state, or the function's value
+    checkpoint: str = ""  # the folder; empty: none are written
+    every: int = 100  # steps
+    keeps: int = 2
 
 
 class Finish(msgspec.Struct, tag="finish", frozen=True):

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from accel.distributed.brought_home import bring_home
 from accel.distributed.called_function import RETURNED, globals_of
+from accel.distributed.checkpoint_wish import checked_folder
 from accel.distributed.ddp_result import DdpResult, RankReport
 from accel.distributed.home_objects import walk
 from accel.distributed.rank_page import RankLane
 from accel.distributed.rank_run import Print, RankRun, RunOutcome, Watch
 from accel.distributed.run_function import request_for
 from accel.distributed.shares import BatchMeans
+from accel.errors import RankError
 from accel.workload.cell_names import names_read, names_written
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import pack_cell
@@ -29,16 +31,21 @@ class CellRun:
     >>> result = run.go()
 
     `go` waits; `stop`, from any thread, ends all ranks after the same step, and the state of that step comes back. With
-    `brings_back` off the notebook's objects stay as they are. `extra` names travel too, and what they lead to comes home.
+    `brings_back` off the notebook's objects stay as they are. `extra` names travel too, and what they lead to comes home. With a
+    folder for `checkpoint`s it goes on from the newest one in it that a run which did not come to its end left there;
+    `max_restarts` times by itself, after a rank died.
     """
 
     def __init__(
         self, pool: RankPool, source: str, namespace: dict[str, Any], *, filename: str, backend: str = "gloo",
         batch: BatchMeans = "per-rank", loaders: Sequence[str] = (), timeout_s: float = 60.0, brings_back: bool = True,
-        synchronise_batch_norm: bool = False, watch: Watch | None = None, on_print: Print | None = None,
-        extra: Mapping[str, Any] | None = None, asked: str = "%%accel ddp",
+        synchronise_batch_norm: bool = False, checkpoint: str = "", every: int = 100, keeps: int = 2, max_restarts: int = 0,
+        watch: Watch | None = None, on_print: Print | None = None, extra: Mapping[str, Any] | None = None,
+        asked: str = "%%accel ddp",
     ) -> None:  # fmt: skip
         self.pool, self._namespace, self._brings_back = pool, namespace, brings_back
+        checkpoint = checked_folder(checkpoint, source, every=every, keeps=keeps, max_restarts=max_restarts)
+        self._restarts_left = max_restarts
         extra = dict(extra or {})
         reads = [*names_read(source, namespace), *globals_of(extra.values(), namespace)]
         reads = [name for name in dict.fromkeys(reads) if name not in extra]
@@ -49,11 +56,12 @@ class CellRun:
         self._request = request_for(
             "cell", source=source, filename=filename, backend=backend, batch=batch, loaders=list(loaders),
             timeout_s=timeout_s, synchronise_batch_norm=synchronise_batch_norm, names=[*reads, *extra],
-            writes=list(names_written(source)), returns=brings_back,
+            writes=list(names_written(source)), returns=brings_back, checkpoint=checkpoint, every=every, keeps=keeps,
         )  # fmt: skip
         self._run = RankRun(
             pool, self._request, self._parcel, asked=asked, watch=watch, on_print=on_print
         )  # fmt: skip
+        self._restarted: list[str] = []
 
     def stop(self) -> None:
         """All ranks end after the same step."""
@@ -71,7 +79,7 @@ class CellRun:
     def run(self) -> RunOutcome:
         """Run it; raises RankError with the rank that caused a failure, and then nothing has changed in the notebook."""
         try:
-            return self._run.go()
+            return self._outcome()
         finally:
             self._parcel.close()
 
@@ -79,6 +87,18 @@ class CellRun:
         """Put what a run made of the notebook's objects into them, and say how it went."""
         self._take(outcome)
         return self._result(outcome)
+
+    def _outcome(self) -> RunOutcome:
+        while True:
+            try:
+                return self._run.go()
+            except RankError as error:
+                if error.has_raised or not self._restarts_left:
+                    raise
+                self._restarts_left -= 1
+                self._restarted.append(
+                    f"Rank {error.rank} was lost ({error.because}), and the ranks were started again."
+                )
 
     def _take(self, outcome: RunOutcome) -> None:
         first = outcome.answers[0]
@@ -110,5 +130,5 @@ class CellRun:
             first_step_s=first.first_step_s, steps=outcome.lanes[0].step,
             step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),
             was_stopped=outcome.was_stopped, has_state=self._brings_back,
-            left_behind=tuple((name, why) for name, why in first.left_behind), notes=tuple(first.notes),
+            left_behind=tuple((name, why) for name, why in first.left_behind), notes=(*self._restarted, *first.notes),
         )  # fmt: skip

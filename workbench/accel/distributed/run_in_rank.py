@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from accel.distributed.brought_home import Travellers
-from accel.distributed.cell_execution import execute_cell
+from accel.distributed.cell_execution import Prepare, execute_cell
 from accel.distributed.data_parallel import DataParallel, RunStopped
 from accel.distributed.end_of_output import END_OF_OUTPUT
 from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
@@ -76,7 +76,7 @@ def _run(
             )  # fmt: skip
             try:
                 with parallel:
-                    value = _execute(request, namespace)
+                    value = _execute_with_checkpoints(request, namespace, parallel, page.ranks, rank)
             except RunStopped:
                 was_stopped = True
         else:
@@ -94,14 +94,27 @@ def _run(
     return (time.monotonic() - began, first_step_s, notes, left_behind, was_stopped), result, result_memory
 
 
-def _execute(request: RunRequest, namespace: dict[str, Any]) -> Any:
+def _execute_with_checkpoints(
+    request: RunRequest, namespace: dict[str, Any], parallel: DataParallel, ranks: int, rank: int
+) -> Any:
+    if not request.checkpoint:
+        return _execute(request, namespace)
+    from accel.distributed.checkpoints import Checkpoints
+
+    with Checkpoints(request, parallel, namespace, rank=rank, world_size=ranks) as checkpoints:
+        value = _execute(request, namespace, checkpoints.prepared)
+        checkpoints.finish()
+        return value
+
+
+def _execute(request: RunRequest, namespace: dict[str, Any], prepared: Prepare | None = None) -> Any:
     if request.kind == "function":
         function, arguments, keywords = namespace.pop("accel_call")
         return function(*arguments, **keywords)
     linecache.cache[request.filename] = (
         len(request.source), None, request.source.splitlines(True), request.filename,
     )  # fmt: skip
-    execute_cell(request.source, request.filename, namespace)
+    execute_cell(request.source, request.filename, namespace, prepared)
     return None
 
 

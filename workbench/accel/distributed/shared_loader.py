@@ -48,7 +48,7 @@ class SharedSampling:
             yield from self._endless()
             return
         with self._lineages.shared():  # when the first batch is asked for, as torch's own samplers do
-            batches = list(self.inner)
+            batches = list(self.inner)[self._lineages.batches_over :]
         self.shares = shares_of(
             batches,
             rank=self._rank,
@@ -60,7 +60,7 @@ class SharedSampling:
 
     def _endless(self) -> Iterator[Any]:
         """A sampler that does not know its length may have none: it is asked for a step's batches at a time."""
-        drawn, self.shares = iter(self.inner), []
+        drawn, self.shares = islice(iter(self.inner), self._lineages.batches_over, None), []
         each_step = 1 if self._batch == "global" else self._world_size
         while True:
             with self._lineages.shared():
@@ -133,7 +133,7 @@ class SharedLoader:
     def _every_nth(self, given: Iterator[Any]) -> Iterator[Any]:
         """Of each full group of batches this rank's; what is left at the end would not go round."""
         group: list[Any] = []
-        for batch in given:
+        for batch in islice(given, self._lineages.batches_over, None):
             group.append(batch)
             if len(group) == self._world_size:
                 yield group[self._rank]

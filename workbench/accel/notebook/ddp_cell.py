@@ -50,6 +50,7 @@ def run_ddp_cell(
         n=options.n, threads=options.threads, backend=options.backend, gpus=options.gpus, batch=options.batch,
         loaders=tuple(filter(None, options.loaders.split(","))), timeout_s=options.timeout_s,
         all_output=options.all_output, discard=options.discard, sync_batchnorm=options.sync_batchnorm,
+        checkpoint=options.checkpoint, every=options.every, max_restarts=options.max_restarts,
     )  # fmt: skip
     source = _python(cell, shell.transform_cell)
     filename = registered(f"%%accel {line}\n{cell}", f"<cell {shell.execution_count} on ranks>")

@@ -44,6 +44,9 @@ class DdpOptions:
     all_output: bool = False
     discard: bool = False
     sync_batchnorm: bool = False
+    checkpoint: str = ""  # the folder; empty: none are written
+    every: int = 100
+    max_restarts: int = 0
 
     def __post_init__(self) -> None:
         check_count(f"-n {self.n}", self.n)
@@ -190,6 +193,7 @@ class KeptRanks:
                 self._pool_for(options, devices), source, namespace, filename=filename, backend=devices.backend,
                 batch=options.batch, loaders=options.loaders, timeout_s=options.timeout_s,
                 brings_back=not options.discard, synchronise_batch_norm=options.sync_batchnorm,
+                checkpoint=options.checkpoint, every=options.every, max_restarts=options.max_restarts,
                 watch=show, on_print=on_print, extra=extra, asked=asked,
             )  # fmt: skip
         return run, devices

@@ -1,0 +1,73 @@
+"""`%%accel ddp` and its options."""
+
+from __future__ import annotations
+
+from accel.commands.command import OUT, Argument, Command, duration, switch
+
+DDP = Command(
+    "ddp",
+    "run this cell on several processes of this machine, data-parallel; the trained state comes back to your objects",
+    "%%accel ddp -n 2",
+    (
+        Argument(
+            ("-n",), "so many ranks (default: 2)", (("metavar", "RANKS"), ("type", int), ("default", 2))
+        ),
+        Argument(
+            ("--threads",),
+            "threads of each rank (default: the CPUs that this notebook may use, shared out evenly)",
+            (("metavar", "T"), ("type", int), ("default", None)),
+        ),
+        Argument(
+            ("--backend",),
+            "what ranks exchange gradients by (default: nccl with a GPU for each rank, else gloo)",
+            (("choices", ("auto", "gloo", "nccl")), ("default", "auto")),
+        ),
+        Argument(
+            ("--gpus",),
+            "one a rank, as 0,3 (default: those that are joined best)",
+            (("metavar", "GPUS"), ("default", "auto")),
+        ),
+        Argument(
+            ("--batch",),
+            "each rank takes a batch of yours (per-rank), or a part of it (global), so that a step trains on the samples of "
+            "one process (default: per-rank)",
+            (("choices", ("per-rank", "global")), ("default", "per-rank")),
+        ),
+        Argument(
+            ("--loaders",),
+            "the loaders that are shared out, as train_loader,other (default: those that train, as they are seen)",
+            (("metavar", "NAMES"), ("default", "")),
+            completes="object",
+        ),
+        Argument(
+            ("--timeout-s", "--timeout"),
+            "a rank that does not come on for so long is stuck (default: 60)",
+            (("metavar", "SECONDS"), ("type", duration), ("default", 60.0), ("dest", "timeout_s")),
+        ),
+        switch("--all-output", "show at the end what the other ranks printed, too"),
+        switch("--discard", "leave your objects as they were: the trained state is not brought back"),
+        switch("--sync-batchnorm", "BatchNorm takes mean and variance over the samples of all ranks"),
+        Argument(
+            ("--checkpoint",),
+            "write checkpoints into this folder, and go on from the newest one of a run of this cell that did not end well",
+            (("metavar", "DIR"), ("default", "")),
+        ),
+        Argument(
+            ("--every",),
+            "optimizer steps between two checkpoints (default: 100)",
+            (("metavar", "STEPS"), ("type", int), ("default", 100)),
+        ),
+        Argument(
+            ("--max-restarts",),
+            "start again from the last checkpoint by itself, when a rank died, at most so many times (default: 0)",
+            (("metavar", "N"), ("type", int), ("default", 0)),
+        ),
+        Argument(
+            ("--background",),
+            "return at once; the run goes on, and its state comes back between two cells",
+            (("action", "store_false"), ("dest", "wait")),
+        ),
+        OUT,
+    ),
+    takes_cell=True,
+)
