@@ -13,7 +13,7 @@ import torch
 from accel.errors import NotShippable
 from accel.workload.capture import CellCapture
 from accel.workload.memory_file import MemoryFile
-from accel.workload.shipping import generator_states, pack, restore_generators, unpack
+from accel.workload.shipping import device_here, generator_states, pack, restore_generators, unpack
 
 SETUP = """
 import torch
@@ -186,3 +186,19 @@ def test_a_loader_with_live_worker_processes_travels_without_them():
     assert loader._iterator is not None
     assert copy["loader"].num_workers == 1
     loader._iterator._shutdown_workers()
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "here"),
+    [
+        ("cuda:3", 1, "cuda:0"),
+        ("cuda:1", 2, "cuda:1"),
+        ("cuda", 1, "cuda"),
+        ("cuda:0", 0, "cuda:0"),
+        ("cpu", 1, "cpu"),
+    ],
+)
+def test_what_lies_on_a_gpu_that_a_process_does_not_see_goes_to_its_own(
+    device: str, gpus: int, here: str
+) -> None:
+    assert device_here(device, gpus) == here

@@ -145,9 +145,19 @@ def restore_generators(states: dict[str, Any]) -> None:
 
         numpy.random.set_state(states["numpy"])
     if "cuda" in states:
-        torch.cuda.set_rng_state_all(states["cuda"])
+        torch.cuda.set_rng_state_all(states["cuda"][: torch.cuda.device_count()])
     if "current device" in states:
-        torch.cuda.set_device(states["current device"])
+        torch.cuda.set_device(device_here(f"cuda:{states['current device']}", torch.cuda.device_count()))
+
+
+def device_here(device: str, gpus: int) -> str:
+    """Where something of the notebook's device is put in a process that sees so many GPUs: a rank sees its own alone.
+
+    >>> device_here("cuda:3", gpus=1)
+    'cuda:0'
+    """
+    kind, _, number = device.partition(":")
+    return "cuda:0" if kind == "cuda" and gpus and int(number or 0) >= gpus else device
 
 
 def dump(contents: object, memory: MemoryFile, known: Mapping[int, Any] | None = None) -> bytes:
@@ -230,9 +240,9 @@ def load(blob: bytes, memory: MemoryFile, known: Mapping[Any, Any] | None = None
             storage = storages.get(offset)
             if storage is None:
                 storage = memory.storage(offset, size_bytes, copy=size_bytes < _SMALL_BYTES)
-                storages[offset] = storage = (
-                    storage if device == "cpu" else storage.to(device=torch.device(device))
-                )
+                if device != "cpu":
+                    storage = storage.to(device=torch.device(device_here(device, torch.cuda.device_count())))
+                storages[offset] = storage
             typed: Any = torch.storage.TypedStorage
             return typed(wrap_storage=storage, dtype=dtype, _internal=True)
 
