@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
+import weakref
 
 import psutil
 import pytest
@@ -48,6 +50,11 @@ def test_the_cell_trains_and_its_state_is_in_the_same_objects(training) -> None:
     assert result.steps == len(names["losses"]) == 4  # eight batches, two a step
     assert names["best"] == min(names["losses"])
     assert [rank.lane.step for rank in result.ranks] == [4, 4]
+    kept = weakref.ref(before.pop("model"))
+    del weights
+    training.run("del model, optimizer, step, train, fit")
+    gc.collect()
+    assert kept() is None  # nothing of ours holds on to it
     assert "2 ranks over gloo trained 4 steps" in str(result)
 
 

@@ -57,8 +57,9 @@ class DdpLanesPanel(anywidget.AnyWidget):
 
     def _watch(self) -> None:
         while not self._closed.wait(SECONDS_BETWEEN_UPDATES):
+            is_last = self.run.is_over and (self.run.result is not None or self.run.error is not None)
             self.refresh()
-            if self.run.result is not None or self.run.error is not None:
+            if is_last:
                 return
 
     def _notes(self) -> list[str]:

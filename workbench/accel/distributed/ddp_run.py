@@ -46,8 +46,10 @@ class DdpRun:
             self.error = error
         finally:
             self._seconds = time.monotonic() - self._began
-            self._ended.set()
-            self._on_over(self)
+            try:
+                self._on_over(self)  # first: who waits may begin the next run at once
+            finally:
+                self._ended.set()
 
     @property
     def is_over(self) -> bool:
@@ -98,6 +100,7 @@ class DdpRun:
                 return
             try:
                 self.result = self._finish(self._cell, self._outcome)
+                self._outcome.answers.clear()  # they are as large as the state
             except BaseException as error:
                 self.error = error
                 raise

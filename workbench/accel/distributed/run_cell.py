@@ -86,7 +86,9 @@ class CellRun:
     def finish(self, outcome: RunOutcome) -> DdpResult:
         """Put what a run made of the notebook's objects into them, and say how it went."""
         self._take(outcome)
-        return self._result(outcome)
+        result = self._result(outcome)
+        self._home.clear()  # a run that is remembered keeps no model alive
+        return result
 
     def _outcome(self) -> RunOutcome:
         while True:

@@ -69,7 +69,8 @@ class KeptRanks:
         self._pool: RankPool | None = None
         self._pool_is_for: tuple[Any, ...] = ()
         self._busy = threading.Lock()
-        self._run: CellRun | None = None  # the last one
+        self._run: CellRun | None = None  # that goes on
+        self._background: DdpRun | None = None  # whose state may not be home yet
         self.last_line = ""
 
     @property
@@ -113,7 +114,10 @@ class KeptRanks:
         with self._alone():
             run, devices = self._prepared(cell, options, filename=filename, on_print=on_print, show=show)
             self._run = run
-            result = self._finish(run, run.run(), devices)
+            try:
+                result = self._finish(run, run.run(), devices)
+            finally:
+                self._run = None  # it holds the notebook's objects
         return result if isinstance(cell, str) else run.returned
 
     def run_printing(self, cell: str | Callable[[], Any], options: DdpOptions) -> Any:
@@ -140,13 +144,15 @@ class KeptRanks:
             raise
 
         def over(ended: DdpRun) -> None:
+            self._run = None
             self._busy.release()
             if on_over is not None:
                 on_over(ended)
 
-        return DdpRun(
+        self._background = DdpRun(
             run, on_over=over, finish=lambda run, outcome: self._finish(run, outcome, devices)
         )  # fmt: skip
+        return self._background
 
     def close(self) -> None:
         """End all ranks, and with them what runs on them."""
@@ -179,6 +185,8 @@ class KeptRanks:
         from accel.distributed.rank_devices import rank_devices
         from accel.distributed.run_cell import CellRun
 
+        if self._background is not None:
+            self._background.bring_home()  # before what it trained is packed again
         devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
         namespace, asked = self._workbench.namespace, "%%accel ddp"
         source, extra = (cell, {}) if isinstance(cell, str) else (SOURCE, names_for(cell))
