@@ -187,6 +187,9 @@ def dump(contents: object, memory: MemoryFile, known: Mapping[int, Any] | None =
                     "_iterator": None,
                 }  # worker processes of a persistent iterator stay at home
                 return (_bare, (type(obj),), state, None, None, _set_dict)
+            if isinstance(obj, torch.optim.LBFGS):  # its pickles lack what its constructor adds
+                parts = {name: vars(obj)[name] for name in ("_params", "_numel_cache")}
+                return (_bare, (type(obj),), {**obj.__getstate__(), **parts}, None, None, _set_optimizer)
             return super().reducer_override(obj)
 
     def keep_outside(buffer: pickle.PickleBuffer) -> bool:
@@ -208,6 +211,10 @@ def _bare(cls: type[Any]) -> Any:
 
 def _set_dict(obj: Any, state: dict[str, Any]) -> None:
     obj.__dict__.update(state)
+
+
+def _set_optimizer(optimizer: Any, state: dict[str, Any]) -> None:
+    optimizer.__setstate__(state)
 
 
 def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
