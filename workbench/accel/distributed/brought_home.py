@@ -14,6 +14,9 @@ from accel.workload.shipping import dump, load
 if TYPE_CHECKING:
     import torch
 
+_PLAIN = (str, bytes, int, float, complex, bool, type(None))
+_PARTS = ("_parameters", "_buffers", "_modules")
+
 
 @dataclass
 class Changes:
@@ -23,7 +26,13 @@ class Changes:
     states: dict[Path, Any] = field(default_factory=dict)  # of what has load_state_dict, modules excepted
     modes: dict[Path, bool] = field(default_factory=dict)  # of modules: training or not
     containers: dict[Path, Any] = field(default_factory=dict)
-    attributes: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    attributes: dict[Path, dict[str, Any]] = field(
+        default_factory=dict
+    )  # of objects of the notebook's own classes
+    removed: dict[Path, list[str]] = field(default_factory=dict)  # attributes that are gone
+    parts: dict[Path, list[dict[str, Any]]] = field(
+        default_factory=dict
+    )  # of modules whose layers were exchanged
     variables: dict[str, Any] = field(default_factory=dict)
 
 
@@ -44,16 +53,22 @@ class Travellers:
         self._before = {
             path: copy.copy(value) for path, value in self._came.items() if isinstance(value, (list, dict, set))
         }  # fmt: skip
-        self._plain = {
-            path: _plain_attributes(value) for path, value in self._came.items() if _is_of_notebook(value)
+        self._attributes = {
+            path: _attributes(value) for path, value in self._came.items() if _is_of_notebook(value)
         }  # fmt: skip
+        modules = [(p, value) for p, value in self._came.items() if isinstance(value, torch.nn.Module)]
+        self._parts = {path: _parts(value) for path, value in modules}
+        self._states = {
+            path: _mark(value.state_dict()) for path, value in self._came.items() if _has_state(value)
+        }
 
     def packed(
         self, namespace: Mapping[str, Any], writes: Iterable[str]
     ) -> tuple[bytes, MemoryFile, list[list[str]]]:
         """What has changed, as one pickle with its memory, and [name, why not] of what cannot travel."""
-        changes, known = self._changes(), {id(value): path for path, value in self._came.items()}
-        left_behind = []
+        known = {id(value): path for path, value in self._came.items()}
+        left_behind: list[list[str]] = []
+        changes = self._changes(known, left_behind)
         for name in writes:
             value = namespace.get(name, self)
             if value is self or self._names.get(name, self) is value or name.startswith("__"):
@@ -67,7 +82,7 @@ class Travellers:
         memory.seal()
         return blob, memory, left_behind
 
-    def _changes(self) -> Changes:
+    def _changes(self, known: dict[int, Path], left_behind: list[list[str]]) -> Changes:
         import torch
 
         changes = Changes()
@@ -77,16 +92,30 @@ class Travellers:
                     changes.tensors[path] = value.detach()
             elif isinstance(value, torch.nn.Module):
                 changes.modes[path] = value.training
-            elif hasattr(value, "load_state_dict") and hasattr(value, "state_dict"):
-                changes.states[path] = value.state_dict()
-            elif isinstance(value, (list, dict, set)):
-                if not _is_same(value, self._before[path]):
-                    changes.containers[path] = copy.copy(value)  # itself, it would travel as its token
-            elif _is_of_notebook(value):
-                plain = _plain_attributes(value)
-                if plain != self._plain.get(path):
-                    changes.attributes[path] = plain
+                if not _are_same(now := _parts(value), self._parts[path]):
+                    changes.parts[path] = now
+            elif path in self._states:
+                if _mark(state := value.state_dict()) != self._states[path]:
+                    changes.states[path] = state
+            elif isinstance(value, (list, dict, set)) and not _is_same(value, self._before[path]):
+                changes.containers[path] = copy.copy(value)  # itself, it would travel as its token
+            if path in self._attributes:
+                self._compare_attributes(path, value, changes, known, left_behind)
         return changes
+
+    def _compare_attributes(
+        self, path: Path, value: Any, changes: Changes, known: dict[int, Path], left_behind: list[list[str]]
+    ) -> None:
+        now, before = _attributes(value), self._attributes[path]
+        if removed := [name for name in before if name not in now]:
+            changes.removed[path] = removed
+        for name, part in now.items():
+            if name in before and _is_equal(part, before[name]):
+                continue
+            if (why_not := _why_it_stays(part, known)) is None:
+                changes.attributes.setdefault(path, {})[name] = part
+            else:
+                left_behind.append([".".join((*path, name)), why_not])
 
 
 def bring_home(blob: bytes, memory: MemoryFile, home: Mapping[Path, Any], namespace: dict[str, Any]) -> None:
@@ -108,8 +137,15 @@ def bring_home(blob: bytes, memory: MemoryFile, home: Mapping[Path, Any], namesp
         mine = home[path]
         mine.clear()
         mine.extend(contents) if isinstance(mine, list) else mine.update(contents)
+    for path, names in changes.removed.items():
+        for name in names:
+            vars(home[path]).pop(name, None)
     for path, values in changes.attributes.items():
         vars(home[path]).update(values)
+    for path, parts in changes.parts.items():
+        for mine, now in zip(_held(home[path]), parts, strict=True):
+            mine.clear()
+            mine.update(now)
     namespace.update(changes.variables)
 
 
@@ -137,9 +173,54 @@ def _is_of_notebook(value: Any) -> bool:
     return type(value).__module__ == "__main__" and hasattr(value, "__dict__")
 
 
-def _plain_attributes(value: Any) -> dict[str, Any]:
-    kinds = (str, bytes, int, float, complex, bool, type(None))
-    return {name: part for name, part in vars(value).items() if isinstance(part, kinds)}
+def _has_state(value: Any) -> bool:
+    """Optimizers, schedulers, scalers and the like."""
+    import torch
+
+    if isinstance(value, (torch.nn.Module, type)):
+        return False
+    return hasattr(value, "load_state_dict") and hasattr(value, "state_dict")
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    import torch
+
+    is_module = isinstance(value, torch.nn.Module)
+    skipped = {*_PARTS, "training", "_compiled_call_impl"} if is_module else set()
+    return {name: part for name, part in vars(value).items() if name not in skipped}
+
+
+def _held(module: Any) -> list[dict[str, Any]]:
+    return [vars(module)[name] for name in _PARTS]
+
+
+def _parts(module: Any) -> list[dict[str, Any]]:
+    return [dict(each) for each in _held(module)]
+
+
+def _are_same(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> bool:
+    """Whether these are the same objects by the same names."""
+    return all(
+        list(a) == list(b) and all(a[name] is b[name] for name in a) for a, b in zip(now, before, strict=True)
+    )
+
+
+def _mark(value: Any) -> Any:
+    """What tells whether a state was changed, without reading its tensors."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return (value.data_ptr(), value._version)
+    if isinstance(value, dict):
+        return [(key, _mark(part)) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_mark(part) for part in value]
+    return value if isinstance(value, _PLAIN) else id(value)
+
+
+def _is_equal(now: Any, before: Any) -> bool:
+    """The same object, or an equal number or text."""
+    return now is before or (type(now) is type(before) and isinstance(now, _PLAIN) and now == before)
 
 
 def _is_same(now: Any, before: Any) -> bool:
@@ -148,10 +229,6 @@ def _is_same(now: Any, before: Any) -> bool:
         return False
     if isinstance(now, set):
         return bool(now == before)
-    pairs = (
-        ((now[key], before.get(key, now)) for key in now) if isinstance(now, dict) else zip(now, before, strict=True)
-    )  # fmt: skip
-    return all(
-        a is b or (type(a) is type(b) and isinstance(a, (str, int, float, bytes, bool)) and a == b)
-        for a, b in pairs
-    )
+    if isinstance(now, dict):
+        return list(now) == list(before) and all(_is_equal(now[key], before[key]) for key in now)
+    return all(_is_equal(a, b) for a, b in zip(now, before, strict=True))
