@@ -1,81 +1,149 @@
-"""Before an optimizer steps, every gradient is the mean over all ranks, whichever way the cell came by it."""
+"""After each backward pass that a step may follow, every gradient is the mean over all ranks, however the cell came by it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from accel.distributed.averaging import average, average_tensors, send_to_all
+from accel.distributed.graph_leaves import parameters_of_graph
 
 if TYPE_CHECKING:
     import torch
 
     from accel.distributed.synchronised_model import SynchronisedModel
 
+_PASSES_TO_LOOK_AT = 8  # backward passes in whose graphs parameters are looked for that belong to no model
+Marks = dict[int, tuple[Any, int]]
+
 
 class GradientExchange:
-    """Averages what DDP did not: gradients of a model whose parts were called, or of one with unused parameters.
+    """Averages what DDP does not: first passes, unused parameters, parts called by themselves, parameters of no model.
 
-    >>> exchange = GradientExchange(); exchange.models.append(synchronised)
-    >>> exchange.before_step(optimizer)
+    >>> exchange = GradientExchange(2, on_wait=print); exchange.models.append(synchronised)
+    >>> marks = exchange.before_backward([loss]); loss.backward(); exchange.after_backward(marks)
+
+    Clipping, loss scaling and updates by hand find means; `flush` is for those who need gradients in the middle of accumulation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, world_size: int, on_wait: Callable[[float], None]) -> None:
+        self._world_size = world_size
         self.models: list[SynchronisedModel] = []
-        self.averaged_late: set[str] = set()  # classes of the models concerned
+        self.after_pass: set[str] = set()  # classes of the models whose gradients DDP was too early for
+        self.exchanges = 0  # backward passes after which, or in which, gradients were exchanged
+        self.is_in_pass = False  # a model was called, and its backward pass has not been yet
+        self._on_wait = on_wait
+        self._loose: dict[int, Any] = {}
+        self._local: set[int] = set()
+        self._looks = _PASSES_TO_LOOK_AT
 
-    def before_backward(self) -> None:
-        """New gradients are to come."""
+    def add(self, parameters: Iterable[Any]) -> None:
+        """These are trained too, though no model that was called has them; all ranks begin with rank 0's."""
+        held = {id(p) for each in self.models for p in each.parameters}
+        new = [p for p in parameters if id(p) not in held and id(p) not in self._loose]
+        if new:
+            send_to_all([p for p in new if p.numel()])
+            self._loose |= {id(p): p for p in new}
+
+    def before_backward(self, outputs: Sequence[Any]) -> Marks:
+        """New gradients are to come; gives what is there before them."""
+        if self._looks:
+            self._looks -= 1
+            self.add(parameters_of_graph(outputs))
+        self._drop_doubles()
         for each in self.models:
-            each.backward_begins()
+            each.is_complete = False
+        return {id(p): (p.grad, p.grad._version) for p in self._all() if p.grad is not None}
+
+    def after_backward(self, marks: Marks, *, is_last_batch: bool = False) -> None:
+        """Average what this pass gave, where it is due."""
+        self.is_in_pass = False
+        touched = {id(p) for p in self._all() if _is_new(p.grad, marks.get(id(p)))}
+        self._local |= touched
+        waiting = [p for p in self._loose.values() if p.requires_grad]
+        own: list[SynchronisedModel] = []
+        was_exchanged = False
+        for each in self.models:
+            mine = touched & {id(p) for p in each.parameters}
+            is_due = each.accumulation.is_due(is_last_batch=is_last_batch)
+            if mine:
+                each.accumulation.passed()
+            if each.is_complete:
+                self._local -= each.in_ddp
+                each.is_armed, was_exchanged = False, True
+                mine -= each.in_ddp
+                if mine:  # thawed since
+                    each.take_off()
+            elif mine and each.is_armed:  # some parameters took no part
+                self.after_pass.add(type(each.model).__name__)
+                each.take_off()
+            if is_due and (mine or not each.is_wrapped) and not each.is_complete:
+                own.append(each)
+                waiting += [p for p in each.parameters if p.requires_grad]
+        if waiting:
+            was_exchanged |= self._average(waiting, own)
+        self.exchanges += was_exchanged
+
+    def flush(self) -> None:
+        """Somebody is about to use gradients: average those that are not yet."""
+        if not self._local:
+            return
+        self._average([p for p in self._all() if p.requires_grad], [])
+        self.exchanges += 1
+        for each in self.models:
+            each.accumulation.never_again()
 
     def before_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Average what is not averaged yet; every rank calls this at the same step, with the same parameters."""
-        averaged = {
-            id(p) for each in self.models if each.is_complete for p in each.model.parameters()
-        }  # fmt: skip
+        """What this optimizer changes has means for gradients."""
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        waiting = [p for p in parameters if p.requires_grad and id(p) not in averaged]
-        if waiting and _somewhere(waiting):
-            self._average(waiting)
-            for each in self.models:
-                own = {id(p) for p in each.model.parameters()}
-                if not each.is_complete and any(id(p) in own for p in waiting):
-                    self.averaged_late.add(type(each.model).__name__)
-                    each.look_for_unused()
+        known = {id(p) for p in self._all()}
+        if unknown := [p for p in parameters if id(p) not in known]:
+            self._loose |= {id(p): p for p in unknown}
+            self._local |= {id(p) for p in unknown if p.grad is not None}
+            self._looks = _PASSES_TO_LOOK_AT
+            self._average(unknown, [])
+        if self._local & {id(p) for p in parameters}:
+            self.flush()
 
-    def after_step(self) -> None:
+    def after_step(self, optimizer: torch.optim.Optimizer) -> None:
         """The gradients are used up."""
+        changed = {id(p) for group in optimizer.param_groups for p in group["params"]}
         for each in self.models:
-            each.step_is_over()
+            if any(id(p) in changed for p in each.parameters):
+                each.accumulation.stepped()
 
-    def _average(self, parameters: list[Any]) -> None:
-        import torch
-        import torch.distributed as dist
+    def means_of(self, gradients: Sequence[Any], inputs: Sequence[Any]) -> None:
+        """Average what torch.autograd.grad gave for parameters."""
+        average_tensors(
+            [g for g, p in zip(gradients, inputs, strict=True) if g is not None and self.knows(p)]
+        )
 
-        present = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32)
-        present = _on_device_of(parameters, present)
-        dist.all_reduce(present, op=dist.ReduceOp.MAX)  # what one rank has, all need
-        for parameter, is_present in zip(parameters, present.tolist(), strict=True):
-            if not is_present:
-                continue
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            gradient = parameter.grad
-            gradient.div_(dist.get_world_size())
-            dist.all_reduce(gradient)
+    def knows(self, tensor: Any) -> bool:
+        """Whether this is a parameter that all ranks train."""
+        return id(tensor) in self._loose or any(tensor is p for each in self.models for p in each.parameters)
+
+    def _average(self, parameters: list[Any], own: list[SynchronisedModel]) -> bool:
+        began = time.perf_counter()
+        done = average(parameters, self._local)
+        for each in own:
+            on_ranks = [done.get(id(p), 0) for p in each.parameters if p.requires_grad]
+            if any(on_ranks):
+                each.pass_was(complete=min(on_ranks) == self._world_size)
+        self._local -= done.keys()
+        self._on_wait(time.perf_counter() - began)
+        return bool(done)
+
+    def _all(self) -> list[Any]:
+        return [*self._loose.values(), *(p for each in self.models for p in each.parameters)]
+
+    def _drop_doubles(self) -> None:
+        for each in self.models:
+            for p in each.parameters:
+                self._loose.pop(id(p), None)
 
 
-def _somewhere(parameters: Iterable[Any]) -> bool:
-    """Whether any rank has a gradient to average."""
-    import torch
-    import torch.distributed as dist
-
-    parameters = list(parameters)
-    any_here = torch.tensor([any(p.grad is not None for p in parameters)], dtype=torch.int32)
-    any_here = _on_device_of(parameters, any_here)
-    dist.all_reduce(any_here, op=dist.ReduceOp.MAX)
-    return bool(any_here.item())
-
-
-def _on_device_of(parameters: list[Any], flags: Any) -> Any:
-    """NCCL exchanges nothing that lies on the CPU."""
-    return flags.to(parameters[0].device)
+def _is_new(gradient: Any, before: tuple[Any, int] | None) -> bool:
+    if gradient is None:
+        return False
+    return before is None or gradient is not before[0] or gradient._version != before[1]

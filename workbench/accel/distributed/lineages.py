@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -27,10 +28,10 @@ class Lineages:
     def __init__(self, rank: int) -> None:
         self._rank = rank
         self._shared: dict[str, Any] | None = None
+        self._joined: set[str] = set()  # kinds that the cell has seeded since: alike until training goes on
         self._is_shared_now = False
-        self.batches_over = (
-            0  # of the epoch that begins next: trained on before a checkpoint, by another number of ranks
-        )
+        # of the epoch that begins next: trained on before a checkpoint, by another number of ranks
+        self.batches_over = 0
 
     def part_ways(self) -> None:
         """Training begins; once is enough. Models made before it are alike, and data are split alike."""
@@ -38,6 +39,13 @@ class Lineages:
             self._shared = generator_states()
             if self._rank:
                 _seed_apart(self._rank)
+            return
+        while self._joined:
+            kind, states = self._joined.pop(), generator_states()
+            of_kind = ("torch", "cuda") if kind == "torch" else (kind,)
+            self._shared |= {each: states[each] for each in of_kind if each in states}
+            if self._rank:
+                _SEED_APART[kind](self._rank)
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -45,6 +53,7 @@ class Lineages:
         if self._shared is None or self._is_shared_now:  # not apart yet
             yield
             return
+        self.part_ways()
         own = generator_states()
         restore_generators(self._shared)
         self._is_shared_now = True
@@ -57,14 +66,44 @@ class Lineages:
 
     def states(self) -> dict[str, Any]:
         """Both, for `restore`; not while the shared ones are drawn from."""
+        if self._joined:
+            self.part_ways()
         return {"shared": self._shared, "own": generator_states()}
 
     def restore(self, states: dict[str, Any], *, is_mine: bool = True) -> None:
         """Put back what `states` gave on this rank; or on another, from which this one goes its own way."""
         self._shared = states["shared"]
+        self._joined.clear()
         restore_generators(states["own"])
         if self._shared is not None and not is_mine:
             _seed_apart(self._rank)
+
+    @contextmanager
+    def seeded_alike(self) -> Iterator[None]:
+        """While entered, a seed that the cell sets makes all ranks alike again, until training goes on."""
+        import torch
+
+        owners: list[tuple[Any, str, str]] = [(torch, "manual_seed", "torch"), (random, "seed", "python")]
+        if "numpy" in sys.modules:
+            owners.append((sys.modules["numpy"].random, "seed", "numpy"))
+        before = [(owner, name, getattr(owner, name)) for owner, name, _ in owners]
+        for (owner, name, original), (_, _, kind) in zip(before, owners, strict=True):
+            setattr(owner, name, self._seeding(original, kind))
+        try:
+            yield
+        finally:
+            for owner, name, original in before:
+                setattr(owner, name, original)
+
+    def _seeding(self, original: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def seed(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self._shared is not None and not self._is_shared_now:
+                self._joined.add(kind)
+            return result
+
+        return seed
 
 
 class WorkerStart:
@@ -82,10 +121,33 @@ class WorkerStart:
 
 def _seed_apart(rank: int) -> None:
     """Seed torch, Python and numpy (where loaded) from where they are, each rank elsewhere."""
+    for kind, seed in _SEED_APART.items():
+        if kind != "numpy" or "numpy" in sys.modules:
+            seed(rank)
+
+
+def _torch_apart(rank: int) -> None:
     import torch
 
-    seed = int(torch.randint(2**62, (1,)).item()) + rank * _APART
-    torch.manual_seed(seed)
-    random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed % 2**32)
+    _torch_seed()(int(torch.randint(2**62, (1,)).item()) + rank * _APART)
+
+
+def _torch_seed() -> Any:
+    import torch.random
+
+    return torch.random.manual_seed  # the one that `seeded_alike` leaves alone
+
+
+def _numpy_apart(rank: int) -> None:
+    generator = sys.modules["numpy"].random
+    state = generator.RandomState(generator.randint(2**31) + rank * 7919).get_state()
+    generator.set_state(state)
+
+
+def _python_apart(rank: int) -> None:
+    random.setstate(random.Random(random.getrandbits(62) + rank * _APART).getstate())
+
+
+_SEED_APART: dict[str, Callable[[int], None]] = {
+    "torch": _torch_apart, "python": _python_apart, "numpy": _numpy_apart,
+}  # fmt: skip

@@ -44,7 +44,7 @@ class SharedSampling:
         if not self.is_shared:
             yield from self.inner
             return
-        if not hasattr(self.inner, "__len__"):
+        if not self.knows_its_end:
             yield from self._endless()
             return
         with self._lineages.shared():  # when the first batch is asked for, as torch's own samplers do
@@ -72,6 +72,11 @@ class SharedSampling:
             )[0]
             self.shares.append(share)
             yield share.indices
+
+    @property
+    def knows_its_end(self) -> bool:
+        """Whether the shares of an epoch are all there when it begins."""
+        return hasattr(self.inner, "__len__")
 
     def __len__(self) -> int:
         if not self.is_shared:
@@ -120,15 +125,17 @@ class SharedLoader:
         starts = WorkerStart(rank, loader.worker_init_fn)
         self._undo.enter_context(own_attribute(loader, "worker_init_fn", starts))
 
-    def batches(self, original: Any) -> Iterator[tuple[Any, float]]:
-        """(batch, weight) of this rank, from what the loader's own `__iter__` gives."""
+    def batches(self, original: Any) -> Iterator[tuple[Any, float, bool]]:
+        """(batch, weight, whether it is known to be the last) of this rank, from what the loader's own `__iter__` gives."""
         with self._lineages.shared():
             given = original(self.loader)
         if self.sampling is None:
-            yield from ((batch, 1.0) for batch in self._every_nth(given))
+            yield from ((batch, 1.0, False) for batch in self._every_nth(given))
             return
         for number, batch in enumerate(given):
-            yield batch, self.sampling.shares[number].weight
+            shares = self.sampling.shares
+            is_last = self.sampling.knows_its_end and number + 1 == len(shares)
+            yield batch, shares[number].weight, is_last
 
     def _every_nth(self, given: Iterator[Any]) -> Iterator[Any]:
         """Of each full group of batches this rank's; what is left at the end would not go round."""

@@ -3,64 +3,125 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+
+from accel.distributed.accumulation import Accumulation
+from accel.distributed.averaging import send_to_all
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
+_COMPLETE_PASSES = 2  # so many with a gradient for every parameter on every rank, then DDP exchanges them
+_MOST_WRAPPERS = 3  # of one model: one whose parts come and go does without
+
 
 class SynchronisedModel:
-    """Calls `inner` as the module of a DistributedDataParallel, so that gradients are averaged over all ranks in backward.
+    """Calls `inner` so that all ranks begin with rank 0's parameters and buffers, and gradients can be averaged in backward.
 
-    >>> with wrapped_call(model, lambda inner: SynchronisedModel(model, inner, exchange)):
+    >>> with wrapped_call(model, lambda inner: SynchronisedModel(model, inner, on_bucket=print)):
     ...     model(x).sum().backward()
 
-    Making one sends rank 0's parameters and buffers to all (Li et al., *PyTorch Distributed*, VLDB 2020). Where parameters were
-    left without a gradient, DDP waits for them in vain: `is_complete` stays false, the gradients are averaged before the step of
-    the optimizer (`gradient_exchange.py`), and from then on DDP looks for unused parameters.
+    DDP (Li et al., *PyTorch Distributed*, VLDB 2020) waits for the gradient of every parameter, for ever where one takes no part
+    on another rank. So `GradientExchange` averages the gradients of the first passes; once all took part everywhere, `inner` is
+    called as the module of a DDP, which does it during the backward pass. After an incomplete pass it is taken off again.
     """
 
     def __init__(
         self, model: nn.Module, inner: Callable[..., Any], *, on_bucket: Callable[[float], None]
     ) -> None:
         self.model, self.inner = model, inner
+        self.accumulation = Accumulation()
+        self.is_complete = False  # DDP has averaged the gradients of the backward pass that is running
+        self.is_armed = False  # DDP waits for gradients
         self._on_bucket = on_bucket
-        self._finds_unused = False
-        self._is_inside = False
-        self._was_called = False
-        self.is_complete = False  # the gradients of its last backward pass are averaged, all of them
-        self.ddp = self._wrapped()
+        self.is_inside = False
+        self._complete_passes = self._wrappers = 0
+        self._wandered = False  # a training pass may have changed buffers, otherwise on each rank
+        self._ddp: Any = None
+        self._held: list[dict[str, Any]] = []
+        self._seen: tuple[int, ...] = ()
+        self.parameters: list[Any] = []
+        self._read_parts()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._is_inside:  # DDP calls the module; a recursive model calls itself
+        import torch
+
+        if self.is_inside:  # DDP calls the module; a recursive model calls itself
             return self.inner(*args, **kwargs)
-        self._is_inside, self._was_called = True, True
+        self.is_inside = True
         try:
-            return self.ddp(*args, **kwargs)
+            if self._ddp is None or not torch.is_grad_enabled():
+                return self.inner(*args, **kwargs)
+            self.is_armed = self.is_armed or self._ddp.require_backward_grad_sync
+            return self._ddp(*args, **kwargs)
         finally:
-            self._is_inside = False
+            self.is_inside = False
 
-    def backward_begins(self) -> None:
-        """New gradients are to come, if it was called."""
-        if self._was_called:
-            self._was_called = self.is_complete = False
+    def prepare(self, *, trains: bool, is_due: bool, may_wrap: bool) -> None:
+        """Before a call: layers that were exchanged are told to all ranks, and so are buffers, once after each training pass."""
+        if tuple(self._ids()) != self._seen:
+            self.take_off()
+            self._read_parts()
+        if trains and may_wrap and self._wandered:  # between forward and backward they are in use
+            send_to_all(self._buffers)
+        elif not trains and self._wandered:
+            send_to_all([*self._buffers, *self._statistics])
+            self._wandered = False
+        self._wandered = self._wandered or trains
+        if self._ddp is None and may_wrap and trains and self._is_ready:
+            self._ddp = self._wrapped()
+        if self._ddp is not None:
+            self._ddp.require_backward_grad_sync = is_due
 
-    def step_is_over(self) -> None:
-        """The gradients are used up."""
-        self.is_complete = False
+    def pass_was(self, *, complete: bool) -> None:
+        """What `GradientExchange` saw on all ranks in a pass that it averaged itself."""
+        self._complete_passes = self._complete_passes + 1 if complete else 0
 
-    def look_for_unused(self) -> None:
-        """From the next call on: some parameters take no part in every step."""
-        if not self._finds_unused:
-            self._finds_unused = True
-            self.ddp = self._wrapped()
+    def take_off(self) -> None:
+        """Do without DDP until enough complete passes were seen again."""
+        self._ddp, self.is_armed, self.is_complete, self._complete_passes = None, False, False, 0
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether DDP exchanges its gradients."""
+        return self._ddp is not None
+
+    @property
+    def in_ddp(self) -> set[int]:
+        """The parameters that DDP knows, by id."""
+        return self._known_to_ddp if self._ddp is not None else set()
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._complete_passes >= _COMPLETE_PASSES and self._wrappers < _MOST_WRAPPERS
+
+    def _ids(self) -> Iterable[int]:
+        return (id(part) for held in self._held for part in held.values())
+
+    def _read_parts(self) -> None:
+        """All parameters and buffers, made alike on all ranks; and where to see cheaply that they are still these."""
+        from torch.nn.modules.batchnorm import _NormBase
+
+        modules = list(self.model.modules())
+        self._held = [each for module in modules for each in (module._modules, module._parameters)]
+        self._seen = tuple(self._ids())
+        self.parameters = list(self.model.parameters())
+        of_norms = [
+            b for module in modules if isinstance(module, _NormBase) for b in module.buffers(recurse=False)
+        ]
+        known = {id(each) for each in of_norms}
+        self._statistics = [each for each in of_norms if each.numel()]  # which training does not read
+        self._buffers = [each for each in self.model.buffers() if each.numel() and id(each) not in known]
+        send_to_all([*(p for p in self.parameters if p.numel()), *self._buffers, *self._statistics])
 
     def _wrapped(self) -> Any:
         from torch.nn.parallel import DistributedDataParallel
 
-        ddp = DistributedDataParallel(self.model, find_unused_parameters=self._finds_unused)
+        self._wrappers += 1
+        self._known_to_ddp = {id(p) for p in self.parameters if p.requires_grad}
+        ddp = DistributedDataParallel(self.model, broadcast_buffers=False, init_sync=False)
         ddp.register_comm_hook(None, lambda state, bucket: self._average(bucket))
         return ddp
 
@@ -81,7 +142,3 @@ class SynchronisedModel:
             return result
 
         return work.get_future().then(done)
-
-    def close(self) -> None:
-        """Take DDP's hooks off the parameters."""
-        del self.ddp

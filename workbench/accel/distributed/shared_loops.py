@@ -1,0 +1,149 @@
+"""The cell's loops over loaders: those that train get each rank's part, all others the whole, the same on every rank."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from accel.distributed.lineages import Lineages
+from accel.distributed.shared_loader import SharedLoader
+from accel.distributed.shares import BatchMeans
+from accel.errors import AccelError
+
+
+class SharedLoops:
+    """What `DataLoader.__iter__` and `__len__` do while the cell runs.
+
+    >>> loops = SharedLoops(lineages, rank=0, world_size=2, batch="global", named=[], namespace=namespace, on_batch=print)
+
+    `named` loaders are shared out; where none is named, each that is iterated with gradients on and a model in training mode.
+    `weight` is that of the batch which was given out last, and `is_last` whether its epoch has no further one.
+    """
+
+    def __init__(
+        self, lineages: Lineages, *, rank: int, world_size: int, batch: BatchMeans, named: list[str],
+        namespace: dict[str, Any], on_batch: Callable[[Any | None], None],
+    ) -> None:  # fmt: skip
+        self._lineages, self._rank, self._world_size, self._batch = lineages, rank, world_size, batch
+        self._named, self._namespace, self._on_batch = named, namespace, on_batch
+        self._shared: dict[int, SharedLoader] = {}
+        self.models: list[Any] = []  # that were found in use
+        self.weight, self.is_last, self.has_share = 1.0, False, False
+        self.backwards = 0  # passes so far, counted by whoever sees them
+
+    def iterating(self, original: Any) -> Any:
+        """What takes the place of `DataLoader.__iter__`."""
+
+        @functools.wraps(original)
+        def __iter__(loader: Any) -> Any:
+            if self._world_size == 1 and not self._lineages.batches_over:
+                return _Batches(self._counted(original(loader)), loader)
+            if not self._trains_with(loader):
+                if (shared := self._shared.get(id(loader))) is not None and shared.sampling is not None:
+                    shared.sampling.is_shared = False
+                return _Batches(self._alike(original, loader), loader)
+            shared = self._share(loader)
+            if shared.sampling is not None:
+                shared.sampling.is_shared = True
+            self._lineages.part_ways()
+            return _Batches(self._own_part(shared.batches(original), loader), loader)
+
+        return __iter__
+
+    def counting(self, original: Any) -> Any:
+        """What takes the place of `DataLoader.__len__`: the steps of an epoch, where a loader trains."""
+
+        @functools.wraps(original)
+        def __len__(loader: Any) -> int:
+            if id(loader) not in self._shared and self._world_size > 1 and self._trains_with(loader):
+                self._share(loader)
+            shared = self._shared.get(id(loader))
+            count: int = original(loader)
+            if shared is not None and shared.sampling is None:
+                return count // self._world_size  # an IterableDataset's: each full round is a step
+            return count
+
+        return __len__
+
+    def close(self) -> None:
+        """Give the loaders back as they were."""
+        for shared in self._shared.values():
+            shared.close()
+
+    def _share(self, loader: Any) -> SharedLoader:
+        if id(loader) not in self._shared:
+            self._shared[id(loader)] = SharedLoader(
+                loader, self._lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
+            )
+        return self._shared[id(loader)]
+
+    def _alike(self, original: Any, loader: Any) -> Iterator[Any]:
+        """The whole loader: what sampling and transforms draw is alike on all ranks, and training goes on from there."""
+        with self._lineages.shared():
+            batches = iter(original(loader))
+        while True:
+            with self._lineages.shared():
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+            yield batch
+
+    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            self._on_batch(batch)
+            yield batch
+            self._on_batch(None)
+
+    def _own_part(self, batches: Iterator[tuple[Any, float, bool]], loader: Any) -> Iterator[Any]:
+        before = self.backwards
+        self.has_share = True
+        for batch, weight, is_last in batches:
+            self.weight, self.is_last = weight, is_last
+            self._on_batch(batch)
+            yield batch
+            self._on_batch(None)
+        self.weight, self.is_last = 1.0, False
+        if self.backwards == before:
+            raise AccelError(
+                f"A loop over {self._name_of(loader)} with a part of it on each rank",
+                because="nothing was trained in it, so what it computed is of that part alone",
+                do="Put the model into eval mode or the loop under torch.no_grad(), as for evaluation, or name "
+                "the loaders that train: --loaders train_loader.",
+            )
+
+    def _trains_with(self, loader: Any) -> bool:
+        """Whether a loop over this loader is training: by name, else by the mode that the models are in."""
+        import torch
+
+        if self._named:
+            return self._name_of(loader) in self._named
+        known = [*self.models, *_models_in(self._namespace)]
+        trainable = [model for model in known if any(p.requires_grad for p in model.parameters())]
+        return torch.is_grad_enabled() and (not trainable or any(model.training for model in trainable))
+
+    def _name_of(self, loader: Any) -> str:
+        return next((name for name, value in self._namespace.items() if value is loader), "a DataLoader")
+
+
+class _Batches:
+    """An iterator over a rank's batches that knows how many there are."""
+
+    def __init__(self, batches: Iterator[Any], loader: Any) -> None:
+        self._batches, self._loader = batches, loader
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+def _models_in(namespace: dict[str, Any]) -> list[Any]:
+    from torch import nn
+
+    return [value for value in list(namespace.values()) if isinstance(value, nn.Module)]

@@ -1,0 +1,64 @@
+"""What a rank tells of its training: a line of the shared page, written as it goes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from accel.distributed.rank_page import PHASES, RankPage
+from accel.distributed.resident_memory import resident_bytes
+
+_STEPS_BETWEEN_READING_MEMORY = 20
+
+
+class StepLane:
+    """A rank's lane of the page: phase, steps, loss, samples.
+
+    >>> lane = StepLane(page, rank=0); lane.phase("forward"); lane.stepped(loss)
+    """
+
+    def __init__(self, page: RankPage, rank: int) -> None:
+        self._page, self._rank = page, rank
+        self._samples = 0
+        self._clock = time.perf_counter()
+        self.steps, self.first_step_at = 0, float("nan")
+
+    def phase(self, name: str) -> None:
+        """This begins now."""
+        self._page.write(self._rank, phase=PHASES.index(name))
+        self._page.add(self._rank, beats=1)
+
+    def waited(self, seconds: float) -> None:
+        """So long for other ranks."""
+        self._page.add(self._rank, communication_s=seconds)
+
+    def took(self, batch: Any) -> None:
+        """A batch to train on."""
+        self._samples += _samples_in(batch)
+
+    def forget_samples(self) -> None:
+        """What was read since the last step was not trained on."""
+        self._samples = 0
+
+    def stepped(self, loss: Any) -> bool:
+        """An optimizer step is done; gives whether all ranks stop here."""
+        now = time.perf_counter()
+        self.steps += 1
+        if self.steps == 1:
+            self.first_step_at = time.monotonic()
+        if loss is not None and (loss.device.type == "cpu" or self.steps % 20 == 1):
+            self._page.write(self._rank, loss=float(loss))  # on a GPU this waits for it
+        self._page.write(self._rank, step=self.steps, step_ms=(now - self._clock) * 1e3)
+        self._page.add(self._rank, seconds=now - self._clock, samples=self._samples, beats=1)
+        self._samples, self._clock = 0, now
+        if self.steps % _STEPS_BETWEEN_READING_MEMORY == 1:
+            self._page.write(self._rank, memory_bytes=resident_bytes())
+        return self._page.stops_after(self._rank, self.steps)
+
+
+def _samples_in(batch: Any) -> int:
+    """The length of the first tensor in a batch, wherever it is; 0 where there is none."""
+    from torch.utils._pytree import tree_leaves
+
+    sizes = (leaf.shape[0] for leaf in tree_leaves(batch) if hasattr(leaf, "shape") and len(leaf.shape))
+    return int(next(sizes, 0))

@@ -1,0 +1,45 @@
+"""What a user should know of a data-parallel run that went well: where it is not what one process would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from accel.distributed.shares import BatchMeans
+
+if TYPE_CHECKING:
+    from accel.distributed.gradient_exchange import GradientExchange
+
+
+def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch: BatchMeans) -> list[str]:
+    """One sentence for each.
+
+    >>> notes_of(exchange, {"criterion": nn.CrossEntropyLoss(reduction="sum")}, batch="global")
+    """
+    from torch.nn.modules.batchnorm import _BatchNorm
+    from torch.nn.modules.loss import _Loss
+
+    notes = []
+    if exchange.after_pass:
+        names = ", ".join(sorted(exchange.after_pass))
+        notes.append(
+            f"{names}: some parameters took no part in a step; from then on gradients were exchanged after the backward pass, "
+            "not during it."
+        )
+    kinds = {type(module) for each in exchange.models for module in each.model.modules()}
+    if batch == "global" and any(issubclass(k, _BatchNorm) and k.__name__ != "SyncBatchNorm" for k in kinds):
+        notes.append(
+            "BatchNorm normalised each rank's part of a batch by itself, so results differ a little from one process's; "
+            "--sync-batchnorm normalises the whole batch. The running statistics are rank 0's."
+        )
+    sums = [
+        name
+        for name, value in namespace.items()
+        if isinstance(value, _Loss) and value.reduction == "sum" and not name.startswith("_")
+    ]
+    if sums:
+        notes.append(
+            f"{', '.join(sums)} adds up over a batch, but gradients are means over ranks: with so many ranks they are that many "
+            "times smaller than for the whole batch in one process. Use reduction='mean', or a learning rate to match."
+        )
+    return notes
