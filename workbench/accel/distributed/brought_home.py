@@ -45,6 +45,7 @@ class Travellers:
 
     def __init__(self, namespace: Mapping[str, Any], names: Iterable[str]) -> None:
         import torch
+        from torch.nn.modules.batchnorm import _NormBase
 
         self._came = dict(walk(namespace, names))
         self._names = {path[0]: value for path, value in self._came.items() if len(path) == 1}
@@ -58,6 +59,10 @@ class Travellers:
         }  # fmt: skip
         modules = [(p, value) for p, value in self._came.items() if isinstance(value, torch.nn.Module)]
         self._parts = {path: _parts(value) for path, value in modules}
+        norms = (value for _, value in modules if isinstance(value, _NormBase))
+        self._silent = {
+            id(each) for norm in norms for each in norm.buffers(recurse=False)
+        }  # no version tells
         self._states = {
             path: _mark(value.state_dict()) for path, value in self._came.items() if _has_state(value)
         }
@@ -88,7 +93,7 @@ class Travellers:
         changes = Changes()
         for path, value in self._came.items():
             if isinstance(value, torch.Tensor):
-                if self._versions[path] != (value._version, value.data_ptr()):
+                if id(value) in self._silent or self._versions[path] != (value._version, value.data_ptr()):
                     changes.tensors[path] = value.detach()
             elif isinstance(value, torch.nn.Module):
                 changes.modes[path] = value.training

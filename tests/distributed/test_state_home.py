@@ -1,0 +1,126 @@
+"""What ranks made of the notebook's objects is in the notebook's own, which stay the objects that they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accel.distributed.brought_home import Travellers, bring_home
+from accel.distributed.home_objects import walk
+from accel.distributed.rank_pool import RankPool
+from accel.workload.memory_file import MemoryFile
+from accel.workload.shipping import dump, load
+from tests.distributed.cells import TRAIN, alone, difference, notebook, on_ranks
+
+
+def _there_and_back(
+    cell: str, more: str = "", writes: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], list[list[str]], int]:
+    """Ship a notebook's variables, run a cell on the copies, and bring home; gives also how many bytes came."""
+    home = notebook(more)
+    names = [name for name in home if not name.startswith("__")]
+    memory = MemoryFile()
+    copies = load(dump({name: home[name] for name in names}, memory), memory)
+    travellers = Travellers(copies, names)
+    exec(cell, copies)
+    blob, back, left_behind = travellers.packed(copies, writes)
+    bring_home(blob, back, dict(walk(home, names)), home)
+    return home, left_behind, len(blob)
+
+
+def test_a_copy_is_walked_by_equal_paths() -> None:
+    home = notebook("shared = [model, {'weights': model[0].weight}, (x, y)]")
+    names = ["shared", "model", "optimizer", "loader"]
+    memory = MemoryFile()
+    copies = load(dump({name: home[name] for name in names}, memory), memory)
+    assert [path for path, _ in walk(home, names)] == [path for path, _ in walk(copies, names)]
+
+
+def test_optimizer_scheduler_and_scaler_continue(pool: RankPool) -> None:
+    more = (
+        "optimizer = torch.optim.Adam(model.parameters(), lr=0.01)\n"
+        "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)\n"
+        "scaler = torch.amp.GradScaler('cpu', init_scale=8.0, growth_interval=3)\n"
+    )
+    cell = TRAIN.replace("loss.backward()", "scaler.scale(loss).backward()").replace(
+        "optimizer.step()", "scaler.step(optimizer)\n        scaler.update()\n        scheduler.step()"
+    )
+    one, (ranks, _) = alone(cell, more), on_ranks(pool, cell, more)
+    assert ranks["scheduler"].state_dict() == one["scheduler"].state_dict()
+    assert ranks["scaler"].state_dict() == one["scaler"].state_dict()
+    for mine, theirs in zip(ranks["optimizer"].state.values(), one["optimizer"].state.values(), strict=True):
+        assert all(difference(mine[name], theirs[name]) < 1e-12 for name in theirs)
+    assert list(ranks["optimizer"].state) == list(
+        ranks["model"].parameters()
+    )  # by identity: theirs, not copies
+    exec(TRAIN, one)
+    exec(TRAIN, ranks)
+
+
+def test_objects_stay_the_same_and_aliases_stay_aliases(pool: RankPool) -> None:
+    before = notebook("history, also = [], {'model': model, 'first': model[0].weight}")
+    kept = dict(before)
+    from accel.distributed.run_cell import CellRun
+
+    CellRun(pool, TRAIN + "history.append(epoch)\nalso['done'] = True\n", before, filename="<cell>").go()
+    for name in ("model", "optimizer", "history", "also", "loader"):
+        assert before[name] is kept[name]
+    assert before["also"]["first"] is before["model"][0].weight
+    assert before["also"]["model"] is before["model"]
+    assert (before["history"], before["also"]["done"], before["epoch"]) == ([1], True, 1)
+
+
+def test_running_statistics_are_those_that_every_rank_evaluated_with(pool: RankPool) -> None:
+    more = (
+        "model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).double()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    )
+    cell = TRAIN + "model.eval()\nwith torch.no_grad():\n    out = model(x)\n"
+    ranks, result = on_ranks(pool, cell, more)
+    assert int(ranks["model"][1].num_batches_tracked) == 8
+    assert not ranks["model"].training
+    import torch
+
+    with torch.no_grad():
+        assert difference(ranks["model"](ranks["x"]), ranks["out"]) < 1e-12
+    assert any("BatchNorm" in note for note in result.notes)
+
+
+def test_what_did_not_change_does_not_travel() -> None:
+    more = "big = torch.randn(300, 300)\nadam = torch.optim.Adam([nn.Parameter(torch.zeros(4))])"
+    _, left_behind, size = _there_and_back("history = 3", more)
+    assert left_behind == []
+    assert size < 2000
+
+
+def test_plain_attributes_and_new_objects_of_the_notebooks_classes_come_home() -> None:
+    more = """
+class Meter:
+    def __init__(self):
+        self.best, self.name, self.gone = 0.0, "m", 1
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.calls = nn.Linear(2, 2), 0
+meter, net = Meter(), Net()
+"""
+    cell = "meter.best = 0.5; meter.weights = x.clone(); del meter.gone; net.calls = 7; net.layer = net.layer.double()"
+    home, _, _ = _there_and_back(cell, more)
+    assert (home["meter"].best, home["net"].calls) == (0.5, 7)
+    assert difference(home["meter"].weights, home["x"]) == 0
+    assert not hasattr(home["meter"], "gone")
+
+
+def test_an_exchanged_layer_comes_home() -> None:
+    kept = notebook()["model"]
+    home, _, _ = _there_and_back("first = model[0]\nmodel[2] = type(first)(8, 5)\n")
+    assert home["model"][2].out_features == 5
+    assert len(home["model"]) == len(kept)
+
+
+def test_what_cannot_travel_is_named() -> None:
+    home, left_behind, _ = _there_and_back(
+        "import threading\nlock = threading.Lock()\nnumber = 3", writes=("lock", "number")
+    )
+    assert home["number"] == 3
+    assert [name for name, _ in left_behind] == ["lock"]
+    assert "lock" in left_behind[0][1]
