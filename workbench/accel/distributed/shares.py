@@ -31,8 +31,8 @@ def shares_of(
 
     "per-rank": a step takes `world_size` batches, one a rank; where the last step lacks some, it takes the first ones again, or
     is left out with `drop_last`, as torch's DistributedSampler does. "global": a step takes one batch and each rank a piece of
-    it, so that a step trains on the samples that one process would have trained on; a batch of fewer samples than ranks goes to
-    all of them whole.
+    it, so that a step trains on the samples that one process would have trained on; a batch of fewer than two
+    samples a rank goes to all of them whole (BatchNorm cannot train on one).
     """
     if world_size == 1:
         return [Share(indices) for indices in batches]
@@ -60,7 +60,7 @@ def _own(batches: Sequence[Any], step: int, rank: int, world_size: int) -> Share
 
 
 def _piece(indices: list[Any], rank: int, world_size: int) -> Share:
-    if len(indices) < world_size:
+    if len(indices) < 2 * world_size:
         return Share(indices)
     edges = [len(indices) * each // world_size for each in range(world_size + 1)]
     own = indices[edges[rank] : edges[rank + 1]]
