@@ -1,0 +1,160 @@
+"""One rank is as none; batches per rank; random numbers; loaders that cannot be cut; and what is refused, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from accel.distributed.lineages import Lineages
+from accel.distributed.rank_pool import RankPool
+from accel.errors import AccelError
+from tests.distributed.cells import TRAIN, alone, difference, on_ranks
+
+DROPOUT = """
+model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.Linear(8, 3)).double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+STREAM = """
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield from zip(x, y)
+loader = DataLoader(Stream(), batch_size=5)
+"""
+
+
+@pytest.fixture(scope="module")
+def one_rank() -> Iterator[RankPool]:
+    ranks = RankPool(1)
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture(scope="module")
+def three_ranks() -> Iterator[RankPool]:
+    ranks = RankPool(3, threads=None)
+    yield ranks
+    ranks.close()
+
+
+@pytest.mark.parametrize("batch", ["global", "per-rank"])
+def test_one_rank_is_bit_for_bit_one_process(one_rank: RankPool, batch: str) -> None:
+    import torch
+
+    cell = TRAIN + "after = torch.rand(3)\n"
+    threads = torch.get_num_threads()
+    one = alone(cell, DROPOUT)
+    ranks, _ = on_ranks(one_rank, cell, DROPOUT, batch=batch)
+    assert threads == torch.get_num_threads()
+    assert difference(one["model"], ranks["model"]) == 0
+    assert torch.equal(one["after"], ranks["after"])
+
+
+def test_three_ranks_on_however_many_cores(three_ranks: RankPool) -> None:
+    one, (ranks, result) = alone(TRAIN), on_ranks(three_ranks, TRAIN)
+    assert difference(one["model"], ranks["model"]) < 1e-12
+    assert [each.lane.step for each in result.ranks] == [8, 8, 8]
+
+
+def test_a_step_per_rank_is_the_mean_over_as_many_batches(pool: RankPool) -> None:
+    more = "loader = DataLoader(TensorDataset(x[:48], y[:48]), batch_size=8)\n"
+    together = "loader = DataLoader(TensorDataset(x[:48], y[:48]), batch_size=16)\n"
+    one, (ranks, result) = alone(TRAIN, together), on_ranks(pool, TRAIN, more, batch="per-rank")
+    assert difference(one["model"], ranks["model"]) < 1e-12
+    assert result.steps == 6
+
+
+def test_a_streams_batches_go_round(pool: RankPool) -> None:
+    together = STREAM.replace("batch_size=5", "batch_size=10")
+    one, (ranks, _) = alone(TRAIN, together), on_ranks(pool, TRAIN, STREAM, batch="per-rank")
+    assert difference(one["model"], ranks["model"]) < 1e-12
+
+
+def test_a_loader_that_makes_no_batches(pool: RankPool) -> None:
+    more = """
+class Batched(Dataset):
+    def __len__(self):
+        return 6
+    def __getitem__(self, at):
+        return x[8 * at:8 * at + 8], y[8 * at:8 * at + 8]
+loader = DataLoader(Batched(), batch_size=None)
+"""
+    together = "loader = DataLoader(TensorDataset(x[:48], y[:48]), batch_size=16)\n"
+    one, (ranks, _) = alone(TRAIN, together), on_ranks(pool, TRAIN, more, batch="per-rank")
+    assert difference(one["model"], ranks["model"]) < 1e-12
+
+
+def test_dropout_differs_and_the_order_does_not(pool: RankPool) -> None:
+    cell = """
+import torch.distributed as dist
+masks, order = [], []
+drop = nn.Dropout(0.5)
+for epoch in range(2):
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        masks.append(drop(torch.ones(20)))
+        order.append(inputs[:, 0].clone())
+        criterion(model(inputs), labels).backward()
+        optimizer.step()
+theirs = [None, None]
+dist.all_gather_object(theirs, (masks, order))
+"""
+    more = "loader = DataLoader(TensorDataset(x[:48], y[:48]), batch_size=16, shuffle=True)"
+    ranks, _ = on_ranks(pool, cell, more)
+    (masks, order), (other_masks, other_order) = ranks["theirs"]
+    assert all(difference(a, b) > 0 for a, b in zip(masks, other_masks, strict=True))
+    import torch
+
+    whole = ranks["x"][:48, 0].sort().values.tolist()
+    first, second = torch.cat(order[:3] + other_order[:3]), torch.cat(order[3:] + other_order[3:])
+    assert first.sort().values.tolist() == second.sort().values.tolist() == whole
+    assert second.tolist() != first.tolist()
+
+
+@pytest.mark.parametrize(
+    ("cell", "more", "batch", "why"),
+    [
+        ("F.cross_entropy(model(x), y).backward()", "", "global", "come from no DataLoader"),
+        ("total = sum(len(b) for a, b in loader)", "", "global", "nothing was trained in it"),
+        (TRAIN, STREAM, "global", "IterableDataset"),
+        (
+            TRAIN,
+            "loader = DataLoader(TensorDataset(x[None], y[None]), batch_size=None)",
+            "global",
+            "batch_size=None",
+        ),
+    ],
+)
+def test_what_cannot_be_right_is_refused_in_words(
+    pool: RankPool, cell: str, more: str, batch: str, why: str
+) -> None:
+    with pytest.raises(AccelError) as raised:
+        on_ranks(pool, cell, more, batch=batch)
+    assert why in str(raised.value)
+    assert raised.value.do
+
+
+def test_a_loss_that_adds_up_is_noted(pool: RankPool) -> None:
+    _, result = on_ranks(pool, TRAIN, "criterion = nn.CrossEntropyLoss(reduction='sum')")
+    assert any(note.startswith("criterion adds up over a batch") for note in result.notes)
+
+
+def test_ranks_draw_alike_for_sampling_and_apart_for_training() -> None:
+    import torch
+
+    def draws(rank: int) -> tuple[list[float], list[float], list[float]]:
+        torch.manual_seed(3)
+        lineages = Lineages(rank)
+        lineages.part_ways()
+        own = torch.rand(rank + 2).tolist()  # ranks may draw differently often
+        with lineages.shared():
+            shared = torch.rand(3).tolist()
+        with lineages.seeded_alike():
+            torch.manual_seed(5)
+        seeded = torch.rand(2).tolist()
+        return own[:2], shared, seeded
+
+    (own, shared, seeded), (own_1, shared_1, seeded_1) = draws(0), draws(1)
+    assert own != own_1
+    assert shared == shared_1
+    assert seeded == seeded_1
