@@ -9,6 +9,11 @@ rank_page.py · rank_messages.py     what they say to each other
 rank_main.py · run_in_rank.py       the rank's side
 data_parallel.py                    what makes an unmodified cell data-parallel: models, loaders, random numbers, gradients
 synchronised_model.py               DistributedDataParallel round a model's call, in place
+gradient_exchange.py · averaging.py  means of gradients where DDP is too early, or knows nothing of them
+accumulation.py · gradient_readers.py  passes that need no exchange; code that looks at gradients itself
+graph_leaves.py                     parameters of no model
+shared_loops.py · step_lane.py      the cell's loops over loaders; what a rank tells of its steps
+training_notes.py                   where a run was not what one process would have done
 shared_loader.py                    each rank's part of the same batches
 lineages.py                         random numbers: those that all ranks share, and each rank's own
 cell_execution.py                   the cell's text, run as a notebook runs it
