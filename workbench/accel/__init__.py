@@ -14,18 +14,16 @@ a function here, for scripts and tests:
     accel.peaks()                  the most this machine can do, which a profile with shapes is held against
     accel.graph(model, images)     the model as operations with their cost; what one more layer would add
     accel.history()                what was measured on this machine; with predictions=True, what had been predicted
-    accel.number_formats()         what fp16, bf16, tf32, fp8 … can hold, and what this machine does with each
     accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
     accel.affinity()               the cores, which threads, workers and ranks are on them, and what is amiss
-    accel.loader_affinity()        a mask of their own for loader workers, where OpenMP narrowed the main thread's
-    accel.compile_backends()       the backends of torch.compile, and which can be used here
-    accel.status() · accel.accelerations() · accel.machine() · accel.panel() · accel.doctor() · accel.help()
+    accel.monitor()                the load of CPUs, memory and GPUs, live and as means
+    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, panel, doctor, help
 
-They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs; other
-namespaces have a `Workbench` of their own.
+They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs.
+Other namespaces have a `Workbench` of their own.
 
-Below it, from what a user calls down to what measures: `notebook` (magics, completion), `commands` (every command and
-its options, once), `workbench` (one notebook's state), then exporting, workers, accelerations, profiling, measuring,
+Below it, from what a user calls down to what measures: `notebook` (magics, completion), `commands` (every command and its
+options, once), `workbench` (one notebook's state), then exporting, distributed, workers, accelerations, profiling, measuring,
 workload, machine. docs/architecture.md tells how they meet. Importing `accel` loads none of them.
 """
 
