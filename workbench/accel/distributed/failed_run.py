@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from accel.distributed.rank_messages import RunFailed
 from accel.distributed.rank_page import RankLane
@@ -12,13 +13,9 @@ from accel.errors import AccelError, NotShippable, RankError
 from accel.workers.messages import Failed
 
 _WAITING_FOR_OTHERS = (
-    "all_reduce",
-    "distributed_c10d",
-    "broadcast",
-    "barrier",
-    "torch/autograd/graph.py",
-    "_sync_",
-)
+    "torch/distributed/", "torch/nn/parallel/distributed.py", "torch/autograd/graph.py",
+    "torch/nn/modules/_functions.py",
+)  # fmt: skip  # files in which a rank stands that waits for the others
 _SAFE = "The notebook's own objects are as they were."
 
 
@@ -39,10 +36,14 @@ class Trouble:
 def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:
     """A rank whose code raised."""
     failed = message.failed
-    what = f"it raised {failed.kind}: {failed.message}"
+    first_line = failed.message.strip().split("\n", 1)[0]
+    what = f"it raised {failed.kind}: {first_line}" if first_line else f"it raised {failed.kind}"
     do = f"The traceback above shows the line. {_SAFE}"
     if "can't allocate memory" in failed.message or failed.kind in ("MemoryError", "OutOfMemoryError"):
         do = f"It ran out of memory: each rank holds a copy of the model; use fewer ranks or a smaller batch. {_SAFE}"
+    if failed.kind == "SystemExit":
+        what = f"it called exit({failed.message})"
+        do = f"A cell ends by itself: leave exit() out, or use break or return. {_SAFE}"
     return Trouble(
         rank.rank, what, do, failed.traceback, is_consequence=message.is_communication, has_answered=True, failed=failed,
     )  # fmt: skip
@@ -51,28 +52,66 @@ def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:
 def of_death(rank: RankProcess, because: str = "") -> Trouble:
     """A rank that is gone."""
     how = because or rank.how_it_ended()
-    do = f"Its last lines are above, where it printed any. {_SAFE}"
-    return Trouble(rank.rank, how, do, rank.output.text[-4000:])
+    last = rank.output.of_run[-4000:]
+    do = f"{'Its last lines are above. ' if last.strip() else ''}{_SAFE} The next run starts this rank anew."
+    return Trouble(rank.rank, how, do, last)
 
 
 def of_silence(ranks: Sequence[RankProcess], lanes: Sequence[RankLane], timeout_s: float) -> Trouble:
     """Ranks that go on without an answer, while others wait or have given up: the stuck one, with where each stands."""
-    stands = {rank.rank: rank.where_it_stands() for rank in ranks if rank.is_alive}
-    if not stands:
+    asked = [(rank, rank.ask_where_it_stands()) for rank in ranks if rank.is_alive]
+    if not asked:
         return of_death(ranks[0])
-    own = [rank for rank, text in stands.items() if not any(word in text for word in _WAITING_FOR_OTHERS)]
+    stands = {rank.rank: rank.where_it_stands(asked_at) for rank, asked_at in asked}
+    own = [rank for rank, text in stands.items() if not _waits_for_others(text)]
     stuck = min(own or stands, key=lambda rank: lanes[rank].step)
     others = "\n".join(f"rank {rank} stands here:\n{text}" for rank, text in stands.items() if rank != stuck)
+    where = "in the cell's first step" if not lanes[stuck].step else f"in step {lanes[stuck].step + 1}"
     return Trouble(
-        stuck, f"it did not come on for {timeout_s:.0f} s, in its step {lanes[stuck].step + 1}",
-        f"It stands in the line above; if that only takes long, use a longer --timeout. {_SAFE}",
+        stuck, f"it did not come on for {timeout_s:g} s, {where}",
+        f"Where it stands is above, its innermost line first; if that only takes long, use a longer timeout. {_SAFE}",
         f"rank {stuck} stands here:\n{stands[stuck]}", others=others,
     )  # fmt: skip
 
 
-def error_of(trouble: Sequence[Trouble], asked: str, lanes: Sequence[RankLane]) -> AccelError:
+def _waits_for_others(stands: str) -> bool:
+    """Whether the innermost line is one in which torch waits for other ranks."""
+    return any(file in stands.split("\n", 1)[0] for file in _WAITING_FOR_OTHERS)
+
+
+def of_waiting_in_vain(trouble: Sequence[Trouble], done: Collection[int]) -> Trouble:
+    """All that failed did so while they waited for others, and no rank hung: a collective that not all ranks called."""
+    by_cell = [each for each in trouble if _is_called_by_cell(each.traceback_text)]
+    cause = (by_cell or list(trouble))[0]
+    others = [each for each in trouble if each is not cause]
+    if done:
+        finished = " and ".join(f"rank {rank}" for rank in sorted(done))
+        because = f"it waited for {finished}, which had come to the end of the cell"
+    elif others:
+        ranks = " and ".join(f"rank {each.rank}" for each in others)
+        because = f"it waited for {ranks}, which waited elsewhere"
+    else:
+        return cause  # of a single rank: as it says
+    where = "\n".join(f"rank {each.rank} waited here:\n{each.traceback_text.rstrip()}" for each in others)
+    return replace(
+        cause, because=because, others=where, is_consequence=False,
+        do=f"Every rank has to call the same collectives in the same order. {_SAFE}",
+    )  # fmt: skip
+
+
+def _is_called_by_cell(traceback_text: str) -> bool:
+    """Whether a collective was called by the user's lines, and not by a model's backward pass or an optimizer's step."""
+    files = re.findall(r'^  File "([^"]+)"', traceback_text, re.MULTILINE)
+    first = next((n for n, file in enumerate(files) if any(part in file for part in _WAITING_FOR_OTHERS)), 0)
+    return bool(first) and not any("/accel/" in file or "/torch/" in file for file in files[:first])
+
+
+def error_of(
+    trouble: Sequence[Trouble], asked: str, lanes: Sequence[RankLane], done: Collection[int] = ()
+) -> AccelError:
     """One error for all: that of the first rank whose trouble is its own."""
-    cause = next((each for each in trouble if not each.is_consequence), trouble[0])
+    own = [each for each in trouble if not each.is_consequence]
+    cause = own[0] if own else of_waiting_in_vain(trouble, done)
     if cause.failed is not None and cause.failed.asked:
         return AccelError(cause.failed.asked, because=cause.failed.because, do=cause.failed.do)
     if cause.failed is not None and cause.failed.kind == "NotShippable":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import multiprocessing
 import os
 import platform
 import signal
@@ -29,6 +30,7 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=False)
+    multiprocessing.current_process()._config["tempdir"] = os.environ["ACCEL_RANK_FOLDER"]  # type: ignore[attr-defined]
     channel = Channel(socket.socket(fileno=descriptor), ToRank)
     os.set_inheritable(descriptor, False)
     _stay_on_loopback()
@@ -47,6 +49,8 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
         while True:
             message, blob, given = channel.receive()
             if isinstance(message, Meet) and given is not None:
+                if page is not None:
+                    page.close()
                 page = RankPage(message.world_size, given)
                 channel.send(_ready(message.rank))
             elif isinstance(message, RunRequest) and given is not None and page is not None:

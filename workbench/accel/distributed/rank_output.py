@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import threading
+import traceback
 from collections.abc import Callable
 from typing import IO
 
@@ -24,17 +26,27 @@ class RankOutput(threading.Thread):
         self._stream, self._kept, self.bytes_read = stream, b"", 0
         self._listener: Callable[[str], object] | None = None
         self._run, self._pending = b"", b""
-        self._is_over = threading.Event()
+        self._decode = _decoder()
+        self._is_over, self._came = threading.Event(), threading.Condition()
         self.start()
 
     def begin(self, listener: Callable[[str], object] | None) -> None:
         """A run begins: its output goes to the listener, and into `of_run`."""
-        self._listener, self._run, self._pending = listener, b"", b""
+        self._listener, self._run, self._pending, self._decode = listener, b"", b"", _decoder()
         self._is_over.clear()
+
+    def stop_listening(self) -> None:
+        """Nobody is shown what comes now."""
+        self._listener = None
 
     def wait_for_end(self, timeout_s: float) -> None:
         """Wait until everything that the run printed has arrived."""
         self._is_over.wait(timeout_s)
+
+    def wait_for(self, is_there: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until something has arrived."""
+        with self._came:
+            self._came.wait_for(is_there, timeout_s)
 
     @property
     def of_run(self) -> str:
@@ -55,7 +67,9 @@ class RankOutput(threading.Thread):
         with self._stream:
             while data := os.read(self._stream.fileno(), 65536):
                 self.bytes_read += len(data)
-                self._kept = (self._kept + data)[-_KEPT_BYTES:]
+                with self._came:
+                    self._kept = (self._kept + data)[-_KEPT_BYTES:]
+                    self._came.notify_all()
                 self._pass_on(data)
         self._is_over.set()
 
@@ -74,6 +88,15 @@ class RankOutput(threading.Thread):
         if data:
             self._run = (self._run + data)[-_KEPT_BYTES:]
             if self._listener is not None:
-                self._listener(data.decode(errors="replace"))
+                try:
+                    self._listener(self._decode(data))
+                except Exception:  # whoever shows it; a rank must be able to go on printing
+                    self._listener = None
+                    traceback.print_exc()
         if mark:
             self._is_over.set()
+
+
+def _decoder() -> Callable[[bytes], str]:
+    """A character may come in two pieces."""
+    return codecs.getincrementaldecoder("utf-8")(errors="replace").decode

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 PHASES = (
@@ -106,24 +108,35 @@ class RankPage:
         """All ranks end after the same step, which they agree on (`stops_after`)."""
         self._whole[_WANTED] = 1
 
-    def stops_after(self, rank: int, step: int) -> bool:
-        """Whether a rank that has just done this step stops here.
+    def stops_after(self, rank: int, step: int, catch_up: Callable[[], object] | None = None) -> bool:
+        """Whether a rank that has just done this step, and has written so, stops here.
 
-        A rank that sees the wish proposes the *next* step and goes on. No other rank can get past that step without it, for
-        each step ends with an exchange of gradients: so all of them see the proposal at the latest when they have done it.
+        A rank that sees the wish proposes the step after the furthest that any rank has reached, and goes on. No other rank can
+        get past that step without it, for each step ends with an exchange of gradients: so all see the proposal at the latest
+        when they have done it. On a GPU that holds once the rank has caught up with what it queued, which it does from the
+        wish on: before that, its steps run ahead of their exchanges, and those it wrote are what a proposal goes beyond.
         """
-        proposed = [self._whole[_SLOTS * (each + 1) + _WHOLE.index("stops_at")] for each in range(self.ranks)]
-        stops_at = min((each for each in proposed if each), default=0)
+        if not self._whole[_WANTED]:
+            return False
+        if catch_up is not None:
+            catch_up()
+        stops_at = min(filter(None, self._of_all("stops_at")), default=0)
         if stops_at:
             return step >= stops_at
-        if self._whole[_WANTED]:
-            self.write(rank, stops_at=step + 1)
+        self.write(rank, stops_at=max(*self._of_all("step"), step) + 1)
         return False
 
+    def _of_all(self, name: str) -> list[int]:
+        return [self._whole[_SLOTS * (each + 1) + _WHOLE.index(name)] for each in range(self.ranks)]
+
     def close(self) -> None:
-        """Let go of the page."""
-        del self._whole, self._real
-        self._map.close()
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        """Let go of the memory and its descriptors; what was in it last can still be read, as by a panel."""
+        if self.descriptor < 0:
+            return
+        size = len(self._map)
+        self._whole = (ctypes.c_int64 * (size // 8)).from_buffer_copy(self._map)
+        self._real = (ctypes.c_double * (size // 8)).from_buffer_copy(self._map)
+        with suppress(BufferError):  # a thread is reading at this moment: it goes with that
+            self._map.close()
+        os.close(self.descriptor)
+        self.descriptor = -1

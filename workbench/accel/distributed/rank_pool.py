@@ -7,12 +7,16 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from accel.bounds import check_count
+from accel.distributed.rank_environment import read_at_start
+from accel.distributed.rank_folder import remove_abandoned
 from accel.distributed.rank_page import RankPage
 from accel.distributed.rank_process import RankProcess
+from accel.errors import AccelError
 from accel.machine.affinity import Allocation, allocate
 
 _pools: weakref.WeakSet[RankPool] = weakref.WeakSet()
@@ -39,7 +43,8 @@ class RankPool:
         self._environments = environments or [{} for _ in range(ranks)]
         self._processes: list[RankProcess | None] = [None] * ranks
         self._page: RankPage | None = None
-        self._lock = threading.RLock()
+        self._lock, self._in_use = threading.RLock(), threading.Lock()
+        self.is_settled = True  # no rank is in the middle of anything
         self._started_with: dict[str, str] = {}
         self.started_s = 0.0  # what it took to bring up those that were not there yet, last time
         _pools.add(self)
@@ -60,27 +65,51 @@ class RankPool:
         return len(self.pids) == self.ranks
 
     def warm_up(self) -> tuple[list[RankProcess], RankPage]:
-        """Bring up the ranks that are not there; all of them, where the environment has changed since."""
+        """Bring up the ranks that are not there; all of them, where variables have changed that libraries read as they start."""
         with self._lock:
             began = time.monotonic()
-            if self._started_with != dict(os.environ):
+            started_with = read_at_start()
+            if not self.is_settled or self._started_with != started_with:
                 self.end_ranks()
-            self._started_with = dict(os.environ)
+            self._started_with = started_with
+            if not self.pids:
+                remove_abandoned()
             if self._page is not None:
                 self._page.close()
             self._page = RankPage(self.ranks)
-            for rank in range(self.ranks):
-                process = self._processes[rank]
-                if process is None or not process.is_alive:
-                    if process is not None:
-                        process.end()
-                    cpus = self.allocation.ranks[rank].cpus if self.allocation else ()
-                    self._processes[rank] = RankProcess(rank, cpus, self._environments[rank])
-            ranks = self.processes
-            for each in ranks:
-                each.meet(self._page)
+            self.is_settled = False
+            try:
+                self._bring_up(self._page)
+            except BaseException:  # Ctrl-C among them: what a rank has heard and said is unknown then
+                self.end_ranks()
+                raise
+            self.is_settled = True
             self.started_s = time.monotonic() - began
-            return ranks, self._page
+            return self.processes, self._page
+
+    def _bring_up(self, page: RankPage) -> None:
+        for rank in range(self.ranks):
+            process = self._processes[rank]
+            if process is None or not process.is_alive:
+                if process is not None:
+                    process.end()
+                cpus = self.allocation.ranks[rank].cpus if self.allocation else ()
+                self._processes[rank] = RankProcess(rank, cpus, self._environments[rank])
+        for each in self.processes:
+            each.meet(page)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """For one run at a time; raises AccelError while there is another."""
+        if not self._in_use.acquire(blocking=False):
+            raise AccelError(
+                f"A run on these {self.ranks} ranks", because="they are busy with another one",
+                do="Wait for its end or stop it first; or use another RankPool.",
+            )  # fmt: skip
+        try:
+            yield
+        finally:
+            self._in_use.release()
 
     def run(
         self, function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0, **keywords: Any
@@ -104,6 +133,8 @@ class RankPool:
                 if process is not None:
                     process.end()
                     self._processes[rank] = None
+            if which is None:
+                self.is_settled = True
 
     def close(self) -> None:
         """End all ranks."""

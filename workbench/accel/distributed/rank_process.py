@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
+import psutil
 
+from accel.distributed.rank_folder import RankFolder
 from accel.distributed.rank_messages import FromRank, Meet, RankReady
 from accel.distributed.rank_output import RankOutput
 from accel.distributed.rank_page import RankPage
@@ -22,8 +23,10 @@ from accel.workers.messages import Channel, Closed, Hello
 from accel.workers.spawner import spawn
 
 MODULE = "accel.distributed.rank_main"
+FOLDER = "ACCEL_RANK_FOLDER"  # the variable that tells a rank where multiprocessing's files belong
 _START_TIMEOUT_S = 120.0
-_STANDS_S = 0.3  # for faulthandler to print where a rank stands
+_LAST_WORDS_S = 0.5  # longer where a process that it started holds on to its output
+_STANDS_S = 1.0  # at most, for faulthandler to print where a rank stands
 
 
 class RankProcess:
@@ -36,6 +39,8 @@ class RankProcess:
         self, rank: int, cpus: Sequence[int] = (), environment: dict[str, str] | None = None
     ) -> None:
         self.rank, self.cpus = rank, tuple(cpus)
+        self._folder = RankFolder()
+        environment = {**(environment or {}), FOLDER: self._folder.path}
         self._process, end = spawn(
             sys.executable, {"RANK": str(rank), **(environment or {})}, module=MODULE,
             words=(str(rank), cpu_list(self.cpus)),
@@ -83,25 +88,36 @@ class RankProcess:
         with contextlib.suppress(Closed):
             self.channel.send(message, blob, descriptor)
 
-    def where_it_stands(self) -> str:
-        """The Python lines that it is in, from its own faulthandler."""
+    def ask_where_it_stands(self) -> int:
+        """Have its own faulthandler print the Python lines that it is in; `where_it_stands` takes what this returns."""
+        self.output.stop_listening()  # what comes is no output of the cell
         before = self.output.bytes_read
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGUSR1)
-        deadline = time.monotonic() + _STANDS_S
-        while time.monotonic() < deadline and not self.output.since(before).rstrip().endswith(_BOTTOM):
-            time.sleep(0.01)
-        stands = self.output.since(before).strip()
-        return stands or "no Python frame answered: it is inside native code"
+        return before
+
+    def where_it_stands(self, asked_at: int) -> str:
+        """The Python lines that it is in, innermost first, down to the cell's own; in words where it cannot tell."""
+        self.output.wait_for(lambda: _BOTTOM in self.output.since(asked_at), _STANDS_S)
+        lines = self.output.since(asked_at).splitlines()
+        own = [line.strip() for line in lines if line.lstrip().startswith("File ")]
+        ours = next((n for n, line in enumerate(own) if _ENTRANCE in line), len(own))
+        if own:
+            return "\n".join(f"  {line}" for line in own[:ours] or own)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(self.pid).status() == psutil.STATUS_STOPPED:
+                return "  nowhere: its process is stopped, as by SIGSTOP"
+        return "  no Python line answered: it is inside native code that lets no signal in"
 
     def how_it_ended(self) -> str:
         """In words, for a process whose socket is closed."""
         try:
             code = self._process.wait(2.0)
+            self.output.join(_LAST_WORDS_S)  # what it printed last is on its way
         except subprocess.TimeoutExpired:
             return "it closed its connection"
         if code >= 0:
-            return f"it exited with status {code}, as after exit() in the cell"
+            return f"its process exited with status {code}, as os._exit() in the cell does"
         name = signal.Signals(-code).name
         hint = " (the system may have run out of memory)" if code == -signal.SIGKILL else ""
         return f"it was killed by {name}{hint}"
@@ -116,7 +132,8 @@ class RankProcess:
                 self._is_ended = True
                 self.channel.close()
                 self.output.join(2.0)
+                self._folder.close()
 
 
-_BOTTOM = "in <module>"
-Listener = Callable[[str], object]
+_BOTTOM = "in _run_module_as_main"  # the outermost line of an interpreter started with -m
+_ENTRANCE = "distributed/run_in_rank.py"  # what is further out is the same for all

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import select
-import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
@@ -35,6 +34,12 @@ class RankAnswer:
     done: RunDone
     blob: bytes
     memory: int | None  # a descriptor
+
+    def let_go(self) -> None:
+        """Close the memory of an answer that nobody reads."""
+        if self.memory is not None:
+            os.close(self.memory)
+            self.memory = None
 
 
 @dataclass
@@ -63,11 +68,13 @@ class RankRun:
     watch: Watch | None = None
     on_print: Print | None = None
     _page: RankPage | None = None
+    _is_to_stop: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stop(self) -> None:
-        """All ranks end after the same step."""
+        """All ranks end after the same step; asked before they begin, after their first."""
         with self._lock:
+            self._is_to_stop = True
             if self._page is not None:
                 self._page.ask_to_stop()
 
@@ -80,40 +87,48 @@ class RankRun:
     def go(self) -> RunOutcome:
         """Run it; raises RankError with the rank that caused a failure. Whatever happens, no rank is left in the middle of it."""
         began = time.monotonic()
-        folder = tempfile.mkdtemp(prefix="accel-ranks-")  # of this user alone
-        try:
+        with self.pool.taken(), meeting_place() as place:
             ranks, page = self.pool.warm_up()
             start_s = time.monotonic() - began
             with self._lock:
                 self._page = page
-            return self._run(ranks, page, Path(folder), began, start_s)
-        finally:
-            with self._lock:
-                self._page = None
-            shutil.rmtree(folder, ignore_errors=True)
+                if self._is_to_stop:
+                    page.ask_to_stop()
+            try:
+                return self._run(ranks, page, place, began, start_s)
+            finally:
+                with self._lock:
+                    self._page = None
 
     def _run(
-        self, ranks: list[RankProcess], page: RankPage, folder: Path, began: float, start_s: float
+        self, ranks: list[RankProcess], page: RankPage, place: str, began: float, start_s: float
     ) -> RunOutcome:
-        request = msgspec.structs.replace(self.request, rendezvous=str(folder / "rendezvous"))
+        request = msgspec.structs.replace(self.request, rendezvous=place)
         answers: dict[int, RankAnswer] = {}
         trouble: list[Trouble] = []
         unclean: list[int] = []
+        is_over = False
+        self.pool.is_settled = False
         try:
             for rank in ranks:
                 rank.output.begin(self._printer(rank.rank))
                 rank.send(request, self.parcel.blob, self.parcel.memory.descriptor)
             self._wait(ranks, page, answers, trouble, unclean)
+            is_over = not trouble
         finally:
-            if self.watch is not None:
-                with suppress(Exception):  # the run is over; a panel that is gone must not hide its end
-                    self.watch(page.lanes)
+            if not is_over:
+                for answer in answers.values():
+                    answer.let_go()
             unfinished = [
                 rank.rank for rank in ranks if rank.rank not in answers and rank.rank not in _clean(trouble)
             ]
             self.pool.end_ranks(sorted({*unfinished, *unclean}))
+            self.pool.is_settled = True
+            if self.watch is not None:
+                with suppress(Exception):  # the run is over; a panel that is gone must not hide its end
+                    self.watch(page.lanes)
         if trouble:
-            raise error_of(trouble, self.asked, page.lanes)
+            raise error_of(trouble, self.asked, page.lanes, done=answers)
         for rank in ranks:
             rank.output.wait_for_end(1.0)
         ordered = [answers[rank.rank] for rank in ranks]
@@ -135,7 +150,7 @@ class RankRun:
         poll = select.poll()
         for descriptor in waiting:
             poll.register(descriptor, select.POLLIN)
-        beats, moved = [lane.beats for lane in page.lanes], time.monotonic()
+        signs, moved = _signs_of_life(ranks, page), time.monotonic()
         deadline = float("inf")
         while waiting and time.monotonic() < deadline:
             for descriptor, _ in poll.poll(_BETWEEN_LOOKS_S * 1000):
@@ -147,10 +162,10 @@ class RankRun:
                     deadline = min(deadline, time.monotonic() + _GRACE_S)
             if self.watch is not None:
                 self.watch(page.lanes)
-            now = [lane.beats for lane in page.lanes]
-            if now != beats:
-                beats, moved = now, time.monotonic()
-            elif self.request.trains and any(now) and time.monotonic() - moved > self.request.timeout_s:
+            now = _signs_of_life(ranks, page)
+            if now != signs:
+                signs, moved = now, time.monotonic()
+            elif self.request.trains and time.monotonic() - moved > self.request.timeout_s:
                 trouble.append(of_silence(list(waiting.values()), page.lanes, self.request.timeout_s))
                 return
         if waiting and trouble and all(each.is_consequence for each in trouble):
@@ -175,6 +190,31 @@ class RankRun:
                 unclean.append(rank.rank)
             return of_failure(rank, message)
         return of_death(rank, f"it sent {type(message).__name__} instead of an answer")
+
+
+def _signs_of_life(ranks: list[RankProcess], page: RankPage) -> list[tuple[int, int]]:
+    """Grows with whatever a rank does in training, and with what it prints."""
+    return [(page.lane(rank.rank).beats, rank.output.bytes_read) for rank in ranks]
+
+
+@contextmanager
+def meeting_place() -> Iterator[str]:
+    """A file that only this user's processes can open, by which the ranks find each other; it is in memory and has no name.
+
+    >>> with meeting_place() as path:
+    ...     torch.distributed.FileStore(path, 2)
+
+    Where there is no such file, one in a folder of this user's alone.
+    """
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryDirectory(prefix="accel-ranks-") as folder:
+            yield os.path.join(folder, "rendezvous")
+        return
+    descriptor = os.memfd_create("accel-meeting-place", os.MFD_CLOEXEC)
+    try:
+        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
 
 
 def _clean(trouble: list[Trouble]) -> set[int]:

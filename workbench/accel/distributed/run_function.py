@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from accel.distributed.rank_environment import sent_along
 from accel.distributed.rank_messages import RunRequest
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import load, pack_cell
@@ -39,14 +40,22 @@ def run_function(
         outcome = RankRun(pool, request, parcel, asked=f"{name}()").go()
     finally:
         parcel.close()
-    return [_value(answer.blob, answer.memory) for answer in outcome.answers]
+    values = []
+    try:
+        for answer in outcome.answers:
+            memory, answer.memory = answer.memory, None
+            values.append(_value(answer.blob, memory))
+    finally:
+        for answer in outcome.answers:
+            answer.let_go()
+    return values
 
 
 def request_for(kind: Any, **given: Any) -> RunRequest:
     """A request with what is the same for all: where the notebook is, what it imports from, its variables."""
     settings: dict[str, Any] = {
         "trains": True, "source": "", "filename": "", "backend": "gloo", "rendezvous": "", "timeout_s": 60.0,
-        "folder": os.getcwd(), "import_path": list(sys.path), "environment": {}, "names": [], "writes": [],
+        "folder": os.getcwd(), "import_path": list(sys.path), "environment": sent_along(), "names": [], "writes": [],
     }  # fmt: skip
     return RunRequest(kind=kind, **(settings | given))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import linecache
 import multiprocessing
@@ -12,13 +13,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from accel.distributed.brought_home import Travellers
 from accel.distributed.cell_execution import Prepare, execute_cell
 from accel.distributed.data_parallel import DataParallel, RunStopped
 from accel.distributed.end_of_output import END_OF_OUTPUT
+from accel.distributed.rank_environment import take_environment
 from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
 from accel.distributed.rank_page import PHASES, RankPage
 from accel.workers.failure import failure_of
@@ -32,7 +33,7 @@ def run_in_rank(
     channel: Channel, request: RunRequest, blob: bytes, memory: MemoryFile, page: RankPage, rank: int
 ) -> None:
     """Run a request and answer it; whatever the user's code raises is an answer too."""
-    threads = set(threading.enumerate())
+    threads, streams = set(threading.enumerate()), (sys.stdout, sys.stderr)
     try:
         answer, result, result_memory = _run(request, blob, memory, page, rank)
     except Closed:
@@ -40,14 +41,13 @@ def run_in_rank(
     except BaseException as error:
         page.write(rank, phase=PHASES.index("failed"))
         failed = failure_of(error, request.filename)
-        print(END_OF_OUTPUT, flush=True)
-        is_communication = _is_communication(error)
+        is_communication, has_left = _is_communication(error), isinstance(error, SystemExit)
         del error
-        channel.send(RunFailed(failed, is_communication, _is_clean(threads)))
+        is_clean = _ended(streams) and _is_clean(threads) and not has_left  # exit() closes the standard input
+        channel.send(RunFailed(failed, is_communication, is_clean))
         return
     page.write(rank, phase=PHASES.index("done"))
-    print(END_OF_OUTPUT, flush=True)
-    is_clean = _is_clean(threads)
+    is_clean = _ended(streams) and _is_clean(threads)
     channel.send(
         RunDone(*answer, is_clean=is_clean), result, None if result_memory is None else result_memory.descriptor
     )  # fmt: skip
@@ -55,15 +55,34 @@ def run_in_rank(
         result_memory.close()
 
 
+def _ended(streams: tuple[Any, Any]) -> bool:
+    """Write the mark that ends the output; False where the run closed it. Streams that the run replaced are put back."""
+    try:
+        for stream in {sys.stdout, sys.stderr} - {None}:
+            stream.flush()
+        sys.stdout, sys.stderr = streams
+        print(END_OF_OUTPUT, flush=True)
+    except (OSError, ValueError):
+        sys.stdout, sys.stderr = streams
+        return False
+    return True
+
+
 def _run(
     request: RunRequest, blob: bytes, memory: MemoryFile, page: RankPage, rank: int
 ) -> tuple[tuple[float, float | None, list[str], list[list[str]], bool], bytes, MemoryFile | None]:
+    import torch
+
     began = time.monotonic()
     os.chdir(request.folder)
     sys.path[:] = request.import_path
-    os.environ.update(request.environment)
-    namespace = unpack(blob, memory)
-    memory.close()
+    take_environment(request.environment)
+    threads = _own_threads()
+    try:
+        namespace = unpack(blob, memory)
+    finally:
+        memory.close()
+    torch.set_num_threads(threads)  # the notebook's count came with its settings
     sys.modules["__main__"] = NotebookModule(namespace)
     travellers = Travellers(namespace, request.names) if request.returns else None
     was_stopped, value, parallel = False, None, None
@@ -72,7 +91,7 @@ def _run(
             knows_ranks = "torch.distributed" in request.source or "get_rank" in request.source
             parallel = DataParallel(
                 page, rank=rank, world_size=page.ranks, namespace=namespace, batch=request.batch,
-                loaders=request.loaders, knows_ranks=knows_ranks, prepare=partial(_prepare, request),
+                loaders=request.loaders, knows_ranks=knows_ranks, prepare=functools.partial(_prepare, request),
             )  # fmt: skip
             try:
                 with parallel:
@@ -92,6 +111,14 @@ def _run(
     elif travellers is not None and rank == 0:
         result, result_memory, left_behind = travellers.packed(namespace, request.writes)
     return (time.monotonic() - began, first_step_s, notes, left_behind, was_stopped), result, result_memory
+
+
+@functools.cache
+def _own_threads() -> int:
+    """As many as torch counted when this rank began; asked before the first run may have set another."""
+    import torch
+
+    return torch.get_num_threads()
 
 
 def _execute_with_checkpoints(
@@ -156,6 +183,9 @@ def _is_communication(error: BaseException) -> bool:
     """Whether it is torch.distributed that failed: then another rank is, as a rule, where it began."""
     import torch.distributed as dist
 
+    before = error.__cause__ or error.__context__  # the cell may have caught it and raised another
+    if before is not None and _is_communication(before):
+        return True
     kinds = (dist.DistError, dist.DistBackendError, dist.DistNetworkError, dist.DistStoreError)
     if isinstance(error, kinds):
         return True

@@ -86,7 +86,7 @@ def pack_cell(
     names = {name: namespace[name] for name in reads if name in namespace} | dict(extra or {})
     memory = MemoryFile()
     try:
-        blob = dump(_contents(namespace, names, models or {}), memory)
+        blob = pickle.dumps((_sources(), dump(_contents(namespace, names, models or {}), memory)))
     except BaseException as error:
         memory.close()
         if isinstance(error, Exception) and not isinstance(error, NotShippable):
@@ -106,11 +106,15 @@ def _contents(namespace: dict[str, Any], names: dict[str, Any], models: Mapping[
         "gradients": _gradients(names, models),
         "generators": generator_states(),
         "settings": read_settings(),
-        "sources": {
-            name: "".join(entry[2])
-            for name, entry in linecache.cache.items()
-            if len(entry) == 4 and entry[1] is None and isinstance(entry[2], list)
-        },
+    }
+
+
+def _sources() -> dict[str, str]:
+    """The cells' own lines, for tracebacks; apart, so that an error while the rest is unpickled has its lines too."""
+    return {
+        name: "".join(entry[2])
+        for name, entry in linecache.cache.items()
+        if len(entry) == 4 and entry[1] is None and isinstance(entry[2], list)
     }
 
 
@@ -222,9 +226,10 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
 
     Only ever called on what the worker's own kernel sent over the inherited socket.
     """
-    contents = load(blob, memory)
-    for filename, source in contents["sources"].items():
+    sources, blob = pickle.loads(blob)
+    for filename, source in sources.items():
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    contents = load(blob, memory)
     namespace: dict[str, Any] = contents["anchor"].__globals__
     namespace.update(contents["names"])
     namespace["__name__"] = "__main__"
@@ -237,26 +242,36 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
 
 def load(blob: bytes, memory: MemoryFile, known: Mapping[Any, Any] | None = None) -> Any:
     """What `dump` packed, with the objects that `known` has for its tokens."""
-    import torch
-
-    class Unpickler(pickle.Unpickler):
-        def persistent_load(self, key: Any) -> Any:
-            if key[0] == "known":
-                return (known or {})[key[1]]
-            _, offset, size_bytes, dtype, device = key
-            storage = storages.get(offset)
-            if storage is None:
-                storage = memory.storage(offset, size_bytes, copy=size_bytes < _SMALL_BYTES)
-                if device != "cpu":
-                    storage = storage.to(device=torch.device(device_here(device, torch.cuda.device_count())))
-                storages[offset] = storage
-            typed: Any = torch.storage.TypedStorage
-            return typed(wrap_storage=storage, dtype=dtype, _internal=True)
-
-    storages: dict[int, Any] = {}
     spans, stream = pickle.loads(blob)
     buffers = [memory.view(offset, size) for offset, size in spans]
-    return Unpickler(io.BytesIO(stream), buffers=buffers).load()
+    return _Unpickler(io.BytesIO(stream), buffers, memory, known or {}).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    """A class made for each call would hold on to the memory, and its file, until the garbage collector comes round."""
+
+    def __init__(
+        self, stream: io.BytesIO, buffers: list[memoryview], memory: MemoryFile, known: Mapping[Any, Any]
+    ) -> None:
+        super().__init__(stream, buffers=buffers)
+        self._memory, self._known = memory, known
+        self._storages: dict[int, Any] = {}
+
+    def persistent_load(self, key: Any) -> Any:
+        import torch
+
+        if key[0] == "known":
+            return self._known[key[1]]
+        _, offset, size_bytes, dtype, device = key
+        storage = self._storages.get(offset)
+        if storage is None:
+            storage = self._memory.storage(offset, size_bytes, copy=size_bytes < _SMALL_BYTES)
+            if device != "cpu":
+                here = device_here(device, torch.cuda.device_count())
+                storage = storage.to(device=torch.device(here))
+            self._storages[offset] = storage
+        typed: Any = torch.storage.TypedStorage
+        return typed(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
 def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:

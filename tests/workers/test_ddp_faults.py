@@ -1,0 +1,394 @@
+"""Whatever happens to a rank, the notebook gets one clear error of the rank that caused it, nothing is left, and the next run works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+
+import psutil
+import pytest
+
+from accel.distributed import rank_folder
+from accel.distributed.rank_pool import RankPool
+from accel.distributed.run_cell import CellRun
+from accel.errors import AccelError, RankError
+from tests.workers.ddp_leftovers import Leftovers
+
+SETUP = """
+import ctypes, os, signal, sys, time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(96, 8), torch.randint(0, 4, (96,)))
+loader = DataLoader(data, batch_size=8)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss()
+
+def is_rank(number):
+    return torch.distributed.get_rank() == number
+
+def tell_when():
+    with open(folder + "/when", "w") as file:
+        file.write(repr(time.monotonic()))
+
+def sleep_holding_everything(seconds):
+    ctypes.PyDLL(None).sleep(seconds)
+"""
+CELL = """
+for step, (x, y) in enumerate(loader):
+    if step == 2 and ({who}):
+        tell_when()
+        {line}
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+PATIENT_S = 30.0  # the timeout of runs that must not need it
+HANG_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def pool():
+    """Two warm ranks; what lies in the folder for temporary files is theirs or the notebook's."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="t") as folder:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        ranks = RankPool(2, threads=1)
+        yield ranks
+        ranks.close()
+        assert os.listdir(folder) == []
+
+
+@pytest.fixture
+def namespace(tmp_path):
+    """The notebook."""
+    made = {"__name__": "__main__", "folder": str(tmp_path)}
+    exec(compile(SETUP, "<setup>", "exec"), made)
+    return made
+
+
+@pytest.fixture
+def clean(pool, namespace):
+    """The test before has left a warm pool; this one has to leave nothing but that."""
+    works(pool)
+    leftovers = Leftovers(pool)
+    yield leftovers
+    works(pool)
+    assert leftovers.found() == {}
+
+
+def works(pool):
+    """A run with collectives gives what it should."""
+
+    import torch
+
+    def sum_over_ranks(value):
+        mine = torch.tensor([value + torch.distributed.get_rank()])
+        torch.distributed.all_reduce(mine)
+        return mine.item()
+
+    assert pool.run(sum_over_ranks, 1) == [3, 3]
+
+
+def cell_with(line, who="is_rank(1)"):
+    """The training cell, with a line that one rank runs in its third step."""
+    return CELL.format(who=who, line=line)
+
+
+def failed(pool, namespace, source, *, timeout_s=PATIENT_S):
+    """The error of a cell, and the seconds from its cause to it."""
+    before = {name: value.clone() for name, value in namespace["model"].state_dict().items()}
+    with pytest.raises(AccelError) as raised:
+        CellRun(pool, source, namespace, filename="<cell>", timeout_s=timeout_s).go()
+    now = time.monotonic()
+    assert all(value.equal(before[name]) for name, value in namespace["model"].state_dict().items())
+    when = os.path.join(namespace["folder"], "when")
+    seconds = now - float(open(when).read()) if os.path.exists(when) else float("nan")
+    return raised.value, seconds
+
+
+def line_of(error):
+    """The user's line that the traceback shows."""
+    return [line.strip() for line in error.traceback_text.splitlines()]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_rank_that_raised_is_named_with_the_users_line_and_all_stay_warm(pool, namespace, clean, rank):
+    before = pool.pids
+    error, seconds = failed(pool, namespace, cell_with("raise ValueError('in a rank')", f"is_rank({rank})"))
+    assert isinstance(error, RankError)
+    assert error.rank == rank
+    assert f"on rank {rank} of 2: it raised ValueError: in a rank" in str(error)
+    assert "raise ValueError('in a rank')" in line_of(error)
+    assert 'File "<cell>", line 5, in <module>' in line_of(error)
+    assert "accel/distributed" not in error.traceback_text
+    assert seconds < PATIENT_S / 4
+    assert pool.pids == before
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL"),
+        ("ctypes.string_at(0)", "killed by SIGSEGV"),
+        ("os._exit(3)", "exited with status 3"),
+    ],
+    ids=["SIGKILL", "SIGSEGV", "os._exit"],
+)
+def test_a_rank_that_dies_is_named_with_how_and_only_it_is_started_anew(pool, namespace, clean, line, said):
+    error, seconds = failed(pool, namespace, cell_with(line))
+    assert error.rank == 1
+    assert said in str(error)
+    assert seconds < PATIENT_S / 4
+
+
+def test_a_segmentation_fault_shows_the_users_line(pool, namespace, clean):
+    error, _ = failed(pool, namespace, cell_with("ctypes.string_at(0)"))
+    assert 'File "<cell>", line 5 in <module>' in line_of(error)
+
+
+@pytest.mark.parametrize("line", ["torch.empty(1 << 50)", "bytearray(1 << 60)"], ids=["torch", "Python"])
+def test_out_of_memory_in_a_rank_says_so_with_the_line(pool, namespace, clean, line):
+    error, _ = failed(pool, namespace, cell_with(line))
+    assert error.rank == 1
+    assert "It ran out of memory" in str(error)
+    assert line in line_of(error)
+
+
+def test_when_memory_runs_out_the_system_takes_a_rank_before_the_notebook(pool, clean):
+    def score():
+        with open("/proc/self/oom_score_adj") as file:
+            return int(file.read())
+
+    assert pool.run(score) == [1000, 1000]
+
+
+@pytest.mark.parametrize("line", ["exit()", "sys.exit(4)", "raise SystemExit"])
+def test_exit_in_the_cell_is_named_as_that(pool, namespace, clean, line):
+    error, seconds = failed(pool, namespace, cell_with(line))
+    assert error.rank == 1
+    assert "it called exit(" in str(error)
+    assert line in line_of(error)
+    assert seconds < PATIENT_S / 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["while True: pass", "time.sleep(1000)", "sleep_holding_everything(1000)"],
+    ids=["in Python", "in C", "in C with the interpreter's lock"],
+)
+def test_a_rank_that_hangs_is_named_within_its_timeout_with_where_all_stand(pool, namespace, clean, line):
+    error, seconds = failed(pool, namespace, cell_with(line), timeout_s=HANG_S)
+    assert error.rank == 1
+    assert "did not come on for 2 s, in step 3" in str(error)
+    assert "rank 1 stands here:" in error.traceback_text
+    assert 'File "<cell>", line 5 in <module>' in error.traceback_text.split("rank 1 stands here:")[1]
+    assert HANG_S * 0.9 < seconds < HANG_S * 4
+
+
+def test_where_all_ranks_hang_each_is_shown_where_it_stands(pool, namespace, clean):
+    error, seconds = failed(pool, namespace, cell_with("time.sleep(1000)", "True"), timeout_s=HANG_S)
+    assert "rank 0 stands here:" in error.traceback_text
+    assert "rank 1 stands here:" in error.traceback_text
+    assert error.traceback_text.count('File "<cell>", line 5 in <module>') == 2
+    assert HANG_S * 0.9 < seconds < HANG_S * 4
+
+
+def test_a_cell_that_hangs_before_it_trains_is_ended_too(pool, namespace, clean):
+    error, _ = failed(pool, namespace, "while True: pass", timeout_s=HANG_S)
+    assert 'File "<cell>", line 1 in <module>' in error.traceback_text
+
+
+def test_a_rank_that_is_stopped_is_told_from_one_that_computes(pool, namespace, clean):
+    error, _ = failed(
+        pool, namespace, cell_with("os.kill(os.getpid(), signal.SIGSTOP)"), timeout_s=HANG_S
+    )
+    assert error.rank == 1
+    assert "its process is stopped" in error.traceback_text
+
+
+def test_an_error_while_the_notebooks_objects_are_unpacked_has_the_users_line(pool, namespace, clean):
+    import linecache
+
+    source = "class Fragile:\n    def __setstate__(self, state):\n        raise LookupError('no such state')\nfragile = Fragile()\nfragile.a = 1\n"
+    linecache.cache["<fragile>"] = (len(source), None, source.splitlines(True), "<fragile>")
+    exec(compile(source, "<fragile>", "exec"), namespace)
+    error, _ = failed(pool, namespace, "print(fragile)\n" + cell_with("pass"))
+    del linecache.cache["<fragile>"]
+    assert "it raised LookupError: no such state" in str(error)
+    assert "raise LookupError('no such state')" in line_of(error)
+
+
+def test_an_error_in_a_loader_worker_is_that_of_its_rank_with_the_users_line(pool, namespace, clean):
+    faulty = """
+class Faulty(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, i):
+        if i == 40:
+            raise KeyError("no sample 40")
+        return torch.zeros(8), 0
+loader = DataLoader(Faulty(), batch_size=8, num_workers=2)
+"""
+    exec(compile(faulty, "<faulty>", "exec"), namespace)
+    error, _ = failed(pool, namespace, cell_with("pass"))
+    assert error.rank == 1  # its batches are the odd ones
+    assert "KeyError" in error.because
+    assert "\n" not in error.because
+    assert 'File "<faulty>", line 7, in __getitem__' in error.traceback_text
+
+
+def test_a_rank_that_dies_takes_its_loader_workers_along(pool, namespace, clean):
+    namespace["loader"] = namespace["DataLoader"](
+        namespace["data"], batch_size=8, num_workers=2, persistent_workers=True
+    )
+    error, _ = failed(pool, namespace, cell_with("os.kill(os.getpid(), signal.SIGKILL)"))
+    assert error.rank == 1
+
+
+def test_a_hundred_megabytes_of_output_hold_nothing_up_and_the_error_after_it_is_told(pool, namespace, clean):
+    shown = []
+    line = "exec('for _ in range(100): print(\"x\" * 2**20)'); raise ValueError('at last')"
+    with pytest.raises(RankError, match="it raised ValueError: at last") as raised:
+        CellRun(
+            pool, cell_with(line), namespace, filename="<cell>", timeout_s=PATIENT_S,
+            on_print=lambda rank, text: shown.append((rank, len(text))),
+        ).go()  # fmt: skip
+    assert raised.value.rank == 1
+    assert sum(length for rank, length in shown if rank == 1) >= 100 * 2**20
+    assert all(each.output.text.count("x") <= 2**20 for each in pool.processes)
+
+
+def test_a_collective_that_one_rank_alone_calls_is_named_with_its_line(pool, namespace, clean):
+    error, seconds = failed(
+        pool, namespace, cell_with("torch.distributed.barrier()"), timeout_s=HANG_S
+    )
+    assert error.rank == 1
+    assert "torch.distributed.barrier()" in error.traceback_text
+    assert "same collectives in the same order" in str(error)
+    assert HANG_S * 0.9 < seconds < HANG_S * 4
+
+
+def test_a_collective_after_the_others_have_ended_says_that_they_have(pool, namespace, clean):
+    error, _ = failed(pool, namespace, cell_with("pass") + "if is_rank(1):\n    torch.distributed.barrier()\n")
+    assert error.rank == 1
+    assert "waited for rank 0, which had come to the end" in str(error)
+
+
+def test_an_error_that_the_cell_makes_of_a_lost_connection_is_a_consequence(pool, namespace, clean):
+    cell = """
+try:
+    for step, (x, y) in enumerate(loader):
+        if is_rank(1) and step == 2:
+            raise ValueError("the cause")
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+except RuntimeError as error:
+    raise KeyError("what the victim makes of it") from error
+"""
+    error, _ = failed(pool, namespace, cell)
+    assert error.rank == 1
+    assert "the cause" in str(error)
+
+
+def test_output_that_the_cell_turned_elsewhere_is_back_in_the_next_run(pool, namespace, clean):
+    CellRun(pool, "sys.stdout = open(os.devnull, 'w')\nprint('hidden')", namespace, filename="<cell>").go()
+    shown = []
+    CellRun(
+        pool, "print('seen')", namespace, filename="<cell>", on_print=lambda *each: shown.append(each)
+    ).go()
+    assert sorted(rank for rank, text in shown if "seen" in text) == [0, 1]
+
+
+def test_ctrl_c_ends_the_run_at_once_and_changes_nothing(pool, namespace, clean):
+    before = namespace["model"][0].weight.clone()
+    reached = []
+
+    def interrupt(lanes):
+        if min(lane.step for lane in lanes) >= 3 and not reached:
+            reached.append(time.monotonic())
+            signal.raise_signal(signal.SIGINT)
+
+    cell = "for _ in range(100000):\n" + textwrap.indent(cell_with("pass", "False"), "    ")
+    with pytest.raises(KeyboardInterrupt):
+        CellRun(pool, cell, namespace, filename="<cell>", timeout_s=PATIENT_S, watch=interrupt).go()
+    assert time.monotonic() - reached[0] < PATIENT_S / 10
+    assert pool.pids == {}
+    assert namespace["model"][0].weight.equal(before)
+
+
+def test_ctrl_c_while_ranks_start_leaves_none_half_started(pool, namespace, clean):
+    pool.end_ranks()
+    main = threading.main_thread().ident
+    from accel.distributed.rank_process import RankProcess
+
+    met = RankProcess.meet
+
+    def interrupted(self, page):
+        if self.rank == 1:
+            signal.pthread_kill(main, signal.SIGINT)
+        return met(self, page)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RankProcess, "meet", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pool.warm_up()
+    assert pool.pids == {}
+    works(pool)
+
+
+def test_two_runs_on_the_same_ranks_are_refused_in_words(pool, namespace, clean):
+    with pool.taken():
+        with pytest.raises(AccelError, match="busy with another"):
+            works(pool)
+
+
+KERNEL = """
+import sys
+sys.path[:0] = {path!r}
+from accel.distributed.rank_pool import RankPool
+pool = RankPool(2, threads=1)
+pool.warm_up()
+print(*pool.pids.values(), flush=True)
+def endless():
+    import time
+    from torch.utils.data import DataLoader
+    workers = iter(DataLoader(range(10**9), num_workers=1))
+    print(next(workers))
+    time.sleep(1000)
+pool.run(endless)
+"""
+
+
+def test_when_the_kernel_is_killed_no_rank_survives_it_and_the_next_removes_its_files(tmp_path, monkeypatch):
+    code = KERNEL.format(path=sys.path)
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    kernel = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+    assert kernel.stdout is not None
+    with kernel, kernel.stdout:
+        ranks = [psutil.Process(int(pid)) for pid in kernel.stdout.readline().split()]
+        assert len(ranks) == 2
+        workers = []
+        while len(workers) < 2:  # until each rank has its loader worker
+            workers = [child for rank in ranks for child in rank.children()]
+        kernel.kill()
+        kernel.wait()
+        _, alive = psutil.wait_procs([*ranks, *workers], timeout=PATIENT_S)
+    assert alive == []
+    left = [tmp_path / name for name in os.listdir(tmp_path)]
+    assert all(path.name.startswith("accel-rank-") for path in left)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(rank_folder, "_SETTLED_S", 0.0)
+    rank_folder.remove_abandoned()  # as the next pool does when its ranks start
+    assert os.listdir(tmp_path) == []
