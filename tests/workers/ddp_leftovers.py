@@ -7,6 +7,7 @@ import gc
 import os
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -37,7 +38,9 @@ def open_connections(pids: list[int]) -> list[str]:
     found = []
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):
-            found += [f"{pid}: {each.laddr} {each.status}" for each in psutil.Process(pid).net_connections("inet")]
+            found += [
+                f"{pid}: {each.laddr} {each.status}" for each in psutil.Process(pid).net_connections("inet")
+            ]
     return found
 
 
@@ -64,8 +67,14 @@ class Leftovers:
         self._of_ranks = self._descriptors_of_ranks()
         self._descriptors, self._threads = self._counts()
 
-    def found(self) -> dict[str, object]:
-        """What is left behind, by kind; empty when nothing is."""
+    def found(self, within_s: float = 10.0) -> dict[str, object]:
+        """What is left behind, by kind; empty when nothing is. Torch's own threads may close their sockets a little later."""
+        until = time.monotonic() + within_s
+        while (left := self._found_now()) and time.monotonic() < until:
+            continue
+        return left
+
+    def _found_now(self) -> dict[str, object]:
         of_ranks = self._descriptors_of_ranks()
         ranks = list(self._pool.pids.values())
         descriptors, threads = self._counts()
@@ -91,7 +100,7 @@ class Leftovers:
         """In the folder for temporary files, beside a folder for each rank that is up."""
         now = set(os.listdir(tempfile.gettempdir()))
         of_ranks = {name for name in now if name.startswith("accel-rank-")}
-        others = sorted(now - of_ranks - self._files)
+        others = sorted(name for name in now - of_ranks - self._files if not name.startswith("torchinductor"))
         return others if len(of_ranks) <= len(self._pool.pids) else sorted({*others, *of_ranks})
 
     def _counts(self) -> tuple[int, int]:

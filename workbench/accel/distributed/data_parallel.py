@@ -32,7 +32,7 @@ _PASSES_TO_WATCH = 8
 
 
 class RunStopped(BaseException):
-    """Raised in the cell, after the step that all ranks agreed on."""
+    """Raised in the cell, when the step that all ranks agreed on is over."""
 
 
 class DataParallel:
@@ -60,6 +60,7 @@ class DataParallel:
         self._reads_gradients = reads_gradients(code_in(namespace))
         self._undo = ExitStack()
         self._first_optimizer: Any = None
+        self._is_to_stop = False
         self._loss: Any = None
         self._is_stepping = False  # an optimizer runs, and may call a closure, as LBFGS does
         self.notes: list[str] = []
@@ -161,6 +162,7 @@ class DataParallel:
 
     def _on_batch(self, batch: Any | None) -> None:
         if batch is None:
+            self._stop_here()
             self._lane.phase("data")
         else:
             self._lane.took(batch)
@@ -223,7 +225,14 @@ class DataParallel:
 
         return call
 
+    def _stop_here(self) -> None:
+        """Where the loop comes round again: what it does after the optimizer's step belongs to that step."""
+        if self._is_to_stop:
+            raise RunStopped
+
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if optimizer is self._first_optimizer:
+            self._stop_here()  # of a loop that takes its batches from no loader
         self._lane.phase("optimizer")
         self._is_stepping = True
         if self._world_size > 1:
@@ -234,8 +243,8 @@ class DataParallel:
         self._exchange.after_step(optimizer)
         if self._first_optimizer is None:
             self._first_optimizer = optimizer
-        if optimizer is self._first_optimizer and self._lane.stepped(self._loss):
-            raise RunStopped
+        if optimizer is self._first_optimizer:
+            self._is_to_stop = self._lane.stepped(self._loss)
 
     def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         original = vars(owner)[name]

@@ -15,7 +15,9 @@ import time
 
 _PREFIX = "accel-rank-"
 _NAME = re.compile(rf"{_PREFIX}\w{{8}}$")
-_SETTLED_S = 60.0  # so long ago a folder must have been made that nobody holds: its maker may not have locked it yet
+_SETTLED_S = (
+    60.0  # so long ago a folder must have been made that nobody holds: its maker may not have locked it yet
+)
 
 
 class RankFolder:

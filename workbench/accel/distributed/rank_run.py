@@ -7,7 +7,7 @@ import select
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -23,6 +23,7 @@ from accel.workload.shipping import Parcel
 
 _BETWEEN_LOOKS_S = 0.05
 _GRACE_S = 0.4  # for the others to answer, once one rank failed: their errors are consequences
+_TIDYING_S = 30.0  # more than that, for those that are about to
 Watch = Callable[[tuple[RankLane, ...]], object]
 Print = Callable[[int, str], object]
 
@@ -152,7 +153,9 @@ class RankRun:
             poll.register(descriptor, select.POLLIN)
         signs, moved = _signs_of_life(ranks, page), time.monotonic()
         deadline = float("inf")
-        while waiting and time.monotonic() < deadline:
+        while waiting and time.monotonic() < deadline + (
+            _TIDYING_S if _is_about_to_answer(waiting.values(), page) else 0.0
+        ):
             for descriptor, _ in poll.poll(_BETWEEN_LOOKS_S * 1000):
                 rank = waiting.pop(descriptor)
                 poll.unregister(descriptor)
@@ -190,6 +193,11 @@ class RankRun:
                 unclean.append(rank.rank)
             return of_failure(rank, message)
         return of_death(rank, f"it sent {type(message).__name__} instead of an answer")
+
+
+def _is_about_to_answer(ranks: Iterable[RankProcess], page: RankPage) -> bool:
+    """Whether a rank has raised or finished and only tidies up, as ending its loader's processes, before it says so."""
+    return any(page.lane(rank.rank).phase in ("failed", "done") for rank in ranks)
 
 
 def _signs_of_life(ranks: list[RankProcess], page: RankPage) -> list[tuple[int, int]]:

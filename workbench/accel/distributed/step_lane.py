@@ -53,7 +53,15 @@ class StepLane:
         self._samples, self._clock = 0, now
         if self.steps % _STEPS_BETWEEN_READING_MEMORY == 1:
             self._page.write(self._rank, memory_bytes=resident_bytes())
-        return self._page.stops_after(self._rank, self.steps)
+        return self._page.stops_after(self._rank, self.steps, _catch_up)
+
+
+def _catch_up() -> None:
+    """Wait for what a GPU has still to do."""
+    import torch
+
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
 
 
 def _samples_in(batch: Any) -> int:
