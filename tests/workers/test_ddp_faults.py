@@ -1,4 +1,4 @@
-"""Whatever happens to a rank, the notebook gets one clear error of the rank that caused it, nothing is left, and the next run works."""
+"""Whatever happens to a rank: one clear error, of the rank that caused it; nothing is left behind, and the next run works."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -112,9 +113,8 @@ def failed(pool, namespace, source, *, timeout_s=PATIENT_S):
         CellRun(pool, source, namespace, filename="<cell>", timeout_s=timeout_s).go()
     now = time.monotonic()
     assert all(value.equal(before[name]) for name, value in namespace["model"].state_dict().items())
-    when = os.path.join(namespace["folder"], "when")
-    seconds = now - float(open(when).read()) if os.path.exists(when) else float("nan")
-    return raised.value, seconds
+    when = Path(namespace["folder"], "when")
+    return raised.value, now - float(when.read_text()) if when.exists() else float("nan")
 
 
 def line_of(error):
@@ -218,13 +218,19 @@ def test_a_rank_that_is_stopped_is_told_from_one_that_computes(pool, namespace, 
 def test_an_error_while_the_notebooks_objects_are_unpacked_has_the_users_line(pool, namespace, clean):
     import linecache
 
-    source = "class Fragile:\n    def __setstate__(self, state):\n        raise LookupError('no such state')\nfragile = Fragile()\nfragile.a = 1\n"
+    source = """
+class Fragile:
+    def __setstate__(self, state):
+        raise LookupError("no such state")
+fragile = Fragile()
+fragile.state = 1
+"""
     linecache.cache["<fragile>"] = (len(source), None, source.splitlines(True), "<fragile>")
     exec(compile(source, "<fragile>", "exec"), namespace)
     error, _ = failed(pool, namespace, "print(fragile)\n" + cell_with("pass"))
     del linecache.cache["<fragile>"]
     assert "it raised LookupError: no such state" in str(error)
-    assert "raise LookupError('no such state')" in line_of(error)
+    assert 'raise LookupError("no such state")' in line_of(error)
 
 
 def test_an_error_in_a_loader_worker_is_that_of_its_rank_with_the_users_line(pool, namespace, clean):
