@@ -25,5 +25,7 @@ def failure_of(error: BaseException, filename: str) -> Failed:
         *traceback.format_list(frames[first:]),
         *traceback.format_exception_only(error),
     ]
-    message = "".join(str(error))  # torch's errors of loader workers are texts of a class of their own, which JSON refuses
+    message = "".join(
+        str(error)
+    )  # torch's errors of loader workers are texts of a class of their own, which JSON refuses
     return Failed(type(error).__name__, message, "".join(lines))
