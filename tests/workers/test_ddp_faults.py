@@ -306,6 +306,15 @@ except RuntimeError as error:
     assert "the cause" in str(error)
 
 
+def test_a_warm_rank_that_something_still_holds_is_replaced(pool, namespace, clean, monkeypatch):
+    monkeypatch.setattr("accel.distributed.rank_process._WARM_TIMEOUT_S", 0.5)
+    held, other = pool.pids[0], pool.pids[1]
+    os.kill(held, signal.SIGSTOP)
+    works(pool)
+    assert pool.pids[0] != held
+    assert pool.pids[1] == other
+
+
 def test_output_that_the_cell_turned_elsewhere_is_back_in_the_next_run(pool, namespace, clean):
     CellRun(pool, "sys.stdout = open(os.devnull, 'w')\nprint('hidden')", namespace, filename="<cell>").go()
     shown = []

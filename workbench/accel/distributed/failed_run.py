@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from accel.distributed.rank_messages import RunFailed
 from accel.distributed.rank_page import RankLane
-from accel.distributed.rank_process import RankProcess
+from accel.distributed.rank_process import PAST_THE_CELL, RankProcess
 from accel.errors import AccelError, NotShippable, RankError
 from accel.workers.messages import Failed
 
@@ -75,8 +75,8 @@ def of_silence(ranks: Sequence[RankProcess], lanes: Sequence[RankLane], timeout_
 
 
 def _waits_for_others(stands: str) -> bool:
-    """Whether the innermost line is one in which torch waits for other ranks."""
-    return any(file in stands.split("\n", 1)[0] for file in _WAITING_FOR_OTHERS)
+    """Whether the innermost line is one in which torch waits for other ranks, or did until now."""
+    return stands == PAST_THE_CELL or any(file in stands.split("\n", 1)[0] for file in _WAITING_FOR_OTHERS)
 
 
 def of_waiting_in_vain(trouble: Sequence[Trouble], done: Collection[int]) -> Trouble:

@@ -16,8 +16,9 @@ from accel.distributed.rank_environment import read_at_start
 from accel.distributed.rank_folder import remove_abandoned
 from accel.distributed.rank_page import RankPage
 from accel.distributed.rank_process import RankProcess
-from accel.errors import AccelError
+from accel.errors import AccelError, WorkerError
 from accel.machine.affinity import Allocation, allocate
+from accel.machine.affinity.starting_mask import starting_mask
 
 _pools: weakref.WeakSet[RankPool] = weakref.WeakSet()
 _home = os.getpid()
@@ -91,12 +92,26 @@ class RankPool:
         for rank in range(self.ranks):
             process = self._processes[rank]
             if process is None or not process.is_alive:
-                if process is not None:
-                    process.end()
-                cpus = self.allocation.ranks[rank].cpus if self.allocation else ()
-                self._processes[rank] = RankProcess(rank, cpus, self._environments[rank])
+                self._start(rank)
         for each in self.processes:
-            each.meet(page)
+            was_up = each.ready is not None
+            try:
+                each.meet(page)
+            except WorkerError:
+                if not was_up:
+                    raise
+                self._start(each.rank).meet(
+                    page
+                )  # something of an earlier run holds it: another takes its place
+
+    def _start(self, rank: int) -> RankProcess:
+        """A new process for a rank, in the place of the one it had."""
+        before = self._processes[rank]
+        if before is not None:
+            before.end()
+        cpus = self.allocation.ranks[rank].cpus if self.allocation else ()
+        started = self._processes[rank] = RankProcess(rank, cpus, self._environments[rank])
+        return started
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -150,8 +165,9 @@ def _allocation(ranks: int, threads: int | None) -> Allocation | None:
     """CPUs for each rank; None where the system has no masks to set: then ranks go where it puts them."""
     if not hasattr(os, "sched_setaffinity"):
         return None
-    each = threads or max(1, len(os.sched_getaffinity(0)) // ranks)
-    if threads is None and ranks > len(os.sched_getaffinity(0)):
+    usable = len(starting_mask())
+    each = threads or max(1, usable // ranks)
+    if threads is None and ranks > usable:
         return None  # more ranks than CPUs: they share, and the result says so
     return allocate(ranks, each, smt=threads is None)
 

@@ -25,6 +25,7 @@ from accel.workers.spawner import spawn
 MODULE = "accel.distributed.rank_main"
 FOLDER = "ACCEL_RANK_FOLDER"  # the variable that tells a rank where multiprocessing's files belong
 _START_TIMEOUT_S = 120.0
+_WARM_TIMEOUT_S = 10.0  # a rank that is up answers at once, if nothing of an earlier run holds it
 _LAST_WORDS_S = 0.5  # longer where a process that it started holds on to its output
 _STANDS_S = 1.0  # at most, for faulthandler to print where a rank stands
 
@@ -68,9 +69,11 @@ class RankProcess:
                 if not isinstance(hello, Hello):
                     raise self._did_not_start(f"it said {type(hello).__name__} first")
             self.channel.send(Meet(self.rank, page.ranks), descriptor=page.descriptor)
-            ready, _, _ = self.channel.receive(_START_TIMEOUT_S)
+            patience_s = _START_TIMEOUT_S if self.ready is None else _WARM_TIMEOUT_S
+            ready, _, _ = self.channel.receive(patience_s)
         except TimeoutError:
-            raise self._did_not_start(f"it was not ready within {_START_TIMEOUT_S:.0f} s") from None
+            patience_s = _START_TIMEOUT_S if self.ready is None else _WARM_TIMEOUT_S
+            raise self._did_not_start(f"it was not ready within {patience_s:.0f} s") from None
         except Closed:
             raise self._did_not_start(self.how_it_ended()) from None
         if isinstance(ready, RankReady):
@@ -102,8 +105,10 @@ class RankProcess:
         lines = self.output.since(asked_at).splitlines()
         own = [line.strip() for line in lines if line.lstrip().startswith("File ")]
         ours = next((n for n, line in enumerate(own) if _ENTRANCE in line), len(own))
+        if own and not ours:
+            return PAST_THE_CELL
         if own:
-            return "\n".join(f"  {line}" for line in own[:ours] or own)
+            return "\n".join(f"  {line}" for line in own[:ours])
         with contextlib.suppress(psutil.NoSuchProcess):
             if psutil.Process(self.pid).status() == psutil.STATUS_STOPPED:
                 return "  nowhere: its process is stopped, as by SIGSTOP"
@@ -137,3 +142,4 @@ class RankProcess:
 
 _BOTTOM = "in _run_module_as_main"  # the outermost line of an interpreter started with -m
 _ENTRANCE = "distributed/run_in_rank.py"  # what is further out is the same for all
+PAST_THE_CELL = "  past the cell: it is about to say how that ended"

@@ -23,6 +23,7 @@ from accel.workload.shipping import Parcel
 
 _BETWEEN_LOOKS_S = 0.05
 _GRACE_S = 0.4  # for the others to answer, once one rank failed: their errors are consequences
+_LATER_S = 1.0  # than the timeout: ranks that waited in an exchange for so long say so first, and the others are those that hang
 _TIDYING_S = 30.0  # more than that, for those that are about to
 Watch = Callable[[tuple[RankLane, ...]], object]
 Print = Callable[[int, str], object]
@@ -168,7 +169,7 @@ class RankRun:
             now = _signs_of_life(ranks, page)
             if now != signs:
                 signs, moved = now, time.monotonic()
-            elif self.request.trains and time.monotonic() - moved > self.request.timeout_s:
+            elif self.request.trains and time.monotonic() - moved > self.request.timeout_s + _LATER_S:
                 trouble.append(of_silence(list(waiting.values()), page.lanes, self.request.timeout_s))
                 return
         if waiting and trouble and all(each.is_consequence for each in trouble):
