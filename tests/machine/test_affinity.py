@@ -279,6 +279,17 @@ def test_what_is_amiss_is_told_in_words() -> None:
     assert "accel.loader_affinity(cpus)" in narrowed
 
 
+def test_workers_and_torch_want_cpus_only_while_they_compute() -> None:
+    main_thread = place(1, 0, busy=0.9)
+    idle, busy = (
+        place(9, 1, group="loader worker 1", pid=9, busy=share, kind="loader worker") for share in (0.0, 0.9)
+    )
+    assert "want 17" in seen(main_thread, busy, torch_threads=16)
+    assert "Over-subscribed" not in seen(main_thread, idle, torch_threads=16)
+    assert "Over-subscribed" not in seen(place(1, 0, busy=0.0), busy, torch_threads=16)
+    assert "17 threads of torch want 17" in seen(place(1, 0, busy=0.0), idle, torch_threads=17)
+
+
 def test_the_quota_of_a_container_counts_as_well_as_its_cpus(tmp_path) -> None:
     root = tree_files.write_tree(
         "container_with_quota", tmp_path

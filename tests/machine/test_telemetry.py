@@ -189,6 +189,18 @@ def test_what_proc_does_not_hold_is_told_in_words_and_the_rest_still_works(tmp_p
     sampler.close()
 
 
+@needs_proc
+def test_children_beyond_those_that_are_watched_are_told(monkeypatch):
+    monkeypatch.setattr("accel.machine.telemetry.child_processes.MOST_CHILDREN", 0)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        reader = ProcReader(clock=FakeClock())
+        assert not any("child processes" in sentence for sentence in reader.untold)
+        assert reader.read().children == ()
+        assert any("more child processes than are watched" in sentence for sentence in reader.untold)
+        reader.close()
+        child.stdin.close()
+
+
 def test_a_container_has_the_memory_of_its_limit(tmp_path):
     proc, clock, used = FakeProc(tmp_path), FakeClock(), [1 << 30]
     proc.cpus((0, 0))

@@ -198,3 +198,32 @@ def test_a_thread_that_cannot_be_told_says_so_and_names_that_torch_gives_are_put
     assert names.of(os.getpid(), 1, "python") == "compute thread"
     assert names.of(os.getpid() + 1, 1, "python") == "unnamed thread"
     assert names.of(1, 2, "pt_autograd_0") == "autograd thread"
+
+
+def test_a_name_that_a_terminal_would_obey_is_shown_without_that() -> None:
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait, name="loader\x1b[2J\nrank 0")
+    thread.start()
+    try:
+        assert ThreadNames().of(os.getpid(), thread.native_id, "python") == "Python's loader·[2J·rank 0"
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_the_number_of_a_thread_that_ended_may_be_another_threads(tmp_path) -> None:
+    folder = tmp_path / "7" / "task" / "8"
+    folder.mkdir(parents=True)
+    (tmp_path / "7" / "maps").write_text(
+        "1000-2000 r-xp 0 0:0 0 /lib/libgomp.so.1\n3000-4000 r-xp 0 0:0 0 /lib/libopenblas.so.0\n"
+    )
+    names = ThreadNames(tmp_path)
+
+    def look(waits_at):
+        (folder / "syscall").write_text(f"202 0x0 0x0 0x0 0x0 0x0 0x0 0x0 {waits_at}\n")
+        names.begin_look()
+        return names.of(7, 8, "python")
+
+    assert (look("0x1800"), look("0x3800")) == ("OpenMP thread", "OpenMP thread")
+    names.begin_look()  # it was not there
+    assert look("0x3800") == "OpenBLAS thread"

@@ -48,7 +48,7 @@ class MemoryFile:
 
         if size_bytes > 64 << 20 and size_bytes > 0.8 * (free_bytes := psutil.virtual_memory().available):
             raise NotShippable(
-                f"A trial needs {size_bytes / 2**30:.1f} GiB of memory for a copy of what the cell reads",
+                f"Workers need {size_bytes / 2**30:.1f} GiB of memory for a copy of what the cell reads",
                 because=f"only {free_bytes / 2**30:.1f} GiB are free",
                 do="Try with a part of the data set: a trial needs some hundred samples only.",
             )

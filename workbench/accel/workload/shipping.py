@@ -285,7 +285,7 @@ def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
         except Exception as own:
             reason = str(own).strip().splitlines()[0] if str(own).strip() else type(own).__name__
             return NotShippable(
-                f"A trial needs a copy of {name!r} ({type(value).__name__}) in a worker process",
+                f"A worker process needs a copy of {name!r} ({type(value).__name__})",
                 because=f"it cannot be pickled: {reason}",
                 do=f"Keep locks, open files, generators and live iterators out of {name!r} (open them in __getitem__ or "
                 "inside the cell), or give its class __getstate__.",
@@ -293,7 +293,7 @@ def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
         finally:
             spare.close()
     return NotShippable(
-        "A trial needs a copy of what the cell reads in a worker process",
+        "A worker process needs a copy of what the cell reads",
         because=f"it cannot be pickled: {error}",
         do="Keep locks, open files, generators and live iterators out of the objects that the cell uses.",
     )

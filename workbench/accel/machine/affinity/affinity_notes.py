@@ -40,12 +40,12 @@ def _narrowed(found: Affinity) -> str:
     if not why and all(each.kind == "loader worker" for each in narrow):
         return (
             f"Narrowed to one CPU: {who}. Loader workers inherit the mask of the process that starts them: put their loop in "
-            "`with accel.loader_affinity(cpus):`, with the CPUs that they shall have."
+            "`with accel.loader_affinity(cpus):`, after `import accel`, with the CPUs that they shall have."
         )
     if why:
         return (
             f"Narrowed to one CPU{did_it}: {who}. Loader workers inherit it: put their loop in `with accel.loader_affinity():`, "
-            "or unset the variable."
+            "after `import accel`, or unset the variable."
         )
     return (
         f"Narrowed to one CPU: {who}. Start Python with more (taskset, the job's or the container's setting)."
@@ -83,16 +83,24 @@ def _take_turns(found: Affinity) -> str:
 
 
 def _oversubscribed(found: Affinity) -> str:
-    """More threads that compute than CPUs they may use: torch's own, and one for each loader worker."""
+    """More threads that compute than CPUs they may use: torch's own, and one for each loader worker.
+
+    Workers that were idle between two looks want no CPU, and torch wants as many as it has threads only while it computes.
+    """
     own = next((each.pid for each in _mains(found)), 0)
     mask = {
         cpu for each in found.threads if each.pid == own for cpu in each.allowed
     }  # OpenMP gives each thread its own
-    workers = sum(each.kind == "loader worker" and "'s" not in each.group for each in _mains(found))
-    wanted = (found.torch_threads or 0) + workers
+    workers = sum(
+        each.kind == "loader worker" and "'s" not in each.group and _may_compute(each)
+        for each in _mains(found)
+    )
+    computes = any(_may_compute(each) for each in found.threads if each.pid == own)
+    wanted = (found.torch_threads or 0) * computes + workers
     usable = replace(found.usable or UsableCores(len(found.cpu_map.cpus)), allowed=tuple(sorted(mask)))
-    if not found.torch_threads or not mask or wanted <= usable.count:
+    if not found.torch_threads or not mask or max(wanted, found.torch_threads) <= usable.count:
         return ""
+    wanted = max(wanted, found.torch_threads)
     loaders = f" and {workers} loader worker{'' if workers == 1 else 's'}" if workers else ""
     threads = f"{found.torch_threads} thread{'' if found.torch_threads == 1 else 's'} of torch"
     why = f" ({usable.limit})" if usable.count < len(mask) else ""
@@ -131,6 +139,11 @@ def _shared(found: Affinity) -> str:
         return ""
     more = f" (so are {len(shared) - 1} more pairs)" if len(shared) > 1 else ""
     return f"CPUs {_list(map(str, shared[0]))} are one core and both compute{more}: use as many threads as cores."
+
+
+def _may_compute(thread: ThreadPlace) -> bool:
+    """Whether it was busy between two looks; one look does not tell, so it may be."""
+    return thread.busy is None or thread.is_busy
 
 
 def _mains(found: Affinity) -> list[ThreadPlace]:

@@ -32,6 +32,15 @@ LIBRARIES = (
 LOOKS = 5  # at a thread that waits elsewhere: it will not be told later either
 
 
+def as_text(name: str) -> str:
+    """A name that anybody may have given, without what a terminal obeys.
+
+    >>> as_text("loader\\x1b[2J")
+    'loader·[2J'
+    """
+    return "".join(letter if letter.isprintable() else "·" for letter in name)
+
+
 class ThreadNames:
     """Remembers what each thread is, so that a later look reads only what is new.
 
@@ -44,13 +53,24 @@ class ThreadNames:
         self._known: dict[tuple[int, int], str] = {}
         self._looks: dict[tuple[int, int], int] = {}
         self._libraries: dict[int, list[tuple[int, int, str]]] = {}
+        self._asked: set[tuple[int, int]] = set()
 
     def begin_look(self) -> None:
-        """Libraries are read again, at most once a look and process, and only if a thread is not known yet."""
+        """Libraries are read again, at most once a look and process, and only if a thread is not known yet.
+
+        What was not asked for since the last look is gone, and its number may be another thread's by now.
+        """
         self._libraries.clear()
+        for remembered in (self._known, self._looks):
+            for key in [key for key in remembered if key not in self._asked]:
+                del remembered[key]
+        self._asked.clear()
 
     def of(self, pid: int, thread: int, name: str) -> str:
         """What a thread is, from its name in /proc and from where it waits."""
+        return as_text(self._of(pid, thread, name))
+
+    def _of(self, pid: int, thread: int, name: str) -> str:
         if thread == pid:
             return "main thread"
         if pid == os.getpid() and (python := _python_names().get(thread)):
@@ -59,6 +79,7 @@ class ThreadNames:
             if name.startswith(beginning):
                 return what
         key = (pid, thread)
+        self._asked.add(key)
         if key in self._known:
             return self._known[key]
         if self._looks.get(key, 0) < LOOKS and (what := self._where_it_waits(pid, thread)):

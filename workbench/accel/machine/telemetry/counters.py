@@ -53,8 +53,9 @@ class HostCounters:
 class HostReader(Protocol):
     """Something that reads the counters of a system, again and again, until it is closed."""
 
-    untold: tuple[str, ...]
-    """What this system does not tell, each a sentence."""
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """What this system does not tell, each a sentence."""
 
     def read(self) -> HostCounters:
         """The counters now."""

@@ -14,6 +14,9 @@ from accel.machine.telemetry.counters import HostCounters
 
 BYTES_OF_A_CPU = 160  # ten counters of up to 15 digits; the lines of the CPUs are the first ones
 NO_CPUS = "The CPU use of each core is not told: /proc/stat cannot be read here."
+UNCOUNTED = (
+    "There are {} more child processes than are watched: their CPU time and memory are not in the sum."
+)
 LIMITED = "Memory is that of this container or job, which has a limit of its own."
 QUOTA_COUNTERS = (("periods", b"nr_periods"), ("stopped", b"nr_throttled"))
 NO_MEMORY = "Free memory is not told: /proc/meminfo cannot be read here."
@@ -50,9 +53,15 @@ class ProcReader:
         self._children = ChildProcesses(os.getpid(), proc)
         self._limit, self._ask_limit, self._ask_limit_at = limit(), limit, -float("inf")
         missing = ((self._stat, NO_CPUS), (self._meminfo, NO_MEMORY))
-        self.untold = tuple(sentence for file, sentence in missing if file is None)
+        self._untold = tuple(sentence for file, sentence in missing if file is None)
         if self._is_limited(_memory(_read(self._meminfo, 4096)).get(b"MemTotal", 0)):
-            self.untold += (LIMITED,)
+            self._untold += (LIMITED,)
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """What is not told here, in words."""
+        left_out = self._children.left_out
+        return (*self._untold, UNCOUNTED.format(left_out)) if left_out else self._untold
 
     def read(self) -> HostCounters:
         """The counters now; the CPU time of this process and the moment are taken right beside each other."""
