@@ -34,10 +34,15 @@ class FakeProc:
         self._write(f"{pid}/task/{pid}/children", " ".join(map(str, children)))
 
     def process(
-        self, pid: int, *, ticks: int, name: str = "python", pages: int = 100, command: str = ""
-    ) -> None:
+        self, pid: int, *, ticks: int, name: str = "python", pages: int = 100, command: str = "", began: int = 0,
+    ) -> None:  # fmt: skip
         rest = [0] * 40
-        rest[10], rest[11], rest[20] = ticks, 0, pages  # utime, stime, rss, counted after the state
+        rest[10], rest[11], rest[18], rest[20] = (
+            ticks,
+            0,
+            began,
+            pages,
+        )  # counted after the state: utime, stime, starttime, rss
         self._write(f"{pid}/stat", f"{pid} (a) b ({name}) S {' '.join(map(str, rest))}\n")
         self._write(f"{pid}/comm", f"{name}\n")
         self._write(f"{pid}/cmdline", command.replace(" ", "\0"))

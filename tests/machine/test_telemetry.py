@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -240,16 +241,29 @@ def test_children_are_counted_by_what_they_are_with_their_own_cpu_time(bench):
     assert loader.rss_bytes == 3 * 100 * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_worker_that_is_named_after_it_was_found_is_known_by_its_name_at_the_next_search(tmp_path):
+def test_a_worker_that_is_named_after_it_was_found_is_soon_known_by_its_name(tmp_path):
     proc, cpu = FakeProc(tmp_path), FakeClock()
     proc.process(501, ticks=0)
     proc.children_of(7, 501)
     children = ChildProcesses(7, tmp_path, cpu_clock=cpu)
     assert children.read(0.0)[0].kind == "other"
     proc.process(501, ticks=0, name="pt_data_worker")
-    assert children.read(1.0)[0].kind == "other"
-    assert children.read(2.5)[0].kind == "loader"
+    assert children.read(1.0)[0].kind == "loader"
     children.close()
+
+
+@needs_proc
+def test_children_that_live_shorter_than_a_search_lasts_are_counted_from_their_beginning(bench):
+    bench.step((0, 100), (0, 100))
+    one_second = round(1 / TICK_S)
+    for pid in (501, 502):  # as an epoch's loader workers, one after the other
+        began = round(time.clock_gettime(time.CLOCK_BOOTTIME) / TICK_S) + 1
+        bench.proc.process(pid, ticks=one_second // 4, name="pt_data_worker", began=began)
+        bench.proc.children_of(os.getpid(), pid)
+        sample = bench.step((50, 150), (0, 200))
+        assert dict(sample.children)["loader"].cores == pytest.approx(0.5)  # 0.25 s of the last 0.5 s
+        bench.proc.process(pid, ticks=one_second // 2, name="pt_data_worker", began=began)
+        assert dict(bench.step((50, 150), (0, 200)).children)["loader"].cores == pytest.approx(0.5)
 
 
 def test_a_search_that_is_dear_is_made_less_often(tmp_path):

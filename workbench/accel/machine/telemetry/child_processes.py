@@ -14,7 +14,12 @@ REFRESH_S = 2.0
 DEAREST_SHARE = 0.005  # of the time until the next search, that a search may take
 MOST_CHILDREN = 128  # each holds a file open, of the thousand that a process may have
 
-UTIME, STIME, RSS = 11, 12, 21  # in /proc/<pid>/stat, counted after the name, which may hold spaces
+UTIME, STIME, BEGAN, RSS = (
+    11,
+    12,
+    19,
+    21,
+)  # in /proc/<pid>/stat, counted after the name, which may hold spaces
 
 
 class ChildProcesses:
@@ -25,30 +30,45 @@ class ChildProcesses:
     """
 
     def __init__(
-        self, pid: int, proc: Path | str = "/proc", *, cpu_clock: Callable[[], float] = time.thread_time
-    ) -> None:
-        self._pid, self._proc, self._cpu_clock = pid, str(proc), cpu_clock
+        self, pid: int, proc: Path | str = "/proc", *, cpu_clock: Callable[[], float] = time.thread_time,
+        since_boot: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+    ) -> None:  # fmt: skip
+        self._pid, self._proc, self._cpu_clock, self._since_boot = pid, str(proc), cpu_clock, since_boot
+        self._read_at = float("inf")  # seconds since the system was started, as the kernel dates processes
         self._open: dict[int, int] = {}
         self._kinds: dict[int, ChildKind] = {}
-        self._search_at = -float("inf")
+        self._found_at: dict[int, float] = {}
+        self._search_at = self._may_search_at = -float("inf")
+        self._started: frozenset[int] | None = None  # by the main thread, when it was last looked
         self.left_out = 0
         self._tick_s, self._page_bytes = 1 / os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
     def read(self, time_s: float) -> tuple[ChildCounters, ...]:
-        """The children that are there, found anew every two seconds, or less often where the search is dear."""
-        if time_s >= self._search_at:
+        """The children that are there: found anew when the main thread has started or lost some, as each epoch does with loader
+        workers, and every two seconds for those of others; less often where the search is dear.
+        """
+        before, self._started = self._started, self._of_main_thread()
+        since, self._read_at = self._read_at, self._since_boot()
+        if time_s >= self._search_at or (self._started != before and time_s >= self._may_search_at):
             began = self._cpu_clock()
-            self._search()
-            took = self._cpu_clock() - began
-            self._search_at = time_s + max(REFRESH_S, took / DEAREST_SHARE)
-        return tuple(child for pid in list(self._open) if (child := self._read(pid)) is not None)
+            self._search(time_s)
+            self._may_search_at = time_s + (self._cpu_clock() - began) / DEAREST_SHARE
+            self._search_at = max(time_s + REFRESH_S, self._may_search_at)
+        for pid, found_at in self._found_at.items():
+            if self._kinds[pid] == "other" and time_s - found_at <= REFRESH_S:
+                self._kinds[pid] = _kind(pid, self._proc)  # a worker gets its name after it was forked
+        read = (self._read(pid, since) for pid in list(self._open))
+        return tuple(child for child in read if child is not None)
+
+    def _of_main_thread(self) -> frozenset[int]:
+        return frozenset(map(int, _bytes(f"{self._proc}/{self._pid}/task/{self._pid}/children").split()))
 
     def close(self) -> None:
         """Close the files."""
         for pid in list(self._open):
             self._forget(pid)
 
-    def _search(self) -> None:
+    def _search(self, time_s: float) -> None:
         found = descendants(self._pid, self._proc)
         self.left_out = max(0, len(found) - MOST_CHILDREN)
         found = found[:MOST_CHILDREN]
@@ -60,22 +80,22 @@ class ChildProcesses:
                     self._open[pid] = os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
                 except OSError:  # it ended meanwhile, or is another user's
                     continue
-            if self._kinds.get(pid, "other") == "other":  # a worker gets its name after it was forked
-                self._kinds[pid] = _kind(pid, self._proc)
+                self._found_at[pid], self._kinds[pid] = time_s, _kind(pid, self._proc)
 
-    def _read(self, pid: int) -> ChildCounters | None:
+    def _read(self, pid: int, since: float) -> ChildCounters | None:
         try:
             stat = os.pread(self._open[pid], 1024, 0)
         except OSError:  # it ended meanwhile
             self._forget(pid)
             return None
         fields = stat[stat.rindex(b")") + 2 :].split()
+        began_now = int(fields[BEGAN]) * self._tick_s >= since
         cpu_s = (int(fields[UTIME]) + int(fields[STIME])) * self._tick_s
-        return ChildCounters(pid, self._kinds[pid], cpu_s, int(fields[RSS]) * self._page_bytes)
+        return ChildCounters(pid, self._kinds[pid], cpu_s, int(fields[RSS]) * self._page_bytes, began_now)
 
     def _forget(self, pid: int) -> None:
         os.close(self._open.pop(pid))
-        self._kinds.pop(pid, None)
+        del self._kinds[pid], self._found_at[pid]
 
 
 def descendants(pid: int, proc: str = "/proc") -> list[int]:

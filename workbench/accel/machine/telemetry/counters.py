@@ -11,12 +11,16 @@ CHILD_KINDS: tuple[ChildKind, ...] = ("loader", "trial", "other")
 
 @dataclass(frozen=True)
 class ChildCounters:
-    """A child process: what it is, its CPU time since it began, its resident memory (pages shared with its parent included)."""
+    """A child process: what it is, its CPU time since it began, its resident memory (pages shared with its parent included).
+
+    One that `began_now` was not there when the counters were read before: all of its CPU time is of the time since.
+    """
 
     pid: int
     kind: ChildKind
     cpu_s: float
     rss_bytes: int
+    began_now: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel.machine.telemetry.counters import CHILD_KINDS, ChildKind, HostCounters
+from accel.machine.telemetry.counters import CHILD_KINDS, ChildCounters, ChildKind, HostCounters
 from accel.machine.telemetry.gpu_load import GpuLoad
 
 GPU_COLUMNS = (
@@ -173,15 +173,19 @@ def _share(part: float, whole: float) -> float | None:
 def _children(
     before: HostCounters | None, after: HostCounters, interval_s: float
 ) -> tuple[tuple[ChildKind, ChildrenLoad], ...]:
-    """By kind. A child seen for the first time has no CPU time in this interval: it may be older than the interval."""
+    """By kind. Of a child seen for the first time no CPU time is of this interval, unless it is known to have begun in it."""
     counted = {child.pid: child.cpu_s for child in before.children} if before is not None else {}
     found = []
     for kind in CHILD_KINDS:
         of_kind = [child for child in after.children if child.kind == kind]
-        cpu_s = sum(max(0.0, child.cpu_s - counted.get(child.pid, child.cpu_s)) for child in of_kind)
+        cpu_s = sum(max(0.0, child.cpu_s - _counted_before(child, counted)) for child in of_kind)
         rss = float(sum(child.rss_bytes for child in of_kind))
         found.append((kind, ChildrenLoad(len(of_kind), cpu_s / interval_s if interval_s > 0 else 0.0, rss)))
     return tuple(found)
+
+
+def _counted_before(child: ChildCounters, counted: dict[int, float]) -> float:
+    return counted.get(child.pid, 0.0 if child.began_now else child.cpu_s)
 
 
 def _gpu_values(gpu: GpuLoad) -> tuple[float | None, ...]:
