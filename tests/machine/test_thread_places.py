@@ -177,12 +177,15 @@ def test_loader_workers_are_numbered_and_on_the_map() -> None:
     from torch.utils.data import DataLoader, TensorDataset
 
     iterator = iter(DataLoader(TensorDataset(torch.zeros(8, 1)), num_workers=2))
-    next(iterator)
-    found = AffinityLooks().look()
-    names = [each.name for each in found.processes if each.kind == "loader worker"]
+    for _ in range(2):
+        next(iterator)  # one of each worker: it has its name by then
+    pids = [worker.pid for worker in iterator._workers]
+    found = {each.pid: each for each in AffinityLooks().look().processes}
     del iterator
-    assert names == ["loader worker 1", "loader worker 2"]
-    assert [each.short for each in found.processes][-2:] == ["L1", "L2"]
+    first, second = (found[pid] for pid in pids)
+    number = int(first.short.removeprefix("L"))  # 1, where no other test has left a loader running
+    assert (first.name, second.name) == (f"loader worker {number}", f"loader worker {number + 1}")
+    assert (first.kind, second.short) == ("loader worker", f"L{number + 1}")
 
 
 @pytest.mark.parametrize(
