@@ -105,12 +105,13 @@ def test_an_optimizer_that_could_be_fused_is_found_by_its_range_and_its_operatio
 
 def test_a_real_trace_by_torch_tells_plain_from_fused(tmp_path):
     def traced(fused):
-        model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256))
+        # Large weights and one sample: the update is a third of the step. With small ones it was near the least share that counts.
+        model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512))
         optimizer = torch.optim.Adam(model.parameters(), fused=fused)
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
             for _ in range(8):
                 optimizer.zero_grad()
-                model(torch.randn(4, 256)).square().mean().backward()
+                model(torch.randn(1, 512)).square().mean().backward()
                 optimizer.step()
         profiler.export_chrome_trace(str(tmp_path / "real.json"))
         return accel.open_trace(tmp_path / "real.json")

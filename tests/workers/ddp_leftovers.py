@@ -62,6 +62,8 @@ class Leftovers:
 
     def __init__(self, pool: RankPool) -> None:
         self._pool = pool
+        self._processes = {each.pid for each in descendants(os.getpid())}  # of other tests
+        self._zombies, self._connections = set(zombies()), set(open_connections([os.getpid()]))
         self._shared_memory = shared_memory_of_the_dead()
         self._files = set(os.listdir(tempfile.gettempdir()))
         self._of_ranks = self._descriptors_of_ranks()
@@ -78,7 +80,7 @@ class Leftovers:
         of_ranks = self._descriptors_of_ranks()
         ranks = list(self._pool.pids.values())
         descriptors, threads = self._counts()
-        spawned = {each.pid for each in descendants(os.getpid())} - set(ranks)
+        spawned = {each.pid for each in descendants(os.getpid())} - set(ranks) - self._processes
         grown = {
             pid: (self._of_ranks[pid], now)
             for pid, now in of_ranks.items()
@@ -86,8 +88,8 @@ class Leftovers:
         }
         left: dict[str, object] = {
             "processes": sorted(spawned),
-            "zombies": zombies(),
-            "connections": open_connections([os.getpid(), *ranks]),
+            "zombies": sorted(set(zombies()) - self._zombies),
+            "connections": sorted(set(open_connections([os.getpid(), *ranks])) - self._connections),
             "shared memory": sorted(shared_memory_of_the_dead() - self._shared_memory),
             "files": self._new_files(),
             "descriptors": max(0, descriptors - self._descriptors),
