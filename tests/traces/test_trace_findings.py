@@ -105,7 +105,7 @@ def test_an_optimizer_that_could_be_fused_is_found_by_its_range_and_its_operatio
 
 def test_a_real_trace_by_torch_tells_plain_from_fused(tmp_path):
     def traced(fused):
-        # Large weights and one sample: the update is a third of the step. With small ones it was near the least share that counts.
+        # Large weights and one sample: the update is a third of the step. With small ones its share was near the least.
         model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512))
         optimizer = torch.optim.Adam(model.parameters(), fused=fused)
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
