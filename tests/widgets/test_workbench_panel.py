@@ -247,7 +247,7 @@ def test_closed_it_listens_no_more(workbench):
 def test_the_load_is_sampled_only_while_the_panel_is_on_a_page(workbench):
     shown = WorkbenchPanel(workbench)
     assert "accel telemetry" not in {thread.name for thread in threading.enumerate()}
-    shown.telemetry._handle_custom_msg({"do": "shown", "view": "one"}, [])
+    shown.telemetry._handle_custom_msg({"seen": True, "view": "one"}, [])
     assert shown.telemetry.monitor.is_running
     shown.close()
     assert not shown.telemetry.monitor.is_running
