@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
+from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 from benchmarks.machine_line import report
 
@@ -73,7 +74,13 @@ def one_run(pool: RankPool, draw: random.Random, kind: str, folder: str) -> dict
     namespace = notebook(draw, str(told))
     named, said = None, ""
     try:
-        CellRun(pool, CELL.format(fault=FAULTS[kind]), namespace, filename="<cell>", timeout_s=TIMEOUT_S).go()
+        CellRun(
+            pool,
+            CELL.format(fault=FAULTS[kind]),
+            namespace,
+            RunOptions(timeout_s=TIMEOUT_S),
+            filename="<cell>",
+        ).go()
     except AccelError as error:
         named, said = getattr(error, "rank", None), str(error)
     now = time.monotonic()

@@ -24,6 +24,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
+from accel.distributed.run_options import RunOptions
 from benchmarks.machine_line import report
 
 EVERY, STEPS = 4, 32
@@ -90,7 +91,7 @@ def state(namespace: dict[str, Any]) -> list[Any]:
 def seconds(pool: RankPool, folder: str) -> float:
     """One run in which nothing happens; with checkpoints where there is a folder."""
     began = time.perf_counter()
-    CellRun(pool, CELL, notebook(nothing), filename="<cell>", checkpoint=folder, every=EVERY).go()
+    CellRun(pool, CELL, notebook(nothing), RunOptions(checkpoint=folder, every=EVERY), filename="<cell>").go()
     return time.perf_counter() - began
 
 
@@ -112,10 +113,8 @@ def main() -> None:
                     pool,
                     CELL,
                     again,
+                    RunOptions(checkpoint=folder, every=EVERY, max_restarts=len(kills)),
                     filename="<cell>",
-                    checkpoint=folder,
-                    every=EVERY,
-                    max_restarts=len(kills),
                 )
                 notes = run.go().notes
                 died = len(list(Path(folder).glob("killed *")))

@@ -10,6 +10,7 @@ from typing import Any
 from accel.distributed.ddp_result import DdpResult
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
+from accel.distributed.run_options import RunOptions
 
 EARLIER = """
 import torch
@@ -62,7 +63,7 @@ def on_ranks(pool: RankPool, cell: str, more: str = "", **options: Any) -> tuple
     os.environ.pop(
         "PYTEST_CURRENT_TEST", None
     )  # which differs in each test: ranks that were started with another end
-    result = CellRun(pool, cell, namespace, filename="<cell>", **options).go()
+    result = CellRun(pool, cell, namespace, RunOptions(**options), filename="<cell>").go()
     return namespace, result
 
 

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
+from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError, RankError
 
 EPOCHS, BATCHES = 3, 6  # of each rank
@@ -113,7 +114,7 @@ def pool():
 
 def run(pool, namespace, folder, cell=CELL, every=2, **options):
     return CellRun(
-        pool, cell, namespace, filename="<cell>", checkpoint=str(folder), every=every, **options
+        pool, cell, namespace, RunOptions(checkpoint=str(folder), every=every, **options), filename="<cell>"
     ).go()
 
 
@@ -317,9 +318,9 @@ def test_a_run_that_ended_well_begins_anew_and_takes_the_place_of_its_checkpoint
 def test_a_cell_without_a_loop_of_its_own_is_refused_before_anything_starts(tmp_path):
     pool = RankPool(2)
     with pytest.raises(AccelError, match="this cell has none"):
-        CellRun(pool, "train()", notebook(), filename="<cell>", checkpoint=str(tmp_path))
+        CellRun(pool, "train()", notebook(), RunOptions(checkpoint=str(tmp_path)), filename="<cell>")
     with pytest.raises(AccelError, match="no checkpoint to start again from"):
-        CellRun(pool, CELL, notebook(), filename="<cell>", max_restarts=1)
+        CellRun(pool, CELL, notebook(), RunOptions(max_restarts=1), filename="<cell>")
     assert not pool.pids
 
 

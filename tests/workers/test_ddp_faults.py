@@ -18,6 +18,7 @@ import pytest
 from accel.distributed import rank_folder
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
+from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError, RankError
 from tests.workers.ddp_leftovers import Leftovers
 
@@ -110,7 +111,7 @@ def failed(pool, namespace, source, *, timeout_s=PATIENT_S):
     """The error of a cell, and the seconds from its cause to it."""
     before = {name: value.clone() for name, value in namespace["model"].state_dict().items()}
     with pytest.raises(AccelError) as raised:
-        CellRun(pool, source, namespace, filename="<cell>", timeout_s=timeout_s).go()
+        CellRun(pool, source, namespace, RunOptions(timeout_s=timeout_s), filename="<cell>").go()
     now = time.monotonic()
     assert all(value.equal(before[name]) for name, value in namespace["model"].state_dict().items())
     when = Path(namespace["folder"], "when")
@@ -265,7 +266,7 @@ def test_a_hundred_megabytes_of_output_hold_nothing_up_and_the_error_after_it_is
     line = "exec('for _ in range(100): print(\"x\" * 2**20)'); raise ValueError('at last')"
     with pytest.raises(RankError, match="it raised ValueError: at last") as raised:
         CellRun(
-            pool, cell_with(line), namespace, filename="<cell>", timeout_s=PATIENT_S,
+            pool, cell_with(line), namespace, RunOptions(timeout_s=PATIENT_S), filename="<cell>",
             on_print=lambda rank, text: shown.append((rank, len(text))),
         ).go()  # fmt: skip
     assert raised.value.rank == 1
@@ -335,7 +336,9 @@ def test_ctrl_c_ends_the_run_at_once_and_changes_nothing(pool, namespace, clean)
 
     cell = "for _ in range(100000):\n" + textwrap.indent(cell_with("pass", "False"), "    ")
     with pytest.raises(KeyboardInterrupt):
-        CellRun(pool, cell, namespace, filename="<cell>", timeout_s=PATIENT_S, watch=interrupt).go()
+        CellRun(
+            pool, cell, namespace, RunOptions(timeout_s=PATIENT_S), filename="<cell>", watch=interrupt
+        ).go()
     assert time.monotonic() - reached[0] < PATIENT_S / 10
     assert pool.pids == {}
     assert namespace["model"][0].weight.equal(before)

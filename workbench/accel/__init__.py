@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from accel.accelerations.plan import Plan
     from accel.commands.acceleration_list import AccelerationList
     from accel.commands.help import Help
-    from accel.distributed.rank_devices import Backend
     from accel.distributed.rank_pool import RankPool as RankPool
-    from accel.distributed.shares import BatchMeans
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
     from accel.machine.affinity import Affinity
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
+    from accel.on_ranks import ddp as ddp
     from accel.opgraph.op_graph import OpGraph
     from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
@@ -134,31 +133,6 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
     A larger batch changes training: compare the time to equal quality before keeping it.
     """
     return _workbench().fastest_batch(largest=largest, budget_s=budget_s)
-
-
-def ddp(
-    cell: str | Callable[[], Any], *,
-    n: int = 2, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto", batch: BatchMeans = "per-rank",
-    loaders: Iterable[str] = (), timeout_s: float = 60.0, all_output: bool = False, discard: bool = False,
-    sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0, wait: bool = True,
-) -> Any:  # fmt: skip
-    """Run training code on `n` ranks of this machine, data-parallel; the trained state comes back to your objects.
-
-    >>> accel.ddp(train, n=2)                    # a function without arguments: gives what it returned in rank 0
-    >>> accel.ddp("train(model, loader)", n=2)   # source text: gives the DdpResult, with a lane for each rank
-
-    What the function reaches comes home too: your variables, its closure, its object and arguments bound with
-    functools.partial; but not the variables of a module that it was imported from. Options as in `%accel help ddp`: `batch`
-    "global" shares each of your batches out, `discard` leaves your objects as they were and gives back nothing. With
-    `wait=False` it returns a DdpRun at once. In a notebook, put `%%accel ddp` over the cell.
-    """
-    from accel.workbench.kept_ranks import DdpOptions
-
-    options = DdpOptions(
-        n, threads, backend, gpus, batch, tuple(loaders), timeout_s, all_output, discard, sync_batchnorm,
-        checkpoint, every, max_restarts,
-    )  # fmt: skip
-    return _workbench().ranks.run_printing(cell, options) if wait else _workbench().ranks.begin(cell, options)
 
 
 def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:
@@ -393,6 +367,10 @@ def __getattr__(name: str) -> Any:
         from accel.distributed.rank_pool import RankPool
 
         return RankPool
+    if name == "ddp":
+        from accel.on_ranks import ddp
+
+        return ddp
     if name in ("machine", "accelerations", "history"):  # callable: accel.machine() and accel.machine.Machine
         import importlib
 

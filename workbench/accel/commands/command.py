@@ -91,3 +91,12 @@ def duration(text: str) -> float:
     60.0
     """
     return float(text.removesuffix("s"))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names apart by commas.
+
+    >>> names("train_loader, other")
+    ('train_loader', 'other')
+    """
+    return tuple(filter(None, (each.strip() for each in text.split(","))))

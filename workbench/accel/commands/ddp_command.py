@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accel.commands.command import OUT, Argument, Command, duration, switch
+from accel.commands.command import OUT, Argument, Command, duration, names, switch
 
 DDP = Command(
     "ddp",
@@ -36,7 +36,7 @@ DDP = Command(
         Argument(
             ("--loaders",),
             "the loaders that are shared out, as train_loader,other (default: those that train, as they are seen)",
-            (("metavar", "NAMES"), ("default", "")),
+            (("metavar", "NAMES"), ("type", names), ("default", ())),
             completes="object",
         ),
         Argument(

@@ -6,6 +6,7 @@ RankPool(n).run(function)           any function in n ranks that can talk to eac
 rank_process.py · rank_pool.py      ranks as the kernel sees them: fresh interpreters, kept warm, each on CPUs of its own
 rank_run.py · failed_run.py         one run: wait, watch, stop; which rank caused a failure, and where the others stood
 rank_folder.py · rank_environment.py  the files and the variables that a rank has of the kernel
+run_options.py                      how a cell trains on ranks: the options as they travel
 rank_page.py · rank_messages.py     what they say to each other
 rank_main.py · run_in_rank.py       the rank's side
 data_parallel.py                    what makes an unmodified cell data-parallel: models, loaders, random numbers, gradients

@@ -6,15 +6,17 @@ import ast
 from pathlib import Path
 
 from accel.bounds import check_count
+from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 
 
-def checked_folder(folder: str, source: str, *, every: int, keeps: int, max_restarts: int) -> str:
+def checked_folder(options: RunOptions, source: str) -> str:
     """The folder's whole path, made where it was not there; empty where none is wanted. Raises AccelError.
 
-    >>> checked_folder("checkpoints", "for x in loader: step(x)", every=100, keeps=2, max_restarts=0)
+    >>> checked_folder(RunOptions(checkpoint="checkpoints"), "for x in loader: step(x)")
     '/…/checkpoints'
     """
+    folder, max_restarts = options.checkpoint, options.max_restarts
     if not folder:
         if max_restarts:
             raise AccelError(
@@ -23,8 +25,8 @@ def checked_folder(folder: str, source: str, *, every: int, keeps: int, max_rest
                 do="Say where to: --checkpoint DIR --every N.",
             )
         return ""
-    check_count(f"--every {every}", every)
-    check_count(f"{keeps} checkpoints", keeps)
+    check_count(f"--every {options.every}", options.every)
+    check_count(f"{options.keeps} checkpoints", options.keeps)
     if max_restarts < 0:
         raise AccelError(f"--max-restarts {max_restarts}", because="it is negative", do="Say 0 or more.")
     if not any(isinstance(node, ast.For) for node in _lines_of_cell(ast.parse(source))):

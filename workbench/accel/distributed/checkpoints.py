@@ -45,7 +45,7 @@ class Checkpoints:
         self._request, self._parallel, self._rank, self._world_size = request, parallel, rank, world_size
         self._cell = hashlib.sha256(request.source.encode()).hexdigest()
         self._variables = CellVariables(namespace, [*request.names, *request.writes])
-        self._folder = CheckpointFolder(Path(request.checkpoint), keeps=request.keeps)
+        self._folder = CheckpointFolder(Path(request.options.checkpoint), keeps=request.options.keeps)
         self._found, self._mine = self._chosen()
         self._beginning = self._begin()
         self._loops = CellLoops(namespace, self, self._found["position"] if self._found else [])
@@ -92,7 +92,7 @@ class Checkpoints:
         """The cell came to its end."""
         if self._loops.is_on_its_way:
             raise self._cannot_go_on("the cell came to its end without the loop that it was left in")
-        if self.steps - self._written_at >= self._request.every:
+        if self.steps - self._written_at >= self._request.options.every:
             self._parallel.notes.append(
                 f"No checkpoint was written after step {self._written_at}: one is taken where a for loop of the cell itself "
                 "comes round, and from there on the steps were inside a function."
@@ -133,7 +133,7 @@ class Checkpoints:
                 "it has a loop inside a loop over batches, and was run on another number of ranks"
             )
         lineages.batches_over = taken * (
-            self._found["world_size"] if self._request.batch == "per-rank" else 1
+            self._found["world_size"] if self._request.options.batch == "per-rank" else 1
         )
         return 0
 
@@ -161,7 +161,7 @@ class Checkpoints:
     def step_is_over(self, position: list[dict[str, Any]], entries: list[Any], targets: set[str]) -> None:
         """A loop comes round after a step."""
         self._parallel.lineages.batches_over = 0
-        if self.steps - self._written_at < self._request.every:
+        if self.steps - self._written_at < self._request.options.every:
             return
         self._check_whether_it_can_go_on(entries)
         import torch.distributed as dist
@@ -177,7 +177,8 @@ class Checkpoints:
         if self._rank == 0:
             self._folder.write(
                 {
-                    "cell": self._cell, "batch": self._request.batch, "plan": self._request.plan, "step": self.steps,
+                    "cell": self._cell, "batch": self._request.options.batch,
+                    "plan": self._request.options.plan, "step": self.steps,
                     "world_size": self._world_size, "position": position, "drives": [bool(each["drives"]) for each in entries],
                     "beginning": plain_copy(self._beginning), "ranks": ranks,
                 }
@@ -202,8 +203,8 @@ class Checkpoints:
         if found is None:
             return None, {}
         if found["cell"] != self._cell or (found["batch"], found["plan"]) != (
-            self._request.batch,
-            self._request.plan,
+            self._request.options.batch,
+            self._request.options.plan,
         ):
             differs = (
                 "another cell"

@@ -7,7 +7,7 @@ differ from rank to rank. Objects are found as they are first used, whoever made
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -47,14 +47,14 @@ class DataParallel:
 
     def __init__(
         self, page: RankPage, *, rank: int, world_size: int, namespace: dict[str, Any], batch: BatchMeans = "per-rank",
-        loaders: list[str] | None = None, knows_ranks: bool = False, prepare: Callable[[Replica], None] | None = None,
+        loaders: Sequence[str] = (), knows_ranks: bool = False, prepare: Callable[[Replica], None] | None = None,
     ) -> None:  # fmt: skip
         self._world_size, self._namespace, self._batch = world_size, namespace, batch
         self._knows_ranks, self._prepare = knows_ranks, prepare
         self.lineages, self._lane = Lineages(rank), StepLane(page, rank)
         self._exchange = GradientExchange(world_size, on_wait=self._lane.waited)
         self._loops = SharedLoops(
-            self.lineages, rank=rank, world_size=world_size, batch=batch, named=loaders or [], namespace=namespace,
+            self.lineages, rank=rank, world_size=world_size, batch=batch, named=list(loaders), namespace=namespace,
             on_batch=self._on_batch,
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from accel.distributed.run_options import RunOptions
 from accel.workers.messages import Failed, Hello
 
 
@@ -33,20 +34,12 @@ class RunRequest(msgspec.Struct, tag="run", frozen=True):
     filename: str
     backend: str
     rendezvous: str  # a file in a folder of this user's alone
-    timeout_s: float
     folder: str
     import_path: list[str]
     environment: dict[str, str]
     names: list[str]  # that were shipped
     writes: list[str]  # that the cell binds
-    plan: str = ""
-    batch: Literal["per-rank", "global"] = "per-rank"
-    loaders: list[str] = []  # that are shared out among the ranks; empty: those that train, as they are seen
-    synchronise_batch_norm: bool = False
-    returns: bool = True  # the state, or the function's value
-    checkpoint: str = ""  # the folder; empty: none are written
-    every: int = 100  # steps
-    keeps: int = 2
+    options: RunOptions
 
 
 class Finish(msgspec.Struct, tag="finish", frozen=True):

@@ -169,11 +169,11 @@ class RankRun:
             now = _signs_of_life(ranks, page)
             if now != signs:
                 signs, moved = now, time.monotonic()
-            elif self.request.trains and time.monotonic() - moved > self.request.timeout_s + _LATER_S:
-                trouble.append(of_silence(list(waiting.values()), page.lanes, self.request.timeout_s))
+            elif self.request.trains and time.monotonic() - moved > self.request.options.timeout_s + _LATER_S:
+                trouble.append(of_silence(list(waiting.values()), page.lanes, self.request.options.timeout_s))
                 return
         if waiting and trouble and all(each.is_consequence for each in trouble):
-            trouble.append(of_silence(list(waiting.values()), page.lanes, self.request.timeout_s))
+            trouble.append(of_silence(list(waiting.values()), page.lanes, self.request.options.timeout_s))
 
     def _answer_of(
         self, rank: RankProcess, answers: dict[int, RankAnswer], unclean: list[int]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from accel.distributed.brought_home import bring_home
 from accel.distributed.called_function import RETURNED, globals_of
@@ -14,7 +16,7 @@ from accel.distributed.home_objects import walk
 from accel.distributed.rank_page import RankLane
 from accel.distributed.rank_run import Print, RankRun, RunOutcome, Watch
 from accel.distributed.run_function import request_for
-from accel.distributed.shares import BatchMeans
+from accel.distributed.run_options import RunOptions
 from accel.errors import RankError
 from accel.workload.cell_names import names_read, names_written
 from accel.workload.memory_file import MemoryFile
@@ -22,6 +24,8 @@ from accel.workload.shipping import pack_cell
 
 if TYPE_CHECKING:
     from accel.distributed.rank_pool import RankPool
+
+_AS_USUAL = RunOptions()
 
 
 class CellRun:
@@ -31,32 +35,28 @@ class CellRun:
     >>> result = run.go()
 
     `go` waits; `stop`, from any thread, ends all ranks after the same step, and the state of that step comes back. With
-    `brings_back` off the notebook's objects stay as they are. `extra` names travel too, and what they lead to comes home. With a
-    folder for `checkpoint`s it goes on from the newest one in it that a run which did not come to its end left there;
-    `max_restarts` times by itself, after a rank died.
+    `discard` the notebook's objects stay as they are. `extra` names travel too, and what they lead to comes home. With a
+    folder for checkpoints it goes on from the newest one in it that a run which did not come to its end left there; by itself,
+    after a rank died, as often as the options allow.
     """
 
     def __init__(
-        self, pool: RankPool, source: str, namespace: dict[str, Any], *, filename: str, backend: str = "gloo",
-        batch: BatchMeans = "per-rank", loaders: Sequence[str] = (), timeout_s: float = 60.0, brings_back: bool = True,
-        synchronise_batch_norm: bool = False, checkpoint: str = "", every: int = 100, keeps: int = 2, max_restarts: int = 0,
-        watch: Watch | None = None, on_print: Print | None = None, extra: Mapping[str, Any] | None = None,
+        self, pool: RankPool, source: str, namespace: dict[str, Any], options: RunOptions = _AS_USUAL, *, filename: str,
+        backend: str = "gloo", watch: Watch | None = None, on_print: Print | None = None, extra: Mapping[str, Any] | None = None,
         asked: str = "%%accel ddp",
     ) -> None:  # fmt: skip
-        self.pool, self._namespace, self._brings_back = pool, namespace, brings_back
-        checkpoint = checked_folder(checkpoint, source, every=every, keeps=keeps, max_restarts=max_restarts)
-        self._restarts_left = max_restarts
+        self.pool, self._namespace = pool, namespace
+        self._options = msgspec.structs.replace(options, checkpoint=checked_folder(options, source))
+        self._restarts_left = options.max_restarts
         extra = dict(extra or {})
         reads = [*names_read(source, namespace), *globals_of(extra.values(), namespace)]
         reads = [name for name in dict.fromkeys(reads) if name not in extra]
         self._parcel = pack_cell(source, filename, namespace, reads, extra=extra)
         self._home = dict(walk(namespace | extra, [*reads, *extra]))
-        self._batch = batch
         self.returned: Any = None  # by the function that was called, in rank 0
         self._request = request_for(
-            "cell", source=source, filename=filename, backend=backend, batch=batch, loaders=list(loaders),
-            timeout_s=timeout_s, synchronise_batch_norm=synchronise_batch_norm, names=[*reads, *extra],
-            writes=list(names_written(source)), returns=brings_back, checkpoint=checkpoint, every=every, keeps=keeps,
+            "cell", source=source, filename=filename, backend=backend, options=self._options, names=[*reads, *extra],
+            writes=list(names_written(source)),
         )  # fmt: skip
         self._run = RankRun(
             pool, self._request, self._parcel, asked=asked, watch=watch, on_print=on_print
@@ -109,7 +109,7 @@ class CellRun:
                 continue
             memory = MemoryFile(answer.memory)
             try:
-                if answer is first and self._brings_back:
+                if answer is first and not self._options.discard:
                     arrived: dict[str, Any] = {}
                     bring_home(answer.blob, memory, self._home, arrived)
                     self.returned = arrived.pop(RETURNED, None)
@@ -128,9 +128,10 @@ class CellRun:
         first = outcome.answers[0].done
         steps = [lane.seconds / lane.step for lane in outcome.lanes if lane.step]
         return DdpResult(
-            ranks=reports, backend=self._request.backend, batch=self._batch, seconds=outcome.seconds, start_s=outcome.start_s,
+            ranks=reports, backend=self._request.backend, batch=self._options.batch, seconds=outcome.seconds,
+            start_s=outcome.start_s,
             first_step_s=first.first_step_s, steps=outcome.lanes[0].step,
             step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),
-            was_stopped=outcome.was_stopped, has_state=self._brings_back,
+            was_stopped=outcome.was_stopped, has_state=not self._options.discard,
             left_behind=tuple((name, why) for name, why in first.left_behind), notes=(*self._restarted, *first.notes),
         )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.distributed.rank_environment import sent_along
 from accel.distributed.rank_messages import RunRequest
+from accel.distributed.run_options import RunOptions
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import load, pack_cell
 
@@ -34,7 +35,11 @@ def run_function(
     call = {"accel_call": (function, arguments, keywords)}
     parcel = pack_cell("", f"<{name}>", namespace, [], extra=call)
     request = request_for(
-        "function", backend=backend, timeout_s=timeout_s, trains=trains, names=["accel_call"]
+        "function",
+        backend=backend,
+        options=RunOptions(timeout_s=timeout_s),
+        trains=trains,
+        names=["accel_call"],
     )
     try:
         outcome = RankRun(pool, request, parcel, asked=f"{name}()").go()
@@ -54,8 +59,9 @@ def run_function(
 def request_for(kind: Any, **given: Any) -> RunRequest:
     """A request with what is the same for all: where the notebook is, what it imports from, its variables."""
     settings: dict[str, Any] = {
-        "trains": True, "source": "", "filename": "", "backend": "gloo", "rendezvous": "", "timeout_s": 60.0,
+        "trains": True, "source": "", "filename": "", "backend": "gloo", "rendezvous": "",
         "folder": os.getcwd(), "import_path": list(sys.path), "environment": sent_along(), "names": [], "writes": [],
+        "options": RunOptions(),
     }  # fmt: skip
     return RunRequest(kind=kind, **(settings | given))
 

@@ -84,14 +84,14 @@ def _run(
         memory.close()
     torch.set_num_threads(threads)  # the notebook's count came with its settings
     sys.modules["__main__"] = NotebookModule(namespace)
-    travellers = Travellers(namespace, request.names) if request.returns else None
+    travellers = None if request.options.discard else Travellers(namespace, request.names)
     was_stopped, value, parallel = False, None, None
     with _group(request, rank, page.ranks):
         if request.trains:
             knows_ranks = "torch.distributed" in request.source or "get_rank" in request.source
             parallel = DataParallel(
-                page, rank=rank, world_size=page.ranks, namespace=namespace, batch=request.batch,
-                loaders=request.loaders, knows_ranks=knows_ranks, prepare=functools.partial(_prepare, request),
+                page, rank=rank, world_size=page.ranks, namespace=namespace, batch=request.options.batch,
+                loaders=request.options.loaders, knows_ranks=knows_ranks, prepare=functools.partial(_prepare, request),
             )  # fmt: skip
             try:
                 with parallel:
@@ -104,7 +104,7 @@ def _run(
     first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
     result, result_memory = b"", None
     left_behind: list[list[str]] = []
-    if request.kind == "function" and request.returns:
+    if request.kind == "function" and not request.options.discard:
         result_memory = MemoryFile()
         result = dump(value, result_memory)
         result_memory.seal()
@@ -124,7 +124,7 @@ def _own_threads() -> int:
 def _execute_with_checkpoints(
     request: RunRequest, namespace: dict[str, Any], parallel: DataParallel, ranks: int, rank: int
 ) -> Any:
-    if not request.checkpoint:
+    if not request.options.checkpoint:
         return _execute(request, namespace)
     from accel.distributed.checkpoints import Checkpoints
 
@@ -155,7 +155,7 @@ def _group(request: RunRequest, rank: int, world_size: int) -> Iterator[None]:
     device = torch.device("cuda", 0) if request.backend == "nccl" else None
     dist.init_process_group(
         request.backend, store=store, rank=rank, world_size=world_size,
-        timeout=timedelta(seconds=request.timeout_s), device_id=device,
+        timeout=timedelta(seconds=request.options.timeout_s), device_id=device,
     )  # fmt: skip
     try:
         yield
@@ -165,7 +165,7 @@ def _group(request: RunRequest, rank: int, world_size: int) -> Iterator[None]:
 
 def _prepare(request: RunRequest, found: Any) -> None:
     """What is done with each object before its first use."""
-    if request.synchronise_batch_norm:
+    if request.options.sync_batchnorm:
         for model in found.models.values():
             _synchronise_batch_norm(model)
 

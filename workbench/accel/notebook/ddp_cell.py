@@ -13,6 +13,7 @@ from accel.distributed.ddp_run import DdpRun
 from accel.distributed.lanes_view import LanesView
 from accel.distributed.rank_page import RankLane
 from accel.distributed.rank_prints import RankPrints
+from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 from accel.notebook.profiled_cell import WRAPPING_MAGIC, plain_python
 from accel.notebook.waiting import SECONDS_BETWEEN_UPDATES
@@ -47,10 +48,8 @@ def run_ddp_cell(
 ) -> object:
     """Run a cell on ranks: its DdpResult when it is over, or the DdpRun at once with `--background`."""
     wanted = DdpOptions(
-        n=options.n, threads=options.threads, backend=options.backend, gpus=options.gpus, batch=options.batch,
-        loaders=tuple(filter(None, options.loaders.split(","))), timeout_s=options.timeout_s,
-        all_output=options.all_output, discard=options.discard, sync_batchnorm=options.sync_batchnorm,
-        checkpoint=options.checkpoint, every=options.every, max_restarts=options.max_restarts,
+        n=options.n, threads=options.threads, backend=options.backend, gpus=options.gpus, all_output=options.all_output,
+        run=RunOptions(**{name: value for name, value in vars(options).items() if name in RunOptions.__struct_fields__}),
     )  # fmt: skip
     source = _python(cell, shell.transform_cell)
     filename = registered(f"%%accel {line}\n{cell}", f"<cell {shell.execution_count} on ranks>")

@@ -9,11 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel.bounds import check_count, check_seconds
+from accel.bounds import check_count
 from accel.distributed.rank_prints import RankPrints
+from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from accel.distributed.rank_pool import RankPool
     from accel.distributed.rank_run import RunOutcome
     from accel.distributed.run_cell import CellRun
-    from accel.distributed.shares import BatchMeans
     from accel.workbench.workbench import Workbench
 
 _numbers = itertools.count(1)
@@ -38,21 +38,13 @@ class DdpOptions:
     threads: int | None = None
     backend: Backend = "auto"
     gpus: str = "auto"
-    batch: BatchMeans = "per-rank"
-    loaders: tuple[str, ...] = ()
-    timeout_s: float = 60.0
     all_output: bool = False
-    discard: bool = False
-    sync_batchnorm: bool = False
-    checkpoint: str = ""  # the folder; empty: none are written
-    every: int = 100
-    max_restarts: int = 0
+    run: RunOptions = field(default_factory=RunOptions)
 
     def __post_init__(self) -> None:
         check_count(f"-n {self.n}", self.n)
         if self.threads is not None:
             check_count(f"--threads {self.threads}", self.threads)
-        check_seconds(f"--timeout {self.timeout_s}", self.timeout_s)
 
 
 class KeptRanks:
@@ -195,14 +187,11 @@ class KeptRanks:
         elif not filename:
             ast.parse(source)  # a SyntaxError belongs to who wrote it
         filename = filename or registered(source, f"<on ranks {next(_numbers)}>")
-        _check_loaders(options.loaders, namespace, source)
+        _check_loaders(options.run.loaders, namespace, source)
         with self._as_if_nothing_were_kept():
             run = CellRun(
-                self._pool_for(options, devices), source, namespace, filename=filename, backend=devices.backend,
-                batch=options.batch, loaders=options.loaders, timeout_s=options.timeout_s,
-                brings_back=not options.discard, synchronise_batch_norm=options.sync_batchnorm,
-                checkpoint=options.checkpoint, every=options.every, max_restarts=options.max_restarts,
-                watch=show, on_print=on_print, extra=extra, asked=asked,
+                self._pool_for(options, devices), source, namespace, options.run, filename=filename,
+                backend=devices.backend, watch=show, on_print=on_print, extra=extra, asked=asked,
             )  # fmt: skip
         return run, devices
 

@@ -1,0 +1,39 @@
+"""What trains on ranks as functions: the notebook's cell or a function of it, by the options of `%%accel ddp`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accel.distributed.rank_devices import Backend
+    from accel.distributed.shares import BatchMeans
+
+
+def ddp(
+    cell: str | Callable[[], Any], *,
+    n: int = 2, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto", batch: BatchMeans = "per-rank",
+    loaders: Iterable[str] = (), timeout_s: float = 60.0, all_output: bool = False, discard: bool = False,
+    sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0, wait: bool = True,
+) -> Any:  # fmt: skip
+    """Run training code on `n` ranks of this machine, data-parallel; the trained state comes back to your objects.
+
+    >>> accel.ddp(train, n=2)                    # a function without arguments: gives what it returned in rank 0
+    >>> accel.ddp("train(model, loader)", n=2)   # source text: gives the DdpResult, with a lane for each rank
+
+    What the function reaches comes home too: your variables, its closure, its object and arguments bound with
+    functools.partial; but not the variables of a module that it was imported from. Options as in `%accel help ddp`: `batch`
+    "global" shares each of your batches out, `discard` leaves your objects as they were and gives back nothing. With
+    `wait=False` it returns a DdpRun at once. In a notebook, put `%%accel ddp` over the cell.
+    """
+    from accel.current import current_workbench
+    from accel.distributed.run_options import RunOptions
+    from accel.workbench.kept_ranks import DdpOptions
+
+    run = RunOptions(
+        batch=batch, loaders=tuple(loaders), timeout_s=timeout_s, discard=discard, sync_batchnorm=sync_batchnorm,
+        checkpoint=checkpoint, every=every, max_restarts=max_restarts,
+    )  # fmt: skip
+    options = DdpOptions(n, threads, backend, gpus, all_output, run)
+    ranks = current_workbench().ranks
+    return ranks.run_printing(cell, options) if wait else ranks.begin(cell, options)
