@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cases import CASES, ENTRIES, FIRST, case_of
+from cases import CASES, ENTRIES, FIRST, IN_ONE_PROCESS, case_of
 from small_training import Training, bits, training, wiring, workload_of
 from torch import nn
 
@@ -123,7 +123,7 @@ def test_every_file_of_an_entry_is_in_the_catalogue():
 
 
 def test_every_entry_has_its_case():
-    assert set(CASES) == {kind.name for kind in CATALOGUE}
+    assert set(CASES) == {kind.name for kind in IN_ONE_PROCESS}
 
 
 def awkward_workloads():

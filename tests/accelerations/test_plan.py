@@ -223,3 +223,13 @@ def test_a_failure_while_applying_undoes_what_was_applied():
     ):
         pass
     assert sorted(vars(made.model)) == before
+
+
+def test_an_entry_that_needs_ranks_is_refused_in_one_process_with_the_line_that_has_them(monkeypatch):
+    monkeypatch.setattr(ChannelsLast, "needs_ranks", True, raising=False)
+    made = training()
+    workload = made.workload()
+    plan = Plan.parse("channels_last+fused_optimizer")
+    (reasons,) = plan.why_not(workload, read_machine()).values()
+    assert "Put %%accel ddp --plan channels_last over the cell." in reasons[0]
+    assert plan.why_not(workload, read_machine(), on_ranks=True) == {}

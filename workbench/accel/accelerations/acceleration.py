@@ -44,7 +44,8 @@ class Acceleration(Protocol):
     """One entry of the catalogue; see CONTRIBUTING for the four steps that add one.
 
     One that changes other kinds of objects than its layer usually does names them in `changes`, as fields of Replica. One that
-    others can leave nothing to do has `why_not_beside(plan, workload)`, asked where `why_not` gives no reason.
+    others can leave nothing to do has `why_not_beside(plan, workload)`, asked where `why_not` gives no reason. One that makes
+    sense on several ranks only has `needs_ranks = True`: trials and keep refuse it, `%%accel ddp --plan` applies it.
     """
 
     name: ClassVar[str]

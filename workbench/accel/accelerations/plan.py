@@ -121,9 +121,20 @@ class Plan:
         names = self.objects_of(entry.name)
         return only_roles(workload, names) if names else workload
 
-    def why_not(self, workload: Workload, machine: Machine) -> dict[str, list[str]]:
-        """Reasons by entry name why it cannot work here; entries without a reason are left out: empty means it can."""
-        reasons = {entry.name: self._reasons(entry, workload, machine) for entry in self.entries}
+    def why_not(
+        self, workload: Workload, machine: Machine, *, on_ranks: bool = False
+    ) -> dict[str, list[str]]:
+        """Reasons by entry name why it cannot work here; entries without a reason are left out: empty means it can.
+
+        `on_ranks`: the plan is for a cell that trains on several ranks together, else for one process.
+        """
+        reasons = {
+            entry.name: [
+                *([] if on_ranks else self._needs_ranks(entry)),
+                *self._reasons(entry, workload, machine),
+            ]
+            for entry in self.entries
+        }
         return {name: why for name, why in reasons.items() if why}
 
     @contextmanager
@@ -147,6 +158,12 @@ class Plan:
         reasons = [*self._of_the_process(entry), *entry.why_not(seen, machine)]
         beside = getattr(entry, "why_not_beside", None)
         return reasons or (beside(self, seen) if beside is not None else [])
+
+    def _needs_ranks(self, entry: Acceleration) -> list[str]:
+        if not getattr(entry, "needs_ranks", False):
+            return []
+        written = entry_text(entry, self.objects_of(entry.name))
+        return [f"{entry.name} works on ranks. Put %%accel ddp --plan {written} over the cell."]
 
     def _of_the_process(self, entry: Acceleration) -> list[str]:
         names = self.objects_of(entry.name)
