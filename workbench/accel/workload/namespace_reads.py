@@ -41,8 +41,11 @@ def codes_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[CodeTy
 def functions_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[FunctionType]:
     """Functions of this notebook (their globals are the namespace) that a value leads to.
 
-    Followed: closures, methods, bases, wrapped functions, partials, attributes, and what containers hold.
+    Followed: closures, methods, bases, wrapped functions, partials, attributes, and what containers hold; never a module,
+    whose thousands of names are not the notebook's.
     """
+    if isinstance(value, _LEAVES):
+        return
     waiting, known, looked = [value], {id(value)}, [value]
     while waiting and len(known) < _MOST_OBJECTS:
         current = waiting.pop()
