@@ -137,8 +137,12 @@ CASES: dict[str, Case] = {
     ),
 }
 
-# Those that need ranks have no training in one process to be asked about: tests/distributed asks them.
-IN_ONE_PROCESS = [kind for kind in CATALOGUE if not getattr(kind, "needs_ranks", False)]
+# Those that need or make ranks have no training in one process to be asked about: tests/distributed and tests/workers ask them.
+IN_ONE_PROCESS = [
+    kind
+    for kind in CATALOGUE
+    if not (getattr(kind, "needs_ranks", False) or getattr(kind, "makes_ranks", False))
+]
 FIRST = [(CASES[kind.name].entries or (kind(),))[0] for kind in IN_ONE_PROCESS]
 ENTRIES = [entry for kind in IN_ONE_PROCESS for entry in CASES[kind.name].entries or (kind(),)]
 

@@ -14,7 +14,7 @@ from accel.workbench.trial_start import load_for
 from accel.workers.messages import Evaluate, Evaluated, QualityQuestion, Steps, StepsDone
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_run import QualityRun
-from accel.workers.relaunch import Variant
+from accel.workers.variant_worker import Variant
 from accel.workload.shipping import pack
 from tests.workers.conftest import worker_processes
 

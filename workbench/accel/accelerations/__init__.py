@@ -43,6 +43,7 @@ from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.compile_optimizer import CompileOptimizer
 from accel.accelerations.cudnn_benchmark import CudnnBenchmark
+from accel.accelerations.ddp import Ddp
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.gradient_accumulation import GradientAccumulation
@@ -95,6 +96,8 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     # the batch
     BatchSize,
     GradientAccumulation,
+    # several processes
+    Ddp,
 )
 
 

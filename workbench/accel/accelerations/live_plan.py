@@ -32,7 +32,15 @@ class LivePlan:
         self._built: Counter[tuple[str, str]] = Counter()  # objects without a name, by kind and class
 
     def keep(self, plan: Plan) -> None:
-        """Add a plan's entries to what is live; an entry of the same name takes the new knobs. All or nothing."""
+        """Add a plan's entries to what is live; an entry of the same name takes the new knobs. All or nothing.
+
+        Raises AccelError for a plan that needs several processes: a notebook is one.
+        """
+        if plan.group is not None:
+            raise AccelError(
+                f"%accel keep {plan}", because="it trains on several processes, and a notebook is one",
+                do=plan.how_to_run,
+            )  # fmt: skip
         self._replace_by(self.plan.updated(plan))
 
     def undo(self, name: str | None = None) -> None:

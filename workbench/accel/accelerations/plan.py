@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from accel.accelerations import CATALOGUE, by_name
 from accel.accelerations.acceleration import Acceleration, Effect, Proof
 from accel.accelerations.chosen import OF_THE_PROCESS, ON, only, only_roles, read_names, resolve
+from accel.accelerations.ddp import Ddp
 from accel.accelerations.knobs import as_literal, check_knobs, knobs_of
 from accel.errors import AccelError
 
@@ -86,6 +87,20 @@ class Plan:
         """Whether a part of it belongs to a whole process, so that only processes can be compared."""
         return any(entry.needs_own_process for entry in self.entries)
 
+    @property
+    def group(self) -> Ddp | None:
+        """The entry that trains on several processes, if there is one."""
+        return next((entry for entry in self.entries if isinstance(entry, Ddp)), None)
+
+    @property
+    def how_to_run(self) -> str:
+        """What to do with a plan that needs several processes, in a sentence; empty for any other."""
+        if self.group is None:
+            return ""
+        rest = self.without(self.group.name)
+        also = f", which runs without the rest of the plan ({rest})" if rest else ""
+        return f"Put {self.group.command} over the cell{also}."
+
     def objects_of(self, name: str) -> tuple[str, ...]:
         """The names of the objects that the entry of that name acts on; empty means all."""
         return dict(self.on).get(name, ())
@@ -130,7 +145,7 @@ class Plan:
         """
         reasons = {
             entry.name: [
-                *([] if on_ranks else self._needs_ranks(entry)),
+                *(self._on_ranks(entry) if on_ranks else self._needs_ranks(entry)),
                 *self._reasons(entry, workload, machine),
             ]
             for entry in self.entries
@@ -165,9 +180,14 @@ class Plan:
         written = entry_text(entry, self.objects_of(entry.name))
         return [f"{entry.name} works on ranks. Put %%accel ddp --plan {written} over the cell."]
 
+    def _on_ranks(self, entry: Acceleration) -> list[str]:
+        if not isinstance(entry, Ddp):
+            return []
+        return [f"The cell is on ranks already. Leave {entry.name} out of the plan; -n says how many there are."]
+
     def _of_the_process(self, entry: Acceleration) -> list[str]:
         names = self.objects_of(entry.name)
-        if not names or entry.layer not in OF_THE_PROCESS:
+        if not names or not (entry.layer in OF_THE_PROCESS or isinstance(entry, Ddp)):
             return []
         return [f"{entry.name} changes the whole process, not {names[0]} alone. Leave out on=."]
 

@@ -80,6 +80,11 @@ class DataParallel:
         """Backward passes that were followed, or accompanied, by an exchange of gradients."""
         return self._exchange.exchanges
 
+    @property
+    def parameters(self) -> list[Any]:
+        """What all ranks train."""
+        return self._exchange.parameters
+
     def __enter__(self) -> DataParallel:
         import torch
         from torch.nn.utils import clip_grad

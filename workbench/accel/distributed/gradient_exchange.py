@@ -54,12 +54,12 @@ class GradientExchange:
         self._drop_doubles()
         for each in self.models:
             each.is_complete = False
-        return {id(p): (p.grad, p.grad._version) for p in self._all() if p.grad is not None}
+        return {id(p): (p.grad, p.grad._version) for p in self.parameters if p.grad is not None}
 
     def after_backward(self, marks: Marks, *, is_last_batch: bool = False) -> None:
         """Average what this pass gave, where it is due."""
         self.is_in_pass = False
-        touched = {id(p) for p in self._all() if _is_new(p.grad, marks.get(id(p)))}
+        touched = {id(p) for p in self.parameters if _is_new(p.grad, marks.get(id(p)))}
         self._local |= touched
         waiting = [p for p in self._loose.values() if p.requires_grad]
         own: list[SynchronisedModel] = []
@@ -89,7 +89,7 @@ class GradientExchange:
         """Somebody is about to use gradients: average those that are not yet."""
         if not self._local:
             return
-        self._average([p for p in self._all() if p.requires_grad], [])
+        self._average([p for p in self.parameters if p.requires_grad], [])
         self.exchanges += 1
         for each in self.models:
             each.accumulation.never_again()
@@ -97,7 +97,7 @@ class GradientExchange:
     def before_step(self, optimizer: torch.optim.Optimizer) -> None:
         """What this optimizer changes has means for gradients."""
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        known = {id(p) for p in self._all()}
+        known = {id(p) for p in self.parameters}
         if unknown := [p for p in parameters if id(p) not in known]:
             self._loose |= {id(p): p for p in unknown}
             self._local |= {id(p) for p in unknown if p.grad is not None}
@@ -134,7 +134,9 @@ class GradientExchange:
         self._on_wait(time.perf_counter() - began)
         return bool(done)
 
-    def _all(self) -> list[Any]:
+    @property
+    def parameters(self) -> list[Any]:
+        """All that are trained: of no model, and of the models."""
         return [*self._loose.values(), *(p for each in self.models for p in each.parameters)]
 
     def _drop_doubles(self) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import multiprocessing
 import os
 import platform
 import signal
 import socket
 import sys
+from typing import Any
 
 from accel.distributed.rank_messages import Finish, Meet, RankReady, RunRequest, ToRank
 from accel.distributed.rank_page import RankPage
@@ -26,24 +28,10 @@ from accel.workload.memory_file import MemoryFile
 
 
 def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
-    die_with(kernel_pid)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1, all_threads=False)
-    multiprocessing.current_process()._config["tempdir"] = os.environ["ACCEL_RANK_FOLDER"]  # type: ignore[attr-defined]
-    channel = Channel(socket.socket(fileno=descriptor), ToRank)
-    os.set_inheritable(descriptor, False)
-    _stay_on_loopback()
-    if cpus:
-        RankCpus(rank, parse_cpu_list(cpus)).pin()
-    import_torch(in_background=False)
-    import torch
-    import torch.distributed
-    import torch.nn.parallel
-
+    channel = begin(descriptor, kernel_pid, rank, cpus, ToRank)
     from accel.distributed import run_in_rank as running
 
-    channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
+    say_hello(channel)
     page = None
     with contextlib.suppress(Closed):
         while True:
@@ -52,11 +40,36 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
                 if page is not None:
                     page.close()
                 page = RankPage(message.world_size, given)
-                channel.send(_ready(message.rank))
+                channel.send(read_back())
             elif isinstance(message, RunRequest) and given is not None and page is not None:
                 running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank)
             elif isinstance(message, Finish):
                 return
+
+
+def begin(descriptor: int, kernel_pid: int, rank: int, cpus: str, incoming: Any) -> Channel:
+    """What every rank does first: live and die with its kernel, take its CPUs, import torch. Gives its channel."""
+    die_with(kernel_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=False)
+    multiprocessing.current_process()._config["tempdir"] = os.environ["ACCEL_RANK_FOLDER"]  # type: ignore[attr-defined]
+    channel = Channel(socket.socket(fileno=descriptor), incoming)
+    os.set_inheritable(descriptor, False)
+    _stay_on_loopback()
+    if cpus:
+        RankCpus(rank, parse_cpu_list(cpus)).pin()
+    import_torch(in_background=False)
+    for name in ("torch.distributed", "torch.nn.parallel"):
+        importlib.import_module(name)
+    return channel
+
+
+def say_hello(channel: Channel) -> None:
+    """Imported and ready."""
+    import torch
+
+    channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
 
 
 def _stay_on_loopback() -> None:
@@ -66,8 +79,8 @@ def _stay_on_loopback() -> None:
         os.environ[name] = loopback
 
 
-def _ready(rank: int) -> RankReady:
-    """What the rank has, read back."""
+def read_back() -> RankReady:
+    """What the rank has: CPUs, threads and device."""
     import torch
 
     device = "cuda:0" if torch.cuda.is_available() else "cpu"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import psutil
@@ -34,19 +35,22 @@ class RankProcess:
     """A fresh interpreter for one rank.
 
     >>> rank = RankProcess(0, cpus=(0,)); rank.meet(page); rank.end()
+
+    It runs `module` with its number, its CPUs and these `words`, and says what `incoming` decodes.
     """
 
     def __init__(
-        self, rank: int, cpus: Sequence[int] = (), environment: dict[str, str] | None = None
-    ) -> None:
+        self, rank: int, cpus: Sequence[int] = (), environment: dict[str, str] | None = None, *,
+        module: str = MODULE, words: Sequence[str] = (), incoming: Any = FromRank,
+    ) -> None:  # fmt: skip
         self.rank, self.cpus = rank, tuple(cpus)
         self._folder = RankFolder()
         environment = {**(environment or {}), FOLDER: self._folder.path}
         self._process, end = spawn(
-            sys.executable, {"RANK": str(rank), **(environment or {})}, module=MODULE,
-            words=(str(rank), cpu_list(self.cpus)),
+            sys.executable, {"RANK": str(rank), **(environment or {})}, module=module,
+            words=(str(rank), cpu_list(self.cpus), *words),
         )  # fmt: skip
-        self.channel = Channel(end, FromRank)
+        self.channel = Channel(end, incoming)
         self.output = RankOutput(self._process.stdout)  # type: ignore[arg-type]
         self._lock, self._is_ended = threading.Lock(), False
         self.ready: RankReady | None = None
@@ -86,7 +90,7 @@ class RankProcess:
             do="The lines above are what it printed; try again, with fewer ranks if memory was short.",
         )  # fmt: skip
 
-    def send(self, message: msgspec.Struct, blob: bytes, descriptor: int) -> None:
+    def send(self, message: msgspec.Struct, blob: bytes = b"", descriptor: int | None = None) -> None:
         """Send a request; that the rank is gone is found when its answer is awaited."""
         with contextlib.suppress(Closed):
             self.channel.send(message, blob, descriptor)
@@ -104,7 +108,7 @@ class RankProcess:
         self.output.wait_for(lambda: _BOTTOM in self.output.since(asked_at), _STANDS_S)
         lines = self.output.since(asked_at).splitlines()
         own = [line.strip() for line in lines if line.lstrip().startswith("File ")]
-        ours = next((n for n, line in enumerate(own) if _ENTRANCE in line), len(own))
+        ours = next((n for n, line in enumerate(own) if any(each in line for each in _ENTRANCES)), len(own))
         if own and not ours:
             return PAST_THE_CELL
         if own:
@@ -141,5 +145,8 @@ class RankProcess:
 
 
 _BOTTOM = "in _run_module_as_main"  # the outermost line of an interpreter started with -m
-_ENTRANCE = "distributed/run_in_rank.py"  # what is further out is the same for all
+_ENTRANCES = (
+    "distributed/run_in_rank.py",
+    "workers/worker_main.py",
+)  # what is further out is the same for all
 PAST_THE_CELL = "  past the cell: it is about to say how that ended"

@@ -10,15 +10,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 from accel.distributed.brought_home import Travellers
 from accel.distributed.cell_execution import Prepare, execute_cell
 from accel.distributed.data_parallel import DataParallel, RunStopped
 from accel.distributed.end_of_output import END_OF_OUTPUT
+from accel.distributed.process_group import is_communication_error, process_group
 from accel.distributed.rank_environment import take_environment
 from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
 from accel.distributed.rank_page import PHASES, RankPage
@@ -41,7 +39,7 @@ def run_in_rank(
     except BaseException as error:
         page.write(rank, phase=PHASES.index("failed"))
         failed = failure_of(error, request.filename)
-        is_communication, has_left = _is_communication(error), isinstance(error, SystemExit)
+        is_communication, has_left = is_communication_error(error), isinstance(error, SystemExit)
         del error
         is_clean = _ended(streams) and _is_clean(threads) and not has_left  # exit() closes the standard input
         channel.send(RunFailed(failed, is_communication, is_clean))
@@ -86,7 +84,13 @@ def _run(
     sys.modules["__main__"] = NotebookModule(namespace)
     travellers = None if request.options.discard else Travellers(namespace, request.names)
     was_stopped, value, parallel = False, None, None
-    with _group(request, rank, page.ranks):
+    with process_group(
+        request.backend,
+        request.rendezvous,
+        rank=rank,
+        world_size=page.ranks,
+        timeout_s=request.options.timeout_s,
+    ):
         if request.trains:
             knows_ranks = "torch.distributed" in request.source or "get_rank" in request.source
             parallel = DataParallel(
@@ -145,24 +149,6 @@ def _execute(request: RunRequest, namespace: dict[str, Any], prepared: Prepare |
     return None
 
 
-@contextmanager
-def _group(request: RunRequest, rank: int, world_size: int) -> Iterator[None]:
-    """The process group of this run, by way of a file that only this user can open."""
-    import torch
-    import torch.distributed as dist
-
-    store = dist.FileStore(request.rendezvous, world_size)  # type: ignore[attr-defined]
-    device = torch.device("cuda", 0) if request.backend == "nccl" else None
-    dist.init_process_group(
-        request.backend, store=store, rank=rank, world_size=world_size,
-        timeout=timedelta(seconds=request.options.timeout_s), device_id=device,
-    )  # fmt: skip
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
-
-
 def _prepare(request: RunRequest, found: Any) -> None:
     """What is done with each object before its first use."""
     if request.options.sync_batchnorm:
@@ -177,27 +163,6 @@ def _synchronise_batch_norm(model: Any) -> None:
         converted = torch.nn.SyncBatchNorm.convert_sync_batchnorm(child)  # type: ignore[no-untyped-call]
         if converted is not child:
             setattr(model, name, converted)
-
-
-def _is_communication(error: BaseException) -> bool:
-    """Whether it is torch.distributed that failed: then another rank is, as a rule, where it began."""
-    import torch.distributed as dist
-
-    before = error.__cause__ or error.__context__  # the cell may have caught it and raised another
-    if before is not None and _is_communication(before):
-        return True
-    kinds = (dist.DistError, dist.DistBackendError, dist.DistNetworkError, dist.DistStoreError)
-    if isinstance(error, kinds):
-        return True
-    words = (
-        "gloo",
-        "Connection closed by peer",
-        "Connection reset by peer",
-        "NCCL",
-        "Timed out waiting",
-        "process group",
-    )
-    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
 
 
 def _is_clean(threads_before: set[threading.Thread]) -> bool:

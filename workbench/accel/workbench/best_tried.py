@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.measuring.time_to_quality import TimeToQuality
 
@@ -37,6 +39,16 @@ def best_plan(trials: Sequence[Trial | QualityTrial]) -> str:
         raise AccelError(
             "%accel keep", because=FOUND_NONE[isinstance(result, TimeToQuality)],
             do=f"Name the plan to keep all the same: %accel keep {tried[0]}" if tried else "Name a plan, or try others.",
+        )  # fmt: skip
+    best = Plan.parse(result.best.plan)
+    if best.group is not None:
+        alone: Any = result
+        alone = replace(alone, rows=tuple(row for row in alone.rows if Plan.parse(row.plan).group is None))
+        second = alone.best
+        instead = f" For this process: %accel keep {second.plan}" if second is not None else ""
+        raise AccelError(
+            "%accel keep", because=f"the best plan, {best}, trains on several processes, and a notebook is one",
+            do=best.how_to_run + instead,
         )  # fmt: skip
     return result.best.plan
 

@@ -32,6 +32,8 @@ def start_quality_trial(
     refused: dict[str, str], budget_s: float | None, timeout_s: float,
 ) -> QualityTrial:  # fmt: skip
     """Find metric, data and model, pack, guard and go; returns the running trial."""
+    from accel.distributed.trial_group import group_for
+
     metric = find_metric(request, workload)
     training = workbench.training_loader
     held_out = find_held_out(workload, training, request.held_out) if metric.needs_loader else ""
@@ -57,7 +59,9 @@ def start_quality_trial(
     try:
         load = msgspec.structs.replace(load_for(parcel, workload), quality=question)
         check = unchanged_check(workbench, workload, while_packing)
-        return QualityTrial(plans, parcel, load, workbench.pool, setting, check=check, refused=refused)
+        return QualityTrial(
+            plans, parcel, load, workbench.pool, setting, check=check, refused=refused, groups=group_for
+        )
     except BaseException:
         parcel.close()
         raise

@@ -26,6 +26,8 @@ def start_trial(
     refused: dict[str, str], budget_s: float | None, timeout_s: float,
 ) -> Trial:  # fmt: skip
     """Pack, guard and go; returns the running trial."""
+    from accel.distributed.trial_group import group_for
+
     allocator = notebook_allocator()
     is_glibc = allocator_name() == "glibc"
     parcel, while_packing = packed(workbench, workload)
@@ -41,7 +43,9 @@ def start_trial(
     try:
         load = load_for(parcel, workload)
         check = unchanged_check(workbench, workload, while_packing)
-        return Trial(plans, parcel, load, workbench.pool, setting, check=check, refused=refused)
+        return Trial(
+            plans, parcel, load, workbench.pool, setting, check=check, refused=refused, groups=group_for
+        )
     except BaseException:
         parcel.close()
         raise

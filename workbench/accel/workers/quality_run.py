@@ -5,8 +5,8 @@ from __future__ import annotations
 from accel.workers.messages import Evaluate, Evaluated, Load, Steps, StepsDone
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_schedule import StepsTaken, Trainee
-from accel.workers.relaunch import COMPILING_TIMEOUT_S, Relaunch, Variant
-from accel.workers.worker import Worker
+from accel.workers.relaunch import COMPILING_TIMEOUT_S, Relaunch
+from accel.workers.variant_worker import GroupFactory, Variant, VariantWorker, no_groups
 from accel.workload.shipping import Parcel
 
 EVALUATING_TIMEOUT_S = 900.0  # held-out data may be many times a step's, and the first evaluation may compile
@@ -20,9 +20,10 @@ class QualityRun(Relaunch):
     """
 
     def __init__(
-        self, pool: WorkerPool, parcel: Parcel, variants: list[Variant], *, load: Load, timeout_s: float
-    ) -> None:
-        super().__init__(pool, parcel, variants, load=load, timeout_s=timeout_s)
+        self, pool: WorkerPool, parcel: Parcel, variants: list[Variant], *, load: Load, timeout_s: float,
+        groups: GroupFactory = no_groups,
+    ) -> None:  # fmt: skip
+        super().__init__(pool, parcel, variants, load=load, timeout_s=timeout_s, groups=groups)
         self._compiles_itself = "compile" in load.source
 
     @property
@@ -45,7 +46,7 @@ class QualityRun(Relaunch):
 
 
 class _WorkerTrainee:
-    def __init__(self, worker: Worker, timeout_s: float, *, compiles: bool) -> None:
+    def __init__(self, worker: VariantWorker, timeout_s: float, *, compiles: bool) -> None:
         self._worker, self._timeout_s, self.compiles = worker, timeout_s, compiles
         self._step_s = 0.0
 

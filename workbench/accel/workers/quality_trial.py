@@ -17,7 +17,8 @@ from accel.workers.messages import Load, QualityQuestion
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_run import QualityRun
 from accel.workers.quality_schedule import Goal, QualitySchedule
-from accel.workers.relaunch import Variant
+from accel.workers.trial_rows import why_failed
+from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.new_weights import Start
 from accel.workload.shipping import Parcel
 
@@ -49,9 +50,10 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
 
     def __init__(
         self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: QualitySetting, *,
-        check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None,
+        check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None, groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
         super().__init__(parcel, check)
+        self._groups = groups
         self.plans, self._load, self._pool, self._setting = plans, load, pool, setting
         self._refused = refused or {}
         self._schedules: list[QualitySchedule] = []
@@ -105,7 +107,14 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
             if str(plan) not in self._errors
         ]
         load = msgspec.structs.replace(self._load, quality=self._question(seed))
-        run = QualityRun(self._pool, self._parcel, variants, load=load, timeout_s=self._setting.timeout_s)
+        run = QualityRun(
+            self._pool,
+            self._parcel,
+            variants,
+            load=load,
+            timeout_s=self._setting.timeout_s,
+            groups=self._groups,
+        )
         self._hold(run)
         with run:
             self._errors |= {label: own.error for label, own in run.samples.items() if own.error is not None}
@@ -161,7 +170,7 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         error = self._errors.get(label)
         return QualityRow(
             label, effect, tuple(curve for curve in curves if curve.points or curve.steps), self._proofs.get(label, ()),
-            state="failed" if error else self._row_state(), error=f"{error.because}. {error.do}" if error else "",
+            state="failed" if error else self._row_state(), error=why_failed(error) if error else "",
         )  # fmt: skip
 
     def _row_state(self) -> RowState:

@@ -12,7 +12,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import mean, median
@@ -26,22 +26,13 @@ from accel.profiling.compilation import Compilation
 from accel.workers.messages import EffectRead, Finish, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
 from accel.workers.pool import WorkerPool
 from accel.workers.step_block import StepBlock
-from accel.workers.worker import Worker
+from accel.workers.variant_worker import GroupFactory, Variant, VariantWorker, no_groups
 from accel.workload.read_backs import ReadBack
 from accel.workload.shipping import Parcel
 
 LEAST_ROUNDS = 10  # fewer pairs are never bootstrapped
 COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little
 COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
-
-
-@dataclass(frozen=True)
-class Variant:
-    """What one worker runs: the baseline (an empty plan) or a candidate."""
-
-    label: str
-    plan: str
-    allocator: str  # "steady" or "as the notebook"
 
 
 @dataclass
@@ -81,15 +72,17 @@ class Relaunch:
     >>> with Relaunch(pool, parcel, variants, load=load, timeout_s=60) as relaunch:
     ...     samples = relaunch.measure(Effort(), stop=threading.Event(), deadline=time.monotonic() + 60)
 
-    What goes wrong with the baseline is raised; what goes wrong with a candidate is the `error` of its samples.
+    What goes wrong with the baseline is raised; what goes wrong with a candidate is the `error` of its samples. `groups` gives
+    a group of workers for a variant that needs one.
     """
 
     def __init__(
-        self, pool: WorkerPool, parcel: Parcel, variants: list[Variant], *, load: Load, timeout_s: float
-    ) -> None:
+        self, pool: WorkerPool, parcel: Parcel, variants: list[Variant], *, load: Load, timeout_s: float,
+        groups: GroupFactory = no_groups,
+    ) -> None:  # fmt: skip
         self._pool, self._parcel, self._variants, self._load = pool, parcel, variants, load
-        self._timeout_s = timeout_s
-        self._workers: dict[str, Worker] = {}
+        self._timeout_s, self._groups = timeout_s, groups
+        self._workers: dict[str, VariantWorker] = {}
         self._lock = threading.Lock()
         self._randomness = random.Random()  # never the notebook's own generator
         self._ended = False
@@ -100,21 +93,36 @@ class Relaunch:
         return [variant for variant in self._variants if self.samples[variant.label].error is None]
 
     def __enter__(self) -> Relaunch:
-        workers = self._pool.take(len(self._variants))
-        with self._lock:
-            self._workers = {v.label: w for v, w in zip(self._variants, workers, strict=True)}
-            if self._ended:  # stopped while they started
-                self._close_all()
         try:
-            for worker in workers:
-                worker.wait_until_ready()
-            for variant in self._variants:
+            self._start()
+            for variant in self._running:
+                with self._isolated(variant.label):
+                    self._workers[variant.label].wait_until_ready()
+            for variant in self._running:
                 with self._isolated(variant.label):
                     self._give(variant, self._load)
         except BaseException:
             self.end()
             raise
         return self
+
+    def _start(self) -> None:
+        """All processes begin to import at once; whoever stops meanwhile ends them too."""
+        alone = []
+        for variant in self._variants:
+            with self._isolated(variant.label):
+                group = self._groups(variant, self._load)
+                if group is None:
+                    alone.append(variant.label)
+                else:
+                    self._take({variant.label: group})
+        self._take(dict(zip(alone, self._pool.take(len(alone)), strict=True)))
+
+    def _take(self, workers: Mapping[str, VariantWorker]) -> None:
+        with self._lock:
+            self._workers |= workers
+            if self._ended:  # stopped while they started
+                self._close_all()
 
     def __exit__(self, *exc_info: object) -> None:
         self.end()
@@ -138,7 +146,8 @@ class Relaunch:
             if label == self._variants[0].label or self._ended:
                 raise
             self.samples[label].error = error
-            self._workers[label].close()
+            if label in self._workers:
+                self._workers[label].close()
 
     def _give(self, variant: Variant, load: Load) -> None:
         worker = self._workers[variant.label]

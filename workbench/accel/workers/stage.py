@@ -16,7 +16,8 @@ from accel.measuring.comparison import Interval, Verdict
 from accel.measuring.interval import ProcessNoise, interval, paired_log_ratios
 from accel.measuring.per_sample import compared_times
 from accel.measuring.verdict import confidence_to_stop, decide
-from accel.workers.relaunch import Effort, Relaunch, Samples, Variant
+from accel.workers.relaunch import Effort, Relaunch, Samples
+from accel.workers.variant_worker import Variant
 
 BASELINE = "baseline"
 

@@ -15,9 +15,10 @@ from accel.measuring.ladder import Ladder, speed
 from accel.workers.background_trial import BackgroundTrial, TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
-from accel.workers.relaunch import Effort, Relaunch, Variant
+from accel.workers.relaunch import Effort, Relaunch
 from accel.workers.stage import Stage, StagePlan, Standing
-from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row
+from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row, why_failed
+from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.shipping import Parcel
 
 
@@ -47,9 +48,10 @@ class Trial(BackgroundTrial[Ladder]):
 
     def __init__(
         self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, *,
-        check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None,
+        check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None, groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
         super().__init__(parcel, check)
+        self._groups = groups
         self.plans, self._load, self._pool, self._setting = plans, load, pool, setting
         self._refused = refused or {}
         self._stages: dict[str, Stage] = {}
@@ -143,8 +145,8 @@ class Trial(BackgroundTrial[Ladder]):
 
     def _open(self, variants: list[Variant]) -> Relaunch:
         relaunch = Relaunch(
-            self._pool, self._parcel, variants, load=self._load, timeout_s=self._setting.timeout_s
-        )
+            self._pool, self._parcel, variants, load=self._load, timeout_s=self._setting.timeout_s, groups=self._groups,
+        )  # fmt: skip
         self._hold(relaunch)
         return relaunch
 
@@ -183,7 +185,7 @@ class Trial(BackgroundTrial[Ladder]):
         return replace(
             row,
             state="failed" if failed else self._row_state(),
-            error=f"{failed.because}. {failed.do}" if failed else "",
+            error=why_failed(failed) if failed else "",
             details={"rounds_now": max((stage.rounds_now for stage in self._stages.values()), default=0)},
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accel.accelerations.plan import Plan
+from accel.errors import AccelError, RankError
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
 from accel.measuring.comparison import Comparison, Quality, Verdict
 from accel.measuring.per_sample import differ, usual
@@ -71,6 +72,16 @@ def refused_row(plan: str, why: str) -> Comparison:
     return Comparison(
         plan, "undecided", None, None, Quality("unknown"), "exact", state="not applicable", error=why
     )
+
+
+def why_failed(error: AccelError) -> str:
+    """What a row says of a plan that failed; of several ranks, which one caused it.
+
+    >>> why_failed(RankError(1, "A trial", because="it was killed by SIGKILL", do="Try again."))
+    'rank 1: it was killed by SIGKILL. Try again.'
+    """
+    rank = f"rank {error.rank}: " if isinstance(error, RankError) else ""
+    return f"{rank}{error.because}. {error.do}"
 
 
 def in_steady_worker(plan: Plan) -> str:

@@ -19,8 +19,12 @@ import socket
 import sys
 import tempfile
 import types
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
+
+import msgspec
 
 from accel.errors import AccelError
 from accel.profiling.compile_watch import CompileWatch
@@ -31,6 +35,14 @@ from accel.workers.notebook_module import NotebookModule
 from accel.workers.private_files import PrivateFiles
 from accel.workers.process_life import die_with, import_torch
 from accel.workers.step_gate import CellIsOver, StepGate
+
+Around = Callable[[Load, dict[str, Any]], AbstractContextManager[None]]
+Told = Callable[[BaseException, str], msgspec.Struct]
+
+
+def _alone(load: Load, namespace: dict[str, Any]) -> AbstractContextManager[None]:
+    """A worker that trains by itself."""
+    return contextlib.nullcontext()
 
 
 def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
@@ -45,25 +57,34 @@ def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
 
     channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
     with contextlib.suppress(Closed), tempfile.TemporaryDirectory(prefix="accel-worker-") as folder:
-        PrivateFiles(folder).install()
-        while True:
-            message, blob, memory = channel.receive()
-            if isinstance(message, Load) and memory is not None:
-                _run(channel, message, blob, memory)
+        serve(channel, folder)
 
 
-def _run(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
+def serve(channel: Channel, folder: str, *, around: Around = _alone, told: Told = failure_of) -> NoReturn:
+    """Take workloads and step them until the kernel is gone, which raises Closed.
+
+    `around` is entered round each, before the plan is applied; `told` makes a message of what it raises. Files that the cell
+    writes go to the folder.
+    """
+    PrivateFiles(folder).install()
+    while True:
+        message, blob, memory = channel.receive()
+        if isinstance(message, Load) and memory is not None:
+            _run(channel, message, blob, memory, around, told)
+
+
+def _run(channel: Channel, load: Load, blob: bytes, descriptor: int, around: Around, told: Told) -> None:
     try:
-        _step_through(channel, load, blob, descriptor)
+        _step_through(channel, load, blob, descriptor, around)
     except CellIsOver:
         channel.send(Finished())
     except Closed:
         raise
     except BaseException as error:
-        channel.send(failure_of(error, load.filename))
+        channel.send(told(error, load.filename))
 
 
-def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) -> None:
+def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int, around: Around) -> None:
     from accel.accelerations.plan import Plan
     from accel.workers.evaluating import Evaluator
     from accel.workload.discovery import Discovery
@@ -95,6 +116,7 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int) ->
             give_new_weights(replica)  # before the plan: what it prunes, it chooses by weights
     plan = Plan.parse(load.plan)
     with contextlib.ExitStack() as applied:
+        applied.enter_context(around(load, namespace))
         applied.enter_context(plan.apply(replica))
         presented = [replica]
         found = FoundObjects(plan, presented, partial(_prepare, load))

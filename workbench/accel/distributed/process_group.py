@@ -1,0 +1,55 @@
+"""The process group that a run's ranks talk in, and the errors of one who talks to ranks that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+
+@contextmanager
+def process_group(
+    backend: str, rendezvous: str, *, rank: int, world_size: int, timeout_s: float
+) -> Iterator[None]:
+    """Join it by way of a file that only this user can open, and leave it at the end.
+
+    >>> with process_group("gloo", path, rank=0, world_size=2, timeout_s=60):
+    ...     torch.distributed.all_reduce(tensor)
+    """
+    import torch
+    import torch.distributed as dist
+
+    store = dist.FileStore(rendezvous, world_size)  # type: ignore[attr-defined]
+    device = torch.device("cuda", 0) if backend == "nccl" else None
+    dist.init_process_group(
+        backend, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s), device_id=device,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def is_communication_error(error: BaseException) -> bool:
+    """Whether it is torch.distributed that failed: then another rank is, as a rule, where it began.
+
+    >>> is_communication_error(RuntimeError("Connection closed by peer [127.0.0.1]:4711"))
+    True
+    """
+    import torch.distributed as dist
+
+    before = error.__cause__ or error.__context__  # the cell may have caught it and raised another
+    if before is not None and is_communication_error(before):
+        return True
+    kinds = (dist.DistError, dist.DistBackendError, dist.DistNetworkError, dist.DistStoreError)
+    if isinstance(error, kinds):
+        return True
+    words = (
+        "gloo",
+        "Connection closed by peer",
+        "Connection reset by peer",
+        "NCCL",
+        "Timed out waiting",
+        "process group",
+    )
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
