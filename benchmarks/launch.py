@@ -116,7 +116,9 @@ def in_torchrun(script: Path) -> float:
     done = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
-    if done.returncode and "first step at" not in done.stdout:  # a rank that ends badly later took its first step
+    if (
+        done.returncode and "first step at" not in done.stdout
+    ):  # a rank that ends badly later took its first step
         raise SystemExit(f"torchrun failed:\n{done.stdout}{done.stderr}")
     return stamp(done.stdout, "first step at") - began
 

@@ -14,6 +14,7 @@ from test_loop_variants import VARIANTS, Variant
 
 from accel.accelerations import CATALOGUE, Plan
 from accel.accelerations.live_plan import LivePlan
+from accel.errors import AccelError
 from accel.machine import read_machine
 from accel.workload.replica import merged
 from accel.workload.training_code import as_changed
@@ -68,6 +69,10 @@ def test_an_acceleration_says_why_not_or_works_and_is_undone(variant: Variant, p
     if reasons:
         return
     live = LivePlan(workload)
+    if plan.group is not None:  # trials of it: tests/workers/test_trial_of_ranks.py
+        with pytest.raises(AccelError, match="Put %%accel ddp -n 2 over the cell"):
+            live.keep(plan)
+        return
     live.keep(plan)
     try:
         if (variant.name, name) == WRITTEN_FOR_ITS_BATCH:

@@ -183,7 +183,9 @@ class Plan:
     def _on_ranks(self, entry: Acceleration) -> list[str]:
         if not isinstance(entry, Ddp):
             return []
-        return [f"The cell is on ranks already. Leave {entry.name} out of the plan; -n says how many there are."]
+        return [
+            f"The cell is on ranks already. Leave {entry.name} out of the plan; -n says how many there are."
+        ]
 
     def _of_the_process(self, entry: Acceleration) -> list[str]:
         names = self.objects_of(entry.name)

@@ -8,6 +8,9 @@ rank_run.py · failed_run.py         one run: wait, watch, stop; which rank caus
 rank_folder.py · rank_environment.py  the files and the variables that a rank has of the kernel
 run_options.py                      how a cell trains on ranks: the options as they travel
 rank_page.py · rank_messages.py     what they say to each other
+process_group.py                    what they exchange gradients in; errors that are another rank's fault
+trial_group.py · trial_rank.py      a trial of `ddp`: ranks that are stepped as one worker
+trial_answers.py                    what they answer, as one
 rank_main.py · run_in_rank.py       the rank's side
 data_parallel.py                    what makes an unmodified cell data-parallel: models, loaders, random numbers, gradients
 synchronised_model.py               DistributedDataParallel round a model's call, in place

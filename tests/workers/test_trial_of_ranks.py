@@ -1,0 +1,148 @@
+"""A trial of `ddp`: a group of ranks that is stepped as one worker, from end to end with real processes."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import psutil
+import pytest
+
+from accel.accelerations.ddp import Ddp
+from accel.distributed.trial_answers import joined
+from accel.distributed.trial_group import TrialGroup
+from accel.errors import RankError
+from accel.workbench import trial_start
+from accel.workbench.trial_start import load_for, packed
+from accel.workers.messages import EffectRead, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
+from accel.workers.trial import TrialSetting
+from tests.workers.conftest import CELL, QUICK
+
+pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two CPUs")
+
+# Rank 1 fails in its fourth step. The global batch of 16 gives each of two ranks 8 samples; per rank, a step is one of 32.
+WITH_FAULTS = """
+for x, y in loader:
+    if os.environ.get("RANK") == "1" and len(losses) == before + 3:
+        if len(x) == 16:
+            os.kill(os.getpid(), 9)
+        raise ValueError("<b>on one rank</b>")
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+HANGING = WITH_FAULTS.replace("os.kill(os.getpid(), 9)", "time.sleep(1000)")
+
+
+def rank_processes():
+    """Ranks of this process's trials that are alive."""
+    return [
+        each
+        for each in psutil.Process().children(recursive=True)
+        if each.status() != psutil.STATUS_ZOMBIE
+        and "accel.distributed.trial_rank" in " ".join(each.cmdline())
+    ]
+
+
+@pytest.fixture
+def bench(workbench, monkeypatch):
+    """Trials of one stage; none leaves a rank."""
+
+    def one_stage(**settings):
+        settings |= {"can_be_steady": False}
+        return TrialSetting(**settings, effort=QUICK, notebook_relaunches=1)
+
+    monkeypatch.setattr(trial_start, "TrialSetting", one_stage)
+    yield workbench
+    assert rank_processes() == [], "a rank outlived its trial"
+
+
+def profile_before_faults(bench, cell):
+    """The profiled run has no rank; `before` is how many losses there are when a trial begins."""
+    bench.namespace["before"] = 10
+    bench.profile(cell)
+    assert len(bench.namespace["losses"]) == 10
+
+
+def test_a_trial_of_ranks_counts_the_samples_of_all_and_proves_that_their_parameters_are_equal(bench):
+    bench.profile(CELL)
+    ladder = bench.try_("ddp(n=2)", 'ddp(n=2, batch="global")+channels_last')
+    by_batch = {"per-rank": ladder["ddp"], "global": ladder['channels_last+ddp(batch="global")']}
+    for row in ladder.rows:
+        assert row.state == "done", row.error
+        assert all(took for _, took, _ in row.proofs), row.proofs
+        evidence = {name: text for name, _, text in row.proofs}["ddp"]
+        found = re.search(r"equal bit for bit on 2 ranks, after (\d+) exchanges of gradients", evidence)
+        assert found is not None, evidence
+        assert int(found[1]) >= 10
+    assert by_batch["per-rank"].samples_per_step == (16, 32)
+    assert by_batch["per-rank"].effect == "changes training"
+    assert by_batch["global"].samples_per_step is None  # the steps of one process
+    assert by_batch["global"].quality.following in ("same", "follows"), by_batch["global"].quality
+    assert [name for name, _, _ in by_batch["global"].proofs] == ["channels_last", "ddp"]
+    assert "unchanged" in ladder.unchanged_line
+
+
+def test_the_rank_that_caused_a_failure_is_named_and_other_plans_go_on(bench):
+    profile_before_faults(bench, WITH_FAULTS)
+    ladder = bench.try_("ddp", 'ddp(batch="global")', "channels_last")
+    assert ladder["ddp"].state == ladder['ddp(batch="global")'].state == "failed"
+    assert ladder["ddp"].error.startswith("rank 1: it was killed by SIGKILL")
+    assert ladder['ddp(batch="global")'].error.startswith("rank 1: it raised ValueError: <b>on one rank</b>")
+    assert "<b>on" not in ladder._repr_mimebundle_()["text/html"]
+    assert ladder["channels_last"].state == "done"
+    assert rank_processes() == []
+
+
+@pytest.fixture
+def group(bench):
+    """Two ranks that hold the cell in which one comes to stand still."""
+    profile_before_faults(bench, HANGING)
+    parcel, _ = packed(bench, bench.workload)
+    ranks = TrialGroup(Ddp(n=2), "ddp")
+    ranks.wait_until_ready()
+    load: Load = load_for(parcel, bench.workload)
+    ranks.send(load, parcel.blob, parcel.memory.descriptor)
+    ranks.receive(Loaded, timeout_s=60)
+    yield ranks
+    ranks.close()
+    parcel.close()
+
+
+def test_ranks_have_cpus_of_their_own_and_one_that_stands_still_is_named(group):
+    masks = {rank: set(psutil.Process(pid).cpu_affinity()) for rank, pid in group.pids.items()}
+    assert not masks[0] & masks[1]
+    assert [set(cpus) for cpus in group.cpus] == [masks[0], masks[1]]
+    group.send(Steps(3, settle=1))
+    done = group.receive(StepsDone, timeout_s=60)
+    assert (len(done.wall_ns), done.samples) == (3, [32, 32, 32])
+    assert all(loss is not None for loss in done.losses)
+    group.send(ReadEffect())
+    assert group.receive(EffectRead, timeout_s=60).proofs == []  # the plan is empty: the group is not
+    group.send(Steps(1))
+    with pytest.raises(RankError, match="it did not come on for 2 s") as told:
+        group.receive(StepsDone, timeout_s=2)
+    assert told.value.rank == 1
+    assert "rank 1 stands here" in told.value.traceback_text
+    assert not group.is_alive
+    assert rank_processes() == []
+
+
+def test_a_step_takes_as_long_as_on_the_slowest_rank_and_its_loss_is_that_of_all_samples():
+    one = StepsDone([5, 9], [1.0, None], [2, 2], minor_faults=1, preempted=2)
+    other = StepsDone([7, 8], [4.0, 3.0], [1, 0], minor_faults=10, preempted=20)
+    assert joined([one, other], [(0,), (1,)]) == StepsDone([7, 9], [2.0, None], [3, 0], 11, 22)
+    assert joined([Finished(), Finished()], []) == Finished()
+
+
+def test_a_proof_fails_with_the_first_rank_on_which_it_does():
+    good, bad = (
+        EffectRead([("ddp", True, "equal")]),
+        EffectRead([("ddp", False, "no gradient was exchanged")]),
+    )
+    assert joined([good, bad], [(0,), (1,)]).proofs == [("ddp", False, "rank 1: no gradient was exchanged")]
+    assert joined([good, good], [(0, 1), (2,)]).proofs == [
+        ("ddp", True, "equal; rank 0 on CPU 0,1, rank 1 on CPU 2")
+    ]
