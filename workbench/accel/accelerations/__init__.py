@@ -19,6 +19,7 @@ accel.accelerations.CATALOGUE   the entries themselves
     samples_to_keep.py, transforms_of_a_batch.py  what of a data set can be kept, or applied to a batch; remembered_probes.py
     deferred_read.py, deferred_code.py  lines of a loop whose number can wait, and the code without the wait
     plain_source.py    the source of a module without accel, for a user's cell: what is applied and what is exported are the same
+    sharded_model.py, sharded_optimizer.py  parameters and optimizer states spread over ranks, in place, and put together again
     autograd_nodes.py, optimizer_updates.py  what really ran: read from the results, and counted in the steps
     user_names.py      what the user calls the objects that code is written for
     cards.py           writes docs/accelerations.md from the cards
@@ -45,6 +46,7 @@ from accel.accelerations.compile_optimizer import CompileOptimizer
 from accel.accelerations.cudnn_benchmark import CudnnBenchmark
 from accel.accelerations.ddp import Ddp
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
+from accel.accelerations.fully_shard import FullyShard
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.intraop_threads import IntraopThreads
@@ -89,6 +91,8 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     NoGradValidation,  # outermost: compiled code is told that no gradient is wanted
     # before the model's call goes on: a smaller model
     Prune,
+    # the ranks: each with a part of every parameter, which optimizers are given
+    FullyShard,
     # the optimizer
     FusedOptimizer,
     CompileOptimizer,

@@ -146,6 +146,7 @@ class DataParallel:
 
         synchronised = SynchronisedModel(model, inner, on_bucket=self._lane.waited)
         self._exchange.models.append(synchronised)
+        self._exchange.leave_alone(synchronised.averaged_by_others)
         self._undo.callback(synchronised.take_off)
         if self._knows_ranks or self._reads_gradients:
             synchronised.accumulation.never_again()

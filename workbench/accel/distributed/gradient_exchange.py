@@ -36,15 +36,22 @@ class GradientExchange:
         self._on_wait = on_wait
         self._loose: dict[int, Any] = {}
         self._local: set[int] = set()
+        self._left_alone: set[int] = set()
         self._looks = _PASSES_TO_LOOK_AT
 
     def add(self, parameters: Iterable[Any]) -> None:
         """These are trained too, though no model that was called has them; all ranks begin with rank 0's."""
-        held = {id(p) for each in self.models for p in each.parameters}
+        held = self._left_alone | {id(p) for each in self.models for p in each.parameters}
         new = [p for p in parameters if id(p) not in held and id(p) not in self._loose]
         if new:
             send_to_all([p for p in new if p.numel()])
             self._loose |= {id(p): p for p in new}
+
+    def leave_alone(self, parameters: set[int]) -> None:
+        """Somebody else averages the gradients of these, by id."""
+        self._left_alone |= parameters
+        self._local -= parameters
+        self._loose = {key: p for key, p in self._loose.items() if key not in parameters}
 
     def before_backward(self, outputs: Sequence[Any]) -> Marks:
         """New gradients are to come; gives what is there before them."""
@@ -96,7 +103,8 @@ class GradientExchange:
 
     def before_step(self, optimizer: torch.optim.Optimizer) -> None:
         """What this optimizer changes has means for gradients."""
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        held = (p for group in optimizer.param_groups for p in group["params"])
+        parameters = [p for p in held if id(p) not in self._left_alone]
         known = {id(p) for p in self.parameters}
         if unknown := [p for p in parameters if id(p) not in known]:
             self._loose |= {id(p): p for p in unknown}

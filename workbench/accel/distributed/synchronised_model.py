@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from accel.accelerations.sharded_model import sharding_of
 from accel.distributed.accumulation import Accumulation
 from accel.distributed.averaging import send_to_all
 
@@ -26,6 +27,7 @@ class SynchronisedModel:
     DDP (Li et al., *PyTorch Distributed*, VLDB 2020) waits for the gradient of every parameter, for ever where one takes no part
     on another rank. So `GradientExchange` averages the gradients of the first passes; once all took part everywhere, `inner` is
     called as the module of a DDP, which does it during the backward pass. After an incomplete pass it is taken off again.
+    Where the parameters are spread over the ranks (`fully_shard`), gradients are averaged by that, and only buffers are left.
     """
 
     def __init__(
@@ -43,6 +45,9 @@ class SynchronisedModel:
         self._held: list[dict[str, Any]] = []
         self._seen: tuple[int, ...] = ()
         self.parameters: list[Any] = []
+        self.averaged_by_others: set[int] = (
+            set()
+        )  # tensors that stand for parameters which are spread over ranks, by id
         self._read_parts()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -105,9 +110,13 @@ class SynchronisedModel:
         from torch.nn.modules.batchnorm import _NormBase
 
         modules = list(self.model.modules())
-        self._held = [each for module in modules for each in (module._modules, module._parameters)]
+        sharding = sharding_of(self.model)
+        self.averaged_by_others = sharding.parameter_ids if sharding is not None else set()
+        self._held = [module._modules for module in modules]
+        if sharding is None:
+            self._held += [module._parameters for module in modules]
         self._seen = tuple(self._ids())
-        self.parameters = list(self.model.parameters())
+        self.parameters = list(self.model.parameters()) if sharding is None else []
         of_norms = [
             b for module in modules if isinstance(module, _NormBase) for b in module.buffers(recurse=False)
         ]

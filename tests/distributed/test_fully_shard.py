@@ -1,0 +1,272 @@
+"""fully_shard on two ranks: the weights that one process would have got, with half of them in each rank."""
+
+from __future__ import annotations
+
+import copy
+import re
+import weakref
+from typing import Any
+
+import pytest
+
+from accel.accelerations.fully_shard import FullyShard
+from accel.accelerations.sharded_model import sharding_of
+from accel.errors import AccelError
+from accel.machine import read_machine
+from accel.workload import Replica, Workload
+from accel.workload.roles import Role
+
+ADAM_STEPS = 3
+
+
+def a_model() -> Any:
+    """Two equal blocks, and layers of their own round them; odd sizes, which two ranks cannot halve."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(3)
+    blocks = [nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, 7)) for _ in range(2)]
+    return nn.Sequential(nn.Linear(5, 7), *blocks, nn.Linear(7, 3)).double()
+
+
+def train(model: Any, optimizer: Any, inputs: Any, *, steps: int = ADAM_STEPS) -> None:
+    import torch
+
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        optimizer.step()
+
+
+def batch() -> Any:
+    import torch
+
+    return torch.randn(8, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+
+
+def largest(mine: list[Any], theirs: list[Any]) -> float:
+    return max(float((a.detach() - b.detach()).abs().max()) for a, b in zip(mine, theirs, strict=True))
+
+
+def sharded_beside_whole(**knobs: Any) -> dict[str, Any]:
+    """In a rank: an Adam that has state already, three steps sharded, two more afterwards; and the same in one process."""
+    import torch
+    import torch.distributed as dist
+
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    model = a_model()
+    wiring = [(type(m), sorted(vars(m))) for m in model.modules()]
+    twin = copy.deepcopy(model)
+    optimizer, whole = (torch.optim.Adam(m.parameters(), 0.01) for m in (model, twin))
+    parameters, groups = list(model.parameters()), optimizer.param_groups[0]["params"]
+    inputs = batch()
+    for m, o in ((model, optimizer), (twin, whole)):
+        train(m, o, inputs)
+    entry = FullyShard(**knobs)
+    replica = Replica(models={"model": model}, optimizers={"optimizer": optimizer})
+    with entry.apply(replica):
+        train(model, optimizer, inputs[rank::ranks])
+        proof, sharding = entry.took_effect(replica), sharding_of(model)
+        kept = sharding.state_bytes / (4 * sharding.whole_bytes)
+        kinds = {type(p.data).__name__ for p in model.parameters()}
+        with torch.no_grad():
+            output = model(inputs)
+    train(twin, whole, inputs)
+    with torch.no_grad():
+        expected = twin(inputs)
+    during = largest([output], [expected])
+    for m, o in ((model, optimizer), (twin, whole)):
+        train(m, o, inputs, steps=2)
+    states = [[o.state[p][k] for p in m.parameters() for k in ("exp_avg", "exp_avg_sq", "step")]
+              for m, o in ((model, optimizer), (twin, whole))]  # fmt: skip
+    return {
+        "proof": proof, "kept": kept, "kinds": kinds, "during": during,
+        "weights": largest(list(model.parameters()), list(twin.parameters())),
+        "state": largest(*states),
+        "same objects": all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+        and groups is optimizer.param_groups[0]["params"] and all(a is b for a, b in zip(groups, parameters, strict=True)),
+        "wiring": [(type(m), sorted(vars(m))) for m in model.modules()] == wiring
+        and not any(vars(m)[held] for m in model.modules() for held in vars(m) if held.endswith("_hooks")),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("knobs", [{}, {"each_block": False}, {"reshard_after_forward": False}], ids=str)
+def test_it_trains_as_one_process_keeps_half_and_leaves_the_users_own_objects(pool, knobs):
+    ranks = pool.run(sharded_beside_whole, **knobs)
+    assert sum(found["kept"] for found in ranks) == pytest.approx(1)
+    for found in ranks:
+        assert found["proof"].took_effect, found["proof"].evidence
+        assert found["kinds"] == {"DTensor"}
+        assert found["kept"] < 0.6
+        assert max(found["during"], found["weights"], found["state"]) < 1e-10
+        assert found["same objects"]
+        assert found["wiring"]
+
+
+def shard_and_then(what: str) -> Any:
+    """In a rank: something that a cell may do to a model that is sharded."""
+    import torch
+    import torch.distributed as dist
+
+    model = a_model()
+    earlier = list(model.parameters())
+    if what == "tied":
+        model[2][0].weight = model[1][0].weight
+    if what == "frozen":
+        model[0].weight.requires_grad_(False)
+    if what == "scalar":
+        model.scale = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+    if what == "mixed":
+        model[3].float()
+    twin = copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    with FullyShard().apply(Replica(models={"model": model})):
+        if what == "earlier parameters":
+            torch.nn.utils.clip_grad_norm_(earlier, 1.0)
+        if what == "one rank raises" and dist.get_rank() == 1:
+            raise ZeroDivisionError("on purpose")
+        if what == "a part":
+            with FullyShard().apply(Replica(models={"part": model[1]})):
+                pass
+        if what == "an optimizer built here":
+            optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+        if what == "a state that is loaded":
+            whole = torch.optim.AdamW(twin.parameters(), 0.01)
+            train(twin, whole, batch())
+            twin = copy.deepcopy(a_model())
+            other = torch.optim.AdamW(twin.parameters(), 0.01)
+            for each in (other, optimizer):
+                each.load_state_dict(copy.deepcopy(whole.state_dict()))
+            train(twin, other, batch())
+        train(model, optimizer, batch()[dist.get_rank() :: dist.get_world_size()])
+    if what != "a state that is loaded":
+        train(twin, torch.optim.AdamW(twin.parameters(), 0.01), batch())
+    are_tied = model[2][0].weight is model[1][0].weight
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    assert all(a is b for a, b in zip(held, model.parameters(), strict=True))
+    return (
+        largest(list(model.parameters()), list(twin.parameters())),
+        are_tied,
+        not model[0].weight.requires_grad,
+    )
+
+
+@pytest.mark.parametrize("what", ["tied", "frozen", "an optimizer built here", "a state that is loaded"])
+def test_tied_and_frozen_weights_and_optimizers_of_all_times_train_as_in_one_process(pool, what):
+    for difference, are_tied, is_frozen in pool.run(shard_and_then, what):
+        assert difference < 1e-10
+        assert are_tied is (what == "tied")
+        assert is_frozen is (what == "frozen")
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("earlier parameters", r"clip_grad_norm_\(model\.parameters\(\), 1\.0\)"),
+        ("a part", r"parameters that are spread already"),
+        ("scalar", r"a parameter that is one number"),
+        ("mixed", r"torch\.float32 and torch\.float64"),
+        ("one rank raises", r"on rank 1 of 2: it raised ZeroDivisionError"),
+    ],
+)
+def test_what_cannot_be_sharded_is_refused_and_an_error_waits_for_no_other_rank(pool, what, told):
+    with pytest.raises(AccelError, match=told):
+        pool.run(shard_and_then, what)
+
+
+def test_in_one_process_it_is_refused_with_the_line_that_has_ranks():
+    entry = FullyShard()
+    with (
+        pytest.raises(AccelError, match=r"%%accel ddp -n 2 --plan fully_shard"),
+        entry.apply(Replica(models={"model": a_model()})),
+    ):
+        pass
+    assert not entry.took_effect(Replica(models={"model": a_model()})).took_effect
+
+
+def workload_of(model: Any, optimizer: Any) -> Workload:
+    found = (("models", "model", model), ("optimizers", "optimizer", optimizer))
+    return Workload(
+        cell="", source="", filename="<cell>", namespace={}, reads=(), writes=(), boundary="optimizer", accumulation=1,
+        steps=3, step_ms=1.0, samples_per_step=4,
+        roles=tuple(Role(kind, name, False, weakref.ref(thing)) for kind, name, thing in found),
+    )  # fmt: skip
+
+
+def test_reasons_against_it_name_the_object_and_end_with_what_to_do():
+    import torch
+
+    compiled, hooked, lazy, half = a_model(), a_model(), torch.nn.LazyLinear(3), a_model()
+    compiled.compile()
+    hooked[0].weight.register_hook(lambda gradient: None)
+    half[0].to(torch.bfloat16)
+    wanted = {compiled: "compiled", hooked: "hooks", lazy: "lazy", half: "torch.bfloat16 and torch.float64"}
+    machine = read_machine()
+    for model, word in wanted.items():
+        reasons = FullyShard().why_not(workload_of(model, torch.optim.SGD(a_model().parameters())), machine)
+        assert len(reasons) == 1
+        assert reasons[0].startswith("model ")
+        assert re.search(rf"{word}.*\. [A-Z].+\.$", reasons[0])
+    model = a_model()
+    refused, taken = torch.optim.LBFGS(model.parameters()), torch.optim.AdamW(model.parameters())
+    (reason,) = FullyShard().why_not(workload_of(model, refused), machine)
+    assert re.match(r"optimizer is LBFGS.*\. Use AdamW", reason)
+    assert FullyShard().why_not(workload_of(model, taken), machine) == []
+
+
+def test_the_plain_code_shards_the_blocks_then_the_model_and_hands_the_parts_to_the_optimizer():
+    import torch
+
+    model = a_model()
+    workload = workload_of(model, torch.optim.SGD(model.parameters()))
+    code = FullyShard(reshard_after_forward=False, param_dtype="bf16").as_code(workload)
+    calls = re.findall(
+        r"^fully_shard\(([^,]+), reshard_after_forward=False, mp_policy=.*\)$", code, re.MULTILINE
+    )
+    assert calls == ['model.get_submodule("1")', 'model.get_submodule("2")', "model"]
+    assert "accel" not in code
+
+
+def plain_code_in_a_rank(code: str) -> float:
+    """In a rank: the exported code, then a training; how far it is from one process's."""
+    import torch
+    import torch.distributed as dist
+
+    model, twin = a_model(), a_model()
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    exec(code, {"model": model, "optimizer": optimizer})
+    train(model, optimizer, batch()[dist.get_rank() :: dist.get_world_size()])
+    train(twin, torch.optim.Adam(twin.parameters(), 0.01), batch())
+    return largest([p.full_tensor() for p in model.parameters()], list(twin.parameters()))
+
+
+def test_the_plain_code_trains_as_one_process(pool):
+    import torch
+
+    model = a_model()
+    code = FullyShard().as_code(workload_of(model, torch.optim.Adam(model.parameters())))
+    assert max(pool.run(plain_code_in_a_rank, code)) < 1e-10
+
+
+def lower_precision() -> tuple[str, str, float]:
+    """In a rank: what a block computes in, what is kept, and how far the weights are from those of float32."""
+    import torch
+    import torch.distributed as dist
+
+    model = a_model().float()
+    twin, seen, optimizer = copy.deepcopy(model), [], torch.optim.SGD(model.parameters(), 0.1)
+    inputs = batch().float()
+    model[1].register_forward_hook(lambda module, given, output: seen.append(str(output.dtype)))
+    with FullyShard(param_dtype="bf16").apply(Replica(models={"model": model})):
+        train(model, optimizer, inputs[dist.get_rank() :: dist.get_world_size()])
+        kept = str(next(model.parameters()).dtype)
+        assert model(inputs).dtype == torch.float32
+    train(twin, torch.optim.SGD(twin.parameters(), 0.1), inputs)
+    return seen[0], kept, largest(list(model.parameters()), list(twin.parameters()))
+
+
+def test_in_bfloat16_blocks_compute_and_float32_is_kept(pool):
+    for computed, kept, difference in pool.run(lower_precision):
+        assert (computed, kept) == ("torch.bfloat16", "torch.float32")
+        assert 0 < difference < 1e-2

@@ -1,0 +1,185 @@
+"""A model whose parameters are spread over the ranks, in place and for a while: FSDP2 put on, and taken off again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from accel.accelerations.sharded_optimizer import ShardedOptimizers, shard_like
+from accel.errors import AccelError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_pre_hooks", "_state_dict_hooks",
+          "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_forward_hooks_with_kwargs",
+          "_forward_pre_hooks_with_kwargs")  # fmt: skip
+_sharded: weakref.WeakKeyDictionary[nn.Module, ShardedModel] = weakref.WeakKeyDictionary()
+
+
+def sharding_of(model: nn.Module) -> ShardedModel | None:
+    """What spreads this model's parameters over the ranks now; None where each rank has them whole.
+
+    >>> sharding_of(model).own_bytes
+    528384
+    """
+    return _sharded.get(model)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a parameter is registered; one that is shared between layers has several."""
+
+    held: dict[str, Any]
+    name: str
+    original: Any
+
+
+class ShardedModel:
+    """Each rank keeps a part of every parameter, of its gradient and of its optimizer state, until `take_off`.
+
+    >>> sharding = ShardedModel(model, blocks, shard=partial(fully_shard, mesh=mesh))
+    >>> train(); sharding.take_off()
+
+    FSDP2 puts other parameters into the model, which optimizers are given in place of those they had. The original ones stay
+    behind empty and refuse every use, so that a list of parameters made earlier is an error and not a training without clipping.
+    All ranks have to make it, and take it off, at the same place.
+    """
+
+    def __init__(
+        self, model: nn.Module, blocks: Iterable[nn.Module], shard: Callable[[nn.Module], object]
+    ) -> None:
+        self.model, self.gathers = model, 0
+        self._parts = [*blocks, model]
+        self._places = [
+            _Place(module._parameters, name, p)
+            for module in model.modules() for name, p in module._parameters.items() if p is not None
+        ]  # fmt: skip
+        self._originals = list({id(each.original): each.original for each in self._places}.values())
+        self._kinds = [type(p) for p in self._originals]
+        self.whole_bytes = sum(p.nbytes for p in self._originals)
+        _send_to_all(self._originals)
+        before = [(module, type(module), set(vars(module)), _hooks(module)) for module in model.modules()]
+        for part in self._parts:
+            shard(part)
+        self._unsharded = self._gathered_once()
+        self._added = [
+            (module, kind, set(vars(module)) - names, [(held, key) for held, key in _hooks(module) if (held, key) not in hooks])
+            for module, kind, names, hooks in before
+        ]  # fmt: skip
+        self._count = [part.register_forward_pre_hook(self._gathered) for part in self._parts]
+        self._leave_behind()
+        _sharded[model] = self
+
+    def _leave_behind(self) -> None:
+        """The parts take over what the original parameters had; those hold nothing any more."""
+        import torch
+
+        parts = self.parameters
+        for original, part in zip(self._originals, parts, strict=True):
+            vars(part).update(vars(original))  # marks of the user's own
+            if original.grad is not None:
+                part.grad = shard_like(original.grad, part)
+        self._optimizers = ShardedOptimizers(self._originals, parts)
+        for original in self._originals:
+            original.grad = None
+            original.data = torch.empty(0, dtype=original.dtype, device=original.device)
+            original.__class__ = _left_behind()
+
+    @property
+    def parameters(self) -> list[Any]:
+        """This rank's parts, in the order of the model's parameters."""
+        now = {id(each.original): each.held[each.name] for each in self._places}
+        return [now[id(original)] for original in self._originals]
+
+    @property
+    def parameter_ids(self) -> set[int]:
+        """The ids of all tensors that stand for a parameter: the parts, the whole ones, and the original ones."""
+        return {id(p) for p in (*self._originals, *self.parameters, *self._unsharded)}
+
+    @property
+    def own_bytes(self) -> int:
+        """What this rank keeps of the parameters."""
+        return int(sum(p.to_local().nbytes for p in self.parameters))
+
+    @property
+    def state_bytes(self) -> int:
+        """What this rank keeps between two steps: its parts of parameters, gradients and optimizer state."""
+        gradients = sum(p.grad.to_local().nbytes for p in self.parameters if p.grad is not None)
+        return int(self.own_bytes + gradients + self._optimizers.own_bytes)
+
+    def take_off(self, *, gather: bool = True) -> None:
+        """Put the user's own parameters back, with what all ranks have made of them.
+
+        `gather` False: without asking the other ranks, as after an error, when they may be elsewhere; the parameters are lost.
+        """
+        import torch
+
+        _sharded.pop(self.model, None)
+        for part in self._parts:
+            part.reshard()  # type: ignore[operator]
+        parts = self.parameters
+        for original, part, kind in zip(self._originals, parts, self._kinds, strict=True):
+            original.__class__ = kind
+            if gather:
+                original.data = part.detach().full_tensor()
+                torch.autograd.graph.increment_version(original)  # others tell by it that the values are new
+                original.grad = None if part.grad is None else part.grad.full_tensor()
+            original.requires_grad_(part.requires_grad)
+        self._optimizers.take_off(parts, gather=gather)
+        for place in self._places:
+            place.held[place.name] = place.original
+        for handle in self._count:
+            handle.remove()
+        for module, kind, names, hooks in self._added:
+            module.__class__ = kind
+            for held, key in hooks:
+                vars(module)[held].pop(key, None)
+            for name in names:
+                vars(module).pop(name, None)
+
+    def _gathered_once(self) -> list[Any]:
+        """The whole parameters, which autograd will see: made by putting each part's together once."""
+        found: list[Any] = []
+        for part in self._parts:
+            part.unshard()  # type: ignore[operator]
+            found += [p for p in part.parameters() if not hasattr(p, "full_tensor")]
+            part.reshard()  # type: ignore[operator]
+        return found
+
+    def _gathered(self, part: nn.Module, inputs: object) -> None:
+        """Runs after FSDP's own hook: the parameters are whole now, or it did nothing."""
+        self.gathers += any(not hasattr(p, "full_tensor") for p in part.parameters())
+
+
+def _hooks(module: nn.Module) -> list[tuple[str, int]]:
+    return [(held, key) for held in _HOOKS for key in vars(module).get(held, ())]
+
+
+def _send_to_all(parameters: Iterable[torch.Tensor]) -> None:
+    """All ranks begin with rank 0's."""
+    import torch.distributed as dist
+
+    for p in parameters:
+        dist.broadcast(p.detach(), 0)
+
+
+@cache
+def _left_behind() -> type:
+    """The class of parameters that others have taken the place of."""
+    from torch import nn
+
+    class LeftBehind(nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise AccelError(
+                "A parameter that was taken from the model before its first call in this cell",
+                because="fully_shard has put another one in its place, of which each rank holds a part",
+                do="Take parameters from the model where they are used: clip_grad_norm_(model.parameters(), 1.0).",
+            )
+
+    return LeftBehind
