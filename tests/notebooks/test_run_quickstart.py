@@ -76,3 +76,17 @@ def test_the_quickstart_shows_profile_ladder_export_and_its_own_loop_before_and_
     assert re.search(r"\d+\.\d\d s before, \d+\.\d\d s with the plan kept", done.stdout)
     assert "memory_format=torch.channels_last" in done.stdout
     assert scripts_from_elsewhere(page) == []
+
+
+@pytest.mark.timeout(300)
+def test_the_lab_on_model_parallelism_shows_three_ways_and_that_each_gives_what_one_process_gives(tmp_path):
+    done, page = run(tmp_path, RUNNER.parent / "model_parallel.ipynb", timeout_s=280)
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"^rank 1: weights \(512, 256\) and \(256, 512\), [\d,]+ of [\d,]+ bytes", done.stdout, re.MULTILINE
+    )
+    assert re.search(r"^1f1b +8 +11% +\d+% +[\d.]+$", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^rank 0: [\d,]+ bytes kept between steps, [\d,]+ with plain DDP", done.stdout, re.MULTILINE
+    )
+    assert scripts_from_elsewhere(page) == []

@@ -2,6 +2,8 @@
 
 >>> from accel.labs import CNN, load_dataset
 >>> model, train_set = CNN(), load_dataset("digits")
+
+Worked examples, functions for RankPool.run: tensor_parallel.py, pipeline_parallel.py, sharded_training.py.
 """
 
 from __future__ import annotations
