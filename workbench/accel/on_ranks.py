@@ -14,7 +14,9 @@ def ddp(
     cell: str | Callable[[], Any], *,
     n: int = 2, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto", batch: BatchMeans = "per-rank",
     loaders: Iterable[str] = (), timeout_s: float = 60.0, all_output: bool = False, discard: bool = False,
-    sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0, wait: bool = True,
+    sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0,
+    bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none", communication: bool = False,
+    wait: bool = True,
 ) -> Any:  # fmt: skip
     """Run training code on `n` ranks of this machine, data-parallel; the trained state comes back to your objects.
 
@@ -33,6 +35,7 @@ def ddp(
     run = RunOptions(
         batch=batch, loaders=tuple(loaders), timeout_s=timeout_s, discard=discard, sync_batchnorm=sync_batchnorm,
         checkpoint=checkpoint, every=every, max_restarts=max_restarts,
+        bucket_mb=bucket_mb, static_graph=static_graph, compress=compress, communication=communication,
     )  # fmt: skip
     options = DdpOptions(n, threads, backend, gpus, all_output, run)
     ranks = current_workbench().ranks

@@ -46,6 +46,20 @@ DDP = Command(
         ),
         switch("--all-output", "show at the end what the other ranks printed, too"),
         switch("--discard", "leave your objects as they were: the trained state is not brought back"),
+        Argument(
+            ("--bucket-mb",),
+            "megabytes of gradients that are sent together (default: 25, the first 1): smaller ones can be sent earlier",
+            (("metavar", "MB"), ("type", float), ("default", None)),
+        ),
+        switch("--static-graph", "every step uses the same parameters, which DDP may rely on"),
+        Argument(
+            ("--compress",),
+            "send gradients smaller: none, fp16, bf16 or powersgd:RANK, which changes the training (default: none)",
+            (("metavar", "HOW"), ("default", "none")),
+        ),
+        switch(
+            "--communication", "watch some steps: when each bucket of gradients was ready, sent and there"
+        ),
         switch("--sync-batchnorm", "BatchNorm takes mean and variance over the samples of all ranks"),
         Argument(
             ("--checkpoint",),

@@ -7,25 +7,28 @@ differ from rank to rank. Objects are found as they are first used, whoever made
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.model_call import wrapped_call
+from accel.distributed.bucket_exchange import BucketExchange
 from accel.distributed.gradient_exchange import GradientExchange
 from accel.distributed.gradient_readers import code_in, reads_gradients, running_code
 from accel.distributed.graph_leaves import named_leaves
 from accel.distributed.lineages import Lineages
 from accel.distributed.rank_page import RankPage
 from accel.distributed.shared_loops import SharedLoops
-from accel.distributed.shares import BatchMeans
 from accel.distributed.step_lane import StepLane
+from accel.distributed.step_watching import StepWatching
 from accel.distributed.synchronised_model import SynchronisedModel
-from accel.distributed.training_notes import notes_of
+from accel.distributed.training_notes import notes_of, notes_of_buckets
 from accel.errors import AccelError
 from accel.workload.discovery import Discovery
 
 if TYPE_CHECKING:
+    from accel.distributed.communication_times import CommunicationTimes
+    from accel.distributed.run_options import RunOptions
     from accel.workload.replica import Replica
 
 _PASSES_TO_WATCH = 8
@@ -38,24 +41,26 @@ class RunStopped(BaseException):
 class DataParallel:
     """While entered, what this rank trains is trained by all ranks together.
 
-    >>> with DataParallel(page, rank=0, world_size=2, namespace=namespace) as parallel:
+    >>> with DataParallel(page, rank=0, world_size=2, namespace=namespace, options=RunOptions()) as parallel:
     ...     exec(code, namespace)
     >>> parallel.notes
 
-    `loaders` names those that are shared out; empty: each that is iterated with gradients on and a model in training mode.
+    Without names of loaders in the options, each is shared out that is iterated with gradients on and a model in training mode.
     """
 
     def __init__(
-        self, page: RankPage, *, rank: int, world_size: int, namespace: dict[str, Any], batch: BatchMeans = "per-rank",
-        loaders: Sequence[str] = (), knows_ranks: bool = False, prepare: Callable[[Replica], None] | None = None,
+        self, page: RankPage, *, rank: int, world_size: int, namespace: dict[str, Any], options: RunOptions,
+        knows_ranks: bool = False, prepare: Callable[[Replica], None] | None = None,
     ) -> None:  # fmt: skip
-        self._world_size, self._namespace, self._batch = world_size, namespace, batch
+        self._world_size, self._namespace, self._options = world_size, namespace, options
         self._knows_ranks, self._prepare = knows_ranks, prepare
         self.lineages, self._lane = Lineages(rank), StepLane(page, rank)
+        self._watching = StepWatching(options)
+        self._buckets = BucketExchange(options, on_wait=self._lane.waited, recorder=self._watching.recorder)
         self._exchange = GradientExchange(world_size, on_wait=self._lane.waited)
         self._loops = SharedLoops(
-            self.lineages, rank=rank, world_size=world_size, batch=batch, named=list(loaders), namespace=namespace,
-            on_batch=self._on_batch,
+            self.lineages, rank=rank, world_size=world_size, batch=options.batch, named=list(options.loaders),
+            namespace=namespace, on_batch=self._on_batch,
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
         self._undo = ExitStack()
@@ -64,6 +69,7 @@ class DataParallel:
         self._loss: Any = None
         self._is_stepping = False  # an optimizer runs, and may call a closure, as LBFGS does
         self.notes: list[str] = []
+        self.communication: CommunicationTimes | None = None  # once it is over, where it was asked for
 
     @property
     def steps(self) -> int:
@@ -109,10 +115,13 @@ class DataParallel:
         self._lane.phase("between")
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
         self._undo.close()
+        if kind is None or kind is RunStopped:
+            self.communication = self._watching.finish(self._exchange, self._world_size)
         if self._world_size > 1:
-            self.notes += notes_of(self._exchange, self._namespace, batch=self._batch)
+            self.notes += notes_of(self._exchange, self._namespace, batch=self._options.batch)
+            self.notes += notes_of_buckets(self._exchange, self._buckets)
 
     def went_on(self) -> None:
         """The loop that the cell is in was led to where a checkpoint was taken: what was read on the way counts for nothing."""
@@ -144,7 +153,7 @@ class DataParallel:
     def _synchronised(self, model: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
         import torch
 
-        synchronised = SynchronisedModel(model, inner, on_bucket=self._lane.waited)
+        synchronised = SynchronisedModel(model, inner, self._buckets)
         self._exchange.models.append(synchronised)
         self._exchange.leave_alone(synchronised.averaged_by_others)
         self._undo.callback(synchronised.take_off)
@@ -161,7 +170,8 @@ class DataParallel:
             is_due = synchronised.accumulation.is_due(is_last_batch=self._loops.is_last)
             synchronised.prepare(trains=trains, is_due=is_due, may_wrap=not self._exchange.is_in_pass)
             self._exchange.is_in_pass |= torch.is_grad_enabled()
-            return synchronised(*args, **kwargs)
+            with self._watching.forward():
+                return synchronised(*args, **kwargs)
 
         call.inner = inner  # type: ignore[attr-defined]
         return call
@@ -197,7 +207,8 @@ class DataParallel:
             if self._world_size == 1:
                 return original(outputs, gradients, *args, **kwargs)
             marks = self._exchange.before_backward(outputs)
-            result = original(outputs, gradients, *args, **kwargs)
+            with self._watching.backward():
+                result = original(outputs, gradients, *args, **kwargs)
             if accumulates:
                 self._exchange.after_backward(marks, is_last_batch=self._loops.is_last)
             else:
@@ -243,14 +254,17 @@ class DataParallel:
         self._is_stepping = True
         if self._world_size > 1:
             self._exchange.before_step(optimizer)
+        self._watching.optimizer_begins()
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._is_stepping = False
+        self._watching.optimizer_ended()
         self._exchange.after_step(optimizer)
         if self._first_optimizer is None:
             self._first_optimizer = optimizer
         if optimizer is self._first_optimizer:
             self._is_to_stop = self._lane.stepped(self._loss)
+            self._watching.step_ended(self._lane.steps)
 
     def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         original = vars(owner)[name]

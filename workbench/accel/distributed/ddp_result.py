@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from accel import html_parts
+from accel.distributed.communication_report import CommunicationReport
+from accel.distributed.communication_view import shown as shown_communication
 from accel.distributed.rank_page import RankLane
 from accel.machine.cpu_lists import cpu_list
 
@@ -49,6 +51,7 @@ class DdpResult:
     has_state: bool = True
     left_behind: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    communication: CommunicationReport | None = None  # with --communication
 
     @property
     def samples_per_s(self) -> float:
@@ -116,11 +119,16 @@ class DdpResult:
         lines = [
             "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
         ]
-        return "\n".join([self.line, *(f"  {line}" for line in lines), self.state_line, *self.warnings])
+        seen = [str(self.communication)] if self.communication is not None else []
+        return "\n".join(
+            [self.line, *(f"  {line}" for line in lines), self.state_line, *self.warnings, *seen]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Every figure as plain values, with the warnings."""
-        return asdict(self) | {"samples_per_s": self.samples_per_s, "warnings": self.warnings}
+        seen = self.communication.to_dict() if self.communication is not None else None
+        derived = {"samples_per_s": self.samples_per_s, "warnings": self.warnings, "communication": seen}
+        return asdict(replace(self, communication=None)) | derived
 
     def to_dataframe(self) -> Any:
         """One row a rank."""
@@ -133,5 +141,7 @@ class DdpResult:
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         head = ["", "CPUs", "steps", "samples/s", "loss", "waiting for others", "memory"]
         notes = [html_parts.note(text) for text in (self.state_line, *self.warnings)]
+        if self.communication is not None:
+            notes.append(shown_communication(self.communication))
         shown = html_parts.block(html_parts.heading(self.line), html_parts.table(head, self.rows), *notes)
         return {"text/plain": str(self), "text/html": str(shown)}

@@ -83,6 +83,7 @@ class GradientExchange:
                 if mine:  # thawed since
                     each.take_off()
             elif mine and each.is_armed:  # some parameters took no part
+                each.check_graph_may_change()
                 self.after_pass.add(type(each.model).__name__)
                 each.take_off()
             if is_due and (mine or not each.is_wrapped) and not each.is_complete:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from accel.distributed.communication_times import CommunicationTimes
 from accel.distributed.run_options import RunOptions
 from accel.workers.messages import Failed, Hello
 
@@ -64,6 +65,7 @@ class RunDone(msgspec.Struct, tag="run_done", frozen=True):
     notes: list[str]
     left_behind: list[list[str]]  # [name, why it could not be brought back]
     was_stopped: bool = False
+    communication: CommunicationTimes | None = None  # where it was asked for
     is_clean: bool = True  # nothing of the run is left in the process: it can be used again
 
 

@@ -11,7 +11,9 @@ import msgspec
 from accel.distributed.brought_home import bring_home
 from accel.distributed.called_function import RETURNED, globals_of
 from accel.distributed.checkpoint_wish import checked_folder
+from accel.distributed.communication_report import CommunicationReport
 from accel.distributed.ddp_result import DdpResult, RankReport
+from accel.distributed.gradient_compression import compression_of
 from accel.distributed.home_objects import walk
 from accel.distributed.rank_page import RankLane
 from accel.distributed.rank_run import Print, RankRun, RunOutcome, Watch
@@ -134,4 +136,12 @@ class CellRun:
             step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),
             was_stopped=outcome.was_stopped, has_state=not self._options.discard,
             left_behind=tuple((name, why) for name, why in first.left_behind), notes=(*self._restarted, *first.notes),
+            communication=self._communication(outcome),
         )  # fmt: skip
+
+    def _communication(self, outcome: RunOutcome) -> CommunicationReport | None:
+        seen = [answer.done.communication for answer in outcome.answers]
+        times = tuple(each for each in seen if each is not None)
+        if len(times) < len(seen):
+            return None
+        return CommunicationReport(times, self._request.backend, str(compression_of(self._options.compress)))

@@ -14,6 +14,7 @@ from typing import Any
 
 from accel.distributed.brought_home import Travellers
 from accel.distributed.cell_execution import Prepare, execute_cell
+from accel.distributed.communication_times import CommunicationTimes
 from accel.distributed.data_parallel import DataParallel, RunStopped
 from accel.distributed.end_of_output import END_OF_OUTPUT
 from accel.distributed.process_group import is_communication_error, process_group
@@ -68,7 +69,11 @@ def _ended(streams: tuple[Any, Any]) -> bool:
 
 def _run(
     request: RunRequest, blob: bytes, memory: MemoryFile, page: RankPage, rank: int
-) -> tuple[tuple[float, float | None, list[str], list[list[str]], bool], bytes, MemoryFile | None]:
+) -> tuple[
+    tuple[float, float | None, list[str], list[list[str]], bool, CommunicationTimes | None],
+    bytes,
+    MemoryFile | None,
+]:
     import torch
 
     began = time.monotonic()
@@ -94,8 +99,8 @@ def _run(
         if request.trains:
             knows_ranks = "torch.distributed" in request.source or "get_rank" in request.source
             parallel = DataParallel(
-                page, rank=rank, world_size=page.ranks, namespace=namespace, batch=request.options.batch,
-                loaders=request.options.loaders, knows_ranks=knows_ranks, prepare=functools.partial(_prepare, request),
+                page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options,
+                knows_ranks=knows_ranks, prepare=functools.partial(_prepare, request),
             )  # fmt: skip
             try:
                 with parallel:
@@ -114,7 +119,12 @@ def _run(
         result_memory.seal()
     elif travellers is not None and rank == 0:
         result, result_memory, left_behind = travellers.packed(namespace, request.writes)
-    return (time.monotonic() - began, first_step_s, notes, left_behind, was_stopped), result, result_memory
+    seen = parallel.communication if parallel is not None else None
+    return (
+        (time.monotonic() - began, first_step_s, notes, left_behind, was_stopped, seen),
+        result,
+        result_memory,
+    )
 
 
 @functools.cache

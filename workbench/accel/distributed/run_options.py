@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from accel.bounds import check_seconds
+from accel.distributed.gradient_compression import compression_of
 from accel.distributed.shares import BatchMeans
+from accel.errors import AccelError
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +30,17 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     every: int = 100  # steps between two checkpoints
     keeps: int = 2
     max_restarts: int = 0
+    bucket_mb: float | None = None  # MiB of gradients that DDP sends together; None: as torch has it
+    static_graph: bool = False
+    compress: str = "none"  # see `compression_of`
+    communication: bool = False  # watch some steps
 
     def __post_init__(self) -> None:
         check_seconds(f"--timeout {self.timeout_s}", self.timeout_s)
+        compression_of(self.compress)
+        if self.bucket_mb is not None and not (math.isfinite(self.bucket_mb) and self.bucket_mb > 0):
+            raise AccelError(
+                f"--bucket-mb {self.bucket_mb}",
+                because="a bucket of gradients is some megabytes large, a number above 0",
+                do="Use for example 4; without it, torch takes 25.",
+            )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.sharded_model import sharding_of
 from accel.distributed.accumulation import Accumulation
 from accel.distributed.averaging import send_to_all
+from accel.errors import AccelError
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
+
+    from accel.distributed.bucket_exchange import BucketExchange
 
 _COMPLETE_PASSES = 2  # so many with a gradient for every parameter on every rank, then DDP exchanges them
 _MOST_WRAPPERS = 3  # of one model: one whose parts come and go does without
@@ -21,7 +22,7 @@ _MOST_WRAPPERS = 3  # of one model: one whose parts come and go does without
 class SynchronisedModel:
     """Calls `inner` so that all ranks begin with rank 0's parameters and buffers, and gradients can be averaged in backward.
 
-    >>> with wrapped_call(model, lambda inner: SynchronisedModel(model, inner, on_bucket=print)):
+    >>> with wrapped_call(model, lambda inner: SynchronisedModel(model, inner, buckets)):
     ...     model(x).sum().backward()
 
     DDP (Li et al., *PyTorch Distributed*, VLDB 2020) waits for the gradient of every parameter, for ever where one takes no part
@@ -30,14 +31,12 @@ class SynchronisedModel:
     Where the parameters are spread over the ranks (`fully_shard`), gradients are averaged by that, and only buffers are left.
     """
 
-    def __init__(
-        self, model: nn.Module, inner: Callable[..., Any], *, on_bucket: Callable[[float], None]
-    ) -> None:
+    def __init__(self, model: nn.Module, inner: Callable[..., Any], buckets: BucketExchange) -> None:
         self.model, self.inner = model, inner
         self.accumulation = Accumulation()
         self.is_complete = False  # DDP has averaged the gradients of the backward pass that is running
         self.is_armed = False  # DDP waits for gradients
-        self._on_bucket = on_bucket
+        self._buckets = buckets
         self.is_inside = False
         self._complete_passes = self._wrappers = 0
         self._wandered = False  # a training pass may have changed buffers, otherwise on each rank
@@ -84,6 +83,16 @@ class SynchronisedModel:
         """What `GradientExchange` saw on all ranks in a pass that it averaged itself."""
         self._complete_passes = self._complete_passes + 1 if complete else 0
 
+    def check_graph_may_change(self) -> None:
+        """Some parameters took no part in a pass: raises AccelError where it was promised that all always do."""
+        if self._buckets.options.static_graph:
+            raise AccelError(
+                "--static-graph",
+                because=f"the training graph has changed: in this step some parameters of {type(self.model).__name__} got no "
+                "gradient, and in earlier steps they did",
+                do="Leave --static-graph out: then gradients are exchanged after the backward pass once that happens.",
+            )
+
     def take_off(self) -> None:
         """Do without DDP until enough complete passes were seen again."""
         self._ddp, self.is_armed, self.is_complete, self._complete_passes = None, False, False, 0
@@ -126,28 +135,9 @@ class SynchronisedModel:
         send_to_all([*(p for p in self.parameters if p.numel()), *self._buffers, *self._statistics])
 
     def _wrapped(self) -> Any:
-        from torch.nn.parallel import DistributedDataParallel
-
         self._wrappers += 1
         self._known_to_ddp = {id(p) for p in self.parameters if p.requires_grad}
-        ddp = DistributedDataParallel(self.model, broadcast_buffers=False, init_sync=False)
-        ddp.register_comm_hook(None, lambda state, bucket: self._average(bucket))
-        return ddp
+        return self._buckets.wrapped(self.model, on_complete=self._completed)
 
-    def _average(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
-        """What DDP itself does with a bucket, and we hear of it: its mean over all ranks."""
-        import torch.distributed as dist
-
-        tensor = bucket.buffer()
-        tensor.div_(dist.get_world_size())
-        is_last, launched = bucket.is_last(), time.perf_counter()
-        work = dist.all_reduce(tensor, async_op=True)
-
-        def done(future: Any) -> torch.Tensor:
-            if is_last:
-                self.is_complete = True
-                self._on_bucket(time.perf_counter() - launched)
-            result: torch.Tensor = future.value()[0]
-            return result
-
-        return work.get_future().then(done)
+    def _completed(self) -> None:
+        self.is_complete = True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from accel.distributed.shares import BatchMeans
 
 if TYPE_CHECKING:
+    from accel.distributed.bucket_exchange import BucketExchange
     from accel.distributed.gradient_exchange import GradientExchange
 
 
@@ -41,5 +42,31 @@ def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch:
         notes.append(
             f"{', '.join(sums)} adds up over a batch, but gradients are means over ranks: with so many ranks they are that many "
             "times smaller than for the whole batch in one process. Use reduction='mean', or a learning rate to match."
+        )
+    return notes
+
+
+def notes_of_buckets(exchange: GradientExchange, buckets: BucketExchange) -> list[str]:
+    """What `--compress` and the size of buckets acted on, and what not.
+
+    >>> notes_of_buckets(exchange, buckets)
+    """
+    how, options = buckets.compression, buckets.options
+    notes = []
+    if how.kind != "none":
+        notes.append(
+            f"--compress {how}: {how.effect}. It acted on {buckets.passes} of {exchange.exchanges} exchanges; in the first "
+            "passes, and where a parameter took no part, gradients are exchanged whole."
+        )
+        if options.checkpoint:
+            what = "what PowerSGD had left out" if how.kind == "powersgd" else "which passes were compressed"
+            notes.append(
+                f"Checkpoints do not hold {what}: a run that goes on from one begins compressing anew, so its losses differ a "
+                "little from those of a run that was not interrupted."
+            )
+    elif (options.bucket_mb is not None or options.static_graph) and not buckets.passes:
+        notes.append(
+            "--bucket-mb and --static-graph had nothing to act on: gradients were exchanged after the backward pass, not in "
+            "buckets during it."
         )
     return notes

@@ -1,0 +1,77 @@
+"""Which knob to try for the exchange of gradients, in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.machine.peaks.device_peaks import gigabytes
+
+if TYPE_CHECKING:
+    from accel.distributed.communication_report import CommunicationReport
+
+_LITTLE = 0.05  # of a step: less is not worth a knob
+_MANY_BUCKETS = 8
+_TINY_BYTES = 0.5e6  # a message that small takes mostly its latency
+_WORTH_SPLITTING_BYTES = 1e6
+_WORTH_COMPRESSING_BYTES = 1e6
+_MUCH_SLOWER = 0.5
+
+
+def advice_for(report: CommunicationReport) -> list[str]:
+    """Sentences, the most promising first.
+
+    >>> advice_for(result.communication)
+    ['All 16.8 MB of gradients travel in one bucket …']
+    """
+    if report.exposed_share < _LITTLE:
+        return [
+            f"Waiting for the exchange is {report.exposed_share:.0%} of a step: there is little to gain here."
+        ]
+    found = []
+    is_of_straggler = report.waited_ms > report.exposed_ms / 2
+    if is_of_straggler:
+        found.append(
+            "Most of the waiting is for a rank that sends later than the others: no size of bucket and no compression shortens "
+            "that. Look at its own work a step, at its loader, and at other programs on its CPUs."
+        )
+    found += _of_buckets(report)
+    if report.compress.startswith("powersgd") and report.backend == "gloo":
+        found.append(
+            "Over gloo PowerSGD exchanges one bucket after the other, and the backward pass waits for each: it hides nothing."
+        )
+    sent = sum(each.sent_bytes for each in report.buckets)
+    if not is_of_straggler:
+        if report.compress == "none" and sent >= _WORTH_COMPRESSING_BYTES:
+            found.append("--compress bf16 halves what travels, and rounds gradients.")
+        found.append(
+            "A larger batch, or gradients of several batches added up before each optimizer step, exchanges less often for as "
+            "many samples."
+        )
+    link = [each.link_bytes_per_s for each in report.buckets if each.link_bytes_per_s]
+    if report.backend == "gloo" and link and report.bus_bytes_per_s < _MUCH_SLOWER * max(link):
+        found.append(
+            f"While it trains, the exchange reaches {gigabytes(report.bus_bytes_per_s)} of the {gigabytes(max(link))} that the "
+            "same ranks reach with nothing else to do: on a CPU it needs cores that the backward pass uses too."
+        )
+    return found
+
+
+def _of_buckets(report: CommunicationReport) -> list[str]:
+    sizes = [each.gradient_bytes for each in report.buckets]
+    total = sum(sizes)
+    if len(sizes) == 1 and total >= _WORTH_SPLITTING_BYTES:
+        return [
+            f"All {total / 1e6:.1f} MB of gradients travel in one bucket, which is full only when the backward pass ends: "
+            f"nothing can overlap. Try --bucket-mb {max(total / 4 / 2**20, 0.1):.2g}."
+        ]
+    if len(sizes) >= _MANY_BUCKETS and total / len(sizes) < _TINY_BYTES:
+        return [
+            f"{len(sizes)} buckets of {total / len(sizes) / 1e3:.0f} kB each cost their latency more than their bytes. Try "
+            f"--bucket-mb {max(total / 4 / 2**20, 0.1):.2g}."
+        ]
+    if len(sizes) > 1 and sizes[-1] > total / 2:
+        return [
+            "The last bucket has more than half of the gradients, and nothing is left to hide it behind: a smaller --bucket-mb "
+            "lets more of it go earlier, where those are gradients of several layers."
+        ]
+    return []
