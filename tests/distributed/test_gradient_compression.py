@@ -23,7 +23,7 @@ for epoch in range(6):
 """
 WIDE = """
 model = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3)).double()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
 """
 ALIKE = """
 import torch.distributed as dist

@@ -14,6 +14,10 @@ trial_answers.py                    what they answer, as one
 rank_main.py · run_in_rank.py       the rank's side
 data_parallel.py                    what makes an unmodified cell data-parallel: models, loaders, random numbers, gradients
 synchronised_model.py               DistributedDataParallel round a model's call, in place
+bucket_exchange.py · gradient_compression.py  how DDP is made; how a bucket of gradients travels
+step_watching.py · communication_recorder.py  --communication: some steps watched, bucket by bucket
+communication_times.py · device_clocks.py · bare_all_reduces.py  what a rank saw, by which clock, and what its link does alone
+communication_report.py             what it cost; _figures: the arithmetic, _advice: which knob, _view: the picture
 gradient_exchange.py · averaging.py  means of gradients where DDP is too early, or knows nothing of them
 accumulation.py · gradient_readers.py  passes that need no exchange; code that looks at gradients itself
 graph_leaves.py                     parameters of no model

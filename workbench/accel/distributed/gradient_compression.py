@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +12,7 @@ from accel.errors import AccelError
 if TYPE_CHECKING:
     import torch
 
+_LONGEST_S = 5.0
 Kind = Literal["none", "fp16", "bf16", "powersgd"]
 PLAIN_PASSES = 10  # exchanged whole before PowerSGD begins: the first steps are the touchiest, and buckets are not final before
 _SETTLING_PASSES = 3  # DDP builds its buckets anew in the first ones
@@ -118,9 +121,19 @@ class Sender:
                 because="torch's PowerSGD waits for a GPU wherever there is one, and these gradients are on the CPU",
                 do="Use --compress bf16, or hide the GPUs: CUDA_VISIBLE_DEVICES= before the notebook starts.",
             )
-        before = self._state.total_numel_after_compression
+        before, references = self._state.total_numel_after_compression, sys.getrefcount(self._state)
         future = powerSGD_hook(self._state, bucket)
         if self.is_in_turn:
             future.wait()
+            self._wait_until_let_go(references)
         numbers = self._state.total_numel_after_compression - before
         return future, numbers * tensor.element_size() or whole
+
+    def _wait_until_let_go(self, references: int) -> None:
+        """Until gloo's thread has thrown torch's callbacks away, which hold the process group besides the state.
+
+        If theirs were the group's last reference, that thread would take it down, wait for its own end, and abort the process.
+        """
+        deadline = time.monotonic() + _LONGEST_S
+        while sys.getrefcount(self._state) > references and time.monotonic() < deadline:
+            time.sleep(1e-5)  # lets it have the interpreter

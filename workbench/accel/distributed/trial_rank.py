@@ -71,6 +71,7 @@ class _Group:
         from accel.accelerations.ddp import training_together
         from accel.distributed.data_parallel import DataParallel
         from accel.distributed.process_group import process_group
+        from accel.distributed.run_options import RunOptions
 
         torch.set_num_threads(self.threads)  # the notebook's count came with its settings
         knows_ranks = "torch.distributed" in load.source or "get_rank" in load.source
@@ -80,8 +81,8 @@ class _Group:
                 timeout_s=_LONGER_THAN_THE_KERNEL_WAITS_S,
             ),
             DataParallel(
-                self.page, rank=self.rank, world_size=self.page.ranks, namespace=namespace, batch=self.batch,
-                knows_ranks=knows_ranks,
+                self.page, rank=self.rank, world_size=self.page.ranks, namespace=namespace,
+                options=RunOptions(batch=self.batch), knows_ranks=knows_ranks,
             ) as parallel,
             training_together(_ReadBack(parallel)),
         ):  # fmt: skip
