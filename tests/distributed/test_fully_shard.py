@@ -1,4 +1,4 @@
-"""fully_shard on two ranks: the weights that one process would have got, with half of them in each rank."""
+"""fully_shard on two ranks, alone and under an unmodified cell: one process's weights, with half of them in each rank."""
 
 from __future__ import annotations
 
@@ -72,6 +72,7 @@ def sharded_beside_whole(**knobs: Any) -> dict[str, Any]:
         kinds = {type(p.data).__name__ for p in model.parameters()}
         with torch.no_grad():
             output = model(inputs)
+        assert entry.took_effect(replica).took_effect  # also where the last layers are still put together
     train(twin, whole, inputs)
     with torch.no_grad():
         expected = twin(inputs)
@@ -154,8 +155,8 @@ def shard_and_then(what: str) -> Any:
 
 @pytest.mark.parametrize("what", ["tied", "frozen", "an optimizer built here", "a state that is loaded"])
 def test_tied_and_frozen_weights_and_optimizers_of_all_times_train_as_in_one_process(pool, what):
-    for difference, are_tied, is_frozen in pool.run(shard_and_then, what):
-        assert difference < 1e-10
+    for apart, are_tied, is_frozen in pool.run(shard_and_then, what):
+        assert apart < 1e-10
         assert are_tied is (what == "tied")
         assert is_frozen is (what == "frozen")
 
@@ -267,6 +268,6 @@ def lower_precision() -> tuple[str, str, float]:
 
 
 def test_in_bfloat16_blocks_compute_and_float32_is_kept(pool):
-    for computed, kept, difference in pool.run(lower_precision):
+    for computed, kept, apart in pool.run(lower_precision):
         assert (computed, kept) == ("torch.bfloat16", "torch.float32")
-        assert 0 < difference < 1e-2
+        assert 0 < apart < 1e-2

@@ -66,6 +66,8 @@ class ShardedModel:
         before = [(module, type(module), set(vars(module)), _hooks(module)) for module in model.modules()]
         for part in self._parts:
             shard(part)
+        now = {id(each.original): each.held[each.name] for each in self._places}
+        self.parameters = [now[id(original)] for original in self._originals]  # this rank's part of each
         self._unsharded = self._gathered_once()
         self._added = [
             (module, kind, set(vars(module)) - names, [(held, key) for held, key in _hooks(module) if (held, key) not in hooks])
@@ -79,22 +81,15 @@ class ShardedModel:
         """The parts take over what the original parameters had; those hold nothing any more."""
         import torch
 
-        parts = self.parameters
-        for original, part in zip(self._originals, parts, strict=True):
+        for original, part in zip(self._originals, self.parameters, strict=True):
             vars(part).update(vars(original))  # marks of the user's own
             if original.grad is not None:
                 part.grad = shard_like(original.grad, part)
-        self._optimizers = ShardedOptimizers(self._originals, parts)
+        self._optimizers = ShardedOptimizers(self._originals, self.parameters)
         for original in self._originals:
             original.grad = None
             original.data = torch.empty(0, dtype=original.dtype, device=original.device)
             original.__class__ = _left_behind()
-
-    @property
-    def parameters(self) -> list[Any]:
-        """This rank's parts, in the order of the model's parameters."""
-        now = {id(each.original): each.held[each.name] for each in self._places}
-        return [now[id(original)] for original in self._originals]
 
     @property
     def parameter_ids(self) -> set[int]:
@@ -122,15 +117,14 @@ class ShardedModel:
         _sharded.pop(self.model, None)
         for part in self._parts:
             part.reshard()  # type: ignore[operator]
-        parts = self.parameters
-        for original, part, kind in zip(self._originals, parts, self._kinds, strict=True):
+        for original, part, kind in zip(self._originals, self.parameters, self._kinds, strict=True):
             original.__class__ = kind
             if gather:
                 original.data = part.detach().full_tensor()
                 torch.autograd.graph.increment_version(original)  # others tell by it that the values are new
                 original.grad = None if part.grad is None else part.grad.full_tensor()
             original.requires_grad_(part.requires_grad)
-        self._optimizers.take_off(parts, gather=gather)
+        self._optimizers.take_off(gather=gather)
         for place in self._places:
             place.held[place.name] = place.original
         for handle in self._count:

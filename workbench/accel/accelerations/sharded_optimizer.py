@@ -14,7 +14,7 @@ class ShardedOptimizers:
     """Every optimizer of these parameters has their parts instead, until `take_off`, its state included.
 
     >>> optimizers = ShardedOptimizers(originals, parts)
-    >>> train(); optimizers.take_off(parts)
+    >>> train(); optimizers.take_off()
 
     Those that exist already are found by what they hold, wherever the user keeps them; state that a cell loads later is
     cut before the step that uses it.
@@ -40,14 +40,14 @@ class ShardedOptimizers:
             for _, value in _tensors(optimizer.state.get(p, {}))
         )  # fmt: skip
 
-    def take_off(self, parts: Sequence[Any], *, gather: bool = True) -> None:
+    def take_off(self, *, gather: bool = True) -> None:
         """Give them the original parameters back, with whole states; `gather` False: with no state, and no word to others."""
         import torch
 
         self._hook.remove()
-        others = _by_id(parts, self._originals)
-        for optimizer in _optimizers_of(parts):
-            for part in parts:
+        others = _by_id(self._parts, self._originals)
+        for optimizer in _optimizers_of(self._parts):
+            for part in self._parts:
                 state = optimizer.state.get(part, {})
                 for name, value in _tensors(state):
                     if hasattr(value, "full_tensor") and gather:
