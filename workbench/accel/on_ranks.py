@@ -30,6 +30,7 @@ def ddp(
     """
     from accel.current import current_workbench
     from accel.distributed.run_options import RunOptions
+    from accel.distributed.run_pages import run_pages
     from accel.workbench.kept_ranks import DdpOptions
 
     run = RunOptions(
@@ -38,5 +39,7 @@ def ddp(
         bucket_mb=bucket_mb, static_graph=static_graph, compress=compress, communication=communication,
     )  # fmt: skip
     options = DdpOptions(n, threads, backend, gpus, all_output, run)
-    ranks = current_workbench().ranks
-    return ranks.run_printing(cell, options) if wait else ranks.begin(cell, options)
+    ranks, pages = current_workbench().ranks, run_pages()
+    if not wait:
+        return ranks.begin(cell, options, on_over=pages.when_over if pages is not None else None)
+    return ranks.run_printing(cell, options, page=pages.page() if pages is not None else None)

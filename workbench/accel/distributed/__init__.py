@@ -29,7 +29,9 @@ cell_execution.py                   the cell's text, run as a notebook runs it
 called_function.py                  a function as a cell that calls it
 rank_devices.py                     the backend, and the GPU of each rank; why not, in words
 rank_prints.py · lanes_view.py      what a run shows while it goes on: prints of rank 0, and each rank's lane
-ddp_run.py · ddp_result.py          a run in the background; what a run did
+straggler.py                        the rank that the others wait for
+watched_run.py · ddp_run.py         a run as others see it; one in the background
+ddp_result.py                       what a run did
 home_objects.py · brought_home.py   the objects that were shipped, and what became of them
 checkpoint_wish.py                  --checkpoint, --every, --max-restarts: whether they make sense for a cell
 checkpoints.py · cell_loops.py      when one is taken, and how a cell that begins at its top is led back there by its loops

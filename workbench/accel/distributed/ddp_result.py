@@ -9,10 +9,8 @@ from accel import html_parts
 from accel.distributed.communication_report import CommunicationReport
 from accel.distributed.communication_view import shown as shown_communication
 from accel.distributed.rank_page import RankLane
+from accel.distributed.straggler import straggler
 from accel.machine.cpu_lists import cpu_list
-
-_FEWEST_STEPS = 20  # the first ones of a few take long for reasons of their own
-_SLOWER = 1.2  # a rank that spends so much more of a step on its own work holds the others up
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,7 @@ class RankReport:
     @property
     def own_ms(self) -> float:
         """Of a step, the time in which it did not wait for others."""
-        lane = self.lane
-        return 1e3 * (lane.seconds - lane.communication_s) / lane.step if lane.step else float("nan")
+        return self.lane.own_ms
 
 
 @dataclass(frozen=True)
@@ -82,15 +79,8 @@ class DdpResult:
     def warnings(self) -> list[str]:
         """Stragglers, ranks that share CPUs, and what could not be brought back."""
         found = list(self.notes)
-        own = {each.lane.rank: each.own_ms for each in self.ranks if each.lane.step >= _FEWEST_STEPS}
-        if len(own) > 1:
-            slowest = max(own, key=lambda rank: own[rank])
-            others = [ms for rank, ms in own.items() if rank != slowest]
-            if own[slowest] > _SLOWER * max(others):
-                found.append(
-                    f"Rank {slowest} holds the others up: {own[slowest]:.1f} ms of its own work a step, the others at most "
-                    f"{max(others):.1f} ms."
-                )
+        if (slow := straggler([each.lane for each in self.ranks])) is not None:
+            found.append(str(slow))
         if len({cpu for each in self.ranks for cpu in each.cpus}) < sum(
             len(each.cpus) for each in self.ranks
         ):

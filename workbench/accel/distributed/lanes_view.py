@@ -12,13 +12,14 @@ HEADINGS = ("", "phase", "step", "loss", "samples/s", "waiting for others", "mem
 
 @dataclass(frozen=True)
 class LanesView:
-    """The lanes of a run under one line.
+    """The lanes of a run under one line, and what is to be told of it.
 
     >>> print(LanesView("Training on 2 ranks, 3 s.", run.lanes))
     """
 
     line: str
     lanes: tuple[RankLane, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
@@ -38,7 +39,7 @@ class LanesView:
         lines = [
             "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
         ]
-        return "\n".join([self.line, *(f"  {line}" for line in lines)])
+        return "\n".join([self.line, *(f"  {line}" for line in lines), *self.notes])
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         rows = [
@@ -46,7 +47,8 @@ class LanesView:
             for row, lane in zip(self.rows, self.lanes, strict=True)
         ]  # fmt: skip
         table = html_parts.table(HEADINGS, rows, numeric=(2, 3, 4, 6)) if rows else ""
+        notes = [html_parts.note(text) for text in self.notes]
         return {
             "text/plain": str(self),
-            "text/html": str(html_parts.block(html_parts.note(self.line), table)),
+            "text/html": str(html_parts.block(html_parts.note(self.line), table, *notes)),
         }

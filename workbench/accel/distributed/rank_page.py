@@ -49,6 +49,11 @@ class RankLane:
         """The part of its time in which it did nothing but exchange gradients."""
         return min(1.0, self.communication_s / self.seconds) if self.seconds > 0 else 0.0
 
+    @property
+    def own_ms(self) -> float:
+        """Of a step, the time in which it did not wait for others."""
+        return 1e3 * (self.seconds - self.communication_s) / self.step if self.step else float("nan")
+
 
 class RankPage:
     """The page of a run with so many ranks; made by the kernel, opened by each rank from the descriptor.

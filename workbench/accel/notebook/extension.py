@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel.current import current_workbench, work_in
+from accel.distributed.run_pages import show_runs_in
 from accel.notebook.cell_runner import CellRunner
 from accel.notebook.completion import add_completion, remove_completion
+from accel.notebook.live_runs import LiveRuns
 from accel.notebook.magics import AccelMagics
 from accel.notebook.profiled_cell import mark_profiled_cell
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _loaded: dict[int, CellRunner] = {}
+_ends_of_pages: dict[int, Callable[[], None]] = {}
 
 
 def load(shell: InteractiveShell) -> None:
@@ -32,6 +36,7 @@ def load(shell: InteractiveShell) -> None:
     for event, callback in _events(runner).items():
         shell.events.register(event, callback)
     add_completion(shell)
+    _ends_of_pages[id(shell)] = show_runs_in(LiveRuns(shell))
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -40,6 +45,7 @@ def unload(shell: InteractiveShell) -> None:
     if runner is None:
         return
     remove_completion(shell)
+    _ends_of_pages.pop(id(shell))()
     for event, callback in _events(runner).items():
         shell.events.unregister(event, callback)
     shell.ast_transformers[:] = [known for known in shell.ast_transformers if known is not runner]

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel.bounds import check_count
 from accel.distributed.rank_prints import RankPrints
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from accel.distributed.rank_pool import RankPool
     from accel.distributed.rank_run import RunOutcome
     from accel.distributed.run_cell import CellRun
+    from accel.distributed.run_pages import RunPage
+    from accel.distributed.watched_run import WatchedRun
     from accel.workbench.workbench import Workbench
 
+AnyRun = TypeVar("AnyRun", bound="WatchedRun")
 _numbers = itertools.count(1)
 
 
@@ -53,7 +56,7 @@ class KeptRanks:
     >>> ranks = KeptRanks(workbench)
     >>> ranks.run("for x, y in loader: ...", DdpOptions(n=2))
 
-    `show` is called now and then with the lanes, in the thread that runs; a notebook draws them.
+    `latest` is the run that goes on, or was the last: a panel shows its lanes.
     """
 
     def __init__(self, workbench: Workbench) -> None:
@@ -61,7 +64,7 @@ class KeptRanks:
         self._pool: RankPool | None = None
         self._pool_is_for: tuple[Any, ...] = ()
         self._busy = threading.Lock()
-        self._run: CellRun | None = None  # that goes on
+        self.latest: WatchedRun | None = None
         self._background: DdpRun | None = None  # whose state may not be home yet
         self.last_line = ""
 
@@ -78,7 +81,7 @@ class KeptRanks:
     @property
     def lanes(self) -> tuple[RankLane, ...]:
         """What each rank of the run that goes on is doing."""
-        return self._run.lanes if self._run is not None else ()
+        return self.latest.lanes if self.latest is not None and not self.latest.is_over else ()
 
     @property
     def line(self) -> str:
@@ -100,23 +103,49 @@ class KeptRanks:
 
     def run(
         self, cell: str | Callable[[], Any], options: DdpOptions, *, filename: str = "",
-        on_print: Callable[[int, str], object] | None = None, show: Callable[[tuple[RankLane, ...]], object] | None = None,
+        on_print: Callable[[int, str], object] | None = None, show: Callable[[WatchedRun], object] | None = None,
     ) -> Any:  # fmt: skip
-        """Run a cell and give its DdpResult, or call a function and give what it returned in rank 0."""
-        with self._alone():
-            run, devices = self._prepared(cell, options, filename=filename, on_print=on_print, show=show)
-            self._run = run
-            try:
-                result = self._finish(run, run.run(), devices)
-            finally:
-                self._run = None  # it holds the notebook's objects
-        return result if isinstance(cell, str) else run.returned
+        """Run a cell and give its DdpResult, or call a function and give what it returned in rank 0.
 
-    def run_printing(self, cell: str | Callable[[], Any], options: DdpOptions) -> Any:
-        """Run it, with what rank 0 prints where this process prints."""
+        `show` is called with the run when it begins, now and then, and when it is over, in this thread.
+        """
+        from accel.distributed.watched_run import WatchedRun
+
+        def look(_lanes: object = None) -> None:
+            if show is not None:
+                show(watched)
+
+        with self._alone():
+            run, devices = self._prepared(cell, options, filename=filename, on_print=on_print, watch=look)
+            watched = self._begins(WatchedRun(run))
+            try:
+                look()
+                outcome = run.run()
+                watched.ended(outcome)
+                watched.is_home(self._finish(run, outcome, devices))
+            except BaseException as error:
+                if watched.is_over:
+                    watched.is_home(None, error)
+                else:
+                    watched.ended(None, error)
+                raise
+            finally:
+                look()
+        return watched.result if isinstance(cell, str) else run.returned
+
+    def run_printing(
+        self, cell: str | Callable[[], Any], options: DdpOptions, *, filename: str = "", page: RunPage | None = None
+    ) -> Any:  # fmt: skip
+        """Run it, with what rank 0 prints where this process prints, and its lanes on a page where there is one."""
         prints = RankPrints(write_out, all_output=options.all_output)
+
+        def show(run: WatchedRun) -> None:
+            prints.show()
+            if page is not None:
+                page.show(run)
+
         try:
-            return self.run(cell, options, on_print=prints.take, show=lambda _: prints.show())
+            return self.run(cell, options, filename=filename, on_print=prints.take, show=show)
         finally:
             prints.end()
 
@@ -130,21 +159,17 @@ class KeptRanks:
         self._take()
         try:
             run, devices = self._prepared(cell, options, filename=filename, on_print=on_print)
-            self._run = run
+            begun = DdpRun(
+                run, on_over=self._busy.release, finish=lambda run, outcome: self._finish(run, outcome, devices)
+            )  # fmt: skip
         except BaseException:
             self._busy.release()
             raise
-
-        def over(ended: DdpRun) -> None:
-            self._run = None
-            self._busy.release()
-            if on_over is not None:
-                on_over(ended)
-
-        self._background = DdpRun(
-            run, on_over=over, finish=lambda run, outcome: self._finish(run, outcome, devices)
-        )  # fmt: skip
-        return self._background
+        if on_over is not None:
+            begun.on_change(lambda: on_over(begun))
+        self._begins(begun)
+        self._background = begun.begin()
+        return begun
 
     def close(self) -> None:
         """End all ranks, and with them what runs on them."""
@@ -162,6 +187,13 @@ class KeptRanks:
         finally:
             self._busy.release()
 
+    def _begins(self, run: AnyRun) -> AnyRun:
+        """From now on it is the latest; whoever shows the workbench hears of its beginning, its end, and of its state at home."""
+        self.latest = run
+        run.on_change(lambda: self._workbench.tell("ranks"))
+        self._workbench.tell("ranks")
+        return run
+
     def _take(self) -> None:
         asked, wait = "%%accel ddp", "Wait for it, or stop it first."
         if self._workbench.running_trial is not None:
@@ -171,7 +203,7 @@ class KeptRanks:
 
     def _prepared(
         self, cell: str | Callable[[], Any], options: DdpOptions, *, filename: str = "",
-        on_print: Callable[[int, str], object] | None = None, show: Callable[[tuple[RankLane, ...]], object] | None = None,
+        on_print: Callable[[int, str], object] | None = None, watch: Callable[[tuple[RankLane, ...]], object] | None = None,
     ) -> tuple[CellRun, RankDevices]:  # fmt: skip
         from accel.distributed.called_function import SOURCE, name_of, names_for, namespace_of
         from accel.distributed.rank_devices import rank_devices
@@ -191,7 +223,7 @@ class KeptRanks:
         with self._as_if_nothing_were_kept():
             run = CellRun(
                 self._pool_for(options, devices), source, namespace, options.run, filename=filename,
-                backend=devices.backend, watch=show, on_print=on_print, extra=extra, asked=asked,
+                backend=devices.backend, watch=watch, on_print=on_print, extra=extra, asked=asked,
             )  # fmt: skip
         return run, devices
 

@@ -128,7 +128,7 @@ class Workbench:
                 self._keep_what_can_work(kept, workload)
         if workload.has_training_step:
             self.pool.refill()
-        self._tell("profile")
+        self.tell("profile")
 
     def _keep_what_can_work(self, plan: Plan, workload: Workload) -> None:
         for name in plan.why_not(workload, self.machine):
@@ -218,8 +218,8 @@ class Workbench:
             )
         self.trials.append(trial)
         self.history_keeper.follow(trial, workload, self.machine, kept=kept)
-        trial.on_change(lambda: self._tell("trial"))
-        self._tell("trial")
+        trial.on_change(lambda: self.tell("trial"))
+        self.tell("trial")
         return trial.wait() if wait else trial
 
     def fastest_batch(
@@ -287,7 +287,7 @@ class Workbench:
             raise AccelError("%accel keep", because="a trial is running", do="Wait for it, or stop it first.")
         tried = self.trials[self._first_trial :]
         self.live.keep(self.checked(best_plan(tried) if plan is None else plan, workload, on))
-        self._tell("kept")
+        self.tell("kept")
         return self.status()
 
     def undo(self, name: str | None = None) -> Status:
@@ -296,7 +296,7 @@ class Workbench:
             self._live.undo(name)
         elif name is not None:
             raise AccelError(f"%accel undo {name}", because="nothing is kept", do="See %accel status.")
-        self._tell("kept")
+        self.tell("kept")
         return self.status()
 
     def status(self) -> Status:
@@ -359,11 +359,12 @@ class Workbench:
     # --- listeners, end ---------------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Call `listener("profile" | "trial" | "kept")` on changes, from any thread; returns how to unsubscribe."""
+        """Call `listener("profile" | "trial" | "kept" | "ranks")` on changes, from any thread; returns how to unsubscribe."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
-    def _tell(self, what: str) -> None:
+    def tell(self, what: str) -> None:
+        """Something changed: every listener hears it."""
         for listener in list(self._listeners):
             listener(what)
 

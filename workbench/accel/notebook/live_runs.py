@@ -1,0 +1,104 @@
+"""Runs on ranks as the notebook shows them: lanes that move under the cell, with a Stop button where clicks are heard."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from accel.distributed.lanes_view import LanesView
+from accel.notebook.waiting import SECONDS_BETWEEN_UPDATES
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from accel.distributed.ddp_run import DdpRun
+    from accel.distributed.watched_run import WatchedRun
+
+_WIDGET_AFTER_S = 1.0  # a run that is over before needs no button
+HOW_TO_STOP = (
+    "Interrupt ends all ranks at once and leaves your objects as they were. In the background (--background, wait=False) a run "
+    "has a Stop button: its ranks end after the same step, and the state of that step comes back."
+)
+
+
+class LiveRuns:
+    """The pages of one shell, for runs that a function begins.
+
+    >>> end = show_runs_in(LiveRuns(shell))
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+
+    def page(self) -> LiveLanes:
+        """A page for a run that the cell waits for."""
+        return LiveLanes(self._shell, is_result_shown=False)
+
+    def when_over(self, run: DdpRun) -> None:
+        """The trained state is put into the notebook's objects between two cells, never beside one that uses them."""
+        kernel: Any = getattr(self._shell, "kernel", None)
+        if kernel is not None:
+            kernel.io_loop.add_callback(run.bring_home)
+
+
+class LiveLanes:
+    """The lanes of one run, redrawn in place in a notebook; in a terminal one line at the beginning.
+
+    >>> page = LiveLanes(shell)
+    >>> page.show(run)              # when it begins, as often as one likes, and when it is over
+
+    Where the kernel hears clicks while a cell runs, a run that takes longer gets the panel with its Stop button. When it is
+    over, text and table stand there, which a saved notebook keeps. `is_result_shown`: the cell's value tells the rest.
+    """
+
+    def __init__(self, shell: InteractiveShell, *, is_result_shown: bool = True) -> None:
+        self._kernel: Any = getattr(shell, "kernel", None)
+        self._is_notebook, self._is_result_shown = hasattr(shell, "kernel"), is_result_shown
+        self._screen: Any = None
+        self._panel: Any = None
+        self._drawn = -float("inf")
+
+    def show(self, run: WatchedRun) -> None:
+        """Draw, but not more than a few times a second."""
+        now = time.monotonic()
+        if run.is_over:
+            self._end(run)
+        elif self._screen is None or (self._is_notebook and now - self._drawn >= SECONDS_BETWEEN_UPDATES):
+            self._drawn = now
+            self._redraw(run)
+
+    def _redraw(self, run: WatchedRun) -> None:
+        if self._panel is not None:
+            self._panel.refresh()
+        elif run.seconds > _WIDGET_AFTER_S and run.lanes and _hears_clicks(self._kernel):
+            self._panel = run.panel()
+            self._screen.update(self._panel)
+        else:
+            later = () if run.lanes else ("They stay warm for the next run.",)
+            self._put(LanesView(run.line, run.lanes, (*run.notes, HOW_TO_STOP, *later)))
+
+    def _end(self, run: WatchedRun) -> None:
+        """It is over; the result itself is the value of a cell that asked for it, and an error follows by itself."""
+        if self._is_notebook and self._screen is not None:
+            has_value = self._is_result_shown and run.result is not None
+            notes = run.notes if run.result is not None and not has_value else ()
+            self._put(LanesView(run.line, () if has_value else run.lanes, notes))
+        if self._panel is not None:
+            self._panel.close()
+            self._panel = None
+
+    def _put(self, view: LanesView) -> None:
+        from IPython.display import display
+
+        if not self._is_notebook:
+            print(view.line, "Interrupt ends it.")
+            self._screen = view
+        elif self._screen is None:
+            self._screen = display(view, display_id=True)
+        else:
+            self._screen.update(view)
+
+
+def _hears_clicks(kernel: Any) -> bool:
+    """Whether the kernel takes messages in other threads while a cell runs: ipykernel 7 and later."""
+    return "kernel subshells" in getattr(kernel, "kernel_info", {}).get("supported_features", ())
