@@ -8,18 +8,6 @@
 const HINT = "Choose a CPU for who is there, a process for where it may run.";
 
 /**
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-/**
  * @param {Box} box
  * @param {Map<number, HTMLElement>} cells
  */

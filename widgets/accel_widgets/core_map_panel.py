@@ -31,7 +31,7 @@ class CoreMapPanel(anywidget.AnyWidget):
     Folded (`is_open` False), off the screen or in a closed page it costs nothing.
     """
 
-    _esm = scripts("seen.js", "core_map_panel.js")
+    _esm = scripts("elements.js", "seen.js", "core_map_panel.js")
     _css = themed("core_map_panel.css")
 
     boxes = traitlets.List(traitlets.Dict()).tag(sync=True)

@@ -1,23 +1,7 @@
 // Draws a lane for each rank of a data-parallel run. Every text comes from Python; rows stay the same elements while values change.
 
-/** @typedef {{rank: number, phase: string, step: number, behind: number, loss: string, rate: string, waiting: number, memory: string}} Lane */
-
-/**
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-/** @param {Element} target @param {string} text */
-function write(target, text) {
-  if (target.textContent !== text) target.textContent = text;
-}
+/** @typedef {{rank: number, phase: string, step: number, behind: number, loss: string, rate: string, waiting: number, memory: string,
+ *   holds_up: boolean}} Lane */
 
 const COLUMNS = ["Rank", "Phase", "Step", "Loss", "Samples/s", "Waiting for others", "Memory"];
 
@@ -30,11 +14,14 @@ function makeLane(rank) {
   const fill = element("div", { class: "accel-lanes-fill" });
   const share = element("span", { "data-testid": "lane-waiting" });
   const memory = element("td", { class: "accel-lanes-number" });
-  const node = element("tr", { "data-testid": "lane" }, element("th", { scope: "row" }, `rank ${rank}`), phase, step, loss, rate,
+  const name = element("th", { scope: "row", "data-testid": "lane-name" });
+  const node = element("tr", { "data-testid": "lane" }, name, phase, step, loss, rate,
     element("td", {}, element("div", { class: "accel-lanes-bar", "aria-hidden": "true" }, fill), share), memory);
   /** @param {Lane} lane */
   const update = (lane) => {
     node.setAttribute("data-phase", lane.phase);
+    node.toggleAttribute("data-holds-up", lane.holds_up);
+    write(name, lane.holds_up ? `rank ${rank} ⚠ slowest` : `rank ${rank}`);
     write(phase, lane.phase);
     write(step, lane.behind > 1 ? `${lane.step} (${lane.behind} behind)` : String(lane.step));
     write(loss, lane.loss);
@@ -51,35 +38,51 @@ function render({ model, el }) {
   const line = element("span", { role: "status", "data-testid": "ddp-line" });
   const stop = element("button", { type: "button", class: "accel-button accel-lanes-stop", "data-testid": "ddp-stop",
     title: "All ranks end after the same step; the state of that step comes back" }, "■ Stop");
-  const body = element("tbody");
+  const fold = element("button", { type: "button", class: "accel-lanes-fold", "data-testid": "ddp-fold" });
+  const rows = element("tbody");
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...COLUMNS.map((name, index) =>
-    element("th", { scope: "col", class: [2, 3, 4, 6].includes(index) ? "accel-lanes-number" : "" }, name)))), body);
+    element("th", { scope: "col", class: [2, 3, 4, 6].includes(index) ? "accel-lanes-number" : "" }, name)))), rows);
   const notes = element("ul", { class: "accel-lanes-notes", "data-testid": "ddp-notes" });
+  const body = element("div", {}, table, notes);
+  const whole = element("div", {}, element("div", { class: "accel-lanes-header" }, fold, line, stop), body);
   el.classList.add("accel", "accel-lanes");
-  el.append(element("div", { class: "accel-lanes-header" }, line, stop), table, notes);
+  el.append(whole);
   stop.addEventListener("click", () => model.send({ do: "stop" }));
+  fold.addEventListener("click", () => {
+    model.set("is_open", !model.get("is_open"));
+    model.save_changes();
+  });
   /** @type {ReturnType<typeof makeLane>[]} */
-  const rows = [];
+  const shown = [];
 
   const draw = () => {
     /** @type {Lane[]} */
     const lanes = model.get("lanes");
+    for (const gone of shown.splice(lanes.length)) gone.node.remove();
     lanes.forEach((lane, index) => {
-      if (!rows[index]) { rows[index] = makeLane(lane.rank); body.append(rows[index].node); }
-      rows[index].update(lane);
+      if (!shown[index]) { shown[index] = makeLane(lane.rank); rows.append(shown[index].node); }
+      shown[index].update(lane);
     });
-    write(line, model.get("line"));
+    const isOpen = model.get("is_open") || !model.get("has_fold");
+    whole.hidden = !model.get("line");  // before the first run there is nothing to unfold
+    fold.hidden = !model.get("has_fold");
+    write(fold, `${isOpen ? "▾" : "▸"} Ranks`);
+    fold.setAttribute("aria-expanded", String(isOpen));
+    body.hidden = !isOpen;
+    write(line, isOpen ? model.get("line") : "");  // nobody counts its seconds while it is folded
     table.hidden = lanes.length === 0;
-    stop.hidden = !model.get("is_running");
+    stop.hidden = !model.get("can_stop");
     /** @type {string[]} */
     const told = model.get("notes");
     if (notes.textContent !== told.join("")) notes.replaceChildren(...told.map((note) => element("li", {}, note)));
     notes.hidden = told.length === 0;
   };
-  const watched = ["line", "lanes", "notes", "is_running"];
+  const watched = ["line", "lanes", "notes", "can_stop", "has_fold", "is_open"];
   for (const name of watched) model.on(`change:${name}`, draw);
   draw();
+  const stopSaying = saySeen(model, el, true);  // Python looks only while this page shows the lanes
   return () => {
+    stopSaying();
     for (const name of watched) model.off(`change:${name}`, draw);
   };
 }

@@ -9,79 +9,103 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from accel.distributed.rank_page import RankLane
-from accel_widgets.theme import FOLDER, themed
+from accel_widgets.looks_while_seen import LooksWhileSeen
+from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
-    from accel.distributed.ddp_run import DdpRun
+    from accel.distributed.rank_page import RankLane
+    from accel.distributed.watched_run import WatchedRun
 
-SECONDS_BETWEEN_UPDATES = 0.25
+GAP_S = 0.25
 
 
 class DdpLanesPanel(anywidget.AnyWidget):
-    """Draws the lanes of a run while it goes on, and its result when its state is home.
+    """Draws the lanes of a run while it goes on and is seen, and how it ended.
 
-    >>> DdpLanesPanel(run)
+    >>> panel = DdpLanesPanel(run)
     >>> run.stop()                            # as the button does
+    >>> panel.show(workbench.ranks.latest)    # another run
+
+    Of a run in the background Stop works always; of one that a cell waits for, where the kernel hears clicks meanwhile, which
+    the first word of the page proves. Folded, off the screen or in a closed page nothing is read; of a run's end it hears.
     """
 
-    _esm = FOLDER / "ddp_lanes_panel.js"
+    _esm = scripts("elements.js", "seen.js", "ddp_lanes_panel.js")
     _css = themed("ddp_lanes_panel.css")
 
     line = traitlets.Unicode().tag(sync=True)
     lanes = traitlets.List(traitlets.Dict()).tag(sync=True)
     notes = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    is_running = traitlets.Bool(True).tag(sync=True)
+    can_stop = traitlets.Bool().tag(sync=True)
+    has_fold = traitlets.Bool().tag(sync=True)  # it is a part of a panel, and not there before a run
+    is_open = traitlets.Bool(True).tag(sync=True)
 
-    def __init__(self, run: DdpRun, **traits: Any) -> None:
-        self.run = run
+    def __init__(self, run: WatchedRun | None = None, **traits: Any) -> None:
+        self.run: WatchedRun | None = None
+        self._is_heard, self._drawing = False, threading.RLock()
         super().__init__(**traits)
+        self._unsubscribe = lambda: None
+        self._live = LooksWhileSeen(self.refresh, gap_s=GAP_S, is_wanted=lambda: self.is_running)
         self.on_msg(self._told)
-        self._closed = threading.Event()
+        if run is not None:
+            self.show(run)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its run goes on."""
+        return self.run is not None and not self.run.is_over
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it looks again and again just now."""
+        return self._live.is_looking
+
+    def show(self, run: WatchedRun) -> None:
+        """Draw this run from now on; from any thread."""
+        with self._drawing:
+            if run is not self.run:
+                self._unsubscribe()
+                self.run, self._is_heard = run, False
+                self._unsubscribe = run.on_change(self.refresh)
         self.refresh()
-        self._watching = threading.Thread(target=self._watch, name="accel-ddp-lanes", daemon=True)
-        self._watching.start()
+        self._live.again()
 
     def refresh(self) -> None:
         """Draw what is known now; from any thread."""
-        with self.hold_sync():
-            self.is_running = not self.run.is_over
-            self.line = self.run.line
-            self.lanes = lanes_traits(self.run.lanes)
-            self.notes = self._notes()
+        with self._drawing, self.hold_sync():
+            if (run := self.run) is None:
+                return
+            self.can_stop = self.is_running and (run.is_background or self._is_heard)
+            self.line, self.notes = run.line, list(run.notes)
+            self.lanes = lanes_traits(run.lanes, run.straggler)
 
     def close(self) -> None:
         """Take it off the page; the run goes on."""
-        self._closed.set()
+        self._unsubscribe()
+        self._live.close()
         super().close()
 
-    def _watch(self) -> None:
-        while not self._closed.wait(SECONDS_BETWEEN_UPDATES):
-            is_last = self.run.is_over and (self.run.result is not None or self.run.error is not None)
-            self.refresh()
-            if is_last:
-                return
-
-    def _notes(self) -> list[str]:
-        if self.run.error is not None:
-            return str(self.run.error).splitlines()
-        if self.run.result is not None:
-            return [self.run.result.state_line, *self.run.result.warnings]
-        return []
-
-    def _told(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
-        if message.get("do") == "stop":
-            self.run.stop()
-            self.refresh()
+    def _told(self, _widget: object, message: Any, _buffers: object) -> None:
+        """A page says whether it shows the lanes, or passes on a click; from whichever thread the message arrives in."""
+        if not isinstance(message, dict):
+            return
+        if self.run is not None and self.is_running:
+            if message.get("do") == "stop":
+                self.run.stop()
+            if not self._is_heard or "do" in message:
+                self._is_heard = True
+                self.refresh()
+        self._live.told({**message, "seen": False} if "seen" in message and not self.is_open else message)
 
     def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
         live = super()._repr_mimebundle_(**named)
         bundle: dict[str, Any] = live[0] if isinstance(live, tuple) else live
-        return {**bundle, **self.run._repr_mimebundle_()}  # where no widget is shown
+        # Where no widget is shown (a saved notebook, an export, a terminal) the lanes as they are now stand in for it.
+        return {**bundle, **(self.run._repr_mimebundle_() if self.run is not None else {})}
 
 
-def lanes_traits(lanes: tuple[RankLane, ...]) -> list[dict[str, Any]]:
-    """What the page draws of each rank: texts, its share of waiting, and how far it is behind the fastest."""
+def lanes_traits(lanes: tuple[RankLane, ...], straggler: int | None = None) -> list[dict[str, Any]]:
+    """What the page draws of each rank: texts, its share of waiting, how far it is behind, and whether others wait for it."""
     furthest = max((lane.step for lane in lanes), default=0)
     return [
         {
@@ -89,6 +113,7 @@ def lanes_traits(lanes: tuple[RankLane, ...]) -> list[dict[str, Any]]:
             "loss": f"{lane.loss:.4g}" if lane.step and not math.isnan(lane.loss) else "",
             "rate": f"{lane.samples_per_s:,.0f}", "waiting": round(lane.communication_share, 3),
             "memory": f"{lane.memory_bytes / 2**20:,.0f} MiB" if lane.memory_bytes else "",
+            "holds_up": lane.rank == straggler,
         }
         for lane in lanes
     ]  # fmt: skip

@@ -13,23 +13,6 @@
 const MARKS = { faster: "▲", slower: "▼", "no difference": "=", undecided: "?" };
 const LOSS_MARKS = { same: "✓", follows: "✓", drifts: "⚠", unknown: "" };
 
-/**
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-/** Set a text only when it changed, so that selections and screen readers are left in peace. @param {Element} target @param {string} text */
-function write(target, text) {
-  if (target.textContent !== text) target.textContent = text;
-}
-
 /** The same for a list of lines. @param {Element} target @param {string[]} lines */
 function writeLines(target, lines) {
   const shown = [...target.children].map((child) => child.textContent);

@@ -8,7 +8,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from accel_widgets.theme import FOLDER, themed
+from accel_widgets.theme import scripts, themed
 
 NOTHING_TRIED = "Nothing tried yet. Switch accelerations on above and press Try."
 
@@ -19,7 +19,7 @@ class LadderPanel(anywidget.AnyWidget):
     >>> LadderPanel(on_stop=trial.stop, on_keep=workbench.keep)
     """
 
-    _esm = FOLDER / "ladder_panel.js"
+    _esm = scripts("elements.js", "ladder_panel.js")
     _css = themed("ladder_panel.css")
 
     trials = traitlets.List(traitlets.Dict()).tag(sync=True)

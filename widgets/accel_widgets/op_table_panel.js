@@ -7,18 +7,6 @@
 const FIRST_ROWS = 40;
 
 /**
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-/**
  * The rows to show: every word of the filter occurs in the row, the phase is the chosen one, in the chosen order.
  * @param {OpRow[]} rows
  * @param {Column[]} columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anywidget
 import traitlets
 
-from accel_widgets.theme import FOLDER, themed
+from accel_widgets.theme import scripts, themed
 
 COLUMNS = [
     {"key": "op", "title": "Operation", "is_number": False},
@@ -26,7 +26,7 @@ class OpTablePanel(anywidget.AnyWidget):
     ...     "share": 0.1, "calls": 1, "colour": "#2563eb", "texts": {"self_ms": "1.20 ms", "share": "10 %"}}])
     """
 
-    _esm = FOLDER / "op_table_panel.js"
+    _esm = scripts("elements.js", "op_table_panel.js")
     _css = themed("op_table_panel.css")
 
     columns = traitlets.List(traitlets.Dict(), COLUMNS).tag(sync=True)

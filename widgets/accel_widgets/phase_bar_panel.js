@@ -3,18 +3,6 @@
 
 /** @typedef {{name: string, label: string, share: number, share_text: string, time_text: string, colour: string}} Phase */
 
-/**
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
 /** @param {Phase} phase */
 function segment(phase) {
   const made = element("div", { class: "accel-phase-segment", "data-testid": "phase-segment" },

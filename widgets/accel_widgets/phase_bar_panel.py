@@ -5,7 +5,7 @@ from __future__ import annotations
 import anywidget
 import traitlets
 
-from accel_widgets.theme import FOLDER, themed
+from accel_widgets.theme import scripts, themed
 
 
 class PhaseBarPanel(anywidget.AnyWidget):
@@ -15,7 +15,7 @@ class PhaseBarPanel(anywidget.AnyWidget):
     ...     "share_text": "40 %", "time_text": "9.96 ms", "colour": "#2563eb"}])
     """
 
-    _esm = FOLDER / "phase_bar_panel.js"
+    _esm = scripts("elements.js", "phase_bar_panel.js")
     _css = themed("phase_bar_panel.css")
 
     phases = traitlets.List(traitlets.Dict()).tag(sync=True)

@@ -20,11 +20,13 @@ class SeenViews:
     True
 
     A page that is reloaded or closed says nothing. But a kernel that runs a cell cannot hear pages either: silence counts only
-    while the kernel's main thread is free.
+    while the kernel's main thread is free. Who takes more turns a second needs more `patience`.
     """
 
-    def __init__(self, when_idle: Callable[[Callable[[], object]], None] = call_when_idle) -> None:
-        self._when_idle = when_idle
+    def __init__(
+        self, when_idle: Callable[[Callable[[], object]], None] = call_when_idle, *, patience: int = PATIENCE
+    ) -> None:
+        self._when_idle, self._patience = when_idle, patience
         self._lock = threading.Lock()
         self._views: set[str] = set()
         self._silent = 0
@@ -52,7 +54,7 @@ class SeenViews:
         with self._lock:
             if self._was_free:
                 self._silent += 1
-            if self._silent > PATIENCE:
+            if self._silent > self._patience:
                 self._views.clear()
             if not self._views:
                 self._silent = 0

@@ -7,18 +7,6 @@ const POINTS = 90;
 const MOST_LINES_APART = 32;  // more cores than that are drawn as a bar each, of now
 const HEIGHT = 30;
 
-/**
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
 /** Small charts side by side, one a line; a line is filled below, a gap is where nothing was told.
  * @param {HTMLCanvasElement} canvas @param {number[][]} rows @param {number} first @param {number} count @param {number} slots */
 function drawLines(canvas, rows, first, count, slots) {

@@ -34,7 +34,7 @@ class TelemetryPanel(anywidget.AnyWidget):
     sees the strip: a server keeps what a closed page does not fetch.
     """
 
-    _esm = scripts("seen.js", "telemetry_panel.js")
+    _esm = scripts("elements.js", "seen.js", "telemetry_panel.js")
     _css = themed("telemetry_panel.css")
 
     tiles = traitlets.List(traitlets.Dict()).tag(sync=True)

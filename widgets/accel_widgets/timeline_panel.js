@@ -8,18 +8,6 @@ const CLICK_PX = 4;
 const KEYS = "Arrow keys move, plus and minus zoom, 0 shows all, N and P go to the next and previous match.";
 const HINT = "Drag to move. The wheel zooms once the picture was clicked, or with Ctrl. Shaded: warm-up, which the tables leave out. ";
 
-/**
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {...(Node | string)} children
- */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
 /** A small button with a sign for a face. @param {string} id @param {string} sign @param {string} label */
 function signButton(id, sign, label) {
   return element("button", { type: "button", class: "accel-button", "data-testid": `timeline-${id}`, "aria-label": label, title: label }, sign);

@@ -26,7 +26,7 @@ class TimelinePanel(anywidget.AnyWidget):
     `generation` changes when all of them have.
     """
 
-    _esm = scripts("timeline_drawing.js", "timeline_panel.js")
+    _esm = scripts("elements.js", "timeline_drawing.js", "timeline_panel.js")
     _css = themed("timeline_panel.css")
 
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)

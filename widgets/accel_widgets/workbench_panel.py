@@ -1,4 +1,4 @@
-"""The workbench as a panel: where a step goes, its operations, timeline, toggles, trial ladder, cores and load, all live."""
+"""The workbench as a panel: where a step goes, its operations, timeline, toggles, trials, ranks, cores and load, all live."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import ipywidgets
 
 from accel_widgets.calm_updates import CalmUpdates
 from accel_widgets.core_map_panel import CoreMapPanel
+from accel_widgets.ddp_lanes_panel import DdpLanesPanel
 from accel_widgets.error_line import ErrorLine
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.live_line import LiveLine
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from accel.workbench import Workbench
 
 WAITING = "This will be done when the running cell is over."
-EVERYTHING = ("profile", "kept", "trial")
+EVERYTHING = ("profile", "kept", "trial", "ranks")
 
 
 class WorkbenchPanel(ipywidgets.VBox):
@@ -55,7 +56,7 @@ class WorkbenchPanel(ipywidgets.VBox):
         self.ladder = LadderPanel(
             on_stop=self.errors.guard(self._stop), on_keep=self._when_idle(workbench.keep)
         )
-        self.telemetry = TelemetryPanel()
+        self.ranks, self.telemetry = DdpLanesPanel(has_fold=True), TelemetryPanel()
         self._phase_link = ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase"))
         super().__init__(self._parts(), **looks(ipywidgets.VBox, "accel accel-workbench"))
         self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False))
@@ -80,7 +81,7 @@ class WorkbenchPanel(ipywidgets.VBox):
         machine = shared(ipywidgets.HTML, line, classes="accel-machine-line")
         return [
             style, self.phase_bar, self.op_table, self.timeline, self.board, self.errors, self.live_line, self.ladder,
-            self.cores, self.telemetry, machine,
+            self.ranks, self.cores, self.telemetry, machine,
         ]  # fmt: skip
 
     # --- what a click calls -----------------------------------------------------------------------------------------
@@ -122,6 +123,8 @@ class WorkbenchPanel(ipywidgets.VBox):
             self._draw_profile()
         if stale & {"profile", "kept"}:
             self.board.show(self.workbench.accelerations())
+        if "ranks" in stale and (run := self.workbench.ranks.latest) is not None:
+            self.ranks.show(run)
         self._draw_trials()
 
     def _draw_profile(self) -> None:
@@ -139,7 +142,7 @@ class WorkbenchPanel(ipywidgets.VBox):
             self.ladder.trials = trials_shown(self.workbench.trials, kept=kept)
             self.ladder.is_running = is_running
         self.live_line.show(kept)
-        self.board.set_busy(is_running)
+        self.board.set_busy(is_running or self.ranks.is_running)
         for number, trial in enumerate(self.workbench.trials):
             if trial.error is not None and trial.is_over and number not in self._reported:
                 self._reported.add(number)
