@@ -191,6 +191,10 @@ class Notebook:
     def run_cell(self, index: int, *, wait: bool = True) -> None:
         self.page.evaluate(RUN_CELL, [index, wait])
 
+    def cell(self, index: int) -> Any:
+        """A cell of the page, where the page is tall enough to show it."""
+        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(index)
+
     def outputs(self, index: int) -> list[dict[str, Any]]:
         return self.page.evaluate(OUTPUTS)[index]
 

@@ -26,24 +26,22 @@ for epoch in range(1_000_000):
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
 """
-IN_FRONT = TRAIN.replace("--background -o run", "-o answer")
-CELLS = (SETUP, TRAIN, "1 + 1", "run.state, run.result.steps > 0, not model[0].weight.equal(start)", "%accel panel", IN_FRONT,
-         "answer.was_stopped, answer.steps > 0")  # fmt: skip
-PREPARE, RUN, BESIDE, AFTER, PANEL, FOREGROUND, STOPPED = range(7)
-FUNCTION = """
-import accel
-def train(epochs):
-    for epoch in range(epochs):
+CALL = """import accel
+def train():
+    for epoch in range(1_000_000):
         for x, y in loader:
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
-    return "trained"
-accel.ddp(lambda: train(1_000_000), n=2)
+accel.ddp(train, n=2)
 """
+LOOK = "run.state, run.result.steps > 0, not model[0].weight.equal(start)"
+CELLS = (SETUP, TRAIN, "1 + 1", LOOK, "%accel panel", TRAIN.replace(" --background", ""), CALL)
+PREPARE, RUN, BESIDE, AFTER, PANEL, IN_FRONT, FUNCTION = range(7)
+STATE_IS_HOME = "The trained state is in your notebook's own objects."
 
 
-def wait_until_it_trains(page, lanes) -> None:
+def wait_until_it_trains(lanes) -> None:
     expect(lanes.get_by_test_id("ddp-line")).to_contain_text("Training on 2 ranks", timeout=120_000)
     expect(lanes.get_by_test_id("lane-step").first).to_have_text(re.compile("[1-9]"), timeout=60_000)
 
@@ -53,43 +51,37 @@ def wait_until_lanes_move(lanes) -> None:
     expect(lanes.get_by_test_id("lane-step").first).not_to_have_text(before, timeout=30_000)
 
 
-def test_lanes_move_beside_other_cells_and_stop_brings_the_state_home(notebook, server) -> None:
+def test_lanes_move_and_stop_brings_the_state_home_beside_other_cells_and_in_a_cell_that_waits(
+    notebook, server
+) -> None:
     page = notebook.open(server.add_notebook("ddp.ipynb", *CELLS)).page
+    page.set_viewport_size({"width": 1200, "height": 4000})
     notebook.run_cell(PREPARE)
     notebook.run_cell(PANEL)
     notebook.run_cell(RUN)
     own, of_panel = notebook.cell(RUN).locator(".accel-lanes"), page.locator(".accel-workbench .accel-lanes")
-    wait_until_it_trains(page, own)
+    wait_until_it_trains(own)
     expect(own.get_by_test_id("lane")).to_have_count(2)
     notebook.run_cell(BESIDE)  # the kernel is free
     assert notebook.outputs(BESIDE)[0]["data"]["text/plain"] == "2"
     wait_until_lanes_move(own)
-    of_panel.scroll_into_view_if_needed()
     wait_until_lanes_move(of_panel)
     of_panel.get_by_test_id("ddp-fold").press("Enter")
     expect(of_panel.get_by_test_id("lane").first).to_be_hidden()
     of_panel.get_by_test_id("ddp-stop").click()
     expect(own.get_by_test_id("ddp-line")).to_contain_text("Stopped on 2 ranks", timeout=60_000)
-    expect(own.get_by_test_id("ddp-notes")).to_contain_text(
-        "The trained state is in your notebook's own objects."
-    )
-    expect(own.get_by_test_id("ddp-stop")).to_be_hidden()
-    expect(of_panel.get_by_test_id("ddp-stop")).to_be_hidden()
+    expect(own.get_by_test_id("ddp-notes")).to_contain_text(STATE_IS_HOME)
+    for lanes in (own, of_panel):
+        expect(lanes.get_by_test_id("ddp-stop")).to_be_hidden()
     notebook.run_cell(AFTER)
     assert notebook.outputs(AFTER)[0]["data"]["text/plain"] == "('stopped', True, True)"
-
-
-def test_a_cell_that_waits_for_its_ranks_has_lanes_that_move_and_a_stop_button_too(notebook, server) -> None:
-    page = notebook.open(server.add_notebook("ddp_in_front.ipynb", SETUP, IN_FRONT, CELLS[STOPPED], FUNCTION)).page
-    notebook.run_cell(0)
-    for cell, told in ((1, "Stopped on 2 ranks"), (3, "The trained state is in your notebook's own objects.")):
+    for cell in (IN_FRONT, FUNCTION):
         notebook.run_cell(cell, wait=False)
         lanes = notebook.cell(cell).locator(".accel-lanes")
-        wait_until_it_trains(page, lanes)
+        wait_until_it_trains(lanes)
         wait_until_lanes_move(lanes)
-        lanes.get_by_test_id("ddp-stop").click()
-        expect(notebook.cell(cell)).to_contain_text(told, timeout=60_000)
-        expect(lanes).to_have_count(0)
-    notebook.run_cell(2)
-    assert notebook.outputs(2)[0]["data"]["text/plain"] == "(True, True)"
+        lanes.get_by_test_id("ddp-stop").click()  # heard while the cell runs
+        expect(notebook.cell(cell)).to_contain_text(STATE_IS_HOME, timeout=60_000)
+        expect(notebook.cell(cell)).to_contain_text("Stopped on 2 ranks")
+        expect(lanes).to_have_count(0)  # text and table stand there, which a saved notebook keeps
     assert notebook.errors_in_cells() == []

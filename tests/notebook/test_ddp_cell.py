@@ -14,6 +14,7 @@ import pytest
 from accel.current import current_workbench
 from accel.distributed.ddp_result import DdpResult
 from accel.errors import AccelError, RankError, UnknownName
+from accel_widgets import panel_of
 
 SETUP = """
 from torch import nn
@@ -176,6 +177,19 @@ def test_in_a_notebook_the_lanes_are_redrawn_in_place(training) -> None:
     assert len({output["transient"]["display_id"] for output in [first, *later]}) == 1
 
 
+def test_a_function_is_shown_as_a_cell_is_and_what_became_of_the_state_stands_there(training) -> None:
+    training.kernel = "displays are redrawn in place"
+    try:
+        training.run("import accel\naccel.ddp(fit, n=2)")
+    finally:
+        del training.kernel
+    assert "Starting 2 ranks" in training.shown[0]
+    assert "--background" in training.shown[0]
+    assert "Done on 2 ranks" in training.shown[-1]
+    assert "The trained state is in your notebook's own objects." in training.shown[-1]
+    assert all(output["update"] for output in training.display_pub.outputs[1:])
+
+
 def test_discard_leaves_everything_as_it_was(training) -> None:
     training.run("before = {name: value.clone() for name, value in model.state_dict().items()}")
     result = training.run(f"%%accel ddp -n 2 --discard\n{LOOP}fresh = 1").result
@@ -272,6 +286,7 @@ def test_interrupt_ends_all_ranks_and_the_next_run_starts_anew(training) -> None
 
 
 def test_in_the_background_cells_run_beside_it_and_stop_brings_its_state_home(training) -> None:
+    panel = panel_of(current_workbench())
     run = training.run("%%accel ddp -n 2 --background -o run\nfit(epochs=1_000_000)").result
     while not (run.lanes and all(lane.step for lane in run.lanes)):
         run._ended.wait(0.01)
@@ -281,6 +296,11 @@ def test_in_the_background_cells_run_beside_it_and_stop_brings_its_state_home(tr
     result = run.wait(60)
     assert run.state == "stopped"
     assert result.was_stopped
+    panel._updates.draw_now()
+    assert panel.ranks.run is run
+    assert panel.ranks.line.startswith("Stopped on 2 ranks")
+    assert panel.ranks.notes[0] == result.state_line
+    panel.close()
     assert result.steps == len(training.user_ns["losses"])  # what the loop does after a step belongs to it
     assert training.run(f"%%accel ddp -n 2\n{LOOP}").success
 

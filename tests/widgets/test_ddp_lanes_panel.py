@@ -196,8 +196,10 @@ def test_a_run_in_the_background_is_stopped_by_a_click(panel) -> None:
 def test_a_run_that_a_cell_waits_for_has_the_button_once_the_kernel_hears_the_page(panel) -> None:
     shown = panel(run := WatchedRun(cell := Cell(FAST)))
     assert not shown.can_stop
+    assert "--background" in shown.notes[-1]
     shown._told(shown, SEEN, [])
     assert shown.can_stop
+    assert shown.notes == []
     shown._told(shown, {"do": "stop"}, [])
     assert cell.is_stopped.is_set()
     cell.is_stopped.clear()

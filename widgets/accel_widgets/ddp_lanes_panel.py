@@ -10,6 +10,7 @@ import anywidget
 import traitlets
 
 from accel_widgets.looks_while_seen import LooksWhileSeen
+from accel_widgets.main_thread import hear_while_busy
 from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
@@ -76,8 +77,10 @@ class DdpLanesPanel(anywidget.AnyWidget):
             if (run := self.run) is None:
                 return
             self.can_stop = self.is_running and (run.is_background or self._is_heard)
-            self.line, self.notes = run.line, list(run.notes)
+            how = "" if self.can_stop else run.how_to_stop
+            self.line, self.notes = run.line, [*run.notes, *filter(None, [how])]
             self.lanes = lanes_traits(run.lanes, run.straggler)
+        hear_while_busy(self)
 
     def close(self) -> None:
         """Take it off the page; the run goes on."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipywidgets import Widget
 
 
 def in_main_thread(action: Callable[[], object]) -> bool:
@@ -45,3 +48,16 @@ def call_when_idle(action: Callable[[], object]) -> None:
         action()
     else:
         kernel.io_loop.add_callback(action)
+
+
+def hear_while_busy(widget: Widget) -> None:
+    """Let what the page says arrive while a cell runs, in a thread of its own; after each drawing.
+
+    JupyterLab sends a widget's messages to such a thread, where the kernel has one (ipykernel 7: a subshell). From 7.4 on the
+    kernel passes them instead to where the widget was drawn last, which is the main thread, unless it has forgotten that.
+    Elsewhere it changes nothing: messages wait for the end of the cell.
+
+    >>> hear_while_busy(panel)
+    """
+    if (comm := widget.comm) is not None:
+        vars(comm).pop("_reply_subshell_id", None)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 RunState = Literal["running", "done", "stopped", "interrupted", "failed"]
 _ENDED = {"done": "Done", "stopped": "Stopped", "interrupted": "Interrupted", "failed": "Failed"}
+HOW_TO_STOP = (
+    "Interrupt ends all ranks at once and leaves your objects as they were. In the background (--background, wait=False) a run "
+    "has a Stop button: its ranks end after the same step, and the state of that step comes back."
+)
 
 
 class WatchedRun:
@@ -84,6 +88,11 @@ class WatchedRun:
             return (self.result.state_line, *self.result.warnings)
         slow = None if self.is_over else straggler(self.lanes)
         return (str(slow),) if slow else ()
+
+    @property
+    def how_to_stop(self) -> str:
+        """Of a run that a cell waits for, where there is no Stop button."""
+        return "" if self.is_background or self.is_over else HOW_TO_STOP
 
     @property
     def straggler(self) -> int | None:

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from accel.distributed.watched_run import WatchedRun
 
 _WIDGET_AFTER_S = 1.0  # a run that is over before needs no button
-HOW_TO_STOP = (
-    "Interrupt ends all ranks at once and leaves your objects as they were. In the background (--background, wait=False) a run "
-    "has a Stop button: its ranks end after the same step, and the state of that step comes back."
-)
 
 
 class LiveRuns:
@@ -75,7 +71,7 @@ class LiveLanes:
             self._screen.update(self._panel)
         else:
             later = () if run.lanes else ("They stay warm for the next run.",)
-            self._put(LanesView(run.line, run.lanes, (*run.notes, HOW_TO_STOP, *later)))
+            self._put(LanesView(run.line, run.lanes, (*run.notes, run.how_to_stop, *later)))
 
     def _end(self, run: WatchedRun) -> None:
         """It is over; the result itself is the value of a cell that asked for it, and an error follows by itself."""
