@@ -31,6 +31,7 @@ rank_devices.py                     the backend, and the GPU of each rank; why n
 rank_prints.py · lanes_view.py      what a run shows while it goes on: prints of rank 0, and each rank's lane
 straggler.py                        the rank that the others wait for
 watched_run.py · ddp_run.py         a run as others see it; one in the background
+run_pages.py                        where a notebook shows runs
 ddp_result.py                       what a run did
 home_objects.py · brought_home.py   the objects that were shipped, and what became of them
 checkpoint_wish.py                  --checkpoint, --every, --max-restarts: whether they make sense for a cell
