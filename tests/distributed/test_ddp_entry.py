@@ -1,0 +1,54 @@
+"""The catalogue's `ddp` in plain PyTorch: run on ranks, as a script for torchrun would be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from accel.accelerations.ddp import Ddp
+from accel.distributed.trial_rank import checksum
+from accel.workload.workload import Role, Workload
+from tests.distributed.cells import EARLIER, TRAIN, notebook
+
+
+def code_of(entry: Ddp) -> str:
+    namespace = notebook()
+    kinds = {"model": "models", "loader": "loaders"}
+    roles = tuple(Role(kind, name, False, lambda: None) for name, kind in kinds.items())
+    workload = Workload(
+        cell=TRAIN, source=TRAIN, filename="<cell>", namespace=namespace, reads=tuple(kinds), writes=(), roles=roles,
+        boundary="optimizer", accumulation=1, steps=3, step_ms=1.0, samples_per_step=16,
+    )  # fmt: skip
+    assert set(workload.objects().models) == {"model"}
+    return entry.as_code(workload)
+
+
+@pytest.mark.parametrize(("batch", "samples"), [("per-rank", 16), ("global", 8)])
+def test_the_plain_code_shares_the_samples_out_and_ends_with_equal_parameters(pool, batch, samples):
+    code = code_of(Ddp(batch=batch))
+    assert "accel" not in code
+
+    def script() -> tuple[list[int], int, list[int]]:
+        from accel.distributed.trial_rank import checksum
+
+        cell: dict = {"__name__": "script"}
+        exec(EARLIER, cell)
+        exec(code, cell)
+        first = next(iter(cell["loader"]))
+        exec(TRAIN, cell)
+        return checksum(list(cell["model"].parameters())), len(first[0]), list(cell["loader"].sampler)
+
+    (one, size, of_one), (other, _, of_other) = pool.run(script)
+    assert one == other
+    assert one != checksum(list(notebook()["model"].parameters()))  # it has trained
+    assert size == samples
+    assert not set(of_one) & set(of_other)
+    assert set(of_one) | set(of_other) == set(range(50))
+
+
+def test_equal_tensors_have_equal_checksums_whatever_their_layout():
+    images = torch.randn(2, 3, 4, 4)
+    assert checksum([images]) == checksum([images.contiguous(memory_format=torch.channels_last)])
+    assert checksum([images]) != checksum([images.reshape(3, 2, 4, 4)])
+    assert checksum([torch.tensor(1.0), torch.ones(2, dtype=torch.bfloat16)]) != checksum([])
+    assert all(-(2**63) <= part < 2**63 for part in checksum([images]))
