@@ -52,3 +52,38 @@ def test_equal_tensors_have_equal_checksums_whatever_their_layout():
     assert checksum([images]) != checksum([images.reshape(3, 2, 4, 4)])
     assert checksum([torch.tensor(1.0), torch.ones(2, dtype=torch.bfloat16)]) != checksum([])
     assert all(-(2**63) <= part < 2**63 for part in checksum([images]))
+
+
+def test_of_a_cell_that_builds_its_model_the_last_run_s_is_trained_and_no_other_kept(pool):
+    def trained() -> tuple[list[int], list[bool], list[int]]:
+        import gc
+        import weakref
+
+        import torch.distributed as dist
+
+        from accel.distributed.data_parallel import DataParallel
+        from accel.distributed.rank_page import RankPage
+        from accel.distributed.run_options import RunOptions
+        from accel.distributed.trial_rank import checksum
+
+        cell: dict = {"__name__": "script"}
+        exec(EARLIER, cell)
+        build = "model = nn.Sequential(nn.Linear(6, 3)).double()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        models, counts = [], []
+        page, rank = RankPage(2), dist.get_rank()
+        options = RunOptions()
+        with DataParallel(page, rank=rank, world_size=2, namespace=cell, options=options) as parallel:
+            for _ in range(3):
+                parallel.run_begins()
+                exec(build + TRAIN, cell)
+                models.append(weakref.ref(cell["model"]))
+                counts.append(len(parallel.parameters))
+            gc.collect()
+            alive = [each() is not None for each in models]
+            told = checksum(parallel.parameters)
+        page.close()
+        return counts, alive, told
+
+    one, other = pool.run(trained)
+    assert one == other
+    assert one[:2] == ([2, 2, 2], [False, False, True])

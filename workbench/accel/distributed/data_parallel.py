@@ -64,6 +64,9 @@ class DataParallel:
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
         self._undo = ExitStack()
+        # models, with the run of the cell that they were found in
+        self._taken: list[tuple[int, Any, ExitStack]] = []
+        self._run = 0
         self._first_optimizer: Any = None
         self._is_to_stop = False
         self._loss: Any = None
@@ -116,6 +119,8 @@ class DataParallel:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        for _, _, taken in self._taken:
+            self._undo.push(taken)
         self._undo.close()
         if kind is None or kind is RunStopped:
             self.communication = self._watching.finish(self._exchange, self._world_size)
@@ -128,18 +133,36 @@ class DataParallel:
         self._loops.backwards += 1
         self._lane.forget_samples()
 
+    def run_begins(self) -> None:
+        """The cell is run again: a model that it builds takes the place of one of its class that an earlier run built."""
+        self._run += 1
+        self._first_optimizer = None
+
     def _found(self, replica: Replica) -> None:
         if self._prepare is not None:
             self._prepare(replica)
         for model in replica.models.values():
+            self._let_go_of_earlier(type(model))
             self._loops.models.append(model)
             known = {id(p) for each in self._exchange.models for p in each.parameters}
             if any(id(p) in known for p in model.parameters()):
                 continue  # what else it has is found in the graph of its loss
             wrap = self._synchronised if self._world_size > 1 else self._watched
-            self._undo.enter_context(wrapped_call(model, functools.partial(wrap, model)))
+            taken = ExitStack()
+            self._taken.append((self._run, model, taken))
+            taken.enter_context(wrapped_call(model, functools.partial(wrap, model, taken)))
 
-    def _watched(self, model: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
+    def _let_go_of_earlier(self, kind: type) -> None:
+        """Else all runs' models would pile up, and each step would look through them."""
+        old = next((each for each in self._taken if each[0] < self._run and type(each[1]) is kind), None)
+        if old is None:
+            return
+        self._taken.remove(old)
+        old[2].close()
+        self._exchange.remove(old[1])
+        self._loops.models = [model for model in self._loops.models if model is not old[1]]
+
+    def _watched(self, model: Any, taken: ExitStack, inner: Callable[..., Any]) -> Callable[..., Any]:
         """One rank alone: nothing but its phases."""
         import torch
 
@@ -150,13 +173,13 @@ class DataParallel:
         call.inner = inner  # type: ignore[attr-defined]
         return call
 
-    def _synchronised(self, model: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
+    def _synchronised(self, model: Any, taken: ExitStack, inner: Callable[..., Any]) -> Callable[..., Any]:
         import torch
 
         synchronised = SynchronisedModel(model, inner, self._buckets)
         self._exchange.models.append(synchronised)
         self._exchange.leave_alone(synchronised.averaged_by_others)
-        self._undo.callback(synchronised.take_off)
+        taken.callback(synchronised.take_off)
         if self._knows_ranks or self._reads_gradients:
             synchronised.accumulation.never_again()
 

@@ -53,6 +53,12 @@ class GradientExchange:
         self._local -= parameters
         self._loose = {key: p for key, p in self._loose.items() if key not in parameters}
 
+    def remove(self, model: Any) -> None:
+        """This model is trained no more."""
+        gone = {id(p) for each in self.models if each.model is model for p in each.parameters}
+        self.models = [each for each in self.models if each.model is not model]
+        self._local -= gone
+
     def before_backward(self, outputs: Sequence[Any]) -> Marks:
         """New gradients are to come; gives what is there before them."""
         if self._looks:

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +64,8 @@ class _Group:
     threads: int
 
     @contextlib.contextmanager
-    def around(self, load: Load, namespace: dict[str, Any]) -> Iterator[None]:
-        """This rank is one of the group, and the cell data-parallel."""
+    def around(self, load: Load, namespace: dict[str, Any]) -> Iterator[Callable[[], None]]:
+        """This rank is one of the group, and the cell data-parallel; gives what is to be called as a run of it begins."""
         import torch
 
         from accel.accelerations.ddp import training_together
@@ -86,7 +86,7 @@ class _Group:
             ) as parallel,
             training_together(_ReadBack(parallel)),
         ):  # fmt: skip
-            yield
+            yield parallel.run_begins
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,14 @@ from accel.workers.private_files import PrivateFiles
 from accel.workers.process_life import die_with, import_torch
 from accel.workers.step_gate import CellIsOver, StepGate
 
-Around = Callable[[Load, dict[str, Any]], AbstractContextManager[None]]
+RunBegins = Callable[[], None]
+Around = Callable[[Load, dict[str, Any]], AbstractContextManager[RunBegins]]
 Told = Callable[[BaseException, str], msgspec.Struct]
 
 
-def _alone(load: Load, namespace: dict[str, Any]) -> AbstractContextManager[None]:
+def _alone(load: Load, namespace: dict[str, Any]) -> AbstractContextManager[RunBegins]:
     """A worker that trains by itself."""
-    return contextlib.nullcontext()
+    return contextlib.nullcontext(lambda: None)
 
 
 def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
@@ -63,8 +64,8 @@ def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
 def serve(channel: Channel, folder: str, *, around: Around = _alone, told: Told = failure_of) -> NoReturn:
     """Take workloads and step them until the kernel is gone, which raises Closed.
 
-    `around` is entered round each, before the plan is applied; `told` makes a message of what it raises. Files that the cell
-    writes go to the folder.
+    `around` is entered round each, before the plan is applied; what it gives is called as a run of the cell begins. `told` makes
+    a message of what it raises. Files that the cell writes go to the folder.
     """
     PrivateFiles(folder).install()
     while True:
@@ -116,7 +117,7 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int, ar
             give_new_weights(replica)  # before the plan: what it prunes, it chooses by weights
     plan = Plan.parse(load.plan)
     with contextlib.ExitStack() as applied:
-        applied.enter_context(around(load, namespace))
+        run_begins = applied.enter_context(around(load, namespace))
         applied.enter_context(plan.apply(replica))
         presented = [replica]
         found = FoundObjects(plan, presented, partial(_prepare, load))
@@ -140,16 +141,18 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int, ar
             channel, boundary=load.boundary, read_effect=read_effect, evaluate=evaluate,
             samples_per_batch=load.samples_per_batch, device=load.trains_on,
         ) as gate:  # fmt: skip
-            _run_again_and_again(gate, load, code, namespace, found)
+            _run_again_and_again(gate, load, code, namespace, found, run_begins)
 
 
 def _run_again_and_again(
-    gate: StepGate, load: Load, code: types.CodeType, namespace: dict[str, Any], found: FoundObjects
-) -> None:
+    gate: StepGate, load: Load, code: types.CodeType, namespace: dict[str, Any], found: FoundObjects,
+    run_begins: RunBegins,
+) -> None:  # fmt: skip
     gate.wait()
     while True:
         before = gate.steps_done
         found.run_begins()
+        run_begins()
         gate.cell_begins()
         exec(code, namespace)
         if gate.is_over:
