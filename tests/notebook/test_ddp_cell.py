@@ -59,6 +59,18 @@ def test_the_cell_trains_and_its_state_is_in_the_same_objects(training) -> None:
     assert "2 ranks over gloo trained 4 steps" in str(result)
 
 
+def test_options_of_the_exchange_reach_the_ranks_and_what_was_watched_comes_back(training) -> None:
+    line = "%%accel ddp -n 2 --communication --bucket-mb 0.5 --compress bf16 --static-graph"
+    result = training.run(
+        f"{line}\nfor epoch in range(3):\n    for x, y in loader:\n        losses.append(step(x, y))"
+    ).result
+    assert result.communication.steps == 12 - 5  # two passes before DDP, and three in which it settles
+    assert result.communication.compress == "bf16"
+    (bucket,) = result.communication.buckets
+    assert 2 * bucket.sent_bytes == bucket.gradient_bytes
+    assert "Communication" not in str(training.run(f"%%accel ddp -n 2\n{LOOP}").result)
+
+
 def test_a_second_cell_goes_on_on_warm_ranks_and_a_function_of_an_earlier_cell_trains(training) -> None:
     first = training.run(f"%%accel ddp -n 2\n{LOOP}").result
     pids = current_workbench().ranks.pids
