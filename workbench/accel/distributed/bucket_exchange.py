@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,14 @@ class BucketExchange:
         """A DDP round it; parameters and buffers are alike on all ranks already."""
         from torch.nn.parallel import DistributedDataParallel
 
-        ddp = DistributedDataParallel(
-            model, broadcast_buffers=False, init_sync=False, static_graph=self.options.static_graph,
-            bucket_cap_mb=self.options.bucket_mb,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "`broadcast_buffers` is deprecated", FutureWarning
+            )  # no other leaves buffers alone
+            ddp = DistributedDataParallel(
+                model, broadcast_buffers=False, init_sync=False, static_graph=self.options.static_graph,
+                bucket_cap_mb=self.options.bucket_mb,
+            )  # fmt: skip
         sender = self.compression.sender()
         if self.recorder is not None:
             self.recorder.watch(model.parameters())
