@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab test check browser clean
+.PHONY: help setup demo lab oneccl test check browser clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ demo: $(READY) ## Run the quickstart notebook, print what it shows, write quicks
 
 lab: $(READY) ## Open JupyterLab on the quickstart notebook, on this machine only
 	@$(RUN)jupyter lab --ServerApp.ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/quickstart.ipynb
+
+oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads Intel's wheels); its tests then run
+	@$(RUN)accel oneccl --build
 
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
 	@$(RUN)python -m pytest --ignore=tests/browser --ignore=tests/widgets

@@ -17,7 +17,7 @@ a function here, for scripts and tests:
     accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
     accel.affinity()               the cores, which threads, workers and ranks are on them, and what is amiss
     accel.monitor()                the load of CPUs, memory and GPUs, live and as means
-    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, panel, doctor, help
+    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, oneccl, panel, doctor, help
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs.
 Other namespaces have a `Workbench` of their own.
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
     from accel.on_ranks import ddp as ddp
+    from accel.on_ranks import oneccl as oneccl
     from accel.opgraph.op_graph import OpGraph
     from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
@@ -73,7 +74,7 @@ __version__ = "0.1.0"
 __all__ = [
     "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "export", "fastest_batch",
     "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "monitor",
-    "number_formats", "open_trace", "panel", "peaks", "profile", "status", "topology", "try_", "undo",
+    "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "status", "topology", "try_", "undo",
 ]  # fmt: skip
 
 
@@ -367,10 +368,10 @@ def __getattr__(name: str) -> Any:
         from accel.distributed.rank_pool import RankPool
 
         return RankPool
-    if name == "ddp":
-        from accel.on_ranks import ddp
+    if name in ("ddp", "oneccl"):
+        from accel import on_ranks
 
-        return ddp
+        return getattr(on_ranks, name)
     if name in ("machine", "accelerations", "history"):  # callable: accel.machine() and accel.machine.Machine
         import importlib
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from accel.distributed.oneccl.state import OneCcl
     from accel.distributed.rank_devices import Backend
     from accel.distributed.shares import BatchMeans
 
@@ -43,3 +44,13 @@ def ddp(
     if not wait:
         return ranks.begin(cell, options, on_over=pages.when_over if pages is not None else None)
     return ranks.run_printing(cell, options, page=pages.page() if pages is not None else None)
+
+
+def oneccl(*, build: bool = False) -> OneCcl:
+    """Whether ranks can talk by oneCCL (`backend="ccl"`, experimental); `build` makes it so, with Intel's wheels and a compiler.
+
+    >>> print(accel.oneccl(build=True))
+    """
+    from accel.distributed.oneccl.state import oneccl_here
+
+    return oneccl_here(build=build)

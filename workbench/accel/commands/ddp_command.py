@@ -19,8 +19,9 @@ DDP = Command(
         ),
         Argument(
             ("--backend",),
-            "what ranks exchange gradients by (default: nccl with a GPU for each rank, else gloo)",
-            (("choices", ("auto", "gloo", "nccl")), ("default", "auto")),
+            "what ranks exchange gradients by (default: nccl with a GPU for each rank, else gloo); ccl is oneCCL on "
+            "CPUs, experimental: see %accel oneccl",
+            (("choices", ("auto", "gloo", "nccl", "ccl")), ("default", "auto")),
         ),
         Argument(
             ("--gpus",),

@@ -43,6 +43,10 @@ def run_without_notebook(options: argparse.Namespace) -> object:
         from accel.accelerations.compile_backends import compile_backends
 
         return compile_backends()
+    if options.command == "oneccl":
+        from accel.distributed.oneccl.state import oneccl_here
+
+        return oneccl_here(build=options.build)
     if options.command == "doctor":
         return doctor()
     if options.command == "accelerations":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from accel.commands.command import ON, OUT, Argument, Command, seconds, switch
 from accel.commands.ddp_command import DDP
+from accel.commands.oneccl_command import ONECCL
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -210,6 +211,7 @@ COMMANDS: tuple[Command, ...] = (
         (OUT,),
         needs_notebook=False,
     ),
+    ONECCL,
     Command(
         "machine",
         "show the hardware and software that measurements are made on",

@@ -28,6 +28,7 @@ lineages.py                         random numbers: those that all ranks share, 
 cell_execution.py                   the cell's text, run as a notebook runs it
 called_function.py                  a function as a cell that calls it
 rank_devices.py                     the backend, and the GPU of each rank; why not, in words
+oneccl/                             oneCCL as the backend of a group, built where it is asked for
 rank_prints.py · lanes_view.py      what a run shows while it goes on: prints of rank 0, and each rank's lane
 straggler.py                        the rank that the others wait for
 watched_run.py · ddp_run.py         a run as others see it; one in the background

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+
+
+@dataclass(frozen=True)
+class JoinedGroup:
+    """What the ranks talk by, and what there is to say of it."""
+
+    backend: str
+    note: str = ""
+    is_stuck: bool = False  # a thread of this process may still be meeting the others: it is not used again
 
 
 @contextmanager
 def process_group(
     backend: str, rendezvous: str, *, rank: int, world_size: int, timeout_s: float
-) -> Iterator[None]:
-    """Join it by way of a file that only this user can open, and leave it at the end.
+) -> Iterator[JoinedGroup]:
+    """Join it by way of a file that only this user can open, and leave it at the end; over gloo where oneCCL cannot be used.
 
     >>> with process_group("gloo", path, rank=0, world_size=2, timeout_s=60):
     ...     torch.distributed.all_reduce(tensor)
@@ -20,12 +30,21 @@ def process_group(
     import torch.distributed as dist
 
     store = dist.FileStore(rendezvous, world_size)  # type: ignore[attr-defined]
-    device = torch.device("cuda", 0) if backend == "nccl" else None
+    timeout = timedelta(seconds=timeout_s)
+    group = JoinedGroup(backend)
+    if backend == "ccl":
+        from accel.distributed.oneccl.joining import join
+
+        group = JoinedGroup("ccl", "The ranks talked by oneCCL, which is experimental here.")
+        why_not, is_stuck = join(store, rank, world_size, timeout)
+        if why_not:
+            group = JoinedGroup("gloo", f"oneCCL could not be used ({why_not}): trained over gloo.", is_stuck)
+    device = torch.device("cuda", 0) if group.backend == "nccl" else None
     dist.init_process_group(
-        backend, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s), device_id=device,
-    )  # fmt: skip
+        group.backend, store=store, rank=rank, world_size=world_size, timeout=timeout, device_id=device
+    )
     try:
-        yield
+        yield group
     finally:
         dist.destroy_process_group()
 
@@ -49,6 +68,7 @@ def is_communication_error(error: BaseException) -> bool:
         "Connection closed by peer",
         "Connection reset by peer",
         "NCCL",
+        "oneCCL",
         "Timed out waiting",
         "process group",
     )

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from accel.errors import AccelError, UnknownName
 
-Backend = Literal["auto", "gloo", "nccl"]
+Backend = Literal["auto", "gloo", "nccl", "ccl"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RankDevices:
 def rank_devices(
     ranks: int, *, backend: Backend = "auto", gpus: str = "auto", cuda: CudaHere | None = None
 ) -> RankDevices:
-    """One GPU a rank where there are enough and NCCL can join them, else the CPU with gloo.
+    """One GPU a rank where there are enough and NCCL can join them, else the CPU with gloo; oneCCL only by name.
 
     >>> rank_devices(2, gpus="0,3").environments[1]
     {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID', 'CUDA_VISIBLE_DEVICES': '3'}
@@ -65,6 +65,9 @@ def rank_devices(
         if gpus != "auto":
             return RankDevices("gloo", _environments(_named(ranks, gpus, here)))
         return RankDevices("gloo", nothing)
+    if backend == "ccl":
+        _check_oneccl(gpus)
+        return RankDevices("ccl", nothing)
     if why_not := _why_no_nccl(ranks, here):
         if backend == "nccl" or gpus != "auto":
             asked = "--backend nccl" if backend == "nccl" else f"--gpus {gpus}"
@@ -78,6 +81,22 @@ def rank_devices(
         return RankDevices("gloo", nothing, reason)
     chosen = _named(ranks, gpus, here) if gpus != "auto" else _best(ranks, here)
     return RankDevices("nccl", _environments(chosen), f"Ranks 0 to {ranks - 1} on GPU {', '.join(chosen)}.")
+
+
+def _check_oneccl(gpus: str) -> None:
+    from accel.distributed.oneccl.state import oneccl_here
+
+    if gpus != "auto":
+        raise AccelError(
+            f"--backend ccl --gpus {gpus}",
+            because="oneCCL is for ranks on CPUs here",
+            do="Leave out one of them.",
+        )
+    state = oneccl_here()
+    if not state.is_usable:
+        raise AccelError(
+            "--backend ccl", because=state.why_not, do=f"{state.do} --backend gloo needs nothing."
+        )
 
 
 def _why_no_nccl(ranks: int, here: CudaHere) -> str:

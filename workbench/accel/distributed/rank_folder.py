@@ -13,6 +13,8 @@ import shutil
 import tempfile
 import time
 
+from accel.distributed.oneccl.leftovers import remove_of
+
 _PREFIX = "accel-rank-"
 _NAME = re.compile(rf"{_PREFIX}\w{{8}}$")
 _SETTLED_S = (
@@ -35,6 +37,7 @@ class RankFolder:
     def close(self) -> None:
         """Remove it with all that is in it."""
         if self._descriptor >= 0:
+            remove_of(self.path)
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._descriptor)
             self._descriptor = -1
@@ -54,6 +57,7 @@ def remove_abandoned() -> None:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_of(entry.path)
             shutil.rmtree(entry.path, ignore_errors=True)
         except BlockingIOError:
             continue

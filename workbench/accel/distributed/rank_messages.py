@@ -66,6 +66,7 @@ class RunDone(msgspec.Struct, tag="run_done", frozen=True):
     left_behind: list[list[str]]  # [name, why it could not be brought back]
     was_stopped: bool = False
     communication: CommunicationTimes | None = None  # where it was asked for
+    backend: str = ""  # that the ranks talked by
     is_clean: bool = True  # nothing of the run is left in the process: it can be used again
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence
-from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
+from accel.distributed.rank_messages import RankReady, RunDone, RunFailed, RunRequest
 from accel.distributed.rank_page import RankLane, RankPage
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.rank_process import RankProcess
@@ -52,6 +52,7 @@ class RunOutcome:
     lanes: tuple[RankLane, ...]
     outputs: list[str]
     seconds: float
+    ready: list[RankReady | None]  # what each rank had: one that cannot be used again has been ended by now
     start_s: float  # until all ranks were up; 0 for warm ones, nearly
     was_stopped: bool = False
 
@@ -109,6 +110,7 @@ class RankRun:
         answers: dict[int, RankAnswer] = {}
         trouble: list[Trouble] = []
         unclean: list[int] = []
+        ready = [rank.ready for rank in ranks]
         is_over = False
         self.pool.is_settled = False
         try:
@@ -135,7 +137,7 @@ class RankRun:
             rank.output.wait_for_end(1.0)
         ordered = [answers[rank.rank] for rank in ranks]
         return RunOutcome(
-            ordered, page.lanes, [rank.output.of_run for rank in ranks], time.monotonic() - began, start_s,
+            ordered, page.lanes, [rank.output.of_run for rank in ranks], time.monotonic() - began, ready, start_s,
             was_stopped=any(answer.done.was_stopped for answer in ordered),
         )  # fmt: skip
 

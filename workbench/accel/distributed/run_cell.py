@@ -120,17 +120,16 @@ class CellRun:
                 memory.close()
 
     def _result(self, outcome: RunOutcome) -> DdpResult:
-        ready = [process.ready for process in self.pool.processes]
         reports = tuple(
             RankReport(
                 lane=lane, cpus=tuple(each.cpus) if each else (), threads=each.threads if each else 0, output=output,
             )
-            for lane, each, output in zip(outcome.lanes, ready, outcome.outputs, strict=True)
+            for lane, each, output in zip(outcome.lanes, outcome.ready, outcome.outputs, strict=True)
         )  # fmt: skip
         first = outcome.answers[0].done
         steps = [lane.seconds / lane.step for lane in outcome.lanes if lane.step]
         return DdpResult(
-            ranks=reports, backend=self._request.backend, batch=self._options.batch, seconds=outcome.seconds,
+            ranks=reports, backend=first.backend, batch=self._options.batch, seconds=outcome.seconds,
             start_s=outcome.start_s,
             first_step_s=first.first_step_s, steps=outcome.lanes[0].step,
             step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),

@@ -12,9 +12,10 @@ import threading
 import time
 from typing import Any
 
+import msgspec
+
 from accel.distributed.brought_home import Travellers
 from accel.distributed.cell_execution import Prepare, execute_cell
-from accel.distributed.communication_times import CommunicationTimes
 from accel.distributed.data_parallel import DataParallel, RunStopped
 from accel.distributed.end_of_output import END_OF_OUTPUT
 from accel.distributed.process_group import is_communication_error, process_group
@@ -34,7 +35,7 @@ def run_in_rank(
     """Run a request and answer it; whatever the user's code raises is an answer too."""
     threads, streams = set(threading.enumerate()), (sys.stdout, sys.stderr)
     try:
-        answer, result, result_memory = _run(request, blob, memory, page, rank)
+        done, result, result_memory = _run(request, blob, memory, page, rank)
     except Closed:
         raise
     except BaseException as error:
@@ -43,13 +44,12 @@ def run_in_rank(
         is_communication, has_left = is_communication_error(error), isinstance(error, SystemExit)
         del error
         is_clean = _ended(streams) and _is_clean(threads) and not has_left  # exit() closes the standard input
+        is_clean = is_clean and request.backend != "ccl"  # what oneCCL has begun cannot be called back
         channel.send(RunFailed(failed, is_communication, is_clean))
         return
     page.write(rank, phase=PHASES.index("done"))
-    is_clean = _ended(streams) and _is_clean(threads)
-    channel.send(
-        RunDone(*answer, is_clean=is_clean), result, None if result_memory is None else result_memory.descriptor
-    )  # fmt: skip
+    done = msgspec.structs.replace(done, is_clean=_ended(streams) and _is_clean(threads) and done.is_clean)
+    channel.send(done, result, None if result_memory is None else result_memory.descriptor)
     if result_memory is not None:
         result_memory.close()
 
@@ -69,11 +69,7 @@ def _ended(streams: tuple[Any, Any]) -> bool:
 
 def _run(
     request: RunRequest, blob: bytes, memory: MemoryFile, page: RankPage, rank: int
-) -> tuple[
-    tuple[float, float | None, list[str], list[list[str]], bool, CommunicationTimes | None],
-    bytes,
-    MemoryFile | None,
-]:
+) -> tuple[RunDone, bytes, MemoryFile | None]:
     import torch
 
     began = time.monotonic()
@@ -95,7 +91,7 @@ def _run(
         rank=rank,
         world_size=page.ranks,
         timeout_s=request.options.timeout_s,
-    ):
+    ) as group:
         if request.trains:
             knows_ranks = "torch.distributed" in request.source or "get_rank" in request.source
             parallel = DataParallel(
@@ -109,7 +105,7 @@ def _run(
                 was_stopped = True
         else:
             value = _execute(request, namespace)
-    notes = parallel.notes if parallel is not None else []
+    notes = [*(parallel.notes if parallel is not None else []), *filter(None, [group.note])]
     first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
     result, result_memory = b"", None
     left_behind: list[list[str]] = []
@@ -119,12 +115,11 @@ def _run(
         result_memory.seal()
     elif travellers is not None and rank == 0:
         result, result_memory, left_behind = travellers.packed(namespace, request.writes)
-    seen = parallel.communication if parallel is not None else None
-    return (
-        (time.monotonic() - began, first_step_s, notes, left_behind, was_stopped, seen),
-        result,
-        result_memory,
-    )
+    done = RunDone(
+        time.monotonic() - began, first_step_s, notes, left_behind, was_stopped, backend=group.backend,
+        communication=parallel.communication if parallel is not None else None, is_clean=not group.is_stuck,
+    )  # fmt: skip
+    return done, result, result_memory
 
 
 @functools.cache
