@@ -325,6 +325,19 @@ def test_output_that_the_cell_turned_elsewhere_is_back_in_the_next_run(pool, nam
     assert sorted(rank for rank, text in shown if "seen" in text) == [0, 1]
 
 
+def test_a_cell_that_leaves_a_thread_behind_has_its_result_and_new_ranks_afterwards(pool, namespace, clean):
+    before = set(pool.pids.values())
+    cell = (
+        cell_with("pass", "False")
+        + "import threading\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n"
+    )
+    result = CellRun(pool, cell, namespace, RunOptions(timeout_s=PATIENT_S), filename="<cell>").go()
+    assert result.steps == 6
+    assert [len(each.cpus) for each in result.ranks] == [1, 1]
+    works(pool)
+    assert not before & set(pool.pids.values())
+
+
 def test_ctrl_c_ends_the_run_at_once_and_changes_nothing(pool, namespace, clean):
     before = namespace["model"][0].weight.clone()
     reached = []
