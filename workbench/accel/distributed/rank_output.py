@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import codecs
-import os
 import threading
 import traceback
 from collections.abc import Callable
 from typing import IO
 
 from accel.distributed.end_of_output import END_OF_OUTPUT
+from accel.workers.spawner import Output
 
-_KEPT_BYTES = 256 << 10
 _MARK = (END_OF_OUTPUT + "\n").encode()
 
 
-class RankOutput(threading.Thread):
-    """Drains a rank's output; `listen` gets each piece, without the mark that ends a run's.
+class RankOutput(Output):
+    """Drains a rank's output; who listens to a run gets each piece, without the mark that ends it.
 
-    >>> output = RankOutput(process.stdout); output.listen(print)
+    >>> output = RankOutput(process.stdout); output.begin(print)
     """
 
+    _KEPT_BYTES = 256 << 10
+
     def __init__(self, stream: IO[bytes]) -> None:
-        super().__init__(name="accel-rank-output", daemon=True)
-        self._stream, self._kept, self.bytes_read = stream, b"", 0
         self._listener: Callable[[str], object] | None = None
         self._run, self._pending = b"", b""
         self._decode = _decoder()
         self._is_over, self._came = threading.Event(), threading.Condition()
-        self.start()
+        super().__init__(stream)  # and it runs
 
     def begin(self, listener: Callable[[str], object] | None) -> None:
         """A run begins: its output goes to the listener, and into `of_run`."""
@@ -53,25 +52,15 @@ class RankOutput(threading.Thread):
         """What this run printed, as far as it is kept."""
         return self._run.decode(errors="replace")
 
-    @property
-    def text(self) -> str:
-        """The end of everything that was printed."""
-        return self._kept.decode(errors="replace")
-
-    def since(self, bytes_read: int) -> str:
-        """What came after so many bytes, as far as it is kept."""
-        new = self.bytes_read - bytes_read
-        return self._kept[-new:].decode(errors="replace") if new > 0 else ""
-
     def run(self) -> None:
-        with self._stream:
-            while data := os.read(self._stream.fileno(), 65536):
-                self.bytes_read += len(data)
-                with self._came:
-                    self._kept = (self._kept + data)[-_KEPT_BYTES:]
-                    self._came.notify_all()
-                self._pass_on(data)
+        super().run()
         self._is_over.set()
+
+    def _take(self, data: bytes) -> None:
+        with self._came:
+            super()._take(data)
+            self._came.notify_all()
+        self._pass_on(data)
 
     def _pass_on(self, data: bytes) -> None:
         """Everything but the mark, which may come in two pieces."""
@@ -86,7 +75,7 @@ class RankOutput(threading.Thread):
             self._pending = data[len(data) - keep :] if keep else b""
             data = data[: len(data) - keep] if keep else data
         if data:
-            self._run = (self._run + data)[-_KEPT_BYTES:]
+            self._run = (self._run + data)[-self._KEPT_BYTES :]
             if self._listener is not None:
                 try:
                     self._listener(self._decode(data))

@@ -84,7 +84,10 @@ def _popen(command: list[str], extra: dict[str, str]) -> tuple[subprocess.Popen[
 
 
 class Output(threading.Thread):
-    """Drain a worker's output so that it never blocks, and keep its end for error messages."""
+    """Drain a worker's output so that it never blocks, and keep its end for error messages.
+
+    >>> output = Output(process.stdout); output.text
+    """
 
     _KEPT_BYTES = 64 << 10
 
@@ -96,11 +99,15 @@ class Output(threading.Thread):
     def run(self) -> None:
         with self._stream:
             while data := os.read(self._stream.fileno(), 65536):
-                self.bytes_read += len(data)
-                self._kept = (self._kept + data)[-self._KEPT_BYTES :]
+                self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        self.bytes_read += len(data)
+        self._kept = (self._kept + data)[-self._KEPT_BYTES :]
 
     @property
     def text(self) -> str:
+        """The end of everything that was printed."""
         return self._kept.decode(errors="replace")
 
     def since(self, bytes_read: int) -> str:
