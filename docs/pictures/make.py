@@ -13,10 +13,10 @@ REPOSITORY = HERE.parents[1]
 
 def main() -> int:
     """Run the pages that take the pictures, in JupyterLab in Chromium, as the browser tests do; names on the line choose."""
-    chosen = sys.argv[1:] or ["panel", "profile", "cores", "topology"]
+    chosen = sys.argv[1:] or ["panel", "profile", "cores", "topology", "ranks"]
     pages = {
         "panel": "pictures_of_the_panel.py", "profile": "pictures_of_a_profile.py", "cores": "pictures_of_the_core_map.py",
-        "topology": "pictures_of_a_topology.py",
+        "topology": "pictures_of_a_topology.py", "ranks": "pictures_of_ranks.py",
     }  # fmt: skip
     command = [sys.executable, "-m", "pytest", *(f"tests/browser/{pages[name]}" for name in chosen)]
     return subprocess.run(
