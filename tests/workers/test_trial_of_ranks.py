@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
 import psutil
 import pytest
@@ -94,6 +95,30 @@ def test_the_rank_that_caused_a_failure_is_named_and_other_plans_go_on(bench):
     assert "<b>on" not in ladder._repr_mimebundle_()["text/html"]
     assert ladder["channels_last"].state == "done"
     assert rank_processes() == []
+
+
+def test_what_ranks_learn_in_equal_seconds_is_judged_on_the_model_that_they_share(bench):
+    namespace = bench.namespace
+    exec("val_loader = DataLoader(data, batch_size=80)", namespace)
+    bench.profile(CELL)
+    told = bench.try_("ddp", train_s=0.2, seeds=1, metric="loss", held_out="val_loader", start="same")
+    row = told["ddp"]
+    assert row.state == "done", row.error
+    ((curve,), ((name, took, evidence),)) = row.curves, row.proofs
+    assert (name, took) == ("ddp", True), evidence
+    assert curve.samples == 32 * curve.steps
+    assert curve.last < curve.points[0].value  # it has learnt
+
+
+def test_stop_ends_the_ranks_of_a_trial_at_once(bench):
+    bench.profile(CELL)
+    trial = bench.try_("ddp", wait=False)
+    while len(rank_processes()) < 2 and not trial.is_over:
+        time.sleep(0.05)
+    trial.stop()
+    assert rank_processes() == []
+    assert trial.state == "stopped"
+    assert trial.wait().rows[0].state == "stopped"
 
 
 @pytest.fixture
