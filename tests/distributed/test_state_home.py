@@ -7,6 +7,8 @@ from typing import Any
 from accel.distributed.brought_home import Travellers, bring_home
 from accel.distributed.home_objects import walk
 from accel.distributed.rank_pool import RankPool
+from accel.distributed.run_cell import CellRun
+from accel.distributed.run_options import RunOptions
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import dump, load
 from tests.distributed.cells import TRAIN, alone, difference, notebook, on_ranks
@@ -56,11 +58,23 @@ def test_optimizer_scheduler_and_scaler_continue(pool: RankPool) -> None:
     exec(TRAIN, ranks)
 
 
+def test_what_a_fused_update_did_comes_home_though_it_leaves_no_mark(pool: RankPool) -> None:
+    more = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)\n"
+    once = "torch.manual_seed(3)\n" + TRAIN
+    one = alone(once, more)
+    exec(once, one)
+    ranks, _ = on_ranks(pool, once, more)
+    CellRun(pool, once, ranks, RunOptions(batch="global"), filename="<cell>").go()
+    assert difference(one["model"], ranks["model"]) < 1e-12
+    momenta = [
+        [state["momentum_buffer"] for state in each["optimizer"].state.values()] for each in (one, ranks)
+    ]
+    assert difference(*momenta) < 1e-12
+
+
 def test_objects_stay_the_same_and_aliases_stay_aliases(pool: RankPool) -> None:
     before = notebook("history, also = [], {'model': model, 'first': model[0].weight}")
     kept = dict(before)
-    from accel.distributed.run_cell import CellRun
-
     CellRun(pool, TRAIN + "history.append(epoch)\nalso['done'] = True\n", before, filename="<cell>").go()
     for name in ("model", "optimizer", "history", "also", "loader"):
         assert before[name] is kept[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -68,12 +68,15 @@ class Travellers:
         }
 
     def packed(
-        self, namespace: Mapping[str, Any], writes: Iterable[str]
+        self, namespace: Mapping[str, Any], writes: Iterable[str], stepped: Container[int] = ()
     ) -> tuple[bytes, MemoryFile, list[list[str]]]:
-        """What has changed, as one pickle with its memory, and [name, why not] of what cannot travel."""
+        """What has changed, as one pickle with its memory, and [name, why not] of what cannot travel.
+
+        `stepped` are ids of optimizers that took a step, and of their parameters: a fused update leaves no mark on a tensor.
+        """
         known = {id(value): path for path, value in self._came.items()}
         left_behind: list[list[str]] = []
-        changes = self._changes(known, left_behind)
+        changes = self._changes(known, left_behind, stepped)
         for name in writes:
             value = namespace.get(name, self)
             if value is self or self._names.get(name, self) is value or name.startswith("__"):
@@ -87,20 +90,23 @@ class Travellers:
         memory.seal()
         return blob, memory, left_behind
 
-    def _changes(self, known: dict[int, Path], left_behind: list[list[str]]) -> Changes:
+    def _changes(
+        self, known: dict[int, Path], left_behind: list[list[str]], stepped: Container[int]
+    ) -> Changes:
         import torch
 
         changes = Changes()
         for path, value in self._came.items():
             if isinstance(value, torch.Tensor):
-                if id(value) in self._silent or self._versions[path] != (value._version, value.data_ptr()):
+                is_marked = self._versions[path] != (value._version, value.data_ptr())
+                if is_marked or id(value) in self._silent or id(value) in stepped:
                     changes.tensors[path] = value.detach()
             elif isinstance(value, torch.nn.Module):
                 changes.modes[path] = value.training
                 if not _are_same(now := _parts(value), self._parts[path]):
                     changes.parts[path] = now
             elif path in self._states:
-                if _mark(state := value.state_dict()) != self._states[path]:
+                if _mark(state := value.state_dict()) != self._states[path] or id(value) in stepped:
                     changes.states[path] = state
             elif isinstance(value, (list, dict, set)) and not _is_same(value, self._before[path]):
                 changes.containers[path] = copy.copy(value)  # itself, it would travel as its token

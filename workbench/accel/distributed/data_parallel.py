@@ -71,6 +71,8 @@ class DataParallel:
         self._is_to_stop = False
         self._loss: Any = None
         self._is_stepping = False  # an optimizer runs, and may call a closure, as LBFGS does
+        self._stepped: dict[int, int] = {}
+        self.stepped: set[int] = set()  # ids of the optimizers that took a step, and of what they train
         self.notes: list[str] = []
         self.communication: CommunicationTimes | None = None  # once it is over, where it was asked for
 
@@ -283,11 +285,19 @@ class DataParallel:
         self._is_stepping = False
         self._watching.optimizer_ended()
         self._exchange.after_step(optimizer)
+        self._note(optimizer)
         if self._first_optimizer is None:
             self._first_optimizer = optimizer
         if optimizer is self._first_optimizer:
             self._is_to_stop = self._lane.stepped(self._loss)
             self._watching.step_ended(self._lane.steps)
+
+    def _note(self, optimizer: Any) -> None:
+        count = sum(len(group["params"]) for group in optimizer.param_groups)
+        if self._stepped.get(id(optimizer)) != count:
+            self._stepped[id(optimizer)] = count
+            trained = (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad)
+            self.stepped |= {id(optimizer), *map(id, trained)}
 
     def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         original = vars(owner)[name]

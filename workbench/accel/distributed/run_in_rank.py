@@ -114,7 +114,8 @@ def _run(
         result = dump(value, result_memory)
         result_memory.seal()
     elif travellers is not None and rank == 0:
-        result, result_memory, left_behind = travellers.packed(namespace, request.writes)
+        stepped = parallel.stepped if parallel is not None else set()
+        result, result_memory, left_behind = travellers.packed(namespace, request.writes, stepped)
     done = RunDone(
         time.monotonic() - began, first_step_s, notes, left_behind, was_stopped, backend=group.backend,
         communication=parallel.communication if parallel is not None else None, is_clean=not group.is_stuck,
