@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from accel.accelerations.plan import Plan
     from accel.distributed.oneccl.state import OneCcl
     from accel.distributed.rank_devices import Backend
     from accel.distributed.shares import BatchMeans
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 def ddp(
     cell: str | Callable[[], Any], *,
     n: int = 2, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto", batch: BatchMeans = "per-rank",
-    loaders: Iterable[str] = (), timeout_s: float = 60.0, all_output: bool = False, discard: bool = False,
+    loaders: Iterable[str] = (), plan: str | Plan = "", timeout_s: float = 60.0, all_output: bool = False, discard: bool = False,
     sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0,
     bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none", communication: bool = False,
     wait: bool = True,
@@ -26,8 +27,9 @@ def ddp(
 
     What the function reaches comes home too: your variables, its closure, its object and arguments bound with
     functools.partial; but not the variables of a module that it was imported from. Options as in `%accel help ddp`: `batch`
-    "global" shares each of your batches out, `discard` leaves your objects as they were and gives back nothing. With
-    `wait=False` it returns a DdpRun at once. In a notebook, put `%%accel ddp` over the cell.
+    "global" shares each of your batches out, `plan` ("autocast+compile_model") is applied in every rank, `discard` leaves your
+    objects as they were and gives back nothing. With `wait=False` it returns a DdpRun at once. In a notebook, put `%%accel ddp`
+    over the cell.
     """
     from accel.current import current_workbench
     from accel.distributed.run_options import RunOptions
@@ -35,7 +37,7 @@ def ddp(
     from accel.workbench.kept_ranks import DdpOptions
 
     run = RunOptions(
-        batch=batch, loaders=tuple(loaders), timeout_s=timeout_s, discard=discard, sync_batchnorm=sync_batchnorm,
+        batch=batch, loaders=tuple(loaders), plan=str(plan), timeout_s=timeout_s, discard=discard, sync_batchnorm=sync_batchnorm,
         checkpoint=checkpoint, every=every, max_restarts=max_restarts,
         bucket_mb=bucket_mb, static_graph=static_graph, compress=compress, communication=communication,
     )  # fmt: skip

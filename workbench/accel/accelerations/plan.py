@@ -145,7 +145,7 @@ class Plan:
         """
         reasons = {
             entry.name: [
-                *(self._on_ranks(entry) if on_ranks else self._needs_ranks(entry)),
+                *([] if on_ranks else self._needs_ranks(entry)),
                 *self._reasons(entry, workload, machine),
             ]
             for entry in self.entries
@@ -179,13 +179,6 @@ class Plan:
             return []
         written = entry_text(entry, self.objects_of(entry.name))
         return [f"{entry.name} works on ranks. Put %%accel ddp --plan {written} over the cell."]
-
-    def _on_ranks(self, entry: Acceleration) -> list[str]:
-        if not isinstance(entry, Ddp):
-            return []
-        return [
-            f"The cell is on ranks already. Leave {entry.name} out of the plan; -n says how many there are."
-        ]
 
     def _of_the_process(self, entry: Acceleration) -> list[str]:
         names = self.objects_of(entry.name)

@@ -41,6 +41,12 @@ DDP = Command(
             completes="object",
         ),
         Argument(
+            ("--plan",),
+            "accelerations that every rank applies, as autocast+compile_model (default: none)",
+            (("metavar", "PLAN"), ("default", "")),
+            completes="plan",
+        ),
+        Argument(
             ("--timeout-s", "--timeout"),
             "a rank that does not come on for so long is stuck (default: 60)",
             (("metavar", "SECONDS"), ("type", duration), ("default", 60.0), ("dest", "timeout_s")),

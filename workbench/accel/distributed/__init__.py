@@ -22,6 +22,8 @@ gradient_exchange.py · averaging.py  means of gradients where DDP is too early,
 accumulation.py · gradient_readers.py  passes that need no exchange; code that looks at gradients itself
 graph_leaves.py                     parameters of no model
 shared_loops.py · step_lane.py      the cell's loops over loaders; what a rank tells of its steps
+plan_on_ranks.py                    a plan for ranks: what of the catalogue cannot work there, and why
+plan_in_rank.py · plan_effects.py   the plan on what the cell uses, in each rank; what was read back of it
 training_notes.py                   where a run was not what one process would have done
 shared_loader.py                    each rank's part of the same batches
 lineages.py                         random numbers: those that all ranks share, and each rank's own

@@ -22,11 +22,11 @@ class Accumulation:
         self.passes = 1  # a step has so many, as far as is known
         self._since_step = 0
         self._seen: list[int] = []
-        self._is_given_up = False
+        self._is_given_up = self.waits_for_step = False
 
     def is_due(self, *, is_last_batch: bool) -> bool:
         """Whether the next pass may be the last before a step; the last batch of an epoch often is."""
-        return is_last_batch or self._since_step + 1 >= self.passes
+        return not self.waits_for_step and (is_last_batch or self._since_step + 1 >= self.passes)
 
     def passed(self) -> None:
         """A backward pass gave this model gradients."""
@@ -42,4 +42,8 @@ class Accumulation:
 
     def never_again(self) -> None:
         """Gradients were needed before their turn: from now on each pass exchanges them."""
-        self._is_given_up, self.passes = True, 1
+        self._is_given_up, self.waits_for_step, self.passes = True, False, 1
+
+    def only_before_step(self) -> None:
+        """Somebody keeps the gradients of each pass and gives the optimizer all of them: then is the time to exchange."""
+        self.waits_for_step = not self._is_given_up

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from accel.workload.training_code import as_changed
+
 Prepare = Callable[[ast.Module], ast.Module]
 
 
@@ -14,12 +16,12 @@ def execute_cell(
 ) -> None:
     """Run a cell; what its last expression gives is printed, unless it is None or a semicolon follows.
 
-    `prepared` changes its syntax tree beforehand.
+    A plan may have changed its lines; `prepared` changes its syntax tree further.
 
     >>> execute_cell("x = 2\\nx + 1", "<cell>", {})
     3
     """
-    tree = ast.parse(source, filename)
+    tree = as_changed(ast.parse(source, filename))
     if prepared is not None:
         tree = prepared(tree)
     last = tree.body[-1] if tree.body else None

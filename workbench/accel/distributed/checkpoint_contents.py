@@ -13,6 +13,7 @@ _OF_ALL = ("modules", "modes", "states")  # alike on all ranks: rank 0's serve
 OWN = ("values", "entries", "attributes", "generators")
 _MOST_ELEMENTS = 100_000  # of a container that is as long as it was: more is data, not state
 _MOST_BYTES = 1 << 20  # the same of an array
+_FORM = ("fused", "foreach", "capturable")  # flags of an optimizer
 
 
 class CellVariables:
@@ -191,7 +192,13 @@ def _set_modes(mine: Any, modes: dict[str, bool]) -> None:
 
 
 def _load_state(mine: Any, state: Any) -> None:
+    """In which form an optimizer updates stays as it is: the checkpoint has it as the plan of its run had made it."""
+    forms = [
+        {flag: group[flag] for flag in _FORM if flag in group} for group in getattr(mine, "param_groups", ())
+    ]
     mine.load_state_dict(plain_copy(state))  # some keep what they are given
+    for group, form in zip(getattr(mine, "param_groups", ()), forms, strict=True):
+        group.update(form)
 
 
 def _set_generator(mine: Any, state: Any) -> None:

@@ -17,6 +17,7 @@ from accel.distributed.gradient_exchange import GradientExchange
 from accel.distributed.gradient_readers import code_in, reads_gradients, running_code
 from accel.distributed.graph_leaves import named_leaves
 from accel.distributed.lineages import Lineages
+from accel.distributed.plan_on_ranks import accumulates
 from accel.distributed.rank_page import RankPage
 from accel.distributed.shared_loops import SharedLoops
 from accel.distributed.step_lane import StepLane
@@ -46,6 +47,7 @@ class DataParallel:
     >>> parallel.notes
 
     Without names of loaders in the options, each is shared out that is iterated with gradients on and a model in training mode.
+    `prepare` may see an object twice.
     """
 
     def __init__(
@@ -54,13 +56,14 @@ class DataParallel:
     ) -> None:  # fmt: skip
         self._world_size, self._namespace, self._options = world_size, namespace, options
         self._knows_ranks, self._prepare = knows_ranks, prepare
+        self._exchanges_before_step = accumulates(options.plan)
         self.lineages, self._lane = Lineages(rank), StepLane(page, rank)
         self._watching = StepWatching(options)
         self._buckets = BucketExchange(options, on_wait=self._lane.waited, recorder=self._watching.recorder)
         self._exchange = GradientExchange(world_size, on_wait=self._lane.waited)
         self._loops = SharedLoops(
             self.lineages, rank=rank, world_size=world_size, batch=options.batch, named=list(options.loaders),
-            namespace=namespace, on_batch=self._on_batch,
+            namespace=namespace, on_batch=self._on_batch, before_share=self._before_share,
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
         self._undo = ExitStack()
@@ -154,6 +157,13 @@ class DataParallel:
             self._taken.append((self._run, model, taken))
             taken.enter_context(wrapped_call(model, functools.partial(wrap, model, taken)))
 
+    def _before_share(self, loader: Any) -> None:
+        """A loader is about to be shared out: what a plan changes of it has to be there before."""
+        from accel.workload.replica import Replica
+
+        if self._prepare is not None:
+            self._prepare(Replica(loaders={type(loader).__name__: loader}, is_process_wide=False))
+
     def _let_go_of_earlier(self, kind: type) -> None:
         """Else all runs' models would pile up, and each step would look through them."""
         old = next((each for each in self._taken if each[0] < self._run and type(each[1]) is kind), None)
@@ -182,6 +192,8 @@ class DataParallel:
         self._exchange.models.append(synchronised)
         self._exchange.leave_alone(synchronised.averaged_by_others)
         taken.callback(synchronised.take_off)
+        if self._exchanges_before_step:
+            synchronised.accumulation.only_before_step()
         if self._knows_ranks or self._reads_gradients:
             synchronised.accumulation.never_again()
 

@@ -8,9 +8,11 @@ from typing import Any
 from accel import html_parts
 from accel.distributed.communication_report import CommunicationReport
 from accel.distributed.communication_view import shown as shown_communication
+from accel.distributed.plan_effects import PlanEffect
 from accel.distributed.rank_page import RankLane
 from accel.distributed.straggler import straggler
 from accel.machine.cpu_lists import cpu_list
+from accel.profiling.compilation import Compilation
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,9 @@ class DdpResult:
     left_behind: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     communication: CommunicationReport | None = None  # with --communication
+    plan: str = ""
+    effects: tuple[PlanEffect, ...] = ()
+    compilation: Compilation | None = None  # in rank 0
 
     @property
     def samples_per_s(self) -> float:
@@ -76,9 +81,15 @@ class DdpResult:
         return "The trained state is in your notebook's own objects."
 
     @property
+    def plan_lines(self) -> list[str]:
+        """What was read back of the plan, an entry a line, and what was compiled for it."""
+        lines = [str(effect) for effect in self.effects if effect.took_effect]
+        return [*lines, f"{self.compilation.line} (rank 0)"] if self.compilation is not None else lines
+
+    @property
     def warnings(self) -> list[str]:
-        """Stragglers, ranks that share CPUs, and what could not be brought back."""
-        found = list(self.notes)
+        """Stragglers, ranks that share CPUs, what of the plan took no effect, and what could not be brought back."""
+        found = [*self.notes, *filter(None, (effect.warning for effect in self.effects))]
         if (slow := straggler([each.lane for each in self.ranks])) is not None:
             found.append(str(slow))
         if len({cpu for each in self.ranks for cpu in each.cpus}) < sum(
@@ -111,7 +122,14 @@ class DdpResult:
         ]
         seen = [str(self.communication)] if self.communication is not None else []
         return "\n".join(
-            [self.line, *(f"  {line}" for line in lines), self.state_line, *self.warnings, *seen]
+            [
+                self.line,
+                *(f"  {line}" for line in lines),
+                self.state_line,
+                *self.plan_lines,
+                *self.warnings,
+                *seen,
+            ]
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +148,7 @@ class DdpResult:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         head = ["", "CPUs", "steps", "samples/s", "loss", "waiting for others", "memory"]
-        notes = [html_parts.note(text) for text in (self.state_line, *self.warnings)]
+        notes = [html_parts.note(text) for text in (self.state_line, *self.plan_lines, *self.warnings)]
         if self.communication is not None:
             notes.append(shown_communication(self.communication))
         shown = html_parts.block(html_parts.heading(self.line), html_parts.table(head, self.rows), *notes)

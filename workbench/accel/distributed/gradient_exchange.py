@@ -99,14 +99,15 @@ class GradientExchange:
             was_exchanged |= self._average(waiting, own)
         self.exchanges += was_exchanged
 
-    def flush(self) -> None:
+    def flush(self, *, is_step: bool = False) -> None:
         """Somebody is about to use gradients: average those that are not yet."""
         if not self._local:
             return
         self._average([p for p in self.parameters if p.requires_grad], [])
         self.exchanges += 1
         for each in self.models:
-            each.accumulation.never_again()
+            if not (is_step and each.accumulation.waits_for_step):
+                each.accumulation.never_again()
 
     def before_step(self, optimizer: torch.optim.Optimizer) -> None:
         """What this optimizer changes has means for gradients."""
@@ -119,7 +120,7 @@ class GradientExchange:
             self._looks = _PASSES_TO_LOOK_AT
             self._average(unknown, [])
         if self._local & {id(p) for p in parameters}:
-            self.flush()
+            self.flush(is_step=True)
 
     def after_step(self, optimizer: torch.optim.Optimizer) -> None:
         """The gradients are used up."""

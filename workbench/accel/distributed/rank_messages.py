@@ -12,7 +12,9 @@ import msgspec
 
 from accel.distributed.communication_times import CommunicationTimes
 from accel.distributed.run_options import RunOptions
+from accel.profiling.compilation import Compilation
 from accel.workers.messages import Failed, Hello
+from accel.workload.read_backs import ReadBack
 
 
 class Meet(msgspec.Struct, tag="meet", frozen=True):
@@ -41,6 +43,7 @@ class RunRequest(msgspec.Struct, tag="run", frozen=True):
     names: list[str]  # that were shipped
     writes: list[str]  # that the cell binds
     options: RunOptions
+    reads_back: list[ReadBack] = []  # lines that make the cell wait, as its profile saw them
 
 
 class Finish(msgspec.Struct, tag="finish", frozen=True):
@@ -64,6 +67,10 @@ class RunDone(msgspec.Struct, tag="run_done", frozen=True):
     )  # from the request to the end of the first optimizer step; None where there was none
     notes: list[str]
     left_behind: list[list[str]]  # [name, why it could not be brought back]
+    proofs: list[
+        tuple[str, bool, str]
+    ] = []  # of the plan: (entry, whether it took effect, what was read back)
+    compilation: Compilation | None = None
     was_stopped: bool = False
     communication: CommunicationTimes | None = None  # where it was asked for
     backend: str = ""  # that the ranks talked by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,8 @@ from accel.distributed.communication_report import CommunicationReport
 from accel.distributed.ddp_result import DdpResult, RankReport
 from accel.distributed.gradient_compression import compression_of
 from accel.distributed.home_objects import walk
+from accel.distributed.plan_effects import effects_of
+from accel.distributed.plan_on_ranks import checked_plan, notes_on
 from accel.distributed.rank_page import RankLane
 from accel.distributed.rank_run import Print, RankRun, RunOutcome, Watch
 from accel.distributed.run_function import request_for
@@ -26,6 +28,7 @@ from accel.workload.shipping import pack_cell
 
 if TYPE_CHECKING:
     from accel.distributed.rank_pool import RankPool
+    from accel.workload.read_backs import ReadBack
 
 _AS_USUAL = RunOptions()
 
@@ -45,10 +48,14 @@ class CellRun:
     def __init__(
         self, pool: RankPool, source: str, namespace: dict[str, Any], options: RunOptions = _AS_USUAL, *, filename: str,
         backend: str = "gloo", watch: Watch | None = None, on_print: Print | None = None, extra: Mapping[str, Any] | None = None,
-        asked: str = "%%accel ddp",
+        asked: str = "%%accel ddp", reads_back: Sequence[ReadBack] = (),
     ) -> None:  # fmt: skip
         self.pool, self._namespace = pool, namespace
-        self._options = msgspec.structs.replace(options, checkpoint=checked_folder(options, source))
+        plan = checked_plan(options)
+        self._notes = notes_on(plan)
+        self._options = msgspec.structs.replace(
+            options, checkpoint=checked_folder(options, source), plan=str(plan or "")
+        )
         self._restarts_left = options.max_restarts
         extra = dict(extra or {})
         reads = [*names_read(source, namespace), *globals_of(extra.values(), namespace)]
@@ -58,7 +65,7 @@ class CellRun:
         self.returned: Any = None  # by the function that was called, in rank 0
         self._request = request_for(
             "cell", source=source, filename=filename, backend=backend, options=self._options, names=[*reads, *extra],
-            writes=list(names_written(source)),
+            writes=list(names_written(source)), reads_back=list(reads_back),
         )  # fmt: skip
         self._run = RankRun(
             pool, self._request, self._parcel, asked=asked, watch=watch, on_print=on_print
@@ -134,7 +141,10 @@ class CellRun:
             first_step_s=first.first_step_s, steps=outcome.lanes[0].step,
             step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),
             was_stopped=outcome.was_stopped, has_state=not self._options.discard,
-            left_behind=tuple((name, why) for name, why in first.left_behind), notes=(*self._restarted, *first.notes),
+            left_behind=tuple((name, why) for name, why in first.left_behind),
+            notes=(*self._restarted, *first.notes, *self._notes),
+            plan=self._options.plan, effects=effects_of([answer.done.proofs for answer in outcome.answers]),
+            compilation=first.compilation,
             communication=self._communication(outcome),
         )  # fmt: skip
 

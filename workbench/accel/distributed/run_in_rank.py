@@ -18,6 +18,7 @@ from accel.distributed.brought_home import Travellers
 from accel.distributed.cell_execution import Prepare, execute_cell
 from accel.distributed.data_parallel import DataParallel, RunStopped
 from accel.distributed.end_of_output import END_OF_OUTPUT
+from accel.distributed.plan_in_rank import PlanInRank
 from accel.distributed.process_group import is_communication_error, process_group
 from accel.distributed.rank_environment import take_environment
 from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
@@ -85,18 +86,17 @@ def _run(
     sys.modules["__main__"] = NotebookModule(namespace)
     travellers = None if request.options.discard else Travellers(namespace, request.names)
     was_stopped, value, parallel = False, None, None
-    with process_group(
-        request.backend,
-        request.rendezvous,
-        rank=rank,
-        world_size=page.ranks,
-        timeout_s=request.options.timeout_s,
-    ) as group:
+    with (
+        process_group(
+            request.backend, request.rendezvous, rank=rank, world_size=page.ranks, timeout_s=request.options.timeout_s,
+        ) as group,
+        PlanInRank(request, namespace) as plan,
+    ):  # fmt: skip
         if request.trains:
             knows_ranks = "torch.distributed" in request.source or "get_rank" in request.source
             parallel = DataParallel(
                 page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options,
-                knows_ranks=knows_ranks, prepare=functools.partial(_prepare, request),
+                knows_ranks=knows_ranks, prepare=functools.partial(_prepare, request, plan),
             )  # fmt: skip
             try:
                 with parallel:
@@ -105,6 +105,7 @@ def _run(
                 was_stopped = True
         else:
             value = _execute(request, namespace)
+        proofs, compilation = plan.proofs(), plan.compilation
     notes = [*(parallel.notes if parallel is not None else []), *filter(None, [group.note])]
     first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
     result, result_memory = b"", None
@@ -117,7 +118,8 @@ def _run(
         stepped = parallel.stepped if parallel is not None else set()
         result, result_memory, left_behind = travellers.packed(namespace, request.writes, stepped)
     done = RunDone(
-        time.monotonic() - began, first_step_s, notes, left_behind, was_stopped, backend=group.backend,
+        seconds=time.monotonic() - began, first_step_s=first_step_s, notes=notes, left_behind=left_behind, proofs=proofs,
+        compilation=compilation, was_stopped=was_stopped, backend=group.backend,
         communication=parallel.communication if parallel is not None else None, is_clean=not group.is_stuck,
     )  # fmt: skip
     return done, result, result_memory
@@ -155,11 +157,12 @@ def _execute(request: RunRequest, namespace: dict[str, Any], prepared: Prepare |
     return None
 
 
-def _prepare(request: RunRequest, found: Any) -> None:
+def _prepare(request: RunRequest, plan: PlanInRank, found: Any) -> None:
     """What is done with each object before its first use."""
     if request.options.sync_batchnorm:
         for model in found.models.values():
             _synchronise_batch_norm(model)
+    plan.take(found)
 
 
 def _synchronise_batch_norm(model: Any) -> None:

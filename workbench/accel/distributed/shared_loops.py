@@ -24,9 +24,11 @@ class SharedLoops:
     def __init__(
         self, lineages: Lineages, *, rank: int, world_size: int, batch: BatchMeans, named: list[str],
         namespace: dict[str, Any], on_batch: Callable[[Any | None], None],
+        before_share: Callable[[Any], None] = lambda loader: None,
     ) -> None:  # fmt: skip
         self._lineages, self._rank, self._world_size, self._batch = lineages, rank, world_size, batch
         self._named, self._namespace, self._on_batch = named, namespace, on_batch
+        self._before_share = before_share
         self._shared: dict[int, SharedLoader] = {}
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
@@ -73,6 +75,7 @@ class SharedLoops:
 
     def _share(self, loader: Any) -> SharedLoader:
         if id(loader) not in self._shared:
+            self._before_share(loader)
             self._shared[id(loader)] = SharedLoader(
                 loader, self._lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
             )

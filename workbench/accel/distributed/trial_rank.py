@@ -82,7 +82,7 @@ class _Group:
             ),
             DataParallel(
                 self.page, rank=self.rank, world_size=self.page.ranks, namespace=namespace,
-                options=RunOptions(batch=self.batch), knows_ranks=knows_ranks,
+                options=RunOptions(batch=self.batch, plan=load.plan), knows_ranks=knows_ranks,
             ) as parallel,
             training_together(_ReadBack(parallel)),
         ):  # fmt: skip

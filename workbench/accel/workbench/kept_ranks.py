@@ -12,10 +12,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from accel.accelerations.plan import Plan
 from accel.bounds import check_count
 from accel.distributed.rank_prints import RankPrints
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
+from accel.workbench.plan_for_ranks import with_checked_plan
 
 if TYPE_CHECKING:
     from accel.distributed.ddp_result import DdpResult
@@ -98,7 +100,8 @@ class KeptRanks:
         return (
             self._pool is not None
             and self._pool.is_warm
-            and self._pool_is_for[:2] == (options.n, options.threads)
+            and (*self._pool_is_for[:2], self._pool_is_for[3])
+            == (options.n, options.threads, _own_process(options))
         )
 
     def run(
@@ -221,8 +224,9 @@ class KeptRanks:
         filename = filename or registered(source, f"<on ranks {next(_numbers)}>")
         _check_loaders(options.run.loaders, namespace, source)
         with self._as_if_nothing_were_kept():
+            wanted, reads = with_checked_plan(self._workbench, options.run, cell, filename)
             run = CellRun(
-                self._pool_for(options, devices), source, namespace, options.run, filename=filename,
+                self._pool_for(options, devices), source, namespace, wanted, filename=filename, reads_back=reads,
                 backend=devices.backend, watch=watch, on_print=on_print, extra=extra, asked=asked,
             )  # fmt: skip
         return run, devices
@@ -240,7 +244,7 @@ class KeptRanks:
         """The pool that is warm, where it fits; a rank takes half a gigabyte and more, so no other is kept beside it."""
         from accel.distributed.rank_pool import RankPool
 
-        wanted = (options.n, options.threads, devices.environments)
+        wanted = (options.n, options.threads, devices.environments, _own_process(options))
         if self._pool is None or self._pool_is_for != wanted:
             self.close()
             self._pool = RankPool(
@@ -251,6 +255,12 @@ class KeptRanks:
 
     def _as_if_nothing_were_kept(self) -> AbstractContextManager[None]:
         return self._workbench.live.suspended() if self._workbench.kept else nullcontext()
+
+
+def _own_process(options: DdpOptions) -> str:
+    """The part of the plan that belongs to whole processes, which are as they were for no other run afterwards."""
+    plan = Plan.parse(options.run.plan)
+    return str(Plan(tuple(entry for entry in plan.entries if entry.needs_own_process)))
 
 
 def registered(source: str, filename: str) -> str:

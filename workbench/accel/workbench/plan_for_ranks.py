@@ -1,0 +1,58 @@
+"""The plan of a run on ranks, asked of the notebook before any rank hears of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from accel.distributed.plan_on_ranks import check_without_profile, checked_plan
+from accel.errors import NotApplicable
+
+if TYPE_CHECKING:
+    from accel.distributed.run_options import RunOptions
+    from accel.workbench.workbench import Workbench
+    from accel.workload.read_backs import ReadBack
+    from accel.workload.workload import Workload
+
+
+def with_checked_plan(
+    workbench: Workbench, options: RunOptions, cell: str | Callable[[], Any], filename: str
+) -> tuple[RunOptions, list[ReadBack]]:
+    """The options with their plan as it is to be applied, and the lines that the cell's profile saw reading numbers back.
+
+    >>> with_checked_plan(workbench, RunOptions(plan="channels_last"), cell, "<cell>")[0].plan
+    'channels_last'
+
+    Where this cell was profiled, every entry is asked whether it can work on what the cell trains, as for a trial. Raises
+    NotApplicable, or what reading a plan raises.
+    """
+    plan = checked_plan(options)
+    if not plan:
+        return options, []
+    workload = workbench.workload
+    if workload is None or not _is_of(workload, cell, workbench.namespace):
+        check_without_profile(plan)
+        return msgspec.structs.replace(options, plan=str(plan)), []
+    plan = plan.resolved(workload)
+    for name, reasons in plan.why_not(workload, workbench.machine, on_ranks=True).items():
+        raise NotApplicable(f"--plan {name}", reasons)
+    reads = [
+        replace(read, filename=filename) if read.filename == workload.filename else read
+        for read in workload.reads_back or ()
+        if read.waits
+    ]
+    return msgspec.structs.replace(options, plan=str(plan)), reads
+
+
+def _is_of(workload: Workload, cell: str | Callable[[], Any], namespace: dict[str, Any]) -> bool:
+    """Whether it is this cell that was profiled, or a call of this function; comments and blank lines count for nothing."""
+    if not workload.has_training_step:
+        return False
+    if isinstance(cell, str):
+        return ast.dump(ast.parse(cell)) == ast.dump(ast.parse(workload.source))
+    names = [name for name, value in namespace.items() if value is cell]
+    return workload.source.strip() in [f"{name}()" for name in names]
