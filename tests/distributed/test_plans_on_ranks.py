@@ -45,7 +45,8 @@ class Pictures(Dataset):
 
 def farthest_apart(model):
     import torch.distributed
-    own = torch.cat([p.detach().flatten() for p in model.parameters()])
+    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    own = torch.cat([p.detach().flatten() for p in whole])
     if not torch.distributed.is_initialized():
         return 0.0
     everywhere = [torch.empty_like(own) for _ in range(torch.distributed.get_world_size())]
