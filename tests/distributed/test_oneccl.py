@@ -226,6 +226,15 @@ def every_collective() -> list[list[float]]:
 
 
 @is_built
+def test_what_oneccl_has_to_say_is_not_among_the_cells_prints() -> None:
+    code = "import sys; from accel.distributed.oneccl.joining import loaded; loaded(sys.argv[1], rank=0, ranks=1); print('cell')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(built.build_folder())], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "cell\n"
+
+
+@is_built
 def test_every_collective_gives_what_gloo_gives(pool) -> None:
     os.environ.pop("PYTEST_CURRENT_TEST", None)
     by_ccl = run_function(pool, every_collective, (), {}, backend="ccl")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -14,6 +17,7 @@ from accel.distributed.oneccl.leftovers import note_this_process
 
 NAME = "ccl"
 _MEETING_S = 30.0  # more than the ranks of one machine need to meet, and less than a user's timeout may be
+_REMARK = b"CCL_WARN| value of CCL_LOG_LEVEL changed"  # at descriptor 1, where the cell's own prints go
 _prepared: list[Any] = []  # the backend that init_process_group is about to ask for
 
 
@@ -70,9 +74,28 @@ def loaded(folder: str, *, rank: int, ranks: int) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.load()
+    with _without_its_remark():
+        module.load()
     sys.modules[MODULE] = module
     return module
+
+
+@contextmanager
+def _without_its_remark() -> Iterator[None]:
+    """Leave out that its warnings are off, which oneCCL would warn of; whatever else it prints is printed."""
+    sys.stdout.flush()
+    original = os.dup(1)
+    with tempfile.TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 1)
+        try:
+            yield
+        finally:
+            os.dup2(original, 1)
+            os.close(original)
+            aside.seek(0)
+            lines = [line for line in aside if line.strip() and _REMARK not in line]
+            sys.stdout.write(b"".join(lines).decode(errors="replace"))
+            sys.stdout.flush()
 
 
 def _set_environment(folder: str, rank: int, ranks: int) -> None:
