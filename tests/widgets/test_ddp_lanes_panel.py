@@ -207,3 +207,13 @@ def test_a_run_that_a_cell_waits_for_has_the_button_once_the_kernel_hears_the_pa
     shown._told(shown, {"do": "stop"}, [])  # a click that comes late
     assert not cell.is_stopped.is_set()
     assert shown.line.startswith("Interrupted on 2 ranks")
+
+
+def test_who_fails_to_show_the_end_of_a_run_keeps_nobody_else_from_it(panel, capsys) -> None:
+    run = InBackground(Cell(FAST))
+    run.on_change(lambda: 1 / 0)
+    shown = panel(run)
+    run.ended(None, ValueError("no more"))
+    assert run.state == "failed"
+    assert shown.notes == ["no more"]
+    assert "ZeroDivisionError" in capsys.readouterr().err

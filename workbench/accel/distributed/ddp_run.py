@@ -27,7 +27,7 @@ class DdpRun(WatchedRun):
         super().__init__(cell)
         self._on_over, self._finish = on_over, finish
         self._outcome: RunOutcome | None = None
-        self._bringing = threading.Lock()
+        self._bringing = threading.RLock()
         self.error: BaseException | None = None
 
     def begin(self) -> DdpRun:
@@ -59,7 +59,7 @@ class DdpRun(WatchedRun):
                 self.error = error
                 self.is_home(None, error)
                 raise
-        self.is_home(result)
+            self.is_home(result)  # before another thread may look: it is brought home once
 
     def wait(self, timeout_s: float | None = None) -> DdpResult:
         """Block until it is over; gives the result, or raises what made it fail. Ctrl-C leaves it running."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -146,7 +147,10 @@ class WatchedRun:
 
     def _tell(self) -> None:
         for listener in list(self._listeners):
-            listener()
+            try:
+                listener()
+            except Exception:  # whoever shows it; the run and its state have nothing to do with that
+                traceback.print_exc()
 
     @property
     def view(self) -> LanesView:
