@@ -15,6 +15,7 @@ from accel.errors import AccelError
 from accel.machine import read_machine
 from accel.workload import Replica, Workload
 from accel.workload.roles import Role
+from tests.distributed.cells import TRAIN, alone, difference, on_ranks
 
 ADAM_STEPS = 3
 
@@ -271,3 +272,101 @@ def test_in_bfloat16_blocks_compute_and_float32_is_kept(pool):
     for computed, kept, apart in pool.run(lower_precision):
         assert (computed, kept) == ("torch.bfloat16", "torch.float32")
         assert 0 < apart < 1e-2
+
+
+EVALUATING = """
+accuracy = []
+for epoch in range(2):
+    model.train()
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(model(inputs), labels).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        accuracy.append(float((model(x).argmax(1) == y).double().mean()))
+"""
+ADAM = """
+model = nn.Sequential(nn.Linear(6, 8), *[nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(2)], nn.Linear(8, 3)).double()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+parameters = list(model.parameters())
+"""
+ACCUMULATING = """
+for step, (inputs, labels) in enumerate(loader):
+    (criterion(model(inputs), labels) / 2).backward()
+    if step % 2:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+BUILT_IN_THE_CELL = """
+torch.manual_seed(5)
+model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "more"),
+    [
+        (TRAIN, TRAIN),
+        (EVALUATING, ADAM),
+        (ACCUMULATING, ADAM),
+        (BUILT_IN_THE_CELL + TRAIN, ""),
+    ],
+    ids=["goes on", "clips and evaluates", "accumulates", "built in the cell"],
+)
+def test_a_cell_ends_with_one_processs_weights_and_optimizer_state_in_the_notebooks_own_objects(
+    pool, cell, more
+):
+    expected = alone(cell, more)
+    found, result = on_ranks(pool, cell, more, plan="fully_shard")
+    assert difference(found["model"], expected["model"]) < 1e-10
+    states = [[value for of_one in each["optimizer"].state.values() for value in of_one.values() if value is not None]
+              for each in (found, expected)]  # fmt: skip
+    assert len(states[0]) > 0
+    assert difference(*states) < 1e-10
+    assert found.get("accuracy") == expected.get("accuracy")
+    held = [p for group in found["optimizer"].param_groups for p in group["params"]]
+    assert all(a is b for a, b in zip(held, found["model"].parameters(), strict=True))
+    (effect,) = result.effects
+    assert effect.took_effect, str(effect)
+    assert "bytes of the parameters" in str(effect)
+    exec(compile(TRAIN, "<cell>", "exec"), found)  # the next cell goes on with them
+
+
+NORMALISED = """
+model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def test_running_statistics_are_those_of_plain_data_parallel_training(pool):
+    sharded, _ = on_ranks(pool, TRAIN, NORMALISED, plan="fully_shard")
+    plain, _ = on_ranks(pool, TRAIN, NORMALISED)
+    assert difference(sharded["model"], plain["model"]) < 1e-10
+    assert int(sharded["model"][1].num_batches_tracked) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("checkpoint", "run"), ("compress", "fp16"), ("static_graph", True)]
+)
+def test_options_that_whole_parameters_need_are_refused_before_the_run(pool, name, value):
+    option = "--" + name.replace("_", "-")
+    with pytest.raises(AccelError, match=rf"fully_shard.*Leave out .*{option}"):
+        on_ranks(pool, TRAIN, plan="fully_shard", **{name: value})
+
+
+@pytest.mark.parametrize(
+    "beside", ["fused_optimizer", "activation_checkpointing", "gradient_accumulation(micro_batches=2)"]
+)
+def test_beside_other_entries_it_changes_nothing_of_what_they_compute(pool, beside):
+    whole, _ = on_ranks(pool, TRAIN, ADAM, plan=beside)
+    sharded, result = on_ranks(pool, TRAIN, ADAM, plan=f"fully_shard+{beside}")
+    assert difference(sharded["model"], whole["model"]) < 1e-10
+    assert all(effect.took_effect for effect in result.effects)
+
+
+def test_a_cell_that_raises_leaves_the_notebooks_weights_as_they_were(pool):
+    with pytest.raises(AccelError, match="ZeroDivisionError"):
+        on_ranks(pool, TRAIN + "    if epoch == 1: 1 / 0", plan="fully_shard")

@@ -99,8 +99,6 @@ class ShardedModel:
     @property
     def own_bytes(self) -> int:
         """What this rank keeps of the parameters."""
-        for part in self._parts:  # a call with gradients on, that no backward pass followed, left them whole
-            part.reshard()  # type: ignore[operator]
         return int(sum(p.to_local().nbytes for p in self.parameters))
 
     @property

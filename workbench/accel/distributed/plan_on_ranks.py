@@ -41,8 +41,30 @@ def _pruning(entry: Any, options: RunOptions) -> str:
     return ""
 
 
+def _sharding(entry: Any, options: RunOptions) -> str:
+    of_ddp = {
+        "--bucket-mb": options.bucket_mb, "--static-graph": options.static_graph, "--compress": options.compress != "none"
+    }  # fmt: skip
+    if options.checkpoint:
+        return (
+            "A checkpoint is written from one rank's weights, and each rank holds a part of them only. "
+            "Leave out --checkpoint, or fully_shard."
+        )
+    if given := [name for name, value in of_ddp.items() if value]:
+        return (
+            "It sends parameters and gradients in its own way, and DDP is not there to heed the options of its buckets. "
+            f"Leave out {', '.join(given)}, or fully_shard."
+        )
+    return ""
+
+
 # Asked of every plan, whatever the cell is; what only a cell can tell, its profile is asked for.
-WHY_NOT_ON_RANKS: dict[str, WhyNot] = {"intraop_threads": _threads, "ddp": _ranks, "prune": _pruning}
+WHY_NOT_ON_RANKS: dict[str, WhyNot] = {
+    "fully_shard": _sharding,
+    "intraop_threads": _threads,
+    "ddp": _ranks,
+    "prune": _pruning,
+}
 
 
 def checked_plan(options: RunOptions) -> Plan:
