@@ -73,13 +73,6 @@ def test_a_usual_training_on_enough_cores_has_no_reason_against_it():
     assert reasons(Ddp(), loaders={"stream": DataLoader(Stream())}) == []
 
 
-def test_on_ranks_it_is_refused_for_they_are_there_already():
-    workload, plan = training().workload(), Plan.parse("ddp+channels_last")
-    assert plan.why_not(workload, machine()) == {}
-    (reason,) = plan.why_not(workload, machine(), on_ranks=True)["ddp"]
-    assert reason.startswith("The cell is on ranks already.")
-
-
 def test_it_acts_on_the_whole_process():
     plan = Plan.parse('ddp(on="loader")')
     assert "Leave out on=." in plan.why_not(training().workload(), machine())["ddp"][0]
@@ -101,6 +94,8 @@ def test_keeping_it_answers_with_the_line_that_runs_it_and_changes_nothing():
     live.keep(Plan.parse("channels_last"))
     with pytest.raises(AccelError, match="Put %%accel ddp -n 4 --threads 2 --batch global over the cell"):
         live.keep(Plan.parse('ddp(n=4, threads=2, batch="global")'))
+    with pytest.raises(AccelError, match="Put %%accel ddp -n 2 --plan fused_optimizer over the cell"):
+        live.keep(Plan.parse("ddp+fused_optimizer"))
     assert str(live.plan) == "channels_last"
     live.undo()
 

@@ -98,8 +98,8 @@ class Plan:
         if self.group is None:
             return ""
         rest = self.without(self.group.name)
-        also = f", which runs without the rest of the plan ({rest})" if rest else ""
-        return f"Put {self.group.command} over the cell{also}."
+        also = f" --plan {rest}" if rest else ""
+        return f"Put {self.group.command}{also} over the cell."
 
     def objects_of(self, name: str) -> tuple[str, ...]:
         """The names of the objects that the entry of that name acts on; empty means all."""
