@@ -57,13 +57,14 @@ class DataParallel:
         self._world_size, self._namespace, self._options = world_size, namespace, options
         self._knows_ranks, self._prepare = knows_ranks, prepare
         self._exchanges_before_step = accumulates(options.plan)
-        self.lineages, self._lane = Lineages(rank), StepLane(page, rank)
+        self.lineages, self._lane = Lineages(rank), StepLane(page, rank, steps=options.steps)
         self._watching = StepWatching(options)
         self._buckets = BucketExchange(options, on_wait=self._lane.waited, recorder=self._watching.recorder)
         self._exchange = GradientExchange(world_size, on_wait=self._lane.waited)
         self._loops = SharedLoops(
             self.lineages, rank=rank, world_size=world_size, batch=options.batch, named=list(options.loaders),
             namespace=namespace, on_batch=self._on_batch, before_share=self._before_share,
+            on_evaluation=self._lane.evaluates,
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
         self._undo = ExitStack()
@@ -132,6 +133,15 @@ class DataParallel:
         if self._world_size > 1:
             self.notes += notes_of(self._exchange, self._namespace, batch=self._options.batch)
             self.notes += notes_of_buckets(self._exchange, self._buckets)
+
+    @property
+    def models(self) -> list[Any]:
+        """Those that were found in use."""
+        return self._loops.models
+
+    def beat(self) -> None:
+        """A sign of life, when training is over and the rank evaluates."""
+        self._lane.phase("evaluation")
 
     def went_on(self) -> None:
         """The loop that the cell is in was led to where a checkpoint was taken: what was read on the way counts for nothing."""
@@ -216,7 +226,7 @@ class DataParallel:
     def _on_batch(self, batch: Any | None) -> None:
         if batch is None:
             self._stop_here()
-            self._lane.phase("data")
+            self._lane.is_done_with_batch()
         else:
             self._lane.took(batch)
 

@@ -54,6 +54,8 @@ class DdpResult:
     plan: str = ""
     effects: tuple[PlanEffect, ...] = ()
     compilation: Compilation | None = None  # in rank 0
+    quality: float | None = None  # on held-out data, where it was asked for
+    quality_reason: str = ""
 
     @property
     def samples_per_s(self) -> float:

@@ -13,7 +13,7 @@ import msgspec
 from accel.distributed.communication_times import CommunicationTimes
 from accel.distributed.run_options import RunOptions
 from accel.profiling.compilation import Compilation
-from accel.workers.messages import Failed, Hello
+from accel.workers.messages import Failed, Hello, QualityQuestion
 from accel.workload.read_backs import ReadBack
 
 
@@ -44,6 +44,7 @@ class RunRequest(msgspec.Struct, tag="run", frozen=True):
     writes: list[str]  # that the cell binds
     options: RunOptions
     reads_back: list[ReadBack] = []  # lines that make the cell wait, as its profile saw them
+    question: QualityQuestion | None = None  # which rank 0 answers when the cell has trained
 
 
 class Finish(msgspec.Struct, tag="finish", frozen=True):
@@ -74,6 +75,8 @@ class RunDone(msgspec.Struct, tag="run_done", frozen=True):
     was_stopped: bool = False
     communication: CommunicationTimes | None = None  # where it was asked for
     backend: str = ""  # that the ranks talked by
+    quality: float | None = None
+    quality_reason: str = ""  # why there is none, where it was asked for
     is_clean: bool = True  # nothing of the run is left in the process: it can be used again
 
 

@@ -16,7 +16,7 @@ PHASES = (
     "starting", "data", "forward", "backward", "optimizer", "evaluation", "between", "done", "failed"
 )  # fmt: skip
 _WHOLE = ("step", "samples", "phase", "memory_bytes", "stops_at", "beats")
-_REAL = ("loss", "seconds", "communication_s", "step_ms")
+_REAL = ("loss", "seconds", "communication_s", "step_ms", "evaluation_s", "first_step_s")
 _SLOTS = 16  # of 8 bytes, for each rank; a cache line of its own
 _WANTED = 0
 
@@ -25,7 +25,8 @@ _WANTED = 0
 class RankLane:
     """What one rank is doing: steps done, samples trained on, the last loss, and of its `seconds` those spent waiting for others.
 
-    `step_ms` is the length of its last step, `beats` grows with everything it does.
+    `step_ms` is the length of its last step, `beats` grows with everything it does. Of `seconds`, `evaluation_s` went into
+    evaluating, and `first_step_s` is the time of training up to the end of the first step.
     """
 
     rank: int
@@ -38,11 +39,26 @@ class RankLane:
     step_ms: float = 0.0
     memory_bytes: int = 0
     beats: int = 0
+    evaluation_s: float = 0.0
+    first_step_s: float = 0.0
 
     @property
     def samples_per_s(self) -> float:
         """Samples a second since its first step began."""
         return self.samples / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def training_s(self) -> float:
+        """Its time of training up to the last step, without evaluation."""
+        return max(0.0, self.seconds - self.evaluation_s)
+
+    @property
+    def steady_samples_per_s(self) -> float:
+        """Samples a second of training in the steps after the first, which builds what the others use."""
+        after = self.training_s - self.first_step_s
+        if self.step > 1 and after > 0:
+            return self.samples * (self.step - 1) / self.step / after
+        return self.samples / self.training_s if self.training_s > 0 else 0.0
 
     @property
     def communication_share(self) -> float:

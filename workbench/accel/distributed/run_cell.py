@@ -28,6 +28,7 @@ from accel.workload.shipping import pack_cell
 
 if TYPE_CHECKING:
     from accel.distributed.rank_pool import RankPool
+    from accel.workers.messages import QualityQuestion
     from accel.workload.read_backs import ReadBack
 
 _AS_USUAL = RunOptions()
@@ -49,6 +50,7 @@ class CellRun:
         self, pool: RankPool, source: str, namespace: dict[str, Any], options: RunOptions = _AS_USUAL, *, filename: str,
         backend: str = "gloo", watch: Watch | None = None, on_print: Print | None = None, extra: Mapping[str, Any] | None = None,
         asked: str = "%%accel ddp", reads_back: Sequence[ReadBack] = (),
+        question: QualityQuestion | None = None,
     ) -> None:  # fmt: skip
         self.pool, self._namespace = pool, namespace
         plan = checked_plan(options)
@@ -65,7 +67,7 @@ class CellRun:
         self.returned: Any = None  # by the function that was called, in rank 0
         self._request = request_for(
             "cell", source=source, filename=filename, backend=backend, options=self._options, names=[*reads, *extra],
-            writes=list(names_written(source)), reads_back=list(reads_back),
+            writes=list(names_written(source)), reads_back=list(reads_back), question=question,
         )  # fmt: skip
         self._run = RankRun(
             pool, self._request, self._parcel, asked=asked, watch=watch, on_print=on_print
@@ -146,6 +148,7 @@ class CellRun:
             plan=self._options.plan, effects=effects_of([answer.done.proofs for answer in outcome.answers]),
             compilation=first.compilation,
             communication=self._communication(outcome),
+            quality=first.quality, quality_reason=first.quality_reason,
         )  # fmt: skip
 
     def _communication(self, outcome: RunOutcome) -> CommunicationReport | None:

@@ -23,9 +23,11 @@ from accel.distributed.process_group import is_communication_error, process_grou
 from accel.distributed.rank_environment import take_environment
 from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
 from accel.distributed.rank_page import PHASES, RankPage
+from accel.distributed.rank_quality import quality_in_rank
 from accel.workers.failure import failure_of
 from accel.workers.messages import Channel, Closed
 from accel.workers.notebook_module import NotebookModule
+from accel.workers.private_files import PrivateFiles
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import dump, unpack
 
@@ -45,7 +47,7 @@ def run_in_rank(
         is_communication, has_left = is_communication_error(error), isinstance(error, SystemExit)
         del error
         is_clean = _ended(streams) and _is_clean(threads) and not has_left  # exit() closes the standard input
-        is_clean = is_clean and request.backend != "ccl"  # what oneCCL has begun cannot be called back
+        is_clean = is_clean and request.backend != "ccl" and not request.options.private_files  # what oneCCL has begun cannot be called back
         channel.send(RunFailed(failed, is_communication, is_clean))
         return
     page.write(rank, phase=PHASES.index("done"))
@@ -82,6 +84,8 @@ def _run(
         namespace = unpack(blob, memory)
     finally:
         memory.close()
+    if request.options.private_files:
+        PrivateFiles(os.environ["ACCEL_RANK_FOLDER"]).install()
     torch.set_num_threads(threads)  # the notebook's count came with its settings
     sys.modules["__main__"] = NotebookModule(namespace)
     travellers = None if request.options.discard else Travellers(namespace, request.names)
@@ -106,6 +110,9 @@ def _run(
         else:
             value = _execute(request, namespace)
         proofs, compilation = plan.proofs(), plan.compilation
+    quality, why_no_quality = None, ""
+    if request.question is not None and parallel is not None and rank == 0:
+        quality, why_no_quality = quality_in_rank(request.question, namespace, parallel.models, parallel.beat)
     notes = [*(parallel.notes if parallel is not None else []), *filter(None, [group.note])]
     first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
     result, result_memory = b"", None
@@ -120,7 +127,8 @@ def _run(
     done = RunDone(
         seconds=time.monotonic() - began, first_step_s=first_step_s, notes=notes, left_behind=left_behind, proofs=proofs,
         compilation=compilation, was_stopped=was_stopped, backend=group.backend,
-        communication=parallel.communication if parallel is not None else None, is_clean=not group.is_stuck,
+        communication=parallel.communication if parallel is not None else None, quality=quality, quality_reason=why_no_quality,
+        is_clean=not group.is_stuck and not request.options.private_files,
     )  # fmt: skip
     return done, result, result_memory
 

@@ -34,6 +34,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     static_graph: bool = False
     compress: str = "none"  # see `compression_of`
     communication: bool = False  # watch some steps
+    steps: int = 0  # all ranks stop after so many optimizer steps; 0: where the cell ends
+    private_files: bool = False  # what the cell writes to disk goes with the ranks, which end after the run
 
     def __post_init__(self) -> None:
         check_seconds(f"--timeout {self.timeout_s}", self.timeout_s)

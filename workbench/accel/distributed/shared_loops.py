@@ -24,11 +24,11 @@ class SharedLoops:
     def __init__(
         self, lineages: Lineages, *, rank: int, world_size: int, batch: BatchMeans, named: list[str],
         namespace: dict[str, Any], on_batch: Callable[[Any | None], None],
-        before_share: Callable[[Any], None] = lambda loader: None,
+        before_share: Callable[[Any], None] = lambda loader: None, on_evaluation: Callable[[bool], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self._lineages, self._rank, self._world_size, self._batch = lineages, rank, world_size, batch
         self._named, self._namespace, self._on_batch = named, namespace, on_batch
-        self._before_share = before_share
+        self._before_share, self._on_evaluation = before_share, on_evaluation
         self._shared: dict[int, SharedLoader] = {}
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
@@ -40,11 +40,12 @@ class SharedLoops:
         @functools.wraps(original)
         def __iter__(loader: Any) -> Any:
             if self._world_size == 1 and not self._lineages.batches_over:
-                return _Batches(self._counted(original(loader)), loader)
+                trains = self._trains_with(loader)
+                return _Batches((self._counted if trains else self._apart)(original(loader)), loader)
             if not self._trains_with(loader):
                 if (shared := self._shared.get(id(loader))) is not None and shared.sampling is not None:
                     shared.sampling.is_shared = False
-                return _Batches(self._alike(original, loader), loader)
+                return _Batches(self._apart(self._alike(original, loader)), loader)
             shared = self._share(loader)
             if shared.sampling is not None:
                 shared.sampling.is_shared = True
@@ -92,6 +93,14 @@ class SharedLoops:
                 except StopIteration:
                     return
             yield batch
+
+    def _apart(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Batches that are not trained on: neither they nor the time that they take are the training's."""
+        self._on_evaluation(True)
+        try:
+            yield from batches
+        finally:
+            self._on_evaluation(False)
 
     def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from accel.distributed.evaluation_clock import EvaluationClock
 from accel.distributed.rank_page import PHASES, RankPage
 from accel.distributed.resident_memory import resident_bytes
 
@@ -12,19 +13,21 @@ _STEPS_BETWEEN_READING_MEMORY = 20
 
 
 class StepLane:
-    """A rank's lane of the page: phase, steps, loss, samples.
+    """A rank's lane of the page: phase, steps, loss, samples; with `steps`, all ranks stop after so many.
 
     >>> lane = StepLane(page, rank=0); lane.phase("forward"); lane.stepped(loss)
     """
 
-    def __init__(self, page: RankPage, rank: int) -> None:
-        self._page, self._rank = page, rank
+    def __init__(self, page: RankPage, rank: int, *, steps: int = 0) -> None:
+        self._page, self._rank, self._last_step = page, rank, steps
+        self._evaluation = EvaluationClock()
         self._samples = 0
         self._clock = time.perf_counter()
         self.steps, self.first_step_at = 0, float("nan")
 
     def phase(self, name: str) -> None:
         """This begins now."""
+        self._evaluation.phase(name)
         self._page.write(self._rank, phase=PHASES.index(name))
         self._page.add(self._rank, beats=1)
 
@@ -34,7 +37,17 @@ class StepLane:
 
     def took(self, batch: Any) -> None:
         """A batch to train on."""
+        self._evaluation.batch(is_there=True)
         self._samples += _samples_in(batch)
+
+    def is_done_with_batch(self) -> None:
+        """The loop comes round for the next one."""
+        self._evaluation.batch(is_there=False)
+        self.phase("data")
+
+    def evaluates(self, begins: bool) -> None:
+        """A loop over data that is not trained on begins or ends."""
+        self._evaluation.loop(begins=begins)
 
     def forget_samples(self) -> None:
         """What was read since the last step was not trained on."""
@@ -49,11 +62,19 @@ class StepLane:
         if loss is not None and (loss.device.type == "cpu" or self.steps % 20 == 1):
             self._page.write(self._rank, loss=float(loss))  # on a GPU this waits for it
         self._page.write(self._rank, step=self.steps, step_ms=(now - self._clock) * 1e3)
-        self._page.add(self._rank, seconds=now - self._clock, samples=self._samples, beats=1)
+        evaluated = self._evaluation.taken()
+        if self.steps == 1:
+            self._page.write(self._rank, first_step_s=now - self._clock - evaluated)
+        self._page.add(
+            self._rank, seconds=now - self._clock, samples=self._samples, beats=1, evaluation_s=evaluated
+        )
         self._samples, self._clock = 0, now
         if self.steps % _STEPS_BETWEEN_READING_MEMORY == 1:
             self._page.write(self._rank, memory_bytes=resident_bytes())
-        return self._page.stops_after(self._rank, self.steps, _catch_up)
+        is_last = self.steps == self._last_step
+        if is_last:
+            _catch_up()
+        return self._page.stops_after(self._rank, self.steps, _catch_up) or is_last
 
 
 def _catch_up() -> None:

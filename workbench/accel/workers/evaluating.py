@@ -62,22 +62,10 @@ class Evaluator:
         import torch
 
         with self._training_undisturbed(model), self._awake(), self._around(), torch.no_grad():
-            value = _number(self._measure(model), self._question.metric)
+            value = measured_quality(self._question, self._namespace, model)
             if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                 torch.cuda.synchronize()
         return value if value == value and abs(value) != float("inf") else None
-
-    def _measure(self, model: Any) -> Any:
-        question, namespace = self._question, self._namespace
-        loader = look_up(namespace, question.held_out)
-        if not question.is_built_in:
-            function = look_up(namespace, question.metric)
-            assert function is not None
-            return function(*[model, loader][: question.arguments])
-        criterion = look_up(namespace, question.criterion)
-        if question.metric == "accuracy":
-            return accuracy_on(model, loader, ignored=getattr(criterion, "ignore_index", -100))
-        return loss_on(model, loader, criterion)
 
     @contextlib.contextmanager
     def _training_undisturbed(self, model: Any) -> Iterator[None]:
@@ -148,6 +136,23 @@ class Evaluator:
         finally:
             self._left_running = (self._left_running | (_children() - before)) & _children()
             _signal(awake | self._left_running, signal.SIGSTOP)
+
+
+def measured_quality(question: QualityQuestion, namespace: dict[str, Any], model: Any) -> float:
+    """The metric's value for a model that is in evaluation mode.
+
+    >>> measured_quality(question, namespace, model)
+    0.93
+    """
+    loader = look_up(namespace, question.held_out)
+    if not question.is_built_in:
+        function = look_up(namespace, question.metric)
+        assert function is not None
+        return _number(function(*[model, loader][: question.arguments]), question.metric)
+    criterion = look_up(namespace, question.criterion)
+    if question.metric == "accuracy":
+        return accuracy_on(model, loader, ignored=getattr(criterion, "ignore_index", -100))
+    return loss_on(model, loader, criterion)
 
 
 def _number(value: Any, metric: str) -> float:
