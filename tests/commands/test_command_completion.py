@@ -19,7 +19,7 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
     ("line", "expected"),
     [
         ("%accel ", [command.name for command in COMMANDS]),
-        ("%%accel ", ["profile", "ddp", "topology"]),
+        ("%%accel ", ["profile", "ddp", "sweep", "topology"]),
         ("%accel tr", ["try"]),
         ("%accel nothing ", []),
         ("%accel try ", NAMES),
@@ -32,6 +32,9 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
         ("%accel try --b", ["--background", "--budget-s", "--better"]),
         ("%accel try --background --b", ["--budget-s", "--better"]),
         ("%accel try --start ", ["new", "same"]),
+        ("%accel sweep --batch ", ["per-rank", "global"]),
+        ("%accel sweep --ba", ["--backends", "--batch"]),
+        ("%accel sweep --held-out m", ["model"]),
         ("%accel export --to ", ["cell"]),
         ("%accel help mach", ["machine"]),
         ("%accel try channels_last -o ", ["model", "result"]),

@@ -8,6 +8,7 @@ a function here, for scripts and tests:
     accel.try_("channels_last")    measure plans against the baseline, on copies
     accel.fastest_batch()          the batch that trains the most samples a second
     accel.ddp(train, n=2)          run a cell or a function data-parallel on ranks of this machine
+    accel.sweep()                  processes × threads, or GPUs: time, speed-up, efficiency, quality
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
     accel.open_trace("t.json.gz")  a trace of torch.profiler, or a folder of ranks, as the same report
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from accel.measuring.time_to_quality import TimeToQuality
     from accel.on_ranks import ddp as ddp
     from accel.on_ranks import oneccl as oneccl
+    from accel.on_ranks import sweep as sweep
     from accel.opgraph.op_graph import OpGraph
     from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
@@ -74,7 +76,8 @@ __version__ = "0.1.0"
 __all__ = [
     "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "export", "fastest_batch",
     "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "monitor",
-    "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "status", "topology", "try_", "undo",
+    "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "status", "sweep", "topology",
+    "try_", "undo",
 ]  # fmt: skip
 
 
@@ -368,7 +371,7 @@ def __getattr__(name: str) -> Any:
         from accel.distributed.rank_pool import RankPool
 
         return RankPool
-    if name in ("ddp", "oneccl"):
+    if name in ("ddp", "oneccl", "sweep"):
         from accel import on_ranks
 
         return getattr(on_ranks, name)

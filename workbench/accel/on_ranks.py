@@ -1,4 +1,4 @@
-"""What trains on ranks as functions: the notebook's cell or a function of it, by the options of `%%accel ddp`."""
+"""What trains on ranks as functions: `accel.ddp` and `accel.sweep`, by the options of the commands of those names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from accel.distributed.oneccl.state import OneCcl
     from accel.distributed.rank_devices import Backend
     from accel.distributed.shares import BatchMeans
+    from accel.measuring.sweep import Sweep
 
 
 def ddp(
@@ -56,3 +57,27 @@ def oneccl(*, build: bool = False) -> OneCcl:
     from accel.distributed.oneccl.state import oneccl_here
 
     return oneccl_here(build=build)
+
+
+def sweep(
+    cell: str | None = None, *,
+    processes: str | Iterable[int] = (), threads: str | Iterable[int] = (), backends: Iterable[str] = (),
+    gpus: str | Iterable[int] = (), rounds: int = 1, steps: int | None = None, budget_s: float | None = None,
+    batch: BatchMeans = "per-rank", held_out: Any = None, metric: Any = None, timeout_s: float = 60.0,
+) -> Sweep:  # fmt: skip
+    """Train the profiled cell (or this source text) with so many processes and threads, one after the other, on copies.
+
+    >>> print(accel.sweep(processes=(1, 2), threads=(1, 2)))
+    >>> accel.sweep(gpus="1..8").figure()
+
+    Each number of processes with each of threads, each on CPUs of its own; what does not fit, or fails, is a row with the reason.
+    Gives the table of time, speed-up, efficiency and quality on held-out data, with the knee named. Options as in
+    `%accel help sweep`. Ctrl-C gives what was measured until then.
+    """
+    from accel.current import current_workbench
+    from accel.workbench.rank_sweep import sweep_of
+
+    return sweep_of(
+        current_workbench(), cell, processes=processes, threads=threads, backends=backends, gpus=gpus, rounds=rounds,
+        steps=steps, budget_s=budget_s, batch=batch, held_out=held_out, metric=metric, timeout_s=timeout_s,
+    )  # fmt: skip

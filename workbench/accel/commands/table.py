@@ -8,6 +8,7 @@ from __future__ import annotations
 from accel.commands.command import ON, OUT, Argument, Command, seconds, switch
 from accel.commands.ddp_command import DDP
 from accel.commands.oneccl_command import ONECCL
+from accel.commands.sweep_command import SWEEP
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -90,6 +91,7 @@ COMMANDS: tuple[Command, ...] = (
         ),
     ),
     DDP,
+    SWEEP,
     Command(
         "batch",
         "find the batch that trains the most samples a second, by measuring; nothing of yours changes",

@@ -32,6 +32,9 @@ called_function.py                  a function as a cell that calls it
 rank_devices.py                     the backend, and the GPU of each rank; why not, in words
 oneccl/                             oneCCL as the backend of a group, built where it is asked for
 rank_prints.py · lanes_view.py      what a run shows while it goes on: prints of rank 0, and each rank's lane
+sweep_plan.py · sweep_run.py        which configurations a sweep runs; one after the other, and what was measured stays
+evaluation_clock.py                 what of a run's time was evaluation, which a time of training leaves out
+rank_quality.py                     how good the trained model is, told by rank 0 at the end of a run
 straggler.py                        the rank that the others wait for
 watched_run.py · ddp_run.py         a run as others see it; one in the background
 run_pages.py                        where a notebook shows runs

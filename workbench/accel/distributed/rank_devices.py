@@ -79,7 +79,7 @@ def rank_devices(
             f"The ranks talk by gloo, because {why_not}." if here.gpus else ""
         )  # without any GPU nobody asks
         return RankDevices("gloo", nothing, reason)
-    chosen = _named(ranks, gpus, here) if gpus != "auto" else _best(ranks, here)
+    chosen = _named(ranks, gpus, here) if gpus != "auto" else best_gpus(ranks, here)
     return RankDevices("nccl", _environments(chosen), f"Ranks 0 to {ranks - 1} on GPU {', '.join(chosen)}.")
 
 
@@ -113,8 +113,12 @@ def _are(gpus: int) -> str:
     return "is one" if gpus == 1 else f"are {gpus}"
 
 
-def _best(ranks: int, here: CudaHere) -> list[str]:
-    """The best joined of all, or the first that CUDA_VISIBLE_DEVICES leaves."""
+def best_gpus(ranks: int, here: CudaHere) -> list[str]:
+    """The best joined of all, or the first that CUDA_VISIBLE_DEVICES leaves; so many must be there.
+
+    >>> best_gpus(2, CudaHere.now())
+    ['0', '3']
+    """
     if here.visible is not None:
         return _listed(here.visible)[:ranks]
     return [str(index) for index in here.best(ranks)]

@@ -47,7 +47,9 @@ def run_in_rank(
         is_communication, has_left = is_communication_error(error), isinstance(error, SystemExit)
         del error
         is_clean = _ended(streams) and _is_clean(threads) and not has_left  # exit() closes the standard input
-        is_clean = is_clean and request.backend != "ccl" and not request.options.private_files  # what oneCCL has begun cannot be called back
+        is_clean = (
+            is_clean and request.backend != "ccl" and not request.options.private_files
+        )  # what oneCCL has begun cannot be called back
         channel.send(RunFailed(failed, is_communication, is_clean))
         return
     page.write(rank, phase=PHASES.index("done"))

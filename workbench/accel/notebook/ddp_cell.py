@@ -46,7 +46,7 @@ def run_ddp_cell(
         n=options.n, threads=options.threads, backend=options.backend, gpus=options.gpus, all_output=options.all_output,
         run=RunOptions(**{name: value for name, value in vars(options).items() if name in RunOptions.__struct_fields__}),
     )  # fmt: skip
-    source = _python(cell, shell.transform_cell)
+    source = cell_as_python(cell, shell.transform_cell)
     filename = registered(f"%%accel {line}\n{cell}", f"<cell {shell.execution_count} on ranks>")
     if not options.wait:
         return workbench.ranks.begin(source, wanted, filename=filename, on_over=LiveRuns(shell).when_over)
@@ -56,12 +56,12 @@ def run_ddp_cell(
         raise RunInterrupted("all ranks were ended; your objects are as they were.") from None
 
 
-def _python(cell: str, transform_cell: Callable[[str], str]) -> str:
+def cell_as_python(cell: str, transform_cell: Callable[[str], str], asked: str = "%%accel ddp") -> str:
     """The cell as Python; its first line is blank, so that lines keep their numbers."""
     first = next((line for line in cell.splitlines() if line.strip()), "")
     if first.lstrip().startswith("%%") and not WRAPPING_MAGIC.match(first):
         raise AccelError(
-            "%%accel ddp",
+            asked,
             because=f"the cell below is one of {first.split()[0]}, and only Python can be trained on ranks",
             do="Take one of the two lines off.",
         )
@@ -73,7 +73,7 @@ def _python(cell: str, transform_cell: Callable[[str], str]) -> str:
         raise CellIsNotPython(error) from None
     if not tree.body:
         raise AccelError(
-            "%%accel ddp",
+            asked,
             because="the cell is empty",
             do="Put it on the first line of your training cell.",
         )

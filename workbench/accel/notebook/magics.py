@@ -57,6 +57,10 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
             from accel.notebook.ddp_cell import run_ddp_cell  # loads what `%load_ext accel` must not
 
             result = run_ddp_cell(self.shell, self._workbench(), line, options, cell)
+        elif options.command == "sweep":
+            from accel.notebook.sweep_cell import run_sweep
+
+            result = run_sweep(self.shell, self._workbench(), line, options, cell)
         else:
             result = self._result(options)
         if name := getattr(options, "out", None):  # help has none

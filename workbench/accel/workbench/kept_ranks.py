@@ -7,7 +7,7 @@ import itertools
 import linecache
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from accel.distributed.run_pages import RunPage
     from accel.distributed.watched_run import WatchedRun
     from accel.workbench.workbench import Workbench
+    from accel.workers.messages import QualityQuestion
 
 AnyRun = TypeVar("AnyRun", bound="WatchedRun")
 _numbers = itertools.count(1)
@@ -118,7 +119,7 @@ class KeptRanks:
             if show is not None:
                 show(watched)
 
-        with self._alone():
+        with self.alone():
             run, devices = self._prepared(cell, options, filename=filename, on_print=on_print, watch=look)
             watched = self._begins(WatchedRun(run))
             try:
@@ -174,6 +175,38 @@ class KeptRanks:
         self._background = begun.begin()
         return begun
 
+    def measure(
+        self, source: str, options: DdpOptions, *, filename: str, asked: str, question: QualityQuestion | None = None,
+        extra: Mapping[str, Any] | None = None, watch: Callable[[CellRun], object] = lambda _: None,
+    ) -> DdpResult:  # fmt: skip
+        """Run a cell on copies, while `alone`, and answer the question about what it trained; `watch` may stop the run."""
+        from accel.distributed.rank_devices import rank_devices
+        from accel.distributed.run_cell import CellRun
+        from accel.distributed.watched_run import WatchedRun
+
+        if self._background is not None:
+            self._background.bring_home()  # before what it trained is packed again
+        devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
+        with self._as_if_nothing_were_kept():
+            run = CellRun(
+                self._pool_for(options, devices), source, self._workbench.namespace, options.run, filename=filename,
+                backend=devices.backend, watch=lambda _: watch(run), on_print=lambda _rank, _text: None, extra=extra,
+                asked=asked, question=question,
+            )  # fmt: skip
+        watched = self._begins(WatchedRun(run))
+        try:
+            outcome = run.run()
+            watched.ended(outcome)
+            result = run.finish(outcome)  # nothing comes home: `discard`
+            watched.is_home(result)
+        except BaseException as error:
+            if watched.is_over:
+                watched.is_home(None, error)
+            else:
+                watched.ended(None, error)
+            raise
+        return result
+
     def close(self) -> None:
         """End all ranks, and with them what runs on them."""
         pool, self._pool = self._pool, None
@@ -183,8 +216,9 @@ class KeptRanks:
     # --- one run -----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        self._take()
+    def alone(self, asked: str = "%%accel ddp") -> Iterator[None]:
+        """While entered, no other run begins; raises AccelError where one goes on, or a trial."""
+        self._take(asked)
         try:
             yield
         finally:
@@ -197,8 +231,8 @@ class KeptRanks:
         self._workbench.tell("ranks")
         return run
 
-    def _take(self) -> None:
-        asked, wait = "%%accel ddp", "Wait for it, or stop it first."
+    def _take(self, asked: str = "%%accel ddp") -> None:
+        wait = "Wait for it, or stop it first."
         if self._workbench.running_trial is not None:
             raise AccelError(asked, because="a trial is running, and both would measure each other", do=wait)
         if not self._busy.acquire(blocking=False):

@@ -1,0 +1,180 @@
+"""A sweep in real ranks: times without evaluation, quality of what was trained, and a notebook that stays as it was."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from accel.distributed.data_parallel import DataParallel
+from accel.distributed.evaluation_clock import EvaluationClock
+from accel.distributed.rank_page import RankPage
+from accel.errors import AccelError
+from accel.workbench import Workbench
+from accel.workbench.rank_sweep import sweep_of
+from accel.workload.unprofiled_cell import training_loader_of, unprofiled_workload
+
+CELL = """
+for epoch in range(2):
+    model.train()
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+        losses.append(1)
+    model.eval()
+    with torch.no_grad():
+        for x, y in val_loader:
+            model(x)
+            time.sleep(0.05)
+    open("last_epoch.txt", "w").write(str(epoch))
+"""
+SAMPLES, HELD_OUT = 96, 64
+
+
+def notebook() -> dict[str, object]:
+    import time
+
+    torch.manual_seed(0)
+    x = torch.randn(SAMPLES + HELD_OUT, 6)
+    y = (x[:, 0] > 0).long()
+    model = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
+    return {
+        "model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9),
+        "criterion": nn.CrossEntropyLoss(),
+        "train_loader": DataLoader(TensorDataset(x[:SAMPLES], y[:SAMPLES]), batch_size=8, shuffle=True),
+        "val_loader": DataLoader(TensorDataset(x[SAMPLES:], y[SAMPLES:]), batch_size=8),
+        "losses": [], "torch": torch, "time": time, "__name__": "__main__",
+    }  # fmt: skip
+
+
+def state_of(names) -> list[object]:
+    """Everything a run could move, bit for bit."""
+    momenta = [state["momentum_buffer"] for state in names["optimizer"].state.values()]
+    tensors = [*names["model"].state_dict().values(), *momenta, torch.get_rng_state()]
+    modes = [module.training for module in names["model"].modules()]
+    return [
+        [t.numpy().tobytes() for t in tensors],
+        modes,
+        list(names["losses"]),
+        random.getstate(),
+        sorted(names),
+    ]
+
+
+@pytest.fixture(scope="module")
+def bench():
+    workbench = Workbench(notebook(), spare_workers=0)
+    yield workbench
+    workbench.close()
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """A folder of the user's: not below the one for temporary files, which is left alone."""
+    for name in ("project", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def test_one_and_two_processes_are_timed_and_judged_and_nothing_of_the_notebook_changes(bench, own_folder):
+    names, before, drawn = bench.namespace, state_of(bench.namespace), []
+    sweep = sweep_of(
+        bench,
+        CELL,
+        processes="1,2",
+        threads="1,99",
+        show=lambda sweep, now: drawn.append(len(sweep.measured)),
+    )
+    assert state_of(names) == before
+    assert list(own_folder.iterdir()) == []  # what the cell writes went with the ranks
+    one, two = sweep.measured
+    assert (one.configuration.label, two.configuration.label) == ("1 × 1", "2 × 1")
+    assert [bool(row.reason) for row in sweep.rows] == [False, True, False, True]
+    steps = 2 * SAMPLES // 8
+    assert (one.runs[0].steps, two.runs[0].steps) == (steps, steps // 2)
+    assert one.samples == two.samples == 2 * SAMPLES  # what was evaluated is not among them
+    assert sweep.metric == "accuracy"
+    assert "accuracy: share of right answers on val_loader" in str(sweep)
+    assert all(0.6 < row.quality <= 1 for row in (one, two))
+    assert one.communication_share == 0 < two.communication_share
+    assert {0, 1} <= set(drawn)
+    assert not bench.ranks.pids  # they had led the cell's files away, and ended
+
+
+def test_steps_bound_a_run_and_rates_are_compared(bench, own_folder):
+    endless = CELL.replace("range(2)", "range(10**6)")
+    sweep = sweep_of(
+        bench, endless, processes="1", threads="1", steps=15, held_out="val_loader", metric="loss"
+    )
+    (row,) = sweep.measured
+    assert (row.runs[0].steps, row.samples) == (15, 15 * 8)
+    assert row.samples_per_s > 0
+    assert row.quality > 0
+    assert "Each run ended after 15 steps" in str(sweep)
+    assert bench.ranks.last_line == ""  # a sweep is no run of the user's
+
+
+def test_evaluation_is_neither_in_the_time_of_training_nor_are_its_samples():
+    names, page = notebook(), RankPage(1)
+    with DataParallel(page, rank=0, world_size=1, namespace=names):
+        exec(CELL.partition("    open(")[0], names)
+    lane = page.lane(0)
+    assert lane.samples == 2 * SAMPLES
+    between_epochs = HELD_OUT // 8 * 0.05  # the second evaluation is after the last step
+    assert between_epochs <= lane.evaluation_s < lane.seconds
+    assert lane.training_s == pytest.approx(lane.seconds - lane.evaluation_s)
+    assert 0 < lane.first_step_s < lane.training_s
+    page.close()
+
+
+def test_a_frozen_model_that_is_called_for_a_batch_is_part_of_the_training(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("accel.distributed.evaluation_clock.time.perf_counter", lambda: now[0])
+    clock = EvaluationClock()
+
+    def after(seconds: float, name: str) -> None:
+        now[0] += seconds
+        clock.phase(name)
+
+    clock.batch(is_there=True)
+    after(1, "evaluation")  # a teacher
+    after(2, "backward")
+    assert clock.taken() == 0
+    clock.batch(is_there=False)
+    after(4, "evaluation")
+    after(8, "data")
+    assert clock.taken() == 8
+    clock.loop(begins=True)
+    after(16, "evaluation")
+    now[0] += 32
+    clock.loop(begins=False)
+    after(64, "data")  # the model's call began to evaluate, and nothing of the training has begun since
+    assert clock.taken() == 112
+
+
+def test_what_is_named_and_is_not_there_is_refused_and_what_is_not_found_is_told(bench):
+    with pytest.raises(AccelError, match="no held-out loader of that name"):
+        sweep_of(bench, CELL, processes="1", threads="1", held_out="test_loader")
+    with pytest.raises(AccelError, match="no cell that trains was profiled yet"):
+        sweep_of(bench, processes="1")
+    with pytest.raises(AccelError, match="they need"):
+        sweep_of(bench, CELL, processes="99", threads="99")
+
+
+def test_a_cell_that_was_not_profiled_tells_its_objects_by_what_it_reads():
+    names = notebook()
+    exec(
+        "def fit():\n    for x, y in train_loader: criterion(model(x), y).backward(); optimizer.step()", names
+    )
+    workload = unprofiled_workload("fit()", "<cell>", names)
+    roles = {role.name: role.kind for role in workload.roles}
+    assert roles == {
+        "train_loader": "loaders", "criterion": "criteria", "model": "models", "optimizer": "optimizers"
+    }  # fmt: skip
+    assert training_loader_of(workload) == "train_loader"

@@ -1,0 +1,88 @@
+"""`%accel sweep` and `%%accel sweep`: the table on the page while its rows fill; Interrupt keeps those that are there."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from accel import html_parts
+from accel.measuring.sweep import Sweep
+from accel.notebook.ddp_cell import cell_as_python
+from accel.workbench.kept_ranks import registered
+from accel.workbench.rank_sweep import sweep_of
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from accel.workbench import Workbench
+
+
+def run_sweep(
+    shell: InteractiveShell, workbench: Workbench, line: str, options: argparse.Namespace, cell: str | None
+) -> Sweep:
+    """The Sweep of a parsed line, over the cell below it or the profiled one."""
+    source = filename = None
+    if cell is not None:
+        source = cell_as_python(cell, shell.transform_cell, asked="%%accel sweep")
+        filename = registered(f"%%accel {line}\n{cell}", f"<cell {shell.execution_count} on ranks>")
+    page = _LiveTable(shell)
+    wanted = {
+        name: value for name, value in vars(options).items() if name not in ("command", "help", "out", "cell")
+    }
+    try:
+        result = sweep_of(workbench, source, filename=filename or "", show=page.draw, **wanted)
+    except BaseException:
+        page.end("The sweep failed")
+        raise
+    page.end(result.why_ended or "The sweep is done")
+    return result
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """A sweep at one moment: what runs now, and the rows that have filled."""
+
+    line: str
+    sweep: Sweep | None = None
+
+    def __str__(self) -> str:
+        return f"{self.line}\n{self.sweep}" if self.sweep is not None else self.line
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        table = (
+            html_parts.Markup(self.sweep._repr_mimebundle_()["text/html"]) if self.sweep is not None else ""
+        )
+        return {"text/plain": str(self), "text/html": html_parts.block(html_parts.note(self.line), table)}
+
+
+class _LiveTable:
+    """Redrawn in place in a notebook; in a terminal a line for each run as it begins."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._is_notebook, self._began = hasattr(shell, "kernel"), time.monotonic()
+        self._screen: Any = None
+        self._told = ""
+
+    def draw(self, sweep: Sweep, now: str) -> None:
+        """The rows so far, and what runs."""
+        line = f"{now}; {time.monotonic() - self._began:.0f} s. Interrupt keeps what was measured."
+        if self._is_notebook:
+            self._show(SweepProgress(line, sweep))
+        elif not now.startswith(self._told) or not self._told:
+            self._told = now
+            print(line)
+
+    def end(self, how: str) -> None:
+        """It is over; the result itself is the value of the cell."""
+        if self._is_notebook:
+            self._show(SweepProgress(f"{how.rstrip('.')}, {time.monotonic() - self._began:.0f} s."))
+
+    def _show(self, progress: SweepProgress) -> None:
+        from IPython.display import display
+
+        if self._screen is None:
+            self._screen = display(progress, display_id=True)
+        else:
+            self._screen.update(progress)
