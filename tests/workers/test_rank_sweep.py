@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from accel.distributed.data_parallel import DataParallel
 from accel.distributed.evaluation_clock import EvaluationClock
 from accel.distributed.rank_page import RankPage
+from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 from accel.workbench import Workbench
 from accel.workbench.rank_sweep import sweep_of
@@ -122,7 +123,7 @@ def test_steps_bound_a_run_and_rates_are_compared(bench, own_folder):
 
 def test_evaluation_is_neither_in_the_time_of_training_nor_are_its_samples():
     names, page = notebook(), RankPage(1)
-    with DataParallel(page, rank=0, world_size=1, namespace=names):
+    with DataParallel(page, rank=0, world_size=1, namespace=names, options=RunOptions()):
         exec(CELL.partition("    open(")[0], names)
     lane = page.lane(0)
     assert lane.samples == 2 * SAMPLES
