@@ -75,21 +75,8 @@ def _ended(streams: tuple[Any, Any]) -> bool:
 def _run(
     request: RunRequest, blob: bytes, memory: MemoryFile, page: RankPage, rank: int
 ) -> tuple[RunDone, bytes, MemoryFile | None]:
-    import torch
-
     began = time.monotonic()
-    os.chdir(request.folder)
-    sys.path[:] = request.import_path
-    take_environment(request.environment)
-    threads = _own_threads()
-    try:
-        namespace = unpack(blob, memory)
-    finally:
-        memory.close()
-    if request.options.private_files:
-        PrivateFiles(os.environ["ACCEL_RANK_FOLDER"]).install()
-    torch.set_num_threads(threads)  # the notebook's count came with its settings
-    sys.modules["__main__"] = NotebookModule(namespace)
+    namespace = _arrived(request, blob, memory)
     travellers = None if request.options.discard else Travellers(namespace, request.names)
     was_stopped, value, parallel = False, None, None
     with (
@@ -112,9 +99,7 @@ def _run(
         else:
             value = _execute(request, namespace)
         proofs, compilation = plan.proofs(), plan.compilation
-    quality, why_no_quality = None, ""
-    if request.question is not None and parallel is not None and rank == 0:
-        quality, why_no_quality = quality_in_rank(request.question, namespace, parallel.models, parallel.beat)
+    quality, why_no_quality = _quality(request, namespace, parallel, rank)
     notes = [*(parallel.notes if parallel is not None else []), *filter(None, [group.note])]
     first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
     result, result_memory = b"", None
@@ -133,6 +118,34 @@ def _run(
         is_clean=not group.is_stuck and not request.options.private_files,
     )  # fmt: skip
     return done, result, result_memory
+
+
+def _arrived(request: RunRequest, blob: bytes, memory: MemoryFile) -> dict[str, Any]:
+    """What was shipped, where the notebook is: with its folder, its variables and its settings."""
+    import torch
+
+    os.chdir(request.folder)
+    sys.path[:] = request.import_path
+    take_environment(request.environment)
+    threads = _own_threads()
+    try:
+        namespace = unpack(blob, memory)
+    finally:
+        memory.close()
+    if request.options.private_files:
+        PrivateFiles(os.environ["ACCEL_RANK_FOLDER"]).install()
+    torch.set_num_threads(threads)  # the notebook's count came with its settings
+    sys.modules["__main__"] = NotebookModule(namespace)
+    return namespace
+
+
+def _quality(
+    request: RunRequest, namespace: dict[str, Any], parallel: DataParallel | None, rank: int
+) -> tuple[float | None, str]:
+    """How good the model became, where that is asked for: rank 0 says so."""
+    if request.question is None or parallel is None or rank != 0:
+        return None, ""
+    return quality_in_rank(request.question, namespace, parallel.models, parallel.beat)
 
 
 @functools.cache
