@@ -71,6 +71,18 @@ def test_options_of_the_exchange_reach_the_ranks_and_what_was_watched_comes_back
     assert "Communication" not in str(training.run(f"%%accel ddp -n 2\n{LOOP}").result)
 
 
+def test_a_plan_is_applied_in_the_ranks_and_one_that_cannot_be_is_refused(training) -> None:
+    result = training.run(f"%%accel ddp -n 2 --plan fused_optimizer + gradient_accumulation\n{LOOP}").result
+    assert result.plan == "fused_optimizer+gradient_accumulation"
+    assert "gradient_accumulation: 2 updates for 4 batches, on 2 ranks" in str(result)
+    training.run("import accel")
+    assert (
+        training.run("accel.ddp(fit, n=2, plan='fused_optimizer')").result == training.user_ns["losses"][-1]
+    )
+    refused = training.run(f"%%accel ddp -n 2 --plan chanels_last\n{LOOP}").error_in_exec
+    assert isinstance(refused, UnknownName)
+
+
 def test_a_second_cell_goes_on_on_warm_ranks_and_a_function_of_an_earlier_cell_trains(training) -> None:
     first = training.run(f"%%accel ddp -n 2\n{LOOP}").result
     pids = current_workbench().ranks.pids
