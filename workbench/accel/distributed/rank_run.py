@@ -134,7 +134,7 @@ class RankRun:
         if trouble:
             raise error_of(trouble, self.asked, page.lanes, done=answers)
         for rank in ranks:
-            rank.output.wait_for_end(1.0)
+            rank.output.wait_for_end(10.0)  # what is on its way arrives at once, but on a busy machine
         ordered = [answers[rank.rank] for rank in ranks]
         return RunOutcome(
             ordered, page.lanes, [rank.output.of_run for rank in ranks], time.monotonic() - began, ready, start_s,
