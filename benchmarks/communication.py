@@ -153,7 +153,7 @@ def main() -> None:
     )
     quick = arguments.parse_args().quick
     draw, pool = random.Random(14), RankPool(RANKS, threads=1)
-    rounds, steps = (1, 22) if quick else (9, 80)
+    rounds, steps = (1, 22) if quick else (5, 60)
     try:
         figures = bandwidths(pool, 3 if quick else 15)
         for model in MODELS:

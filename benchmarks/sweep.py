@@ -27,7 +27,7 @@ torch.manual_seed(0)
 train_loader = DataLoader(load_dataset("digits"), batch_size=64, shuffle=True)
 test_loader = DataLoader(load_dataset("digits", train=False), batch_size=197)
 model, criterion = CNN(), nn.CrossEntropyLoss()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
 """
 CELL = """
 for epoch in range(EPOCHS):
