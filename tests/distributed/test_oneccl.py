@@ -59,13 +59,15 @@ def shared_memory() -> list[str]:
     return [name for name in os.listdir("/dev/shm") if re.fullmatch(r"\d+:\d+:\d+", name)]
 
 
-def trained(pool: RankPool, cell: str, backend: str, timeout_s: float = 20.0) -> tuple[dict[str, Any], Any]:
+def trained(
+    pool: RankPool, cell: str, backend: str, timeout_s: float = 20.0, **more: Any
+) -> tuple[dict[str, Any], Any]:
     """What a cell on the ranks makes of a notebook's variables, and the result."""
     namespace = notebook(
         "import os, signal, time\ndef is_rank(number): return torch.distributed.get_rank() == number"
     )
     os.environ.pop("PYTEST_CURRENT_TEST", None)
-    options = RunOptions(batch="global", timeout_s=timeout_s)
+    options = RunOptions(batch="global", timeout_s=timeout_s, **more)
     return namespace, CellRun(pool, cell, namespace, options, filename="<cell>", backend=backend).go()
 
 
@@ -129,6 +131,17 @@ def test_wheels_that_cannot_be_fetched_are_told_in_pips_words_and_nothing_is_lef
     assert list((no_build / "accel").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [({"compress": "powersgd:2"}, "each would wait for the other"), ({"plan": "fully_shard"}, "put together at the end")],
+    ids=["powersgd", "fully_shard"],
+)  # fmt: skip
+def test_what_would_hang_or_fail_at_the_end_is_refused_before_it_begins(pool, given: dict, why: str) -> None:
+    with pytest.raises(AccelError, match=why) as refused:
+        CellRun(pool, TRAIN, notebook(), RunOptions(**given), filename="<cell>", backend="ccl")
+    assert "--backend gloo" in refused.value.do
+
+
 @on_linux
 def test_what_a_killed_rank_left_in_shared_memory_goes_with_its_folder() -> None:
     with (
@@ -154,8 +167,8 @@ def test_what_a_killed_rank_left_in_shared_memory_goes_with_its_folder() -> None
 
 def test_ranks_that_cannot_use_it_all_train_over_gloo_and_say_why(pool, no_build) -> None:
     by_gloo, _ = trained(pool, TRAIN, "gloo")
-    namespace, result = trained(pool, TRAIN, "ccl")
-    assert result.backend == "gloo"
+    namespace, result = trained(pool, TRAIN, "ccl", communication=True)
+    assert result.backend == result.communication.backend == "gloo"
     assert "2 ranks over gloo trained" in str(result)
     assert "oneCCL could not be used (rank 0: oneCCL is not built here" in " ".join(result.notes)
     assert "trained over gloo" in " ".join(result.notes)

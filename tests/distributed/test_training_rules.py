@@ -134,6 +134,33 @@ def test_what_cannot_be_right_is_refused_in_words(
     assert raised.value.do
 
 
+FORGETS_TRAIN = (
+    TRAIN.replace("range(2)", "range(3)") + "    model.eval()\n    with torch.no_grad():\n        model(x)\n"
+)
+
+
+def test_a_loop_that_is_in_eval_mode_from_the_second_epoch_on_is_refused_and_by_name_trains(
+    pool: RankPool,
+) -> None:
+    with pytest.raises(AccelError, match="all models were in eval mode when it began") as refused:
+        on_ranks(pool, FORGETS_TRAIN)
+    assert "model.train() before the loop, or, where eval mode is meant" in str(refused.value)
+    ranks, _ = on_ranks(pool, FORGETS_TRAIN, loaders=("loader",))
+    assert difference(alone(FORGETS_TRAIN)["model"], ranks["model"]) < 1e-12
+
+
+def test_what_every_rank_trains_whole_after_the_training_is_noted(pool: RankPool) -> None:
+    calibrated = TRAIN + TRAIN.replace("in loader", "in DataLoader(TensorDataset(x, y), batch_size=25)")
+    cell = calibrated.replace("for epoch", "model.eval()\nfor epoch").replace("model.eval()\n", "", 1)
+    ranks, result = on_ranks(pool, cell)
+    assert difference(alone(cell)["model"], ranks["model"]) < 1e-12
+    assert any("over a DataLoader began, and steps were taken in it" in note for note in result.notes)
+
+
+def test_a_function_without_collectives_runs_on_all_ranks_however_soon_each_is_done(pool: RankPool) -> None:
+    assert [pool.run(int) for _ in range(20)] == [[0, 0]] * 20  # one in ten failed while nobody waited
+
+
 def test_a_loss_that_adds_up_is_noted(pool: RankPool) -> None:
     _, result = on_ranks(pool, TRAIN, "criterion = nn.CrossEntropyLoss(reduction='sum')")
     assert any(note.startswith("criterion adds up over a batch") for note in result.notes)

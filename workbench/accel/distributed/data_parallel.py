@@ -23,7 +23,7 @@ from accel.distributed.shared_loops import SharedLoops
 from accel.distributed.step_lane import StepLane
 from accel.distributed.step_watching import StepWatching
 from accel.distributed.synchronised_model import SynchronisedModel
-from accel.distributed.training_notes import notes_of, notes_of_buckets
+from accel.distributed.training_notes import notes_of, notes_of_buckets, notes_of_loops
 from accel.errors import AccelError
 from accel.workload.discovery import Discovery
 
@@ -132,6 +132,7 @@ class DataParallel:
             self.communication = self._watching.finish(self._exchange, self._world_size)
         if self._world_size > 1:
             self.notes += notes_of(self._exchange, self._namespace, batch=self._options.batch)
+            self.notes += notes_of_loops(self._loops)
             self.notes += notes_of_buckets(self._exchange, self._buckets)
 
     @property
@@ -267,6 +268,8 @@ class DataParallel:
     def _begin_backward(self, outputs: Any) -> None:
         self._loops.backwards += 1
         if not (self._loops.has_share or self._knows_ranks or self._world_size == 1):
+            if self._loops.whole is not None:
+                raise self._loops.in_eval_mode(self._loops.whole)
             raise AccelError(
                 f"This cell on {self._world_size} ranks",
                 because="it trains on batches that come from no DataLoader, so every rank would train on the same ones",
@@ -300,6 +303,8 @@ class DataParallel:
         self._lane.phase("optimizer")
         self._is_stepping = True
         if self._world_size > 1:
+            if not self._knows_ranks:
+                self._loops.before_step()
             self._exchange.before_step(optimizer)
         self._watching.optimizer_begins()
 

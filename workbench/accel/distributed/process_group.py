@@ -43,6 +43,8 @@ def process_group(
     dist.init_process_group(
         group.backend, store=store, rank=rank, world_size=world_size, timeout=timeout, device_id=device
     )
+    if group.backend == "gloo":
+        dist.barrier()  # a rank that is done at once would leave before another has connected to it
     try:
         yield group
     finally:

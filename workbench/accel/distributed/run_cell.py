@@ -15,6 +15,7 @@ from accel.distributed.communication_report import CommunicationReport
 from accel.distributed.ddp_result import DdpResult, RankReport
 from accel.distributed.gradient_compression import compression_of
 from accel.distributed.home_objects import walk
+from accel.distributed.oneccl.limits import check_limits
 from accel.distributed.plan_effects import effects_of
 from accel.distributed.plan_on_ranks import checked_plan, notes_on
 from accel.distributed.rank_page import RankLane
@@ -54,6 +55,8 @@ class CellRun:
     ) -> None:  # fmt: skip
         self.pool, self._namespace = pool, namespace
         plan = checked_plan(options)
+        if backend == "ccl":
+            check_limits(options, plan.names)
         self._notes = notes_on(plan)
         self._options = msgspec.structs.replace(
             options, checkpoint=checked_folder(options, source), plan=str(plan or "")
@@ -156,4 +159,5 @@ class CellRun:
         times = tuple(each for each in seen if each is not None)
         if len(times) < len(seen):
             return None
-        return CommunicationReport(times, self._request.backend, str(compression_of(self._options.compress)))
+        backend = outcome.answers[0].done.backend  # not what was asked for, where that could not be used
+        return CommunicationReport(times, backend, str(compression_of(self._options.compress)))

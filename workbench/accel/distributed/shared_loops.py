@@ -11,6 +11,8 @@ from accel.distributed.shared_loader import SharedLoader
 from accel.distributed.shares import BatchMeans
 from accel.errors import AccelError
 
+_UNNAMED = "a DataLoader"
+
 
 class SharedLoops:
     """What `DataLoader.__iter__` and `__len__` do while the cell runs.
@@ -33,6 +35,11 @@ class SharedLoops:
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
         self.backwards = 0  # passes so far, counted by whoever sees them
+        self._parts_open = 0  # loops that are gone through now with a part on each rank
+        self._whole_open: list[Any] = []  # and loaders that every rank goes through whole
+        self.trained_whole: set[str] = (
+            set()
+        )  # of these, the names of those in whose loops an optimizer took steps
 
     def iterating(self, original: Any) -> Any:
         """What takes the place of `DataLoader.__iter__`."""
@@ -41,11 +48,12 @@ class SharedLoops:
         def __iter__(loader: Any) -> Any:
             if self._world_size == 1 and not self._lineages.batches_over:
                 trains = self._trains_with(loader)
-                return _Batches((self._counted if trains else self._apart)(original(loader)), loader)
+                batches = original(loader)
+                return _Batches(self._counted(batches) if trains else self._apart(batches, loader), loader)
             if not self._trains_with(loader):
                 if (shared := self._shared.get(id(loader))) is not None and shared.sampling is not None:
                     shared.sampling.is_shared = False
-                return _Batches(self._apart(self._alike(original, loader)), loader)
+                return _Batches(self._apart(self._alike(original, loader), loader), loader)
             shared = self._share(loader)
             if shared.sampling is not None:
                 shared.sampling.is_shared = True
@@ -94,13 +102,40 @@ class SharedLoops:
                     return
             yield batch
 
-    def _apart(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _apart(self, batches: Iterator[Any], loader: Any) -> Iterator[Any]:
         """Batches that are not trained on: neither they nor the time that they take are the training's."""
         self._on_evaluation(True)
+        self._whole_open.append(loader)
         try:
             yield from batches
         finally:
+            self._whole_open.remove(loader)
             self._on_evaluation(False)
+
+    @property
+    def whole(self) -> Any:
+        """The loader that every rank goes through whole just now, where no other is gone through in parts."""
+        return self._whole_open[-1] if self._whole_open and not self._parts_open else None
+
+    def before_step(self) -> None:
+        """An optimizer is about to step; raises AccelError where a loop that was shared out is not any more."""
+        loader = self.whole
+        if loader is None or self._named:
+            return
+        if id(loader) in self._shared:
+            raise self.in_eval_mode(loader)
+        self.trained_whole.add(self._name_of(loader))
+
+    def in_eval_mode(self, loader: Any) -> AccelError:
+        """What is said where every rank would train on all of this loader, alike."""
+        name = self._name_of(loader)
+        return AccelError(
+            f"Training in a loop over {name} on {self._world_size} ranks",
+            because="all models were in eval mode when it began, which is how an evaluation is told from training, so every "
+            "rank would train on the same batches",
+            do="Call model.train() before the loop, or, where eval mode is meant, name the loaders that train: --loaders "
+            f"{'train_loader' if name == _UNNAMED else name}.",
+        )
 
     def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -111,11 +146,15 @@ class SharedLoops:
     def _own_part(self, batches: Iterator[tuple[Any, float, bool]], loader: Any) -> Iterator[Any]:
         before = self.backwards
         self.has_share = True
-        for batch, weight, is_last in batches:
-            self.weight, self.is_last = weight, is_last
-            self._on_batch(batch)
-            yield batch
-            self._on_batch(None)
+        self._parts_open += 1
+        try:
+            for batch, weight, is_last in batches:
+                self.weight, self.is_last = weight, is_last
+                self._on_batch(batch)
+                yield batch
+                self._on_batch(None)
+        finally:
+            self._parts_open -= 1
         self.weight, self.is_last = 1.0, False
         if self.backwards == before:
             raise AccelError(
@@ -136,7 +175,7 @@ class SharedLoops:
         return torch.is_grad_enabled() and (not trainable or any(model.training for model in trainable))
 
     def _name_of(self, loader: Any) -> str:
-        return next((name for name, value in self._namespace.items() if value is loader), "a DataLoader")
+        return next((name for name, value in self._namespace.items() if value is loader), _UNNAMED)
 
 
 class _Batches:

@@ -10,6 +10,7 @@ from accel.distributed.shares import BatchMeans
 if TYPE_CHECKING:
     from accel.distributed.bucket_exchange import BucketExchange
     from accel.distributed.gradient_exchange import GradientExchange
+    from accel.distributed.shared_loops import SharedLoops
 
 
 def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch: BatchMeans) -> list[str]:
@@ -44,6 +45,20 @@ def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch:
             "times smaller than for the whole batch in one process. Use reduction='mean', or a learning rate to match."
         )
     return notes
+
+
+def notes_of_loops(loops: SharedLoops) -> list[str]:
+    """Where every rank trained on all of a loader.
+
+    >>> notes_of_loops(loops)
+    """
+    if not loops.trained_whole:
+        return []
+    return [
+        f"All models were in eval mode when a loop over {', '.join(sorted(loops.trained_whole))} began, and steps were taken in "
+        "it: every rank took the same ones, on all of its batches. Call model.train() before it, or name the loaders that "
+        "train with --loaders, and it is shared out."
+    ]
 
 
 def notes_of_buckets(exchange: GradientExchange, buckets: BucketExchange) -> list[str]:
