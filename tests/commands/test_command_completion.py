@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 from accel.accelerations import CATALOGUE
 from accel.accelerations.compile_backends import compile_backends
@@ -35,6 +37,7 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
         ("%accel sweep --batch ", ["per-rank", "global"]),
         ("%accel sweep --ba", ["--backends", "--batch"]),
         ("%accel sweep --held-out m", ["model"]),
+        ("%%accel ddp --compress p", ["powersgd:"]),
         ("%accel export --to ", ["cell"]),
         ("%accel help mach", ["machine"]),
         ("%accel try channels_last -o ", ["model", "result"]),
@@ -55,6 +58,11 @@ def test_tab_offers_the_backends_that_can_be_used() -> None:
     for entry in ("compile_model", "compile_optimizer"):
         assert complete(f"%accel try {entry}(backend=") == usable
     assert complete('%accel try compile_model(backend="ao') == ['"aot_eager"']
+
+
+def test_loaders_are_offered_where_loaders_are_asked_for() -> None:
+    names = {"model": torch.nn.Linear(1, 1), "train_loader": DataLoader([1, 2])}
+    assert complete("%%accel ddp --loaders ", namespace=names) == ["train_loader"]
 
 
 def test_only_what_stands_before_the_cursor_counts() -> None:

@@ -124,6 +124,7 @@ def test_every_command_is_explained_with_its_options_and_an_example(command) -> 
     text = " ".join(help_text(command.name).split())
     assert " ".join(command.example.split()) in text
     assert all(option.flags[-1] in text for option in command.options)
+    assert all(" ".join(option.help.split()) in text for option in command.options)  # a % is a %
     assert f"  {command.name} " in help_text()
     assert parse(f"{command.name} -h").help
 

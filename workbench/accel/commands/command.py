@@ -11,7 +11,7 @@ class Argument:
     """One positional argument or option of a command, in argparse's terms.
 
     `completes` says what a word there may be: "plan", "acceleration", "command", "variable", "object" (of the
-    training), "file", or nothing known.
+    training), "loader", "compression", "file", or nothing known.
     """
 
     flags: tuple[str, ...]

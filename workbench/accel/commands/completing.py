@@ -105,6 +105,10 @@ def _values(argument: Argument, word: str, namespace: Mapping[str, object]) -> l
         return sorted(name for name in namespace if not name.startswith("_"))
     if argument.completes == "object":
         return sorted(name for name, value in namespace.items() if _is_of_training(value))
+    if argument.completes == "loader":
+        return sorted(name for name, value in namespace.items() if _is_of_training(value, "loader"))
+    if argument.completes == "compression":
+        return ["none", "fp16", "bf16", "powersgd:"]
     if argument.completes == "plan" and (knobs := KNOBS.search(word)):
         return _knob_words(knobs["entry"], knobs["written"])
     if argument.completes in ("plan", "acceleration"):
@@ -112,13 +116,18 @@ def _values(argument: Argument, word: str, namespace: Mapping[str, object]) -> l
     return []
 
 
-def _is_of_training(value: object) -> bool:
-    """Whether it is a model, an optimizer or a loader; where torch was not imported, nothing is."""
+def _is_of_training(value: object, kind: str = "") -> bool:
+    """Whether it is a model, an optimizer or a loader, or of that one kind; where torch was not imported, nothing is."""
     if "torch" not in sys.modules:
         return False
     import torch
 
-    return isinstance(value, (torch.nn.Module, torch.optim.Optimizer, torch.utils.data.DataLoader))
+    kinds = {
+        "model": torch.nn.Module,
+        "optimizer": torch.optim.Optimizer,
+        "loader": torch.utils.data.DataLoader,
+    }
+    return isinstance(value, kinds[kind] if kind else tuple(kinds.values()))
 
 
 def _entries() -> dict[str, type[Acceleration]]:

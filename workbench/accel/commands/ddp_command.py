@@ -38,7 +38,7 @@ DDP = Command(
             ("--loaders",),
             "the loaders that are shared out, as train_loader,other (default: those that train, as they are seen)",
             (("metavar", "NAMES"), ("type", names), ("default", ())),
-            completes="object",
+            completes="loader",
         ),
         Argument(
             ("--plan",),
@@ -63,6 +63,7 @@ DDP = Command(
             ("--compress",),
             "send gradients smaller: none, fp16, bf16 or powersgd:RANK, which changes the training (default: none)",
             (("metavar", "HOW"), ("default", "none")),
+            completes="compression",
         ),
         switch(
             "--communication", "watch some steps: when each bucket of gradients was ready, sent and there"

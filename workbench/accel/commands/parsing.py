@@ -50,7 +50,7 @@ def parser_of(command: Command, *, program: str = "%accel") -> argparse.Argument
         allow_abbrev=False,
     )
     for argument in _arguments(command, program):
-        parser.add_argument(*argument.flags, help=argument.help, **dict(argument.settings))
+        parser.add_argument(*argument.flags, help=argument.help.replace("%", "%%"), **dict(argument.settings))
     return parser
 
 
