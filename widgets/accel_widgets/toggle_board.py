@@ -29,7 +29,7 @@ class ToggleBoard(ipywidgets.VBox):
 
     def __init__(self, *, on_try: Callable[..., object], why_not: WhyNot, errors: ErrorLine) -> None:
         self.rows: dict[str, ToggleRow] = {}
-        self._why_not, self._is_busy = why_not, False
+        self._why_not, self._busy = why_not, ""
         self._list, self._refused = shared(ipywidgets.VBox), ipywidgets.VBox(layout={"display": "none"})
         self.fold = _button("", "accel-fold", "Accelerations that cannot work on this training, and why")
         self.fold.on_click(lambda _button: self._turn_fold(is_open=not self.is_unfolded))
@@ -88,9 +88,9 @@ class ToggleBoard(ipywidgets.VBox):
         self.fold.layout.display = None if count else "none"
         self._refused.layout.display = None if is_open else "none"
 
-    def set_busy(self, is_busy: bool) -> None:
-        """While a trial runs nothing else can be tried."""
-        self._is_busy = is_busy
+    def set_busy(self, why: str) -> None:
+        """While something runs nothing else can be tried: what it is, and how it ends; empty where nothing does."""
+        self._busy = why
         self.refresh()
 
     def refresh(self) -> None:
@@ -100,8 +100,8 @@ class ToggleBoard(ipywidgets.VBox):
         except AccelError as error:
             self._say(f'<span role="alert">✗ {escape(str(error))}</span>', can_try=False, can_try_each=False)
             return
-        if self._is_busy:
-            self._say("A trial is running; press Stop below to end it.", can_try=False, can_try_each=False)
+        if self._busy:
+            self._say(escape(self._busy), can_try=False, can_try_each=False)
         elif not plan:
             self._say(NOTHING_ON, can_try=False, can_try_each=False)
         else:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
     from accel.workbench import Workbench
 
+TRIAL_RUNS = "A trial is running; press Stop below to end it."
+RANKS_TRAIN = "Ranks are training; wait for them, or stop them in their own part of this panel."
 WAITING = "This will be done when the running cell is over."
 EVERYTHING = ("profile", "kept", "trial", "ranks")
 
@@ -142,7 +144,7 @@ class WorkbenchPanel(ipywidgets.VBox):
             self.ladder.trials = trials_shown(self.workbench.trials, kept=kept)
             self.ladder.is_running = is_running
         self.live_line.show(kept)
-        self.board.set_busy(is_running or self.ranks.is_running)
+        self.board.set_busy(TRIAL_RUNS if is_running else RANKS_TRAIN if self.ranks.is_running else "")
         for number, trial in enumerate(self.workbench.trials):
             if trial.error is not None and trial.is_over and number not in self._reported:
                 self._reported.add(number)
