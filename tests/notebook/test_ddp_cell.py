@@ -244,6 +244,14 @@ def test_an_error_of_one_rank_shows_the_users_line_and_changes_nothing(training)
         ("%%accel ddp -n two\npass", AccelError, "invalid int value"),
         ("%%accel ddp --timeout 0s\npass", AccelError, "a number of seconds above 0"),
         ("%%accel ddp --timeout soon\npass", AccelError, "invalid duration value"),
+        ("%%accel ddp --every -5\npass", AccelError, "a number of steps between two checkpoints"),
+        ("%%accel ddp --max-restarts -1\npass", AccelError, "from 0 on"),
+        ("%%accel ddp -n 100000\npass", AccelError, "of memory are available"),
+        ("import accel\naccel.ddp(fit, batch='globl')", UnknownName, "Did you mean 'global'"),
+        ("import accel\naccel.ddp(fit, bucket_mb='4')", AccelError, "--bucket-mb 4"),
+        ("import accel\naccel.ddp(fit, compress=None)", AccelError, "--compress None"),
+        ("import accel\naccel.ddp(fit, timeout_s='60')", AccelError, "a number of seconds above 0"),
+        ("import accel\naccel.ddp(fit, loaders='loadr')", AccelError, "'loadr' is no DataLoader"),
         ("%%accel ddp --bach global\npass", UnknownName, "Did you mean '--batch'"),
         ("%%accel ddp --batch globl\npass", UnknownName, "Did you mean 'global'"),
         ("%%accel ddp --loaders loadr\npass", AccelError, "There are: loader."),
@@ -316,10 +324,15 @@ def test_in_the_background_cells_run_beside_it_and_stop_brings_its_state_home(tr
         run._ended.wait(0.01)
     assert training.run("1 + 1").result == 2
     assert "a run on the ranks goes on" in str(training.run(f"%%accel ddp -n 2\n{LOOP}").error_in_exec)
+    assert "a run on ranks goes on" in str(training.run(f"%%accel profile\n{LOOP}").error_in_exec)
+    panel._updates.draw_now()
+    assert panel.board._plan_line.value.startswith("Ranks are training")
+    training.run("with torch.no_grad(): model[0].weight.add_(1)")
     run.stop()
     result = run.wait(60)
     assert run.state == "stopped"
     assert result.was_stopped
+    assert any(note.startswith("model changed in the notebook during this run") for note in result.notes)
     panel._updates.draw_now()
     assert panel.ranks.run is run
     assert panel.ranks.line.startswith("Stopped on 2 ranks")
@@ -335,3 +348,18 @@ def test_unloading_ends_the_ranks(training) -> None:
     training.run("%unload_ext accel")
     assert pids
     assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_where_no_loop_runs_between_cells_its_state_is_home_in_the_next_one(training) -> None:
+    run = training.run(f"%%accel ddp -n 2 --background\n{LOOP}").result
+    assert run._ended.wait(60)
+    assert training.run("len(losses)").result == 4
+    assert run.result is not None
+    assert not any("changed in the notebook" in note for note in run.result.notes)
+
+
+def test_more_ranks_than_cpus_are_told_before_they_start(training, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("accel.distributed.room_for_ranks.starting_mask", lambda: {0})
+    assert training.run(f"%%accel ddp -n 2\n{LOOP}print('trained')").success
+    shown = capsys.readouterr().out
+    assert shown.index("2 ranks share 1 CPU:") < shown.index("trained")

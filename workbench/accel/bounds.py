@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 from accel.errors import AccelError
 
@@ -32,11 +33,11 @@ def check_seconds(asked: str, seconds: float | None) -> None:
 
     >>> check_seconds("--timeout-s 60", 60.0)
     """
-    if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+    if seconds is not None and not (isinstance(seconds, Real) and math.isfinite(seconds) and seconds > 0):
         raise AccelError(asked, because="a time is a number of seconds above 0", do="Use for example 60.")
 
 
-def check_count(asked: str, count: int) -> None:
+def check_count(asked: str, count: int, *, of: str = "processes or threads") -> None:
     """Refuse fewer than one of something.
 
     >>> check_count("-n 2", 2)
@@ -44,6 +45,6 @@ def check_count(asked: str, count: int) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise AccelError(
             asked,
-            because="a number of processes or threads is a whole number from 1 on",
+            because=f"a number of {of} is a whole number from 1 on",
             do="Use for example 2.",
         )

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def ddp(
     cell: str | Callable[[], Any], *,
     n: int = 2, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto", batch: BatchMeans = "per-rank",
-    loaders: Iterable[str] = (), plan: str | Plan = "", timeout_s: float = 60.0, all_output: bool = False, discard: bool = False,
-    sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0,
+    loaders: str | Iterable[str] = (), plan: str | Plan = "", timeout_s: float = 60.0, all_output: bool = False,
+    discard: bool = False, sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0,
     bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none", communication: bool = False,
     wait: bool = True,
 ) -> Any:  # fmt: skip
@@ -32,13 +32,16 @@ def ddp(
     objects as they were and gives back nothing. With `wait=False` it returns a DdpRun at once. In a notebook, put `%%accel ddp`
     over the cell.
     """
+    from accel.commands.command import names
     from accel.current import current_workbench
     from accel.distributed.run_options import RunOptions
     from accel.distributed.run_pages import run_pages
     from accel.workbench.kept_ranks import DdpOptions
 
     run = RunOptions(
-        batch=batch, loaders=tuple(loaders), plan=str(plan), timeout_s=timeout_s, discard=discard, sync_batchnorm=sync_batchnorm,
+        batch=batch,
+        loaders=names(loaders) if isinstance(loaders, str) else tuple(loaders),
+        plan=str(plan), timeout_s=timeout_s, discard=discard, sync_batchnorm=sync_batchnorm,
         checkpoint=checkpoint, every=every, max_restarts=max_restarts,
         bucket_mb=bucket_mb, static_graph=static_graph, compress=compress, communication=communication,
     )  # fmt: skip

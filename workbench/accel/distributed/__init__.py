@@ -7,6 +7,7 @@ rank_process.py · rank_pool.py      ranks as the kernel sees them: fresh interp
 rank_run.py · failed_run.py         one run: wait, watch, stop; which rank caused a failure, and where the others stood
 rank_folder.py · rank_environment.py  the files and the variables that a rank has of the kernel
 run_options.py                      how a cell trains on ranks: the options as they travel
+room_for_ranks.py                   memory and CPUs for so many ranks, before they are started
 rank_page.py · rank_messages.py     what they say to each other
 process_group.py                    what they exchange gradients in; errors that are another rank's fault
 trial_group.py · trial_rank.py      a trial of `ddp`: ranks that are stepped as one worker
@@ -39,6 +40,7 @@ straggler.py                        the rank that the others wait for
 watched_run.py · ddp_run.py         a run as others see it; one in the background
 run_pages.py                        where a notebook shows runs
 ddp_result.py                       what a run did
+changed_meanwhile.py                what the notebook changed while the ranks trained
 home_objects.py · brought_home.py   the objects that were shipped, and what became of them
 checkpoint_wish.py                  --checkpoint, --every, --max-restarts: whether they make sense for a cell
 checkpoints.py · cell_loops.py      when one is taken, and how a cell that begins at its top is led back there by its loops

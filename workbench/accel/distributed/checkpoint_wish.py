@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from accel.bounds import check_count
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 
@@ -25,10 +24,6 @@ def checked_folder(options: RunOptions, source: str) -> str:
                 do="Say where to: --checkpoint DIR --every N.",
             )
         return ""
-    check_count(f"--every {options.every}", options.every)
-    check_count(f"{options.keeps} checkpoints", options.keeps)
-    if max_restarts < 0:
-        raise AccelError(f"--max-restarts {max_restarts}", because="it is negative", do="Say 0 or more.")
     if not any(isinstance(node, ast.For) for node in _lines_of_cell(ast.parse(source))):
         raise AccelError(
             f"--checkpoint {folder}",

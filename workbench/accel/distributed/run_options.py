@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import msgspec
 
-from accel.bounds import check_seconds
+from accel.bounds import check_count, check_seconds
 from accel.distributed.gradient_compression import compression_of
 from accel.distributed.shares import BatchMeans
-from accel.errors import AccelError
+from accel.errors import AccelError, UnknownName
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,10 +40,30 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_seconds(f"--timeout {self.timeout_s}", self.timeout_s)
+        if self.batch not in get_args(BatchMeans):
+            raise UnknownName("value of --batch", str(self.batch), get_args(BatchMeans))
+        if not isinstance(self.compress, str):
+            raise AccelError(
+                f"--compress {self.compress!r}",
+                because="it is no text",
+                do='Use for example "bf16"; without it, gradients are sent as they are.',
+            )
         compression_of(self.compress)
-        if self.bucket_mb is not None and not (math.isfinite(self.bucket_mb) and self.bucket_mb > 0):
+        check_count(f"--every {self.every}", self.every, of="steps between two checkpoints")
+        check_count(f"{self.keeps} checkpoints", self.keeps, of="checkpoints")
+        if not isinstance(self.max_restarts, int) or self.max_restarts < 0:
+            raise AccelError(
+                f"--max-restarts {self.max_restarts}",
+                because="a number of restarts is a whole number from 0 on",
+                do="Say 0 or more.",
+            )
+        if self.bucket_mb is not None and not (_is_number(self.bucket_mb) and self.bucket_mb > 0):
             raise AccelError(
                 f"--bucket-mb {self.bucket_mb}",
                 because="a bucket of gradients is some megabytes large, a number above 0",
                 do="Use for example 4; without it, torch takes 25.",
             )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

@@ -134,10 +134,13 @@ class CellRunner:
 
     def on_pre_run_cell(self, info: Any) -> None:
         """A cell, or one nested in a cell, begins."""
+        is_outermost = not self._depth
         self._depth += 1
         workbench = existing_workbench()
         if workbench is not None:
             workbench.cells_run += 1
+            if is_outermost:
+                workbench.ranks.bring_home()  # a terminal has no loop that does it between two cells
 
     def on_post_execute(self) -> None:
         """A cell ended; silent cells tell nothing else, so theirs is closed here."""

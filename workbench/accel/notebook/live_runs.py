@@ -31,7 +31,10 @@ class LiveRuns:
         return LiveLanes(self._shell, is_result_shown=False)
 
     def when_over(self, run: DdpRun) -> None:
-        """The trained state is put into the notebook's objects between two cells, never beside one that uses them."""
+        """The trained state is put into the notebook's objects between two cells, never beside one that uses them.
+
+        A terminal has no loop that could do it; there the next cell begins with it.
+        """
         kernel: Any = getattr(self._shell, "kernel", None)
         if kernel is not None:
             kernel.io_loop.add_callback(run.bring_home)

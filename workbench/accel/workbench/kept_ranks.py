@@ -184,8 +184,7 @@ class KeptRanks:
         from accel.distributed.run_cell import CellRun
         from accel.distributed.watched_run import WatchedRun
 
-        if self._background is not None:
-            self._background.bring_home()  # before what it trained is packed again
+        self.bring_home()  # before what it trained is packed again
         devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
         with self._as_if_nothing_were_kept():
             run = CellRun(
@@ -206,6 +205,11 @@ class KeptRanks:
                 watched.ended(None, error)
             raise
         return result
+
+    def bring_home(self) -> None:
+        """Put what a run in the background trained into the notebook's objects, if it is over; called between two cells."""
+        if self._background is not None:
+            self._background.bring_home()
 
     def close(self) -> None:
         """End all ranks, and with them what runs on them."""
@@ -244,10 +248,10 @@ class KeptRanks:
     ) -> tuple[CellRun, RankDevices]:  # fmt: skip
         from accel.distributed.called_function import SOURCE, name_of, names_for, namespace_of
         from accel.distributed.rank_devices import rank_devices
+        from accel.distributed.room_for_ranks import crowding
         from accel.distributed.run_cell import CellRun
 
-        if self._background is not None:
-            self._background.bring_home()  # before what it trained is packed again
+        self.bring_home()  # before what it trained is packed again
         devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
         namespace, asked = self._workbench.namespace, "%%accel ddp"
         source, extra = (cell, {}) if isinstance(cell, str) else (SOURCE, names_for(cell))
@@ -257,6 +261,8 @@ class KeptRanks:
             ast.parse(source)  # a SyntaxError belongs to who wrote it
         filename = filename or registered(source, f"<on ranks {next(_numbers)}>")
         _check_loaders(options.run.loaders, namespace, source)
+        if (crowded := crowding(options.n)) and not self.is_warm_for(options):
+            write_out(f"{crowded}\n")
         with self._as_if_nothing_were_kept():
             wanted, reads = with_checked_plan(self._workbench, options.run, cell, filename)
             run = CellRun(
@@ -277,10 +283,12 @@ class KeptRanks:
     def _pool_for(self, options: DdpOptions, devices: RankDevices) -> RankPool:
         """The pool that is warm, where it fits; a rank takes half a gigabyte and more, so no other is kept beside it."""
         from accel.distributed.rank_pool import RankPool
+        from accel.distributed.room_for_ranks import check_room
 
         wanted = (options.n, options.threads, devices.environments, _own_process(options))
         if self._pool is None or self._pool_is_for != wanted:
             self.close()
+            check_room(options.n)
             self._pool = RankPool(
                 options.n, threads=options.threads, environments=[dict(each) for each in devices.environments]
             )

@@ -36,6 +36,11 @@ class ProfileSession:
     def __init__(
         self, workbench: Workbench, cell: str, source: str, *, filename: str, options: ProfileOptions
     ) -> None:
+        if workbench.ranks.is_running:
+            raise AccelError(
+                "%%accel profile", because="a run on ranks goes on, and would be in every time that is measured",
+                do="Wait for it, or stop it first.",
+            )  # fmt: skip
         self._workbench = workbench
         self._capture = CellCapture(
             cell, source, workbench.namespace, **({"filename": filename} if filename else {})
