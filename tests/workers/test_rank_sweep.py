@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 from accel.workbench import Workbench
 from accel.workbench.rank_sweep import sweep_of
+from accel.workbench.sweep_quality import find_quality
 from accel.workload.unprofiled_cell import training_loader_of, unprofiled_workload
 
 CELL = """
@@ -179,3 +181,31 @@ def test_a_cell_that_was_not_profiled_tells_its_objects_by_what_it_reads():
         "train_loader": "loaders", "criterion": "criteria", "model": "models", "optimizer": "optimizers"
     }  # fmt: skip
     assert training_loader_of(workload) == "train_loader"
+
+
+STEP = "    optimizer.zero_grad(); criterion(model(x), y).backward(); optimizer.step()"
+
+
+def held_out_of(cell: str, **more: object) -> str:
+    """The loader that quality would be taken on, or "" and why there is none."""
+    names = {**notebook(), **more}
+    workload = unprofiled_workload(cell, "<cell>", names)
+    found = find_quality(workload, training_loader_of(workload), was_profiled=False)
+    return found.question.held_out if found.question else found.reason
+
+
+def test_what_an_unprofiled_cell_may_train_on_is_never_taken_for_held_out_data():
+    digits = notebook()["train_loader"].dataset
+    parts = torch.utils.data.random_split(digits, [64, 32])
+    data = {"digits": digits, "DataLoader": DataLoader, "loader": DataLoader(digits), "train_loader": None}
+    makes = f"dl = DataLoader(digits)\nfor x, y in dl:\n{STEP}"
+    assert held_out_of(makes, **data) == "val_loader"
+    assert held_out_of(f"{makes}\nfor x, y in val_loader: model(x)", **data) == "val_loader"
+    none = held_out_of(makes, **data, val_loader=DataLoader(digits))
+    assert "cannot be told without a profile" in none
+    assert "cannot be told" in held_out_of(makes, **data, val_loader=None)
+    trainer = SimpleNamespace(data=digits, fit=lambda: None)
+    assert "cannot be told" in held_out_of("trainer.fit()", **data, val_loader=None, trainer=trainer)
+    split = {"part": parts[0], "val_loader": DataLoader(parts[1]), "loader": None, "train_loader": None}
+    own = makes.replace("digits", "part")
+    assert held_out_of(own, DataLoader=DataLoader, **split) == "val_loader"

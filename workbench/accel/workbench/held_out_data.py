@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from types import FunctionType, ModuleType
 from typing import Any
 
 from accel.errors import AccelError, UnknownName
@@ -17,30 +19,48 @@ _WORDS = (  # the first that a name holds wins: tests are kept for the very end
     ("test", "testing"),
 )
 _ENDINGS = re.compile(r"(data)?(loader|set|batches|iter|data|dl|ds)$")  # "testloader" is a test
+_DEEP, _MANY = 2, 100  # how far into objects, and how many of a list, data is looked for
 _DO = (
     'Name one, as in --held-out val_loader; or give --metric a function that needs none: "def metric(model)".'
 )
 
 
-def find_held_out(workload: Workload, training: str | None, wanted: Any = None) -> str:
+def find_held_out(
+    workload: Workload, training: str | None, wanted: Any = None, *, was_profiled: bool = True
+) -> str:
     """The name of the held-out loader; `training` names the one that steps take batches from.
 
     >>> find_held_out(workload, "loader")
     'val_loader'
 
-    Raises AccelError where there is none, or several and no name tells them apart.
+    Raises AccelError where there is none, or several and no name tells them apart. Of a cell that was not profiled nobody saw what
+    it trains on: no loader is taken that shares data with anything that it reads, and where its loader cannot be told only one
+    whose name says that it is held out.
     """
     if wanted is not None:
         return _named(workload.namespace, wanted)
     loaders = _loaders(workload.namespace)
     trains = training_loader(workload, training)
     others = {name: loader for name, loader in loaders.items() if not shares_samples(loader, trains)}
+    if not was_profiled:
+        read = _data_read(workload)
+        others = {
+            name: loader for name, loader in others.items()
+            if not any(shares_samples(loader, each) for each in read if each is not loader)
+        }  # fmt: skip
     untrained = [name for name in others if "train" not in name.rpartition(".")[2].lower()]
     for words in _WORDS:
         for name in untrained:
             if not _words_of(name).isdisjoint(words):
                 return name
     unseen = [name for name in untrained if "train" not in name.lower()]
+    if trains is None and not was_profiled:
+        raise AccelError(
+            "Quality on held-out data",
+            because="which data this cell trains on cannot be told without a profile, and no loader that its name says is held out "
+            "is free of what the cell reads",
+            do=_DO,
+        )
     if trains is None:  # then a loader that the cell reads may be the training's own
         read = {role.name for role in workload.roles if role.kind == "loaders"}
         unseen = [name for name in unseen if name not in read]
@@ -76,10 +96,10 @@ def shares_samples(one: Any, other: Any) -> bool:
 
 def _samples_of(loader: Any) -> tuple[Any, set[int] | None]:
     """The data set at the bottom, and which of its samples (None: all)."""
-    from torch.utils.data import Subset, TensorDataset
+    from torch.utils.data import Dataset, Subset, TensorDataset
 
     data, chosen = (
-        getattr(loader, "dataset", loader),
+        loader if isinstance(loader, Dataset) else getattr(loader, "dataset", loader),
         getattr(getattr(loader, "sampler", None), "indices", None),
     )
     chosen = None if chosen is None else {int(index) for index in chosen}
@@ -88,6 +108,39 @@ def _samples_of(loader: Any) -> tuple[Any, set[int] | None]:
         chosen = {int(indices[i]) for i in (range(len(indices)) if chosen is None else chosen)}
         data = data.dataset
     return data.tensors[0] if isinstance(data, TensorDataset) else data, chosen
+
+
+def _data_read(workload: Workload) -> list[Any]:
+    """The loaders, data sets and tensors that a cell reads, also those that an object such as a trainer holds."""
+    from torch import Tensor, nn
+    from torch.utils.data import DataLoader, Dataset
+
+    found: list[Any] = []
+    waiting = [(workload.namespace[name], 0) for name in workload.reads if name in workload.namespace]
+    while waiting:
+        value, depth = waiting.pop()
+        if isinstance(value, (DataLoader, Dataset, Tensor)):
+            found.append(value)
+        elif depth < _DEEP and not isinstance(value, (type, ModuleType, FunctionType, nn.Module)):
+            inside = (
+                value.values()
+                if isinstance(value, dict)
+                else value
+                if isinstance(value, (list, tuple))
+                else ()
+            )
+            held = getattr(value, "__dict__", {}).values()
+            waiting += [(each, depth + 1) for each in (*itertools.islice(inside, _MANY), *held)]
+    return found
+
+
+def says_held_out(name: str) -> bool:
+    """Whether a name says that what it stands for is held out of the training.
+
+    >>> says_held_out("val_loader"), says_held_out("loader")
+    (True, False)
+    """
+    return any(not _words_of(name).isdisjoint(words) for words in _WORDS)
 
 
 def _words_of(name: str) -> set[str]:

@@ -43,7 +43,9 @@ class RankSweep:
     ) -> None:  # fmt: skip
         self._workbench, self._wish, self._show = workbench, wish, show
         self._workload, training = _workload(workbench, cell, filename)
-        self._quality = find_quality(self._workload, training, held_out=held_out, metric=metric)
+        self._quality = find_quality(
+            self._workload, training, held_out=held_out, metric=metric, was_profiled=cell is None
+        )
         self._rows = planned_rows(wish)
         self._notes: dict[str, None] = {}  # in order of first appearance
         self._now = ""

@@ -26,7 +26,12 @@ class SweepQuality:
 
 
 def find_quality(
-    workload: Workload, training: str | None, *, held_out: Any = None, metric: Any = None
+    workload: Workload,
+    training: str | None,
+    *,
+    held_out: Any = None,
+    metric: Any = None,
+    was_profiled: bool = True,
 ) -> SweepQuality:
     """What was named, or what is found by the rules of `try --until`; raises AccelError where what was named cannot be.
 
@@ -38,7 +43,11 @@ def find_quality(
     )  # no row is judged by it
     try:
         found = find_metric(request, workload)
-        loader = find_held_out(workload, training, held_out) if found.needs_loader else ""
+        loader = (
+            find_held_out(workload, training, held_out, was_profiled=was_profiled)
+            if found.needs_loader
+            else ""
+        )
     except AccelError as error:
         if held_out is not None or metric is not None:
             raise

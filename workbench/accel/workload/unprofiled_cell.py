@@ -27,10 +27,14 @@ def unprofiled_workload(source: str, filename: str, namespace: dict[str, Any]) -
 
 
 def training_loader_of(workload: Workload) -> str | None:
-    """The loader that such a cell trains with, by its name or because it is the only one; None where that cannot be told."""
+    """The loader that such a cell trains with, by its name or because it is the only data it reads; None where that cannot be told."""
+    from torch.utils.data import DataLoader, Dataset
+
     loaders = [role.name for role in workload.roles if role.kind == "loaders"]
     trains = [name for name in loaders if "train" in name.rpartition(".")[2].lower()]
-    return next(iter(trains), loaders[0] if len(loaders) == 1 else None)
+    read = [workload.namespace.get(name) for name in workload.reads]
+    makes_its_own = any(value is DataLoader or isinstance(value, Dataset) for value in read)
+    return next(iter(trains), loaders[0] if len(loaders) == 1 and not makes_its_own else None)
 
 
 def _place(name: str, reads: tuple[str, ...]) -> int:
