@@ -60,8 +60,10 @@ def figures_of(sweep: Sweep) -> dict[str, float]:
     fastest, single = sweep.fastest, sweep.best_single
     assert fastest is not None
     assert single is not None
+    ratio = sweep.compared(fastest, single)
+    assert ratio is not None
     figures["best_times_faster_than_one"] = figures[f"{_name(fastest)}_speed_up"]
-    figures["best_times_faster_than_best_single"] = sweep.cost(single) / sweep.cost(fastest)
+    figures["best_times_faster_than_best_single"] = ratio.mean
     return {name: float(f"{value:.4g}") for name, value in figures.items()}
 
 
@@ -94,7 +96,7 @@ def main() -> None:
         workbench.close()
     print(sweep)
     report(
-        "sweep", figures_of(sweep), is_full_run=not quick, rounds=sweep.rounds, answer=sweep.answer,
+        "sweep", figures_of(sweep), is_full_run=not quick and not sweep.why_ended, rounds=sweep.rounds, answer=sweep.answer,
         knees=[knee.sentence(sweep.shown_cost) for knee in sweep.knees],
         not_measured={row.configuration.label: row.reason for row in sweep.rows if not row.runs},
         seconds={row.configuration.label: [round(run.seconds, 3) for run in row.runs] for row in sweep.measured},

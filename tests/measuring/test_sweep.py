@@ -154,3 +154,66 @@ def test_numbers_have_their_nouns() -> None:
     assert [counted(n, what) for n, what in ((1, "process"), (2, "process"), (1, "GPU"), (8, "GPU"), (16, "CPU"))] == [
         "1 process", "2 processes", "1 GPU", "8 GPUs", "16 CPUs",
     ]  # fmt: skip
+
+
+# --- one way to compare, and no more claimed than the rounds tell ------------------------------------------------------
+
+ROUNDS = {(1, 1): (3.578, 3.814, 3.709), (1, 2): (2.311, 2.7, 2.357), (2, 1): (2.329, 2.198, 2.439)}
+
+
+def three_rounds(**qualities: float) -> Sweep:
+    rows = [
+        SweepRow(
+            Configuration(*at, "gloo" if at[0] > 1 else ""),
+            tuple(run(s, qualities.get(f"q{at[0]}{at[1]}", 0.9), samples=7200) for s in seconds),
+        )
+        for at, seconds in ROUNDS.items()
+    ]
+    return Sweep(tuple(rows), rounds=3, metric="accuracy")
+
+
+def test_a_ratio_is_the_same_number_in_rows_knees_and_answer() -> None:
+    sweep = three_rounds()
+    one, two_threads, two = sweep.rows
+    assert sweep.cost(one) / sweep.cost(two_threads) == pytest.approx(sweep.speed_up(two_threads).mean)
+    assert "1.51×" in str(sweep)
+    assert "they are 1.51 times as fast as 1" in str(sweep)
+    ratio = sweep.speed_up(two).mean / sweep.speed_up(two_threads).mean
+    assert sweep.compared(two, two_threads).mean == pytest.approx(ratio)
+
+
+def test_no_winner_is_claimed_where_the_rounds_tell_none() -> None:
+    sweep = three_rounds()
+    assert (sweep.winner, len(sweep.tied)) == (None, 2)
+    assert "between which no difference can be told" in sweep.answer
+    assert "times as fast as the best single" not in sweep.answer
+    assert "▲" not in str(sweep)
+    assert "no difference can be told between 2 processes and 1" in str(sweep)
+    assert course().winner is course().fastest or course().winner.configuration.label == "8 × 2"
+
+
+def test_a_model_that_learnt_much_less_is_said_to_have_in_the_answer_and_marked_in_its_row() -> None:
+    sweep = three_rounds(q21=0.086)
+    assert "learnt much less than with 1 × 1 (accuracy 0.9) in 2 × 1 (0.086)" in sweep.answer
+    assert "0.086 ▼" in str(sweep)
+    assert "learnt much less" not in three_rounds(q21=0.88).answer
+
+
+def test_rows_that_trained_on_different_numbers_of_samples_are_compared_by_rate() -> None:
+    rows = (
+        SweepRow(Configuration(1, 1), (run(10.0, rate=100, samples=1000),)),
+        SweepRow(Configuration(2, 1, "gloo"), (run(12.0, rate=170, samples=2000),)),
+    )
+    sweep = Sweep(rows)
+    assert sweep.fastest is rows[1]
+    assert sweep.speed_up(rows[1]).mean == pytest.approx(1.7)
+    assert "did not train on the same number of samples" in str(sweep)
+
+
+def test_remarks_of_an_interrupted_sweep_tell_of_the_rounds_that_are_there() -> None:
+    one, two = SweepRow(Configuration(1, 1)), SweepRow(Configuration(2, 1, "gloo"), (run(5.0),))
+    told = str(Sweep((one, two), rounds=2, why_ended="Interrupted after 1 of 4 runs"))
+    assert "One round has no interval" in told
+    assert "against 2 processes × 1 thread over gloo, as 1 process × 1 thread has no time" in told
+    one = SweepRow(Configuration(1, 1), (run(9.0), run(9.1)))
+    assert "1 to 2 rounds" in str(Sweep((one, two), rounds=3))

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from accel.measuring.seed_statistics import OverSeeds
-from accel.measuring.sweep_knee import RULE, Knee, knees
+from accel.measuring.seed_statistics import LEAST_SEEDS, OverSeeds
+from accel.measuring.sweep_knee import RULE, WITHIN, Knee, knees
 from accel.measuring.sweep_row import SweepRow, SweptRun
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ _PER_RANK = (
     "Each process takes batches of yours, so that a step of n processes trains on n times the samples and there are fewer steps: "
     "look at what is learnt, too. --batch global keeps the steps as they are."
 )
+_ONE_SEED = "Every run starts from the same state: a small difference in quality may be that of another seed."
 
 
 @dataclass(frozen=True)
@@ -66,28 +67,61 @@ class Sweep:
     def _comparable(self) -> list[SweepRow]:
         return [row for row in self.measured if self.cost(row) > 0]
 
+    @property
+    def compares_rates(self) -> bool:
+        """Whether rates are compared in place of times: where runs were bounded, or trained on different numbers of samples."""
+        samples = [row.samples for row in self.measured]
+        return bool(self.bound) or max(samples, default=0) > min(samples, default=0) * (1 + WITHIN)
+
     def cost(self, row: SweepRow) -> float:
-        """What is compared: seconds of training, or, where runs were bounded, seconds a sample."""
-        if not self.bound:
+        """What is compared: seconds of training, or seconds a sample; the geometric mean over rounds, as of the speed-ups."""
+        if not self.compares_rates:
             return row.seconds
         return 1 / row.samples_per_s if row.samples_per_s > 0 else float("nan")
 
     def speed_up(self, row: SweepRow) -> OverSeeds | None:
-        """Against the reference, over rounds: each is compared with the same round's. None where there is nothing to compare.
+        """Against the reference, over rounds. None where there is nothing to compare.
 
         >>> sweep.speed_up(sweep.fastest).mean
         """
-        reference = self.reference
-        if reference is None or not row.runs:
+        return self.compared(row, self.reference)
+
+    def compared(self, row: SweepRow, other: SweepRow | None) -> OverSeeds | None:
+        """How many times as fast as another row it is, over rounds: each run is compared with the other's of the same round.
+
+        >>> sweep.compared(sweep.fastest, sweep.best_single).low
+        """
+        if other is None or not row.runs:
             return None
-        logs = [math.log(ratio) for ratio in map(self._ratio, reference.runs, row.runs) if ratio > 0]
-        if not logs:
-            return None
-        return OverSeeds.of(logs).exponentiated()
+        logs = [math.log(ratio) for ratio in map(self._ratio, other.runs, row.runs) if ratio > 0]
+        return OverSeeds.of(logs).exponentiated() if logs else None
+
+    def is_told_apart(self, row: SweepRow, other: SweepRow) -> bool:
+        """Whether their difference is more than 5 %, and all on one side of none over the rounds."""
+        ratio = self.compared(row, other)
+        if ratio is None or 1 <= max(ratio.mean, 1 / ratio.mean) <= 1 + WITHIN:
+            return False
+        return ratio.low > 1 or ratio.high < 1
+
+    @property
+    def tied(self) -> tuple[SweepRow, ...]:
+        """The fastest row and those that cannot be told from it, fastest first."""
+        fastest = self.fastest
+        if fastest is None:
+            return ()
+        others = [
+            row for row in self._comparable if row is not fastest and not self.is_told_apart(fastest, row)
+        ]
+        return (fastest, *sorted(others, key=self.cost))
+
+    @property
+    def winner(self) -> SweepRow | None:
+        """The fastest row, where it can be told from all others."""
+        return self.fastest if len(self.tied) == 1 else None
 
     def _ratio(self, one: SweptRun, other: SweptRun) -> float:
         """How many times as fast the other run is; 0 where its samples were not counted."""
-        if self.bound:
+        if self.compares_rates:
             return other.samples_per_s / one.samples_per_s if one.samples_per_s > 0 else 0.0
         return one.seconds / other.seconds if other.seconds > 0 else 0.0
 
@@ -101,34 +135,18 @@ class Sweep:
     @property
     def knees(self) -> tuple[Knee, ...]:
         """Where more threads, processes or GPUs do no more."""
-        return knees(self.rows, self.cost)
+        return knees(self.rows, self.cost, self.is_told_apart)
 
     def shown_cost(self, cost: float) -> str:
         """A cost as a reader knows it: seconds, or samples a second."""
-        return f"{1 / cost:,.0f} samples/s" if self.bound else shown_seconds(cost)
+        return f"{1 / cost:,.0f} samples/s" if self.compares_rates else shown_seconds(cost)
 
     @property
     def answer(self) -> str:
         """The sweep in a sentence."""
-        fastest, single = self.fastest, self.best_single
-        if fastest is None:
-            return (
-                "Nothing was measured."
-                if not self.measured
-                else "No row can be compared: no samples were counted."
-            )
-        head = f"Fastest: {fastest.configuration.words}, {self.shown_cost(self.cost(fastest))}"
-        if single is None:
-            return f"{head}; one process alone was not measured."
-        if fastest is single:
-            more = any(row.configuration.processes > 1 for row in self._comparable)
-            return f"{head}; more processes do no better." if more else f"{head}."
-        ratio = self.cost(single) / self.cost(fastest)
-        against = f"{single.configuration.words}, {self.shown_cost(self.cost(single))}"
-        quality = ""
-        if fastest.quality is not None and single.quality is not None:
-            quality = f"; {self.metric} {fastest.quality:.4g} against {single.quality:.4g}"
-        return f"{head}: {ratio:.2f} times as fast as the best single process ({against}){quality}."
+        from accel.measuring.sweep_answer import sweep_answer
+
+        return sweep_answer(self)
 
     @property
     def remarks(self) -> list[str]:
@@ -136,29 +154,52 @@ class Sweep:
         told = [knee.sentence(self.shown_cost) for knee in self.knees]
         if told:
             told[-1] += f" {RULE}"
-        if (reference := self.reference) is not None:
-            told.append(
-                f"Speed-up and efficiency are against {reference.configuration.words}. Time is of training: without start-up "
-                "and evaluation."
-            )
+        told.append(self._against)
         if self.bound:
             told.append(
                 f"Each run ended after {self.bound}: rates are compared, without the first step, and quality is after as many "
                 "samples as its row says."
             )
+        elif self.compares_rates:
+            told.append(
+                "The rows did not train on the same number of samples: rates are compared, without the first step, and time and "
+                "quality are after as many samples as the row says."
+            )
         if self.batch == "per-rank" and any(row.configuration.processes > 1 for row in self.measured):
             told.append(_PER_RANK)
-        told += [self.metric_line, self.quality_reason, *self.notes, self._certainty, self.why_ended]
+        told += [
+            self.metric_line,
+            _ONE_SEED if any(row.quality is not None for row in self.rows) else "",
+            self.quality_reason,
+            *self.notes,
+            self._certainty,
+            self.why_ended,
+        ]
         return [each for each in told if each]
 
     @property
     def _certainty(self) -> str:
         if not self.measured:
             return ""
-        if self.rounds == 1:
+        counts = [len(row.runs) for row in self.measured]
+        fewest, most = min(counts), max(counts)
+        if most == 1:
             return "One round has no interval, and what the machine drifts meanwhile is in the ratios: see --rounds 3."
-        what = "95 % intervals" if self.rounds > 2 else "ranges"
-        return f"{self.rounds} rounds, in an order drawn anew for each; in brackets {what} of the speed-up over rounds."
+        rounds = f"{most} rounds" if fewest == most else f"{fewest} to {most} rounds"
+        what = "ranges" if most < LEAST_SEEDS else "95 % intervals"
+        what += f" ({LEAST_SEEDS} rounds or more) or ranges" if fewest < LEAST_SEEDS <= most else ""
+        return f"{rounds}, in an order drawn anew for each; in brackets {what} of the speed-up over rounds."
+
+    @property
+    def _against(self) -> str:
+        first, reference = self.rows[0], self.reference
+        if reference is None:
+            return ""
+        absent = "" if reference is first else f", as {first.configuration.words} has no time"
+        return (
+            f"Speed-up and efficiency are against {reference.configuration.words}{absent}. Time is of training: without "
+            "start-up and evaluation."
+        )
 
     def __str__(self) -> str:
         from accel.measuring.sweep_view import sweep_text

@@ -29,12 +29,12 @@ def sweep_figure(sweep: Sweep) -> plotly.graph_objects.Figure:
     if not rows:
         raise AccelError("figure()", because="nothing was measured", do="Look at the rows for the reasons.")
     labels = [" ".join(filter(None, (row.configuration.label, row.configuration.backend))) for row in rows]
-    values = [row.samples_per_s if sweep.bound else row.seconds for row in rows]
-    what = "samples/s" if sweep.bound else "seconds of training"
+    values = [row.samples_per_s if sweep.compares_rates else row.seconds for row in rows]
+    what = "samples/s" if sweep.compares_rates else "seconds of training"
     speed_ups = [found.mean if (found := sweep.speed_up(row)) else float("nan") for row in rows]
     bars = go.Bar(
         x=labels, y=values, name=what, customdata=speed_ups,
-        marker={"color": [_FASTEST if row is sweep.fastest else _OTHER for row in rows]},
+        marker={"color": [_FASTEST if row is sweep.winner else _OTHER for row in rows]},
         hovertemplate="%{x}: %{y:.4g} " + what + ", %{customdata:.2f}×<extra></extra>",
     )  # fmt: skip
     figure = go.Figure(bars, layout={

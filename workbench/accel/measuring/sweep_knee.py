@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from accel.measuring.sweep_row import SweepRow, counted
 
 WITHIN = 0.05  # of the best time: no more than a machine drifts by between two runs
-RULE = f"The knee is the smallest number that comes within {WITHIN:.0%} of the best."
+RULE = (
+    f"The knee is the smallest number that comes within {WITHIN:.0%} of the best, or cannot be told from it."
+)
+
+Cost = Callable[[SweepRow], float]
+Apart = Callable[[SweepRow, SweepRow], bool]
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,13 @@ class Knee:
     what: str  # "thread", "process" or "GPU"
     costs: tuple[tuple[int, float], ...]
     where: str = ""  # at so many CPUs in all, over a backend
+    alike: tuple[int, ...] = ()  # numbers that the rounds cannot tell from the best
 
     @property
     def at(self) -> int:
-        """The smallest number whose cost is within 5 % of the best."""
+        """The smallest number whose cost is within 5 % of the best, or cannot be told from it."""
         best = min(cost for _, cost in self.costs)
-        return min(count for count, cost in self.costs if cost <= best * (1 + WITHIN))
+        return min(count for count, cost in self.costs if cost <= best * (1 + WITHIN) or count in self.alike)
 
     @property
     def is_reached(self) -> bool:
@@ -39,8 +45,13 @@ class Knee:
         costs, at = dict(self.costs), self.at
         most = max(costs)
         start = f"{self.where}: " if self.where else ""
+        best = min(costs, key=lambda count: costs[count])
+        if costs[at] > costs[best] * (1 + WITHIN):
+            many, few = counted(max(best, at), self.what), min(best, at)
+            shown_two = f"{shown(costs[max(best, at)])} and {shown(costs[few])}"
+            return f"{start}no difference can be told between {many} and {few} ({shown_two})."
         if self.is_reached:
-            slower = costs[most] > costs[at] * (1 + WITHIN)
+            slower = costs[most] > costs[at] * (1 + WITHIN) and most not in self.alike
             verb = "are slower than" if slower else "do no more than"
             return f"{start}{counted(most, self.what)} {verb} {at} ({shown(costs[most])} and {shown(costs[at])})."
         before = max(count for count in costs if count < most)
@@ -51,57 +62,61 @@ class Knee:
         )
 
 
-def knees(rows: Sequence[SweepRow], cost: Callable[[SweepRow], float]) -> tuple[Knee, ...]:
+def knees(rows: Sequence[SweepRow], cost: Cost, apart: Apart) -> tuple[Knee, ...]:
     """The knees of a sweep: in threads of one process, in processes on the same CPUs, in GPUs; for each backend.
 
-    >>> knees(rows, lambda row: row.seconds)
+    >>> knees(rows, sweep.cost, sweep.is_told_apart)
     (Knee(what='thread', ...), Knee(what='process', ...))
     """
     measured = [row for row in rows if row.runs and cost(row) > 0]
     on_cpus = [row for row in measured if not row.configuration.on_gpus]
-    found = [_along_threads(on_cpus, cost)]
+    found = [_along_threads(on_cpus, cost, apart)]
     backends = dict.fromkeys(row.configuration.backend for row in measured if row.configuration.backend)
     for backend in backends:
         over = f"over {backend}" if len(backends) > 1 else ""
         of_it = [row for row in measured if row.configuration.backend in ("", backend)]
-        found.append(_along_gpus([row for row in of_it if row.configuration.on_gpus], cost, over))
-        found.append(_along_processes([row for row in of_it if not row.configuration.on_gpus], cost, over))
+        found.append(_along_gpus([row for row in of_it if row.configuration.on_gpus], cost, apart, over))
+        found.append(
+            _along_processes([row for row in of_it if not row.configuration.on_gpus], cost, apart, over)
+        )
     return tuple(knee for knee in found if knee is not None)
 
 
-def _along_threads(rows: list[SweepRow], cost: Callable[[SweepRow], float]) -> Knee | None:
+def _along_threads(rows: list[SweepRow], cost: Cost, apart: Apart) -> Knee | None:
     for processes in sorted({row.configuration.processes for row in rows}):
         family = [row for row in rows if row.configuration.processes == processes]
         backend = family[0].configuration.backend
         family = [row for row in family if row.configuration.backend == backend]
         if len(family) > 1:
             where = "One process" if processes == 1 else f"{counted(processes, 'process')}, threads each"
-            return Knee("thread", _costs(family, cost, lambda row: row.configuration.threads or 1), where)
+            return _knee("thread", family, cost, apart, lambda row: row.configuration.threads or 1, where)
     return None
 
 
-def _along_processes(rows: list[SweepRow], cost: Callable[[SweepRow], float], over: str) -> Knee | None:
+def _along_processes(rows: list[SweepRow], cost: Cost, apart: Apart, over: str) -> Knee | None:
     """On the most CPUs that several numbers of processes were measured on; else with the same threads each."""
     for units in sorted({row.configuration.units for row in rows}, reverse=True):
         family = [row for row in rows if row.configuration.units == units]
         if len(family) > 1:
             where = f"{counted(units, 'CPU')} in all {over}".rstrip()
-            return Knee("process", _costs(family, cost, lambda row: row.configuration.processes), where)
+            return _knee("process", family, cost, apart, lambda row: row.configuration.processes, where)
     for threads in sorted({row.configuration.threads or 1 for row in rows}):
         family = [row for row in rows if (row.configuration.threads or 1) == threads]
         if len(family) > 1:
             where = f"{counted(threads, 'thread')} each {over}".rstrip()
-            return Knee("process", _costs(family, cost, lambda row: row.configuration.processes), where)
+            return _knee("process", family, cost, apart, lambda row: row.configuration.processes, where)
     return None
 
 
-def _along_gpus(rows: list[SweepRow], cost: Callable[[SweepRow], float], over: str) -> Knee | None:
+def _along_gpus(rows: list[SweepRow], cost: Cost, apart: Apart, over: str) -> Knee | None:
     if len(rows) < 2:
         return None
-    return Knee("GPU", _costs(rows, cost, lambda row: row.configuration.processes), over.capitalize())
+    return _knee("GPU", rows, cost, apart, lambda row: row.configuration.processes, over.capitalize())
 
 
-def _costs(
-    rows: list[SweepRow], cost: Callable[[SweepRow], float], count: Callable[[SweepRow], int]
-) -> tuple[tuple[int, float], ...]:
-    return tuple(sorted((count(row), cost(row)) for row in rows))
+def _knee(
+    what: str, rows: list[SweepRow], cost: Cost, apart: Apart, count: Callable[[SweepRow], int], where: str
+) -> Knee:
+    best = min(rows, key=cost)
+    alike = tuple(count(row) for row in rows if row is not best and not apart(row, best))
+    return Knee(what, tuple(sorted((count(row), cost(row)) for row in rows)), where, alike)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
+from statistics import geometric_mean, median
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class SweepRow:
 
     @property
     def seconds(self) -> float:
-        """Of training; the median over rounds."""
-        return _median([run.seconds for run in self.runs])
+        """Of training; the geometric mean over rounds, as of speed-ups."""
+        return _mean([run.seconds for run in self.runs])
 
     @property
     def samples_per_s(self) -> float:
-        """That all processes together trained on; the median over rounds."""
-        return _median([run.samples_per_s for run in self.runs])
+        """That all processes together trained on; the geometric mean over rounds."""
+        return _mean([run.samples_per_s for run in self.runs])
 
     @property
     def samples(self) -> int:
@@ -95,6 +95,12 @@ def counted(number: int, what: str) -> str:
     """
     plural = f"{what}es" if what.endswith("s") and not what.endswith("Us") else f"{what}s"
     return f"{number:,} {what if number == 1 else plural}"
+
+
+def _mean(values: list[float]) -> float:
+    if len(values) < 2:  # the value itself, to the last bit
+        return values[0] if values else float("nan")
+    return geometric_mean(values) if min(values) > 0 else 0.0
 
 
 def _median(values: list[float]) -> float:

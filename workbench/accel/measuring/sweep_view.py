@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel import html_parts as html
+from accel.measuring.sweep_answer import is_much_worse
 from accel.measuring.sweep_row import SweepRow
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ def headings(sweep: Sweep) -> list[str]:
     named = ["GPUs" if on_gpus else "processes × threads", "backend"]
     columns = [*named, "time", "samples/s", "speed-up", "efficiency", "waiting for others"]
     if any(row.quality is not None for row in sweep.rows):
-        columns += [sweep.metric] + (["after samples"] if sweep.bound else [])
+        columns += [sweep.metric]
+    columns += ["after samples"] if sweep.compares_rates else []
     return columns + (["why not"] if any(row.reason for row in sweep.rows) else [])
 
 
 def cells(sweep: Sweep, row: SweepRow) -> list[str]:
     """A row of the table, as text."""
-    mark = "▲ " if row is sweep.fastest else ""
+    mark = "▲ " if row is sweep.winner else ""
     shown = [f"{mark}{row.configuration.label}", row.configuration.backend]
     if row.runs:
         efficiency = sweep.efficiency(row)
@@ -39,12 +41,16 @@ def cells(sweep: Sweep, row: SweepRow) -> list[str]:
         shown += ["–" if row.reason else "…", "", "", "", ""]
     columns = headings(sweep)
     if any(each.quality is not None for each in sweep.rows):
-        shown.append("" if row.quality is None else f"{row.quality:.4g}")
-        if sweep.bound:
-            shown.append(f"{row.samples:,}" if row.runs else "")
+        shown.append("" if row.quality is None else f"{row.quality:.4g}{_worse(sweep, row)}")
+    if sweep.compares_rates:
+        shown.append(f"{row.samples:,}" if row.runs else "")
     if columns[-1] == "why not":
         shown.append(row.reason)
     return shown
+
+
+def _worse(sweep: Sweep, row: SweepRow) -> str:
+    return " ▼" if is_much_worse(sweep, row) else ""
 
 
 def sweep_seconds(row: SweepRow) -> str:
@@ -92,7 +98,7 @@ def sweep_html(sweep: Sweep) -> str:
         bar: object = ""
         if found is not None and best is not None:
             bar = html.bar(
-                found.mean / best.mean, colour=_FASTEST if row is fastest else _OTHER, width_px=120
+                found.mean / best.mean, colour=_FASTEST if row is sweep.winner else _OTHER, width_px=120
             )
         rows.append([*shown[:at], bar, *shown[at:]])
     columns.insert(at, "")

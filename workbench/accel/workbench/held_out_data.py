@@ -33,8 +33,8 @@ def find_held_out(
     >>> find_held_out(workload, "loader")
     'val_loader'
 
-    Raises AccelError where there is none, or several and no name tells them apart. Of a cell that was not profiled nobody saw what
-    it trains on: no loader is taken that shares data with anything that it reads, and where its loader cannot be told only one
+    Raises AccelError where there is none, or several and no name tells them apart. What a cell that was not profiled
+    trains on nobody saw: no loader is taken that shares data with anything that it reads, and where its loader cannot be told only one
     whose name says that it is held out.
     """
     if wanted is not None:
@@ -43,10 +43,10 @@ def find_held_out(
     trains = training_loader(workload, training)
     others = {name: loader for name, loader in loaders.items() if not shares_samples(loader, trains)}
     if not was_profiled:
-        read = _data_read(workload)
+        data = _data_read(workload)
         others = {
             name: loader for name, loader in others.items()
-            if not any(shares_samples(loader, each) for each in read if each is not loader)
+            if not any(shares_samples(loader, each) for each in data if each is not loader)
         }  # fmt: skip
     untrained = [name for name in others if "train" not in name.rpartition(".")[2].lower()]
     for words in _WORDS:
@@ -57,8 +57,8 @@ def find_held_out(
     if trains is None and not was_profiled:
         raise AccelError(
             "Quality on held-out data",
-            because="which data this cell trains on cannot be told without a profile, and no loader that its name says is held out "
-            "is free of what the cell reads",
+            because="which data this cell trains on cannot be told without a profile, and no loader that its name says is "
+            "held out is free of what the cell reads",
             do=_DO,
         )
     if trains is None:  # then a loader that the cell reads may be the training's own

@@ -27,7 +27,7 @@ def unprofiled_workload(source: str, filename: str, namespace: dict[str, Any]) -
 
 
 def training_loader_of(workload: Workload) -> str | None:
-    """The loader that such a cell trains with, by its name or because it is the only data it reads; None where that cannot be told."""
+    """The loader that such a cell trains with, by name or as the only data it reads; None where it cannot be told."""
     from torch.utils.data import DataLoader, Dataset
 
     loaders = [role.name for role in workload.roles if role.kind == "loaders"]
