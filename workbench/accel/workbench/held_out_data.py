@@ -34,8 +34,8 @@ def find_held_out(
     'val_loader'
 
     Raises AccelError where there is none, or several and no name tells them apart. What a cell that was not profiled
-    trains on nobody saw: no loader is taken that shares data with anything that it reads, and where its loader cannot be told only one
-    whose name says that it is held out.
+    trains on nobody saw: no loader is taken that shares data with anything that it reads, and where its loader cannot be told
+    only one whose name says that it is held out.
     """
     if wanted is not None:
         return _named(workload.namespace, wanted)
