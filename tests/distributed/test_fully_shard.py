@@ -370,3 +370,106 @@ def test_beside_other_entries_it_changes_nothing_of_what_they_compute(pool, besi
 def test_a_cell_that_raises_leaves_the_notebooks_weights_as_they_were(pool):
     with pytest.raises(AccelError, match="ZeroDivisionError"):
         on_ranks(pool, TRAIN + "    if epoch == 1: 1 / 0", plan="fully_shard")
+
+
+@pytest.mark.parametrize(
+    ("plan", "options", "told"),
+    [
+        ('autocast(dtype="fp16")+fully_shard', {}, r"float16 scales.*Write autocast\(dtype=\"bf16\"\)"),
+        ("fully_shard", {"communication": True}, r"Leave out --communication"),
+    ],
+)
+def test_loss_scaling_and_a_watch_on_ddps_buckets_are_refused(pool, plan, options, told):
+    with pytest.raises(AccelError, match=told):
+        on_ranks(pool, TRAIN, plan=plan, **options)
+
+
+BY_HAND = """
+norms, states = [], []
+for inputs, labels in loader:
+    optimizer.zero_grad()
+    criterion(model(inputs), labels).backward()
+    norm = sum(p.grad.data.norm(2).item() ** 2 for p in model.parameters()) ** 0.5
+    norms.append((norm, float(sum(p.detach().abs().sum() for p in model.parameters()))))
+    for p in model.parameters():
+        p.grad.data.mul_(min(1.0, 0.1 / norm))
+    optimizer.step()
+    if len(norms) == 2:
+        best = copy.deepcopy(model.state_dict())
+        kept.append((len(norms), list(model.parameters()), optimizer.state_dict()))
+        if os.environ.get("RANK") == "0":
+            only_here = copy.deepcopy(model.state_dict())
+"""
+
+
+def test_clipping_by_hand_reads_whole_norms_and_a_kept_state_comes_home_whole(pool):
+    more = ADAM + "import copy, os\nkept = []\n"
+    expected = alone(BY_HAND, more)
+    found, result = on_ranks(pool, BY_HAND, more, plan="fully_shard")
+    assert difference(found["model"], expected["model"]) < 1e-10
+    assert difference(found["norms"], expected["norms"]) < 1e-10
+    assert difference(list(found["best"].values()), list(expected["best"].values())) < 1e-10
+    assert {type(value).__name__ for value in found["best"].values()} == {"Tensor"}
+    ((_, parameters, state),) = found["kept"]
+    assert all(a is b for a, b in zip(parameters, found["model"].parameters(), strict=True))
+    assert {type(v).__name__ for of_one in state["state"].values() for v in of_one.values()} == {"Tensor"}
+    assert "only_here" not in found
+    assert "parts of tensors" in dict(result.left_behind)["only_here"]
+
+
+PENALTY = TRAIN.replace("labels)\n", "labels) + 0.1 * sum(p.square().sum() for p in model.parameters())\n")
+TWICE = """
+for inputs, labels in loader:
+    output = model(inputs.requires_grad_())
+    slope, = torch.autograd.grad(output.sum(), inputs, create_graph=True)
+    (criterion(output, labels) + slope.square().mean()).backward()
+    optimizer.step()
+"""
+COPIES = TRAIN + "import copy; best = copy.deepcopy(model)"
+SKIPS = """
+class Skips(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(4)])
+        self.out = nn.Linear(6, 3)
+    def forward(self, x):
+        for number, block in enumerate(self.blocks):
+            if number != int(os.environ["RANK"]):
+                x = x + block(x)
+        return self.out(x)
+import os
+model = Skips().double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "more", "told"),
+    [
+        (PENALTY, ADAM, "weight_decay of the optimizer"),
+        (TWICE, ADAM, "cannot be differentiated again"),
+        (COPIES, ADAM, "comes home whole"),
+        (TRAIN, SKIPS, "every rank has to compute the same blocks|ranks computed different blocks"),
+        (
+            "with torch.no_grad():\n    shown = model(x).sum().item()\n",
+            SKIPS,
+            "ranks computed different blocks",
+        ),
+        (TRAIN, ADAM.replace("AdamW", "Rprop"), "Rprop, whose step"),
+        (TRAIN, "model[0].weight = nn.Parameter(torch.randn(6, 8).double().t())\n", "another order"),
+        (TRAIN, "model.more = nn.Embedding(4, 8, sparse=True).double()\n", "sparse gradients"),
+    ],
+    ids=[
+        "penalty",
+        "create_graph",
+        "a copy",
+        "LayerDrop",
+        "LayerDrop forward",
+        "Rprop",
+        "transposed",
+        "sparse",
+    ],
+)
+def test_what_fails_beside_it_says_what_to_do(pool, cell, more, told):
+    with pytest.raises(AccelError, match=told):
+        on_ranks(pool, cell, more, plan="fully_shard", timeout_s=3.0)

@@ -14,6 +14,7 @@ from accel.accelerations.model_call import distinct, is_compiled_by_user
 from accel.accelerations.repeated_blocks import repeated_blocks
 from accel.accelerations.sharded_model import ShardedModel, sharding_of
 from accel.accelerations.user_names import names_of, nothing_seen
+from accel.accelerations.whole_numbers import whole_numbers
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ _WHOLE_WEIGHTS = (
     "Muon",
     "Adafactor",
     "SparseAdam",
-)  # an update of one number needs others of the weight
+    "Rprop",
+)  # an update of one number needs others of the weight, or an operation that torch has for whole ones only
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
 
 
@@ -47,8 +49,13 @@ class FullyShard:
     When it hurts
         Where the model fits: parameters travel twice in each step (`reshard_after_forward=False`: once, and a block stays
         whole until its backward), and plain data-parallel training sends gradients only. A list of parameters made
-        before the model's first call is refused when it is used; `state_dict()` in the cell gives pieces, so save in
-        the next cell. Optimizers that need a whole weight at once (LBFGS, Muon, Adafactor) are refused.
+        before the model's first call is refused when it is used. `state_dict()` in the cell gives pieces: a copy kept in a
+        variable on every rank comes home whole, a file is written in the next cell. `.item()` or `float()` of a norm
+        or sum of pieces is that of the whole tensor, so all ranks have to read it at the same place. Outside its call
+        the model is pieces: an average of its weights (AveragedModel) or a penalty over `model.parameters()` in the
+        loss fails, and so does `create_graph=True`. Every rank has to compute the same blocks: where one is skipped by
+        chance (LayerDrop), the others wait for it until the timeout. float16, sparse gradients, and optimizers that
+        need a whole weight at once (LBFGS, Muon, Adafactor, Rprop) are refused.
     In plain PyTorch
         from torch.distributed.fsdp import fully_shard
         for block in model.blocks:
@@ -88,6 +95,7 @@ class FullyShard:
     def apply(self, replica: Replica) -> Iterator[None]:
         """Shard each model in place; leaving gathers it, except after an error, where the other ranks may not come."""
         with ExitStack() as taken_off:
+            taken_off.enter_context(whole_numbers())
             for name, model in distinct(replica.models):
                 if any(True for _ in model.parameters()):
                     sharding = self._shard(name, model)
@@ -219,6 +227,7 @@ def _why_not_shared(models: list[tuple[str, torch.nn.Module]]) -> list[str]:
 
 def _why_not_cut(name: str, model: torch.nn.Module) -> list[str]:
     """Why the parameters of a model cannot be spread; empty when nothing is known."""
+    from torch import nn
     from torch.nn.parameter import UninitializedParameter
 
     parameters = list(model.parameters())
@@ -242,6 +251,16 @@ def _why_not_cut(name: str, model: torch.nn.Module) -> list[str]:
         return [
             f"{name} has parameters of {' and '.join(sorted(map(str, kinds)))}, and they travel together. "
             "Give all of them one floating-point type."
+        ]
+    if transposed := [key for key, p in model.named_parameters() if not p.is_contiguous()]:
+        return [
+            f"{name}.{transposed[0]} lies in memory in another order, as a transposed tensor does, and cannot be cut. "
+            "Build it from tensor.contiguous(), or leave this off."
+        ]
+    if any(isinstance(m, (nn.Embedding, nn.EmbeddingBag)) and m.sparse for m in model.modules()):
+        return [
+            f"{name} gets sparse gradients, which cannot be cut. "
+            "Build the embedding without sparse=True, or leave this off."
         ]
     if any(p.dim() == 0 for p in parameters):
         return [f"{name} has a parameter that is one number, which cannot be cut. Give it the shape (1,)."]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.sharded_optimizer import ShardedOptimizers, shard_like
@@ -28,6 +28,18 @@ def sharding_of(model: nn.Module) -> ShardedModel | None:
     528384
     """
     return _sharded.get(model)
+
+
+def original_parameters() -> dict[int, Any]:
+    """The user's own parameters of all models that are spread now, by the id of the part that stands for one.
+
+    >>> original_parameters()[id(next(model.parameters()))] is before
+    True
+    """
+    return {
+        id(part): original
+        for each in _sharded.values() for original, part in zip(each._originals, each.parameters, strict=True)
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,10 @@ class ShardedModel:
             (module, kind, set(vars(module)) - names, [(held, key) for held, key in _hooks(module) if (held, key) not in hooks])
             for module, kind, names, hooks in before
         ]  # fmt: skip
-        self._count = [part.register_forward_pre_hook(self._gathered) for part in self._parts]
+        self._order = 0
+        self._count = [
+            part.register_forward_pre_hook(partial(self._gathered, number)) for number, part in enumerate(self._parts)
+        ]  # fmt: skip
         self._leave_behind()
         _sharded[model] = self
 
@@ -115,6 +130,8 @@ class ShardedModel:
         import torch
 
         _sharded.pop(self.model, None)
+        alike = not gather or _is_alike(self._order)
+        gather = gather and alike
         for part in self._parts:
             part.reshard()  # type: ignore[operator]
         for original, part, kind in zip(self._originals, self.parameters, self._kinds, strict=True):
@@ -135,6 +152,11 @@ class ShardedModel:
                 vars(module)[held].pop(key, None)
             for name in names:
                 vars(module).pop(name, None)
+        if not alike:
+            raise AccelError(
+                "fully_shard", because="the ranks computed different blocks, and so put together parts of different ones",
+                do="Draw alike on all ranks which block is skipped (LayerDrop), or leave fully_shard out.",
+            )  # fmt: skip
 
     def _gathered_once(self) -> list[Any]:
         """The whole parameters, which autograd will see: made by putting each part's together once."""
@@ -145,13 +167,23 @@ class ShardedModel:
             part.reshard()  # type: ignore[operator]
         return found
 
-    def _gathered(self, part: nn.Module, inputs: object) -> None:
+    def _gathered(self, number: int, part: nn.Module, inputs: object) -> None:
         """Runs after FSDP's own hook: the parameters are whole now, or it did nothing."""
+        self._order = hash((self._order, number))
         self.gathers += any(not hasattr(p, "full_tensor") for p in part.parameters())
 
 
 def _hooks(module: nn.Module) -> list[tuple[str, int]]:
     return [(held, key) for held in _HOOKS for key in vars(module).get(held, ())]
+
+
+def _is_alike(order: int) -> bool:
+    """Whether all ranks called the same blocks in the same order: gathers of equal size match whichever block they are of."""
+    import torch.distributed as dist
+
+    of_ranks: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(of_ranks, order)
+    return len(set(of_ranks)) == 1
 
 
 def _send_to_all(parameters: Iterable[torch.Tensor]) -> None:

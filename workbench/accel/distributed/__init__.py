@@ -42,6 +42,7 @@ run_pages.py                        where a notebook shows runs
 ddp_result.py                       what a run did
 changed_meanwhile.py                what the notebook changed while the ranks trained
 home_objects.py · brought_home.py   the objects that were shipped, and what became of them
+gathered_pieces.py                  what a cell kept of a model that is spread over ranks, made whole before it comes home
 checkpoint_wish.py                  --checkpoint, --every, --max-restarts: whether they make sense for a cell
 checkpoints.py · cell_loops.py      when one is taken, and how a cell that begins at its top is led back there by its loops
 checkpoint_contents.py · plain_values.py   what the cell's variables hold, as numbers and tensors

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from accel.distributed.gathered_pieces import has_pieces
 from accel.distributed.home_objects import Path, walk
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import dump, load
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     import torch
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
+_IN_PIECES = (
+    "it holds parts of tensors that are spread over the ranks, which not every rank keeps there: in the cell, "
+    "keep copy.deepcopy(model.state_dict()) on every rank, not a copy of the model"
+)
 _PARTS = ("_parameters", "_buffers", "_modules")
 
 
@@ -109,6 +114,9 @@ class Travellers:
                 if _mark(state := value.state_dict()) != self._states[path] or id(value) in stepped:
                     changes.states[path] = state
             elif isinstance(value, (list, dict, set)) and not _is_same(value, self._before[path]):
+                if has_pieces(value):
+                    left_behind.append([".".join(map(str, path)), _IN_PIECES])
+                    continue
                 changes.containers[path] = copy.copy(value)  # itself, it would travel as its token
             if path in self._attributes:
                 self._compare_attributes(path, value, changes, known, left_behind)
@@ -169,6 +177,8 @@ def _fill(mine: torch.Tensor, theirs: torch.Tensor) -> None:
 
 def _why_it_stays(value: Any, known: dict[int, Path]) -> str | None:
     """None when it can travel; else why it cannot."""
+    if has_pieces(value):
+        return _IN_PIECES
     spare = MemoryFile()
     try:
         dump(value, spare, known)

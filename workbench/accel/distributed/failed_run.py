@@ -19,6 +19,27 @@ _WAITING_FOR_OTHERS = (
 _SAFE = "The notebook's own objects are as they were."
 
 
+_OF_PIECES = {  # torch's words, and what they mean in a cell whose model is spread over ranks
+    "mixed torch.Tensor and DTensor": (
+        "Parameters that are spread over ranks (fully_shard) met a whole tensor outside the model's call. For a penalty on "
+        "weights use weight_decay of the optimizer; average weights (AveragedModel) in plain data-parallel training; or leave "
+        "fully_shard out."
+    ),
+    "FSDP does not support deepcopy": (
+        "A copy of a model that is spread over ranks (fully_shard) would be one of this rank's parts. Keep "
+        "copy.deepcopy(model.state_dict()), on every rank: it comes home whole."
+    ),
+    "storage of size 0": (
+        "fully_shard lets a block's parameters go after its backward pass, so that gradients cannot be differentiated again "
+        "(create_graph=True). Leave fully_shard out, or train without that term."
+    ),
+}
+_SAME_BLOCKS = (
+    "With fully_shard, every rank has to compute the same blocks in the same order: a block that is skipped by chance "
+    "(LayerDrop) on one rank is waited for by the others. Draw the chance alike on all ranks, or leave fully_shard out."
+)
+
+
 @dataclass(frozen=True)
 class Trouble:
     """What is known of one rank that did not end well. A consequence has its cause on another rank."""
@@ -41,6 +62,9 @@ def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:
     do = f"The traceback above shows the line. {_SAFE}"
     if "can't allocate memory" in failed.message or failed.kind in ("MemoryError", "OutOfMemoryError"):
         do = f"It ran out of memory: each rank holds a copy of the model; use fewer ranks or a smaller batch. {_SAFE}"
+    for words, why in _OF_PIECES.items():
+        if words in failed.message:
+            do = f"{why} {do}"
     if failed.kind == "SystemExit":
         what = f"it called exit({failed.message})"
         do = f"A cell ends by itself: leave exit() out, or use break or return. {_SAFE}"
@@ -53,7 +77,8 @@ def of_death(rank: RankProcess, because: str = "") -> Trouble:
     """A rank that is gone."""
     how = because or rank.how_it_ended()
     last = rank.output.of_run[-4000:]
-    do = f"{'Its last lines are above. ' if last.strip() else ''}{_SAFE} The next run starts this rank anew."
+    same_blocks = f"{_SAME_BLOCKS} " if _is_of_pieces(last) else ""
+    do = f"{'Its last lines are above. ' if last.strip() else ''}{same_blocks}{_SAFE} The next run starts this rank anew."
     return Trouble(rank.rank, how, do, last)
 
 
@@ -67,9 +92,11 @@ def of_silence(ranks: Sequence[RankProcess], lanes: Sequence[RankLane], timeout_
     stuck = min(own or stands, key=lambda rank: lanes[rank].step)
     others = "\n".join(f"rank {rank} stands here:\n{text}" for rank, text in stands.items() if rank != stuck)
     where = "in the cell's first step" if not lanes[stuck].step else f"in step {lanes[stuck].step + 1}"
+    same_blocks = f" {_SAME_BLOCKS}" if any(map(_is_of_pieces, stands.values())) else ""
     return Trouble(
         stuck, f"it did not come on for {timeout_s:g} s, {where}",
-        f"Where it stands is above, its innermost line first; if that only takes long, use a longer timeout. {_SAFE}",
+        f"Where it stands is above, its innermost line first; if that only takes long, "
+        f"use a longer timeout.{same_blocks} {_SAFE}",
         f"rank {stuck} stands here:\n{stands[stuck]}", others=others,
     )  # fmt: skip
 
@@ -92,11 +119,24 @@ def of_waiting_in_vain(trouble: Sequence[Trouble], done: Collection[int]) -> Tro
         because = f"it waited for {ranks}, which waited elsewhere"
     else:
         return cause  # of a single rank: as it says
+    do = (
+        _SAME_BLOCKS if _waits_for_pieces(trouble)
+        else "Every rank has to call the same collectives in the same order."
+    )  # fmt: skip
     where = "\n".join(f"rank {each.rank} waited here:\n{each.traceback_text.rstrip()}" for each in others)
     return replace(
         cause, because=because, others=where, is_consequence=False,
-        do=f"Every rank has to call the same collectives in the same order. {_SAFE}",
+        do=f"{do} {_SAFE}",
     )  # fmt: skip
+
+
+def _is_of_pieces(text: str) -> bool:
+    return "/fsdp/" in text or "/sharded_model.py" in text
+
+
+def _waits_for_pieces(trouble: Sequence[Trouble]) -> bool:
+    """Whether a rank waited for others to put parameters together."""
+    return any(_is_of_pieces(each.traceback_text) for each in trouble)
 
 
 def _is_called_by_cell(traceback_text: str) -> bool:

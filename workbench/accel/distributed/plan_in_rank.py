@@ -86,6 +86,17 @@ class PlanInRank:
             whole = Replica(**held, is_process_wide=False, trains_on=self._device)
             self._found.take(whole)
 
+    def gather_pieces(self) -> None:
+        """Make whole what the cell kept of a model that is spread over the ranks; every rank calls this at the cell's end."""
+        if self._plan is None or "fully_shard" not in self._plan.names:
+            return
+        from accel.accelerations.sharded_model import original_parameters
+        from accel.distributed.gathered_pieces import gather_pieces
+
+        gather_pieces(
+            self._namespace, [*self._request.names, *self._request.writes], original_parameters()
+        )  # fmt: skip
+
     def proofs(self) -> list[tuple[str, bool, str]]:
         """(entry, whether it took effect, what was read back) for each entry, over all that it was applied to."""
         if self._plan is None:

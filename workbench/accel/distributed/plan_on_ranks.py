@@ -42,9 +42,21 @@ def _pruning(entry: Any, options: RunOptions) -> str:
 
 
 def _sharding(entry: Any, options: RunOptions) -> str:
+    if options.communication:
+        return (
+            "--communication watches the buckets of DDP, and fully_shard sends parameters and gradients in its own way. "
+            "Leave out --communication, or fully_shard."
+        )
     of_ddp = {
         "--bucket-mb": options.bucket_mb, "--static-graph": options.static_graph, "--compress": options.compress != "none"
     }  # fmt: skip
+    from accel.accelerations.plan import Plan
+
+    if any(getattr(each, "dtype", "") == "fp16" for each in Plan.parse(options.plan).entries):
+        return (
+            "float16 scales each gradient and divides it again after the backward pass, when fully_shard has taken it away "
+            'already. Write autocast(dtype="bf16"), or leave out fully_shard.'
+        )
     if options.checkpoint:
         return (
             "A checkpoint is written from one rank's weights, and each rank holds a part of them only. "

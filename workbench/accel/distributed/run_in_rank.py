@@ -99,6 +99,8 @@ def _run(
         else:
             value = _execute(request, namespace)
         proofs, compilation = plan.proofs(), plan.compilation
+        if not request.options.discard:
+            plan.gather_pieces()
     quality, why_no_quality = _quality(request, namespace, parallel, rank)
     notes = [*(parallel.notes if parallel is not None else []), *filter(None, [group.note])]
     first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
