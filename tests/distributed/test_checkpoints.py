@@ -150,6 +150,20 @@ def test_a_run_that_lost_a_rank_goes_on_with_the_same_losses_bit_for_bit(pool, t
     assert_same(whole, resumed)
 
 
+def test_in_float16_it_goes_on_with_the_loss_scale_that_was_found(pool, tmp_path):
+    steep = CELL.replace(
+        "criterion(model(x), y)", "criterion(model(x), y) * 100"
+    )  # overflows at the first scales
+    plan = 'autocast(dtype="fp16")'
+    whole = notebook()
+    result = run(pool, whole, tmp_path / "whole", steep, plan=plan)
+    assert int(str(result.effects[0]).split(" of ")[0].split()[-1]) > 2  # steps that were skipped to find it
+    interrupted(pool, tmp_path, 9, cell=steep, plan=plan)
+    resumed = notebook()
+    run(pool, resumed, tmp_path, steep, plan=plan)
+    assert_same(whole, resumed)
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_augmentation_draws_the_same_numbers_after_going_on(pool, tmp_path, workers):
     torch.manual_seed(5)

@@ -150,6 +150,7 @@ class Checkpoints:
         if not is_as_many:  # the epoch's order is drawn anew, from where it was drawn from then
             now["shared"] = lineages.states()["shared"]
         lineages.restore(now, is_mine=self._has_own_part)
+        self._scale_on()
         self._before = step - self._parallel.steps
         self._written_at = step
         self._parallel.went_on()
@@ -170,6 +171,7 @@ class Checkpoints:
         mine = {
             "entry": plain_copy(entry["random"]), "generators": entry["generators"],
             "now": plain_copy(self._parallel.lineages.states()), "variables": self._contents(targets),
+            "loss_scale": _loss_scale(),
         }  # fmt: skip
         ranks: list[Any] = [None] * self._world_size
         dist.all_gather_object(ranks, mine)
@@ -266,9 +268,26 @@ class Checkpoints:
         except ValueError as error:
             raise self._cannot_go_on(str(error)) from error
 
+    def _scale_on(self) -> None:
+        """float16 goes on with the scale that it had found: begun anew, the first steps would overflow and be skipped."""
+        if (saved := self._mine.get("loss_scale")) is None:
+            return
+        from accel.accelerations.loss_scaling import scaled_backward_passes
+
+        scaling = self._undo.enter_context(scaled_backward_passes())  # the plan's, which may enter it later
+        scaling.scale, scaling.good_passes = saved
+
     def _cannot_go_on(self, because: str) -> AccelError:
         return AccelError(
             f"Going on from the checkpoints in {self._folder.path}",
             because=because,
             do="Run the cells that make these objects again, as they were; or name another folder to train from the beginning.",
         )
+
+
+def _loss_scale() -> tuple[float, int] | None:
+    """Of float16 on this rank, where there is one: the scale, and its good passes so far."""
+    from accel.accelerations.loss_scaling import live_loss_scaling
+
+    scaling = live_loss_scaling()
+    return None if scaling is None else (scaling.scale, scaling.good_passes)
