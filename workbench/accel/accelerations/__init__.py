@@ -20,7 +20,7 @@ accel.accelerations.CATALOGUE   the entries themselves
     deferred_read.py, deferred_code.py  lines of a loop whose number can wait, and the code without the wait
     plain_source.py    the source of a module without accel, for a user's cell: what is applied and what is exported are the same
     sharded_model.py, sharded_optimizer.py  parameters and optimizer states spread over ranks, in place, and put together again
-    whole_numbers.py                     `.item()` of a tensor that is spread over ranks is that of the whole one
+    whole_numbers.py   `.item()` of a tensor that is spread over ranks is that of the whole one
     autograd_nodes.py, optimizer_updates.py  what really ran: read from the results, and counted in the steps
     user_names.py      what the user calls the objects that code is written for
     cards.py           writes docs/accelerations.md from the cards

@@ -52,11 +52,8 @@ def _pieces(value: Any, way: Way, seen: set[int] | None = None) -> Iterator[tupl
         return
     if isinstance(value, torch.nn.Module):
         if not way:  # only asked about: what the plan has spread is put together by the plan
-            yield from (
-                (name, p)
-                for name, p in (*value.named_parameters(), *value.named_buffers())
-                if hasattr(p, "full_tensor")
-            )
+            held = [*value.named_parameters(), *value.named_buffers()]
+            yield from [((name,), part) for name, part in held if hasattr(part, "full_tensor")]
         return
     if id(value) in seen:
         return
