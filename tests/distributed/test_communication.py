@@ -7,6 +7,7 @@ import json
 import pytest
 
 from accel.distributed.communication_report import CommunicationReport
+from accel.distributed.communication_times import BucketTimes, CommunicationTimes, PassTimes, StepTimes
 from accel.distributed.ddp_result import DdpResult
 from accel.distributed.gradient_exchange import GradientExchange
 from accel.distributed.rank_pool import RankPool
@@ -135,6 +136,33 @@ def test_without_buckets_it_says_why(pool: RankPool, case: str) -> None:
     assert str(report) == report.line
     assert report.line in report._repr_mimebundle_()["text/html"]
     assert report.to_dict()["buckets"] == []
+
+
+def seen_step(number: int, *passes: tuple[int, float]) -> StepTimes:
+    """Of 6 ms and what its passes took: (bytes, seconds until their means were there), in one bucket each."""
+    now, found = float(number), []
+    for size, seconds in passes:
+        bucket = BucketTimes(0, 4, size, size, now + 0.001, now + 0.001, now + 0.001, now + 0.001 + seconds)
+        found.append(PassTimes(now, now + 0.001, now + 0.001 + seconds, [bucket]))
+        now += 0.001 + seconds
+    return StepTimes(number, float(number), now + 0.006, [], found, [])
+
+
+def test_one_step_that_was_held_up_is_no_share_of_the_others() -> None:
+    times = CommunicationTimes([seen_step(n, (4_000_000, 0.2 if n == 5 else 0.0007)) for n in range(10)], [])
+    report = CommunicationReport((times, times), "gloo")
+    assert report.exposed_ms == pytest.approx(0.7)
+    assert report.step_ms == pytest.approx(7.7)
+    assert report.exposed_share == pytest.approx(0.7 / 7.7)
+    assert report.waited_ms == 0
+
+
+def test_passes_of_two_models_are_not_mixed_among_the_buckets() -> None:
+    times = CommunicationTimes([seen_step(n, (1_000_000, 0.001), (16_000_000, 0.016)) for n in range(9)], [])
+    report = CommunicationReport((times, times), "gloo")
+    (bucket,) = report.buckets
+    assert (bucket.gradient_bytes, bucket.ended_ms) == (16_000_000, pytest.approx(17))
+    assert "9 passes with other gradients are not among the buckets" in report.note
 
 
 def test_nothing_is_watched_unless_it_is_asked_for(pool: RankPool) -> None:

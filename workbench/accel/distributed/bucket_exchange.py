@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import warnings
 from collections.abc import Callable
@@ -32,7 +33,7 @@ class BucketExchange:
     ) -> None:  # fmt: skip
         self.options, self.recorder = options, recorder
         self.compression = compression_of(options.compress)
-        self.passes = 0  # that DDP exchanged, of all models
+        self.passes = self.compressed = 0  # that DDP exchanged, of all models; and not whole
         self._on_wait = on_wait
 
     def wrapped(self, model: nn.Module, on_complete: Callable[[], None]) -> Any:
@@ -47,7 +48,7 @@ class BucketExchange:
                 model, broadcast_buffers=False, init_sync=False, static_graph=self.options.static_graph,
                 bucket_cap_mb=self.options.bucket_mb,
             )  # fmt: skip
-        sender = self.compression.sender()
+        sender, passes = self.compression.sender(), itertools.count(1)
         if self.recorder is not None:
             self.recorder.watch(model.parameters())
 
@@ -63,6 +64,7 @@ class BucketExchange:
                     self._on_wait(time.perf_counter() - launched)
                 if is_last:
                     self.passes += 1
+                    self.compressed += next(passes) > self.compression.plain_passes
                     on_complete()
                 result: torch.Tensor = sent.value()
                 return result

@@ -11,7 +11,13 @@ from typing import Any
 import msgspec
 
 from accel.distributed.communication_advice import advice_for
-from accel.distributed.communication_figures import BucketFigures, ExchangeFigures, exchanges_of, link_rates
+from accel.distributed.communication_figures import (
+    BucketFigures,
+    BucketOnRanks,
+    ExchangeFigures,
+    exchanges_of,
+    link_rates,
+)
 from accel.distributed.communication_times import CommunicationTimes, StepTimes
 from accel.machine.peaks.device_peaks import gigabytes
 
@@ -58,8 +64,8 @@ class CommunicationReport:
 
     @property
     def step_ms(self) -> float:
-        """A watched step: median over steps and ranks."""
-        return 1e3 * median(step.ended_s - step.began_s for on_ranks in self._steps for step in on_ranks)
+        """A watched step: mean over ranks, median over steps."""
+        return 1e3 * median(self._lengths_s)
 
     @property
     def overlap(self) -> float:
@@ -70,17 +76,17 @@ class CommunicationReport:
     @property
     def exposed_ms(self) -> float:
         """Of a step, how long a rank had nothing to do but wait for means: mean over ranks, median over steps."""
-        return 1e3 * sum(each.exposed_s for each in self._exchanges) / len(self._steps)
+        return 1e3 * median(self._exposed_s)
 
     @property
     def waited_ms(self) -> float:
         """Of that, how long another rank had not even sent its last bucket."""
-        return 1e3 * sum(each.waited_s for each in self._exchanges) / len(self._steps)
+        return 1e3 * median(sum(each.waited_s for each in step) for step in self._by_step)
 
     @property
     def exposed_share(self) -> float:
-        """Of a step."""
-        return min(self.exposed_ms / self.step_ms, 1.0)
+        """Of a step: median over steps."""
+        return median(of / length for of, length in zip(self._exposed_s, self._lengths_s, strict=True))
 
     @property
     def bus_bytes_per_s(self) -> float:
@@ -89,9 +95,13 @@ class CommunicationReport:
 
     @cached_property
     def buckets(self) -> tuple[BucketFigures, ...]:
-        """Of the most frequent kind of pass, in the order in which they are sent; medians over steps and ranks."""
-        usual = max((len(each.buckets) for each in self._exchanges), default=0)
-        alike = [each.buckets for each in self._exchanges if len(each.buckets) == usual]
+        """Of the most frequent kind of pass, in the order in which they are sent; medians over steps and ranks.
+
+        Of several kinds that are as frequent, as where two models are trained in turn: of that with the most gradients.
+        """
+        if not self._kinds:
+            return ()
+        alike = self._kinds[max(self._kinds, key=lambda kind: (len(self._kinds[kind]), sum(kind)))]
         rates = link_rates(self.ranks)
         return tuple(BucketFigures.of(list(same), rates) for same in zip(*alike, strict=True))
 
@@ -109,8 +119,28 @@ class CommunicationReport:
         return [each for each in steps if len({_shape(step) for step in each}) == 1]
 
     @cached_property
+    def _by_step(self) -> list[list[ExchangeFigures]]:
+        return [exchanges_of(on_ranks) for on_ranks in self._steps]
+
+    @cached_property
     def _exchanges(self) -> list[ExchangeFigures]:
-        return [each for on_ranks in self._steps for each in exchanges_of(on_ranks)]
+        return [each for step in self._by_step for each in step]
+
+    @cached_property
+    def _kinds(self) -> dict[tuple[int, ...], list[tuple[BucketOnRanks, ...]]]:
+        """The buckets of all passes, by their bytes of gradients."""
+        found: dict[tuple[int, ...], list[tuple[BucketOnRanks, ...]]] = {}
+        for each in self._exchanges:
+            found.setdefault(tuple(b.gradient_bytes for b in each.buckets), []).append(each.buckets)
+        return found
+
+    @property
+    def _exposed_s(self) -> list[float]:
+        return [sum(each.exposed_s for each in step) for step in self._by_step]
+
+    @property
+    def _lengths_s(self) -> list[float]:
+        return [mean(step.ended_s - step.began_s for step in on_ranks) for on_ranks in self._steps]
 
     @property
     def typical_step(self) -> Sequence[StepTimes]:
@@ -133,9 +163,14 @@ class CommunicationReport:
     @property
     def note(self) -> str:
         """What the figures belong to."""
+        others = len(self._exchanges) - len(
+            self._kinds.get(tuple(b.gradient_bytes for b in self.buckets), [])
+        )
+        more = f" {others} passes with other gradients are not among the buckets." if others else ""
         return (
             f"{self.steps} steps of {len(self.ranks)} ranks over {self.backend}, compression: {self.compress}. Times from the "
             "beginning of the backward pass, medians. With nothing else to do, the same ranks exchange as the last column says."
+            f"{more}"
         )
 
     @property

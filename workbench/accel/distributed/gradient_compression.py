@@ -36,7 +36,12 @@ class Compression:
     @property
     def settles_after(self) -> int:
         """So many passes of DDP, then buckets and what is done with them stay as they are."""
-        return _SETTLING_PASSES + (PLAIN_PASSES if self.kind == "powersgd" else 0)
+        return _SETTLING_PASSES + self.plain_passes
+
+    @property
+    def plain_passes(self) -> int:
+        """So many passes of DDP are exchanged whole before it begins."""
+        return PLAIN_PASSES if self.kind == "powersgd" else 0
 
     def sender(self) -> Sender:
         """What exchanges the buckets of one model."""

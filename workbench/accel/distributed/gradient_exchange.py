@@ -81,6 +81,7 @@ class GradientExchange:
             mine = touched & {id(p) for p in each.parameters}
             is_due = each.accumulation.is_due(is_last_batch=is_last_batch)
             if mine:
+                each.is_trained = True
                 each.accumulation.passed()
             if each.is_complete:
                 self._local -= each.in_ddp

@@ -36,6 +36,7 @@ class SynchronisedModel:
         self.accumulation = Accumulation()
         self.is_complete = False  # DDP has averaged the gradients of the backward pass that is running
         self.is_armed = False  # DDP waits for gradients
+        self.is_trained = False  # it got gradients in some pass
         self._buckets = buckets
         self.is_inside = False
         self._complete_passes = self._wrappers = 0
@@ -101,6 +102,11 @@ class SynchronisedModel:
     def is_wrapped(self) -> bool:
         """Whether DDP exchanges its gradients."""
         return self._ddp is not None
+
+    @property
+    def was_wrapped(self) -> bool:
+        """Whether DDP ever exchanged them."""
+        return self._wrappers > 0
 
     @property
     def in_ddp(self) -> set[int]:

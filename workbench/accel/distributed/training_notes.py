@@ -68,9 +68,22 @@ def notes_of_buckets(exchange: GradientExchange, buckets: BucketExchange) -> lis
     """
     how, options = buckets.compression, buckets.options
     notes = []
+    whole = [
+        type(each.model).__name__ for each in exchange.models if each.is_trained and not each.was_wrapped
+    ]
+    given = {
+        f"--compress {how}": how.kind != "none", "--bucket-mb": options.bucket_mb is not None,
+        "--static-graph": options.static_graph, "--communication": options.communication,
+    }  # fmt: skip
+    if buckets.passes and whole and any(given.values()):
+        notes.append(
+            f"{', '.join(name for name, is_given in given.items() if is_given)}: nothing of this was for {', '.join(whole)}. Of "
+            "several models in one pass, the first to be called has buckets, and the gradients of the others are exchanged "
+            "whole after the backward pass. One nn.Module that holds them all is exchanged in buckets as a whole."
+        )
     if how.kind != "none":
         notes.append(
-            f"--compress {how}: {how.effect}. It acted on {buckets.passes} of {exchange.exchanges} exchanges; in the first "
+            f"--compress {how}: {how.effect}. It acted on {buckets.compressed} of {exchange.exchanges} exchanges; in the first "
             "passes, and where a parameter took no part, gradients are exchanged whole."
         )
         if options.checkpoint:
