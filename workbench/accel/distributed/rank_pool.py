@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from accel.bounds import check_count
+from accel.distributed.cpus_of_ranks import cpus_of_ranks
 from accel.distributed.rank_environment import read_at_start
 from accel.distributed.rank_folder import remove_abandoned
 from accel.distributed.rank_page import RankPage
 from accel.distributed.rank_process import RankProcess
 from accel.errors import AccelError, WorkerError
-from accel.machine.affinity import Allocation, allocate
-from accel.machine.affinity.starting_mask import starting_mask
+from accel.machine.affinity import Allocation
 
 _pools: weakref.WeakSet[RankPool] = weakref.WeakSet()
 _home = os.getpid()
@@ -32,7 +32,8 @@ class RankPool:
     [0, 1]
     >>> pool.close()
 
-    `threads`: default, the CPUs that this process may use, shared out evenly. Raises AccelError where there are not enough CPUs.
+    `threads`: default, as many as can run at once on the CPUs that this process may use, shared out evenly. Raises AccelError
+    where there are not enough CPUs.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class RankPool:
     ) -> None:
         check_count(f"{ranks} ranks", ranks)
         self.ranks = ranks
-        self.allocation: Allocation | None = _allocation(ranks, threads)
+        self.allocation: Allocation | None = cpus_of_ranks(ranks, threads)
         self._environments = environments or [{} for _ in range(ranks)]
         self._processes: list[RankProcess | None] = [None] * ranks
         self._page: RankPage | None = None
@@ -159,17 +160,6 @@ class RankPool:
                 self._page.close()
                 self._page = None
         _pools.discard(self)
-
-
-def _allocation(ranks: int, threads: int | None) -> Allocation | None:
-    """CPUs for each rank; None where the system has no masks to set: then ranks go where it puts them."""
-    if not hasattr(os, "sched_setaffinity"):
-        return None
-    usable = len(starting_mask())
-    each = threads or max(1, usable // ranks)
-    if threads is None and ranks > usable:
-        return None  # more ranks than CPUs: they share, and the result says so
-    return allocate(ranks, each, smt=threads is None)
 
 
 @atexit.register

@@ -58,7 +58,7 @@ class CellRun:
         plan = checked_plan(options)
         if backend == "ccl":
             check_limits(options, plan.names)
-        self._notes = notes_on(plan)
+        self._notes = [*notes_on(plan), *(pool.allocation.notes if pool.allocation else ())]
         self._options = msgspec.structs.replace(
             options, checkpoint=checked_folder(options, source), plan=str(plan or "")
         )

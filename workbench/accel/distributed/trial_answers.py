@@ -10,8 +10,9 @@ import msgspec
 from accel.workers.messages import EffectRead, Evaluated, StepsDone
 
 
-def joined(answers: Sequence[Any], cpus: Sequence[Sequence[int]]) -> Any:
-    """One answer for all ranks, in the order of ranks; `cpus` are those that each was seen to have.
+def joined(answers: Sequence[Any], cpus: Sequence[Sequence[int]], notes: Sequence[str] = ()) -> Any:
+    """One answer for all ranks, in the order of ranks; `cpus` are those that each was seen to have, `notes` what is to be
+    known of them.
 
     >>> joined([StepsDone([9], [0.5], [16], 0, 0), StepsDone([7], [0.7], [16], 0, 0)], [(0,), (1,)]).wall_ns
     [9]
@@ -23,7 +24,7 @@ def joined(answers: Sequence[Any], cpus: Sequence[Sequence[int]]) -> Any:
         return _steps(answers)
     if isinstance(first, EffectRead):
         proofs = zip(*(each.proofs for each in answers), strict=True)
-        return EffectRead([_proof(of_ranks, cpus) for of_ranks in proofs], first.compilation)
+        return EffectRead([_proof(of_ranks, cpus, notes) for of_ranks in proofs], first.compilation)
     if isinstance(first, Evaluated):  # all ranks have the same model
         return msgspec.structs.replace(first, seconds=max(each.seconds for each in answers))
     return first
@@ -51,7 +52,9 @@ def _mean(losses: Sequence[float | None], samples: Sequence[int]) -> float | Non
     return sum(loss * weight for loss, weight in zip(known, weights, strict=True)) / sum(weights)
 
 
-def _proof(of_ranks: Sequence[tuple[str, bool, str]], cpus: Sequence[Sequence[int]]) -> tuple[str, bool, str]:
+def _proof(
+    of_ranks: Sequence[tuple[str, bool, str]], cpus: Sequence[Sequence[int]], notes: Sequence[str]
+) -> tuple[str, bool, str]:
     """It took effect if it did so on every rank; else the first rank on which it did not tells why."""
     missing = next((rank for rank, (_, took, _) in enumerate(of_ranks) if not took), None)
     name, took, evidence = of_ranks[missing or 0]
@@ -59,5 +62,5 @@ def _proof(of_ranks: Sequence[tuple[str, bool, str]], cpus: Sequence[Sequence[in
         return name, False, f"rank {missing}: {evidence}"
     if name == "ddp" and all(cpus):
         places = ", ".join(f"rank {rank} on CPU {','.join(map(str, own))}" for rank, own in enumerate(cpus))
-        evidence += f"; {places}"
+        evidence = " ".join([f"{evidence}; {places}{'.' if notes else ''}", *notes])
     return name, took, evidence

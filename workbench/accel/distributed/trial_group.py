@@ -15,6 +15,7 @@ import msgspec
 
 from accel.accelerations.ddp import Ddp
 from accel.accelerations.plan import Plan
+from accel.distributed.cpus_of_ranks import cpus_of_ranks
 from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence
 from accel.distributed.rank_devices import RankDevices, rank_devices
 from accel.distributed.rank_folder import remove_abandoned
@@ -24,8 +25,6 @@ from accel.distributed.rank_process import RankProcess
 from accel.distributed.rank_run import meeting_place
 from accel.distributed.trial_answers import joined
 from accel.errors import AccelError
-from accel.machine.affinity import RankCpus, allocate
-from accel.machine.affinity.starting_mask import starting_mask
 from accel.workers.messages import Closed, Failed, FromWorker, Load
 from accel.workers.variant_worker import Variant
 
@@ -60,7 +59,9 @@ class TrialGroup:
     def __init__(self, entry: Ddp, label: str, trains_on: str = "cpu") -> None:
         self.label = repr(label)
         self._lock, self._is_ended = threading.Lock(), False
-        devices, places = _devices(entry, trains_on), _places(entry)
+        devices, allocation = _devices(entry, trains_on), cpus_of_ranks(entry.n, entry.threads)
+        places = allocation.ranks if allocation else ()
+        self.notes = allocation.notes if allocation else ()
         remove_abandoned()
         self._page, self._undo = RankPage(entry.n), ExitStack()
         place = self._undo.enter_context(meeting_place())
@@ -117,7 +118,7 @@ class TrialGroup:
         if trouble:
             self.close()
             raise error_of(trouble, f"A trial of {self.label}", self._page.lanes, done=answers)
-        answer: _Message = joined([answers[rank.rank] for rank in self.ranks], self.cpus)
+        answer: _Message = joined([answers[rank.rank] for rank in self.ranks], self.cpus, self.notes)
         return answer
 
     def _wait(self, kind: type[Any], answers: dict[int, Any], timeout_s: float) -> list[Trouble]:
@@ -174,14 +175,6 @@ def _answer_of(rank: RankProcess, kind: type[Any], answers: dict[int, Any]) -> T
 def _devices(entry: Ddp, trains_on: str) -> RankDevices:
     """A GPU for each rank where the workload trains on one; what trains on the CPU does so whatever GPUs there are."""
     return rank_devices(entry.n, backend="nccl" if trains_on.startswith("cuda") else "gloo")
-
-
-def _places(entry: Ddp) -> tuple[RankCpus, ...]:
-    """CPUs for each rank; none where the system has no masks to set: then ranks go where it puts them."""
-    if not hasattr(os, "sched_setaffinity"):
-        return ()
-    threads = entry.threads or max(1, len(starting_mask()) // entry.n)
-    return allocate(entry.n, threads, smt=True).ranks
 
 
 @atexit.register

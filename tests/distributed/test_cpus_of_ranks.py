@@ -1,0 +1,62 @@
+"""The CPUs of ranks, on machines that this one is not: the same for a run and for a trial of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.accelerations.ddp import Ddp
+from accel.distributed import cpus_of_ranks as here
+from accel.distributed.cpus_of_ranks import cpus_of_ranks
+from accel.distributed.rank_pool import RankPool
+from accel.distributed.trial_answers import joined
+from accel.errors import AccelError
+from accel.machine.affinity import allocation
+from accel.machine.affinity.cpu_map import CpuMap, LogicalCpu
+from accel.workers.messages import EffectRead
+
+EIGHT = CpuMap(tuple(LogicalCpu(n, n // 2, siblings=(n // 2 * 2, n // 2 * 2 + 1)) for n in range(8)))
+
+
+@pytest.fixture
+def four_cores_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four cores with two threads each, all allowed; no quota."""
+    monkeypatch.setattr(allocation, "read_cpu_map", lambda: EIGHT)
+    for module in (here, allocation):
+        monkeypatch.setattr(module, "starting_mask", lambda: set(range(8)))
+        monkeypatch.setattr(module, "cpu_quota", lambda: None)
+
+
+@pytest.mark.usefixtures("four_cores_of_two")
+def test_second_threads_of_cores_are_given_out_only_where_no_number_is_asked_for() -> None:
+    shared_out = cpus_of_ranks(2, None)
+    assert shared_out is not None
+    assert sorted(cpu for each in shared_out.ranks for cpu in each.cpus) == list(range(8))
+    assert "share a core" in " ".join(shared_out.notes)
+    asked = cpus_of_ranks(2, 2)
+    assert asked is not None
+    assert [each.cpus for each in asked.ranks] == [(0, 2), (4, 6)]
+    assert not asked.notes
+    with pytest.raises(AccelError, match="there are 4"):
+        cpus_of_ranks(2, 4)
+    with pytest.raises(AccelError, match="there are 4"):
+        RankPool(2, threads=4)
+    assert cpus_of_ranks(9, None) is None
+
+
+@pytest.mark.usefixtures("four_cores_of_two")
+def test_a_quota_lets_no_more_threads_start_than_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (here, allocation):
+        monkeypatch.setattr(module, "cpu_quota", lambda: 2.0)
+    given = cpus_of_ranks(2, None)
+    assert given is not None
+    assert [each.cpus for each in given.ranks] == [(0,), (2,)]
+    assert not given.notes
+    asked = cpus_of_ranks(2, 2)
+    assert asked is not None
+    assert "quota lets 2 threads compute" in asked.notes[0]
+
+
+def test_what_is_to_be_known_of_the_cpus_is_told_with_the_proof_of_a_trial() -> None:
+    answers = [EffectRead([(Ddp.name, True, "equal")])] * 2
+    ((_, _, evidence),) = joined(answers, [(0,), (1,)], ["Some threads share a core."]).proofs
+    assert evidence == "equal; rank 0 on CPU 0, rank 1 on CPU 1. Some threads share a core."
