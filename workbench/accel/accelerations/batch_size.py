@@ -218,7 +218,12 @@ def _counting_sampler() -> type[BatchSampler]:
 
 
 def _sampler(loader: DataLoader[Any]) -> Any:
-    return loader.batch_sampler if loader.batch_sampler is not None else loader
+    """What cuts its batches: while ranks share them out, that is inside of what does so."""
+    sampler: Any = loader.batch_sampler
+    inner = getattr(sampler, "inner", None)
+    if type(inner) is _counting_sampler():
+        return inner
+    return sampler if sampler is not None else loader
 
 
 def _why_not_loader(name: str, loader: DataLoader[Any], factor: float) -> list[str]:

@@ -153,6 +153,7 @@ class DataParallel:
         """The cell is run again: a model that it builds takes the place of one of its class that an earlier run built."""
         self._run += 1
         self._first_optimizer = None
+        self._loops.run_begins()
 
     def _found(self, replica: Replica) -> None:
         if self._prepare is not None:

@@ -32,6 +32,7 @@ class SharedLoops:
         self._named, self._namespace, self._on_batch = named, namespace, on_batch
         self._before_share, self._on_evaluation = before_share, on_evaluation
         self._shared: dict[int, SharedLoader] = {}
+        self._used: set[int] = set()  # of them, since the cell began
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
         self.backwards = 0  # passes so far, counted by whoever sees them
@@ -67,15 +68,31 @@ class SharedLoops:
 
         @functools.wraps(original)
         def __len__(loader: Any) -> int:
-            if id(loader) not in self._shared and self._world_size > 1 and self._trains_with(loader):
-                self._share(loader)
             shared = self._shared.get(id(loader))
-            count: int = original(loader)
-            if shared is not None and shared.sampling is None:
-                return count // self._world_size  # an IterableDataset's: each full round is a step
-            return count
+            if shared is not None or self._world_size == 1 or not self._trains_with(loader):
+                return self._steps(original(loader), shared)
+            self._before_share(loader)
+            briefly = self._shared_out(
+                loader
+            )  # only to count: what is yet to be changed of it comes before its first loop
+            try:
+                return self._steps(original(loader), briefly)
+            finally:
+                briefly.close()
 
         return __len__
+
+    def _steps(self, count: int, shared: SharedLoader | None) -> int:
+        is_in_order = shared is not None and shared.sampling is None
+        return count // self._world_size if is_in_order else count  # in order: each full round is a step
+
+    def run_begins(self) -> None:
+        """The cell is run again: loaders that the run before did not use are given back, and need not live any longer."""
+        for key in self._shared.keys() - self._used:
+            shared = self._shared.pop(key)
+            shared.close()
+            shared.loader._iterator = None  # of workers that wait for another epoch of this rank's part
+        self._used.clear()
 
     def close(self) -> None:
         """Give the loaders back as they were."""
@@ -83,12 +100,16 @@ class SharedLoops:
             shared.close()
 
     def _share(self, loader: Any) -> SharedLoader:
+        self._used.add(id(loader))
         if id(loader) not in self._shared:
             self._before_share(loader)
-            self._shared[id(loader)] = SharedLoader(
-                loader, self._lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
-            )
+            self._shared[id(loader)] = self._shared_out(loader)
         return self._shared[id(loader)]
+
+    def _shared_out(self, loader: Any) -> SharedLoader:
+        return SharedLoader(
+            loader, self._lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
+        )
 
     def _alike(self, original: Any, loader: Any) -> Iterator[Any]:
         """The whole loader: what sampling and transforms draw is alike on all ranks, and training goes on from there."""
