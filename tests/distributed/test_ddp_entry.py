@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from accel.accelerations.ddp import Ddp
+from accel.distributed.lineages import Lineages
 from accel.distributed.trial_rank import checksum
+from accel.workload.replica import Replica
+from accel.workload.shipping import generator_states, restore_generators
 from accel.workload.workload import Role, Workload
 from tests.distributed.cells import EARLIER, TRAIN, notebook
 
@@ -87,3 +90,65 @@ def test_of_a_cell_that_builds_its_model_the_last_run_s_is_trained_and_no_other_
     one, other = pool.run(trained)
     assert one == other
     assert one[:2] == ([2, 2, 2], [False, False, True])
+
+
+def test_of_a_cell_that_builds_its_loader_no_earlier_one_is_kept_and_counting_its_steps_shares_nothing_out(
+    pool,
+):
+    def trained() -> tuple[list[bool], list[int], bool, int]:
+        import gc
+        import weakref
+
+        import torch.distributed as dist
+
+        from accel.distributed.data_parallel import DataParallel
+        from accel.distributed.rank_page import RankPage
+        from accel.distributed.run_options import RunOptions
+
+        cell: dict = {"__name__": "script"}
+        exec(EARLIER, cell)
+        build = "loader = DataLoader(TensorDataset(x.clone(), y), batch_size=16, shuffle=True)\n"
+        sets, counts = [], []
+        page = RankPage(2)
+        with DataParallel(
+            page, rank=dist.get_rank(), world_size=2, namespace=cell, options=RunOptions()
+        ) as it:
+            for _ in range(4):
+                it.run_begins()
+                exec(build, cell)
+                plain = cell["loader"].batch_sampler
+                counts.append(len(cell["loader"]))
+                is_plain = cell["loader"].batch_sampler is plain
+                exec(TRAIN, cell)
+                sets.append(weakref.ref(cell["loader"].dataset))
+            gc.collect()
+            alive, steps = [each() is not None for each in sets], it.steps
+        page.close()
+        return alive, counts, is_plain, steps
+
+    for alive, counts, is_plain, steps in pool.run(trained):
+        assert alive[:2] == [
+            False,
+            False,
+        ]  # the last run's is the cell's own, and the one before is let go as the next begins
+        assert counts == [2] * 4
+        assert is_plain
+        assert steps == 2 * 4 * 2
+
+
+def test_what_an_evaluation_draws_alike_is_drawn_again_by_training():
+    lineages = Lineages(rank=1)
+    own = generator_states()
+    lineages.part_ways()
+    with lineages.put_back(), lineages.seeded_alike(), lineages.shared():
+        drawn = torch.rand(3)
+    with lineages.shared():
+        assert torch.equal(torch.rand(3), drawn)
+    restore_generators(own)
+
+
+def test_the_plain_code_for_gpus_gives_each_rank_its_own(monkeypatch):
+    monkeypatch.setattr(Replica, "device_type", "cuda")
+    code = code_of(Ddp())
+    assert code.index("set_device") < code.index('DistributedDataParallel(model.to("cuda"))')
+    compile(code, "train.py", "exec")

@@ -140,13 +140,18 @@ class Ddp:
         """For a script that torchrun starts on every rank: the group, the model's wrapper, a sampler for each loader."""
         backend = "nccl" if workload.objects().device_type == "cuda" else "gloo"
         loaders, models = names_of(workload, "loaders"), names_of(workload, "models")
+        own_gpu = (
+            backend == "nccl"
+        )  # set before anything is computed; the model is on the first one until then
+        to_own = '.to("cuda")' if own_gpu else ""
         parts = [
             *_HEAD.format(n=self.n, backend=backend).splitlines(),
+            *(_OWN_GPU.splitlines() if own_gpu else []),
             *([f"torch.set_num_threads({self.threads})"] if self.threads else []),
             *_SHARED.format(size=_SIZE[self.batch]).splitlines(),
             "",
             *(f"{name} = shared_out({name})" for name in loaders),
-            *(f"{name} = DistributedDataParallel({name})" for name in models),
+            *(f"{name} = DistributedDataParallel({name}{to_own})" for name in models),
             *_REST.splitlines(),
         ]
         return "\n".join(parts) + "\n"
@@ -166,6 +171,12 @@ from torch.utils.data.distributed import DistributedSampler
 
 if not dist.is_initialized():
     dist.init_process_group("{backend}")
+"""
+_OWN_GPU = """\
+
+import os
+
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 """
 _SHARED = """
 

@@ -79,6 +79,15 @@ class Lineages:
             _seed_apart(self._rank)
 
     @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """What is drawn alike while entered is drawn again afterwards; a rank's own numbers are the caller's to put back."""
+        shared, joined = dict(self._shared) if self._shared is not None else None, set(self._joined)
+        try:
+            yield
+        finally:
+            self._shared, self._joined = shared, joined
+
+    @contextmanager
     def seeded_alike(self) -> Iterator[None]:
         """While entered, a seed that the cell sets makes all ranks alike again, until training goes on."""
         import torch

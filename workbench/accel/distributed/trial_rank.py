@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from accel.workers.messages import Closed, Load, ToWorker
 
 if TYPE_CHECKING:
     from accel.distributed.data_parallel import DataParallel
+    from accel.workers.worker_main import Calls
 
 # The kernel ends all ranks when it gives one up, and knows of one that died at once: it decides, not the exchange.
 _LONGER_THAN_THE_KERNEL_WAITS_S = 3600.0
@@ -64,14 +65,15 @@ class _Group:
     threads: int
 
     @contextlib.contextmanager
-    def around(self, load: Load, namespace: dict[str, Any]) -> Iterator[Callable[[], None]]:
-        """This rank is one of the group, and the cell data-parallel; gives what is to be called as a run of it begins."""
+    def around(self, load: Load, namespace: dict[str, Any]) -> Iterator[Calls]:
+        """This rank is one of the group, and the cell data-parallel; gives what is to be called."""
         import torch
 
         from accel.accelerations.ddp import training_together
         from accel.distributed.data_parallel import DataParallel
         from accel.distributed.process_group import process_group
         from accel.distributed.run_options import RunOptions
+        from accel.workers.worker_main import Calls
 
         torch.set_num_threads(self.threads)  # the notebook's count came with its settings
         knows_ranks = "torch.distributed" in load.source or "get_rank" in load.source
@@ -86,7 +88,7 @@ class _Group:
             ) as parallel,
             training_together(_ReadBack(parallel)),
         ):  # fmt: skip
-            yield parallel.run_begins
+            yield Calls(parallel.run_begins, parallel.lineages.put_back)
 
 
 @dataclass(frozen=True)

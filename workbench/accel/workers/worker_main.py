@@ -19,8 +19,9 @@ import socket
 import sys
 import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -37,13 +38,24 @@ from accel.workers.process_life import die_with, import_torch
 from accel.workers.step_gate import CellIsOver, StepGate
 
 RunBegins = Callable[[], None]
-Around = Callable[[Load, dict[str, Any]], AbstractContextManager[RunBegins]]
+Context = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What whoever is round a workload wants to hear of: a run of the cell begins; quality is measured, in this context."""
+
+    run_begins: RunBegins = lambda: None
+    evaluation: Context = contextlib.nullcontext
+
+
+Around = Callable[[Load, dict[str, Any]], AbstractContextManager[Calls]]
 Told = Callable[[BaseException, str], msgspec.Struct]
 
 
-def _alone(load: Load, namespace: dict[str, Any]) -> AbstractContextManager[RunBegins]:
+def _alone(load: Load, namespace: dict[str, Any]) -> AbstractContextManager[Calls]:
     """A worker that trains by itself."""
-    return contextlib.nullcontext(lambda: None)
+    return contextlib.nullcontext(Calls())
 
 
 def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
@@ -64,8 +76,8 @@ def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
 def serve(channel: Channel, folder: str, *, around: Around = _alone, told: Told = failure_of) -> NoReturn:
     """Take workloads and step them until the kernel is gone, which raises Closed.
 
-    `around` is entered round each, before the plan is applied; what it gives is called as a run of the cell begins. `told` makes
-    a message of what it raises. Files that the cell writes go to the folder.
+    `around` is entered round each, before the plan is applied, and gives what is to be called. `told` makes a message of what it
+    raises. Files that the cell writes go to the folder.
     """
     PrivateFiles(folder).install()
     while True:
@@ -117,7 +129,7 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int, ar
             give_new_weights(replica)  # before the plan: what it prunes, it chooses by weights
     plan = Plan.parse(load.plan)
     with contextlib.ExitStack() as applied:
-        run_begins = applied.enter_context(around(load, namespace))
+        calls = applied.enter_context(around(load, namespace))
         applied.enter_context(plan.apply(replica))
         presented = [replica]
         found = FoundObjects(plan, presented, partial(_prepare, load))
@@ -134,14 +146,21 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int, ar
         channel.send(Loaded())
         evaluate = None
         if load.quality is not None:
-            evaluate = Evaluator(load.quality, namespace, presented, load.filename, around=without_discovery)
+            apart = partial(_both, without_discovery, calls.evaluation)
+            evaluate = Evaluator(load.quality, namespace, presented, load.filename, around=apart)
         tree = as_changed(ast.parse(load.source, load.filename))
         code = compile(tree, load.filename, "exec")
         with StepGate(
             channel, boundary=load.boundary, read_effect=read_effect, evaluate=evaluate,
             samples_per_batch=load.samples_per_batch, device=load.trains_on,
         ) as gate:  # fmt: skip
-            _run_again_and_again(gate, load, code, namespace, found, run_begins)
+            _run_again_and_again(gate, load, code, namespace, found, calls.run_begins)
+
+
+@contextlib.contextmanager
+def _both(first: Context, second: Context) -> Iterator[None]:
+    with first(), second():
+        yield
 
 
 def _run_again_and_again(
