@@ -86,6 +86,8 @@ NEED_NO_GPU = {
     "fused_optimizer", "compile_optimizer", "set_to_none", "batch_size", "gradient_accumulation",
 }  # fmt: skip
 
+NO_CHECKPOINT = {"prune", "bias_off", "fully_shard"}  # are refused with one
+
 
 @pytest.fixture(scope="module")
 def benches() -> Iterator[dict[str, Workbench]]:
@@ -105,10 +107,14 @@ def benches() -> Iterator[dict[str, Workbench]]:
 
 @pytest.mark.parametrize("name", [entry.name for entry in CATALOGUE])
 def test_an_entry_works_on_all_ranks_or_says_why_not(
-    pool: RankPool, benches: dict[str, Workbench], name: str
+    pool: RankPool, benches: dict[str, Workbench], name: str, tmp_path: Path
 ) -> None:
     cell = CELLS.get(name, CELL)
-    bench, wanted = benches[cell], RunOptions(plan=INSTEAD.get(name, name), batch="global", timeout_s=20.0)
+    folder = "" if name in NO_CHECKPOINT else str(tmp_path / "kept")
+    bench, wanted = (
+        benches[cell],
+        RunOptions(plan=INSTEAD.get(name, name), batch="global", timeout_s=20.0, checkpoint=folder, every=4),
+    )
     bench.namespace["apart"] = None
     try:
         options, reads = with_checked_plan(bench, wanted, cell, "<cell>")
@@ -175,6 +181,26 @@ def test_an_optimizer_that_the_cell_builds_has_the_plan_from_its_first_step(pool
     assert "step" not in vars(ranks["optimizer"])
     own = with_plan("gradient_accumulation", TRAIN, "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
     assert difference(own["model"], ranks["model"]) < 1e-12
+
+
+FIT = """
+def fit(model, loader):
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)]
+    for epoch in range(2):
+        for inputs, labels in loader:
+            optimizers[0].zero_grad()
+            loss = criterion(model(inputs), labels)
+            loss.backward()
+            optimizers[0].step()
+fit(model, loader)
+"""
+
+
+def test_an_optimizer_in_a_list_of_a_function_has_the_plan_from_its_first_step(pool: RankPool) -> None:
+    ranks, result = on_ranks(pool, FIT, plan="gradient_accumulation")
+    assert result.effects[0].evidence == ("4 updates for 8 batches",) * 2
+    assert not result.warnings
+    assert difference(with_plan("gradient_accumulation", TRAIN)["model"], ranks["model"]) < 1e-12
 
 
 def test_what_comes_home_is_the_plain_model_and_optimizer(pool: RankPool) -> None:
@@ -247,6 +273,7 @@ def test_a_plan_is_refused_before_a_rank_hears_of_it(plan: str, kind: type[Accel
 def test_reasons_are_of_entries_that_there_are_and_end_in_what_to_do() -> None:
     names = {entry.name: entry for entry in CATALOGUE}
     options = RunOptions(checkpoint="kept")
+    assert WHY_NOT_ON_RANKS.keys() >= NO_CHECKPOINT
     for name in WHY_NOT_ON_RANKS.keys() & names.keys():
         reason = WHY_NOT_ON_RANKS[name](names[name](), options)
         assert re.search(r"\. [A-Z].+\.$", reason), reason

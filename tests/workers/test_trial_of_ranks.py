@@ -86,6 +86,26 @@ def test_a_trial_of_ranks_counts_the_samples_of_all_and_proves_that_their_parame
     assert "unchanged" in ladder.unchanged_line
 
 
+BUILDS = """
+loader = DataLoader(data, batch_size=16, shuffle=True)
+steps = len(loader)
+train()
+"""
+
+
+def test_a_trial_of_ranks_cuts_batches_otherwise_also_where_the_cell_builds_its_loader(bench):
+    bench.profile(BUILDS)
+    stages, taylor = "ddp+prune(stages=2)", 'ddp+prune(criterion="taylor")'
+    ladder = bench.try_("ddp+batch_size(factor=2)", stages, taylor)
+    row = ladder["batch_size+ddp"]
+    assert row.state == "done", row.error
+    assert [took for _, took, _ in row.proofs] == [True, True], row.proofs
+    assert row.samples_per_step == (16, 64)
+    for plan, says in ((stages, "stages=1"), (taylor, "other filters")):  # as --plan says on ranks
+        assert ladder[plan].state == "not applicable"
+        assert says in ladder[plan].error
+
+
 def test_the_rank_that_caused_a_failure_is_named_and_other_plans_go_on(bench):
     profile_before_faults(bench, WITH_FAULTS)
     ladder = bench.try_("ddp", 'ddp(batch="global")', "channels_last")

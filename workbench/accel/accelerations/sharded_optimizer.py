@@ -26,7 +26,7 @@ class ShardedOptimizers:
         self._originals, self._parts = originals, parts
         self._shapes = {id(part): original.shape for original, part in zip(originals, parts, strict=True)}
         others = _by_id(originals, parts)
-        for optimizer in _optimizers_of(originals):
+        for optimizer in optimizers_of(originals):
             _exchange(optimizer, others)
             self._cut(optimizer)
         self._hook = register_optimizer_step_pre_hook(lambda optimizer, *_: self._cut(optimizer))
@@ -36,7 +36,7 @@ class ShardedOptimizers:
         """What this rank keeps of their state."""
         return sum(
             value.to_local().nbytes if hasattr(value, "to_local") else value.nbytes
-            for optimizer in _optimizers_of(self._parts) for p in self._parts
+            for optimizer in optimizers_of(self._parts) for p in self._parts
             for _, value in _tensors(optimizer.state.get(p, {}))
         )  # fmt: skip
 
@@ -46,7 +46,7 @@ class ShardedOptimizers:
 
         self._hook.remove()
         others = _by_id(self._parts, self._originals)
-        for optimizer in _optimizers_of(self._parts):
+        for optimizer in optimizers_of(self._parts):
             for part in self._parts:
                 state = optimizer.state.get(part, {})
                 for name, value in _tensors(state):
@@ -84,8 +84,12 @@ def shard_like(whole: torch.Tensor, part: Any) -> torch.Tensor:
     )
 
 
-def _optimizers_of(parameters: Sequence[Any]) -> list[torch.optim.Optimizer]:
-    """Every optimizer of this process that holds one of these, in an order that is the same in all ranks."""
+def optimizers_of(parameters: Sequence[Any]) -> list[torch.optim.Optimizer]:
+    """Every optimizer of this process that holds one of these, in an order that is the same in all ranks.
+
+    >>> optimizers_of([*model.parameters()])
+    [Adam (…)]
+    """
     from torch.optim import Optimizer
 
     wanted = {id(p): position for position, p in enumerate(parameters)}

@@ -113,15 +113,18 @@ class PlanInRank:
         return found
 
     def _belonging_to(self, found: Replica) -> Iterator[tuple[str, Any]]:
-        """Optimizers of a found model that have a name already, and the losses."""
+        """Optimizers of a found model that are there already, wherever the cell keeps them, and the losses that have a name."""
         import torch
 
-        own = {id(p) for model in found.models.values() for p in model.parameters()}
-        for thing in _named(self._namespace) if own else ():
-            if isinstance(thing, torch.optim.Optimizer):
-                if any(id(p) in own for group in thing.param_groups for p in group["params"]):
-                    yield "optimizers", thing
-            elif isinstance(thing, torch.nn.modules.loss._Loss):
+        from accel.accelerations.sharded_optimizer import optimizers_of
+
+        own = [p for model in found.models.values() for p in model.parameters()]
+        if not own:
+            return
+        for optimizer in optimizers_of(own):
+            yield "optimizers", optimizer
+        for thing in _named(self._namespace):
+            if isinstance(thing, torch.nn.modules.loss._Loss):
                 yield "criteria", thing
 
     @property

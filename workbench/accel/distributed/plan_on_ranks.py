@@ -41,6 +41,15 @@ def _pruning(entry: Any, options: RunOptions) -> str:
     return ""
 
 
+def _biases(entry: Any, options: RunOptions) -> str:
+    if options.checkpoint:  # CellVariables comes to parameters by the models that have them
+        return (
+            "A checkpoint holds what models hold, and the biases that are off belong to none, though their optimizer has them. "
+            "Leave out --checkpoint or bias_off, or build the layers with bias=False."
+        )
+    return ""
+
+
 def _sharding(entry: Any, options: RunOptions) -> str:
     if options.communication:
         return (
@@ -73,6 +82,7 @@ def _sharding(entry: Any, options: RunOptions) -> str:
 # Asked of every plan, whatever the cell is; what only a cell can tell, its profile is asked for.
 WHY_NOT_ON_RANKS: dict[str, WhyNot] = {
     "fully_shard": _sharding,
+    "bias_off": _biases,
     "intraop_threads": _threads,
     "ddp": _ranks,
     "prune": _pruning,
@@ -88,11 +98,30 @@ def checked_plan(options: RunOptions) -> Plan:
     from accel.accelerations.plan import Plan
 
     plan = Plan.parse(options.plan)
-    for entry in plan.entries:
-        why_not = WHY_NOT_ON_RANKS.get(entry.name)
-        if why_not is not None and (reason := why_not(entry, options)):
-            raise NotApplicable(f"--plan {entry.name}", [reason])
+    for name, reason in _refused(plan, options).items():
+        raise NotApplicable(f"--plan {name}", [reason])
     return plan
+
+
+def refused_beside_group(plan: Plan) -> dict[str, str]:
+    """For a plan that brings its ranks itself: what of it cannot work there, and why; empty for any other.
+
+    >>> refused_beside_group(Plan.parse('ddp+prune(stages=2)'))
+    {'prune': 'Ranks exchange the gradients of …'}
+    """
+    from accel.distributed.run_options import RunOptions
+
+    group = plan.group
+    return {} if group is None else _refused(plan.without(group.name), RunOptions(batch=group.batch))
+
+
+def _refused(plan: Plan, options: RunOptions) -> dict[str, str]:
+    asked = {entry.name: WHY_NOT_ON_RANKS.get(entry.name, _nothing)(entry, options) for entry in plan.entries}
+    return {name: reason for name, reason in asked.items() if reason}
+
+
+def _nothing(entry: Any, options: RunOptions) -> str:
+    return ""
 
 
 def notes_on(plan: Plan) -> list[str]:

@@ -29,12 +29,15 @@ class Refusals:
 
     def of(self, plan: Plan, workload: Workload, machine: Machine, *, kept: Plan) -> dict[str, list[str]]:
         """Reasons by name of the entry; what is live already can work, whatever it now finds in its place."""
+        from accel.distributed.plan_on_ranks import refused_beside_group
+
         reasons = plan.why_not(workload, machine)
-        return {
+        told = {
             entry.name: [*reasons[entry.name], *self._instead(entry, plan, workload, machine)]
             for entry in plan.entries
             if entry.name in reasons and entry.name not in kept.names
         }
+        return told or {name: [reason] for name, reason in refused_beside_group(plan).items()}
 
     def _instead(self, entry: Acceleration, plan: Plan, workload: Workload, machine: Machine) -> list[str]:
         told = self._told.setdefault(workload, {})
