@@ -35,6 +35,7 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
         ("%accel try --background --b", ["--budget-s", "--better"]),
         ("%accel try --start ", ["new", "same"]),
         ("%accel sweep --batch ", ["per-rank", "global"]),
+        ("%accel sweep --backends ", ["gloo", "nccl", "ccl"]),
         ("%accel sweep --ba", ["--backends", "--batch"]),
         ("%accel sweep --held-out m", ["model"]),
         ("%%accel ddp --compress p", ["powersgd:"]),

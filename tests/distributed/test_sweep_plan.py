@@ -74,7 +74,8 @@ def test_gpus_are_one_a_process_and_those_that_are_not_there_say_so() -> None:
     [
         ({"gpus": (1,), "threads": (1,)}, "one process a GPU"),
         ({"processes": (0,)}, "whole number from 1 on"),
-        ({"rounds": 0}, "whole number from 1 on"),
+        ({"rounds": 0}, "a number of rounds is a whole number"),
+        ({"gpus": (0,)}, "a number of GPUs is a whole number"),
         ({"steps": 0}, "at least one step"),
         ({"budget_s": 0.0}, "above 0"),
         ({"batch": "both"}, "no value of --batch"),
@@ -90,7 +91,8 @@ def test_numbers_are_listed_or_from_one_to_another() -> None:
     assert counts("1, 2,4") == (1, 2, 4)
     assert counts("1..4,8") == (1, 2, 3, 4, 8)
     assert counts((3, 5)) == (3, 5)
-    for wrong in ("1..", "..4", "4..1", "two", "-1", "1.5"):
+    assert counts(2) == (2,)
+    for wrong in ("1..", "..4", "4..1", "two", "-1", "1.5", "²"):
         with pytest.raises(AccelError, match="no number from 1 on"):
             counts(wrong)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 from accel.current import current_workbench
 from accel.measuring.sweep import Sweep
+from accel.notebook.sweep_cell import _LiveTable
 
 SETUP = """
 from torch.utils.data import DataLoader, TensorDataset
@@ -63,3 +65,35 @@ def test_interrupt_keeps_the_rows_that_are_there(shell) -> None:
     assert (len(one.runs), len(two.runs)) == (1, 0)
     assert "Interrupted after 1 of 2 runs" in str(shown.result)
     assert not current_workbench().ranks.is_running
+
+
+def test_interrupt_before_the_first_row_is_told_without_our_frames(shell) -> None:
+    assert shell.run(SETUP).success
+    over = threading.Event()
+
+    def interrupt() -> None:
+        ranks = current_workbench().ranks
+        while not over.wait(0.05):
+            if ranks.lanes and ranks.lanes[0].step > 3:
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    watcher = threading.Thread(target=interrupt)
+    watcher.start()
+    try:
+        endless = f"import itertools\nfor _ in itertools.count():\n    {LOOP.splitlines()[0]}\n    {LOOP.splitlines()[1]}\n"
+        shown = shell.run(f"%%accel sweep --processes 1 --threads 1\n{endless}")
+    finally:
+        over.set()
+        watcher.join()
+    assert not shown.success
+    assert shell.tracebacks[-1] == (
+        "KeyboardInterrupt: no run was over yet; all ranks were ended, and your objects are as they were."
+    )
+
+
+def test_a_sweep_that_never_began_shows_nothing_of_its_own(shell, capsys) -> None:
+    _LiveTable(SimpleNamespace(kernel=True)).end("The sweep failed")
+    assert capsys.readouterr().out == ""
+    assert not shell.run("%accel sweep --processes ²").success
+    assert "is no number from 1 on" in shell.tracebacks[-1]

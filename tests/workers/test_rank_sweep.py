@@ -68,6 +68,11 @@ def state_of(names) -> list[object]:
     ]
 
 
+def how_to_stop(workbench) -> str:
+    run = workbench.ranks.latest
+    return run.how_to_stop if run is not None else ""
+
+
 @pytest.fixture(scope="module")
 def bench():
     workbench = Workbench(notebook(), spare_workers=0)
@@ -86,14 +91,16 @@ def own_folder(tmp_path, monkeypatch):
 
 
 def test_one_and_two_processes_are_timed_and_judged_and_nothing_of_the_notebook_changes(bench, own_folder):
-    names, before, drawn = bench.namespace, state_of(bench.namespace), []
+    names, before, drawn, told = bench.namespace, state_of(bench.namespace), [], set()
     sweep = sweep_of(
         bench,
         CELL,
         processes="1,2",
         threads="1,99",
-        show=lambda sweep, now: drawn.append(len(sweep.measured)),
+        show=lambda sweep, now: (drawn.append(len(sweep.measured)), told.add(how_to_stop(bench))),
     )
+    assert any("Interrupt ends the sweep" in each for each in told)
+    assert not any("--background" in each for each in told)
     assert state_of(names) == before
     assert list(own_folder.iterdir()) == []  # what the cell writes went with the ranks
     one, two = sweep.measured
@@ -168,6 +175,24 @@ def test_what_is_named_and_is_not_there_is_refused_and_what_is_not_found_is_told
         sweep_of(bench, processes="1")
     with pytest.raises(AccelError, match="they need"):
         sweep_of(bench, CELL, processes="99", threads="99")
+
+
+def test_a_function_and_one_number_are_understood_or_refused_with_what_to_write(bench):
+    def train() -> None: ...
+
+    with pytest.raises(AccelError, match=r'Write accel.sweep\("train\(\)"\)'):
+        sweep_of(bench, train, processes=1)
+    with pytest.raises(AccelError, match="they need"):
+        sweep_of(bench, CELL, processes=99, threads=99, backends="gloo")
+
+
+def test_a_cell_that_removes_a_file_is_refused_in_words_of_a_sweep(bench, own_folder):
+    (own_folder / "old.txt").write_text("kept")
+    with pytest.raises(AccelError) as refused:
+        sweep_of(bench, f"import os\nos.remove('old.txt')\n{CELL}", processes="1", threads="1")
+    assert "A sweep runs the cell again and again" in str(refused.value)
+    assert "sweep this one again" in str(refused.value)
+    assert "trial" not in str(refused.value)
 
 
 def test_a_cell_that_was_not_profiled_tells_its_objects_by_what_it_reads():

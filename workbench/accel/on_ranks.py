@@ -64,8 +64,8 @@ def oneccl(*, build: bool = False) -> OneCcl:
 
 def sweep(
     cell: str | None = None, *,
-    processes: str | Iterable[int] = (), threads: str | Iterable[int] = (), backends: Iterable[str] = (),
-    gpus: str | Iterable[int] = (), rounds: int = 1, steps: int | None = None, budget_s: float | None = None,
+    processes: int | str | Iterable[int] = (), threads: int | str | Iterable[int] = (), backends: str | Iterable[str] = (),
+    gpus: int | str | Iterable[int] = (), rounds: int = 1, steps: int | None = None, budget_s: float | None = None,
     batch: BatchMeans = "per-rank", held_out: Any = None, metric: Any = None, timeout_s: float = 60.0,
 ) -> Sweep:  # fmt: skip
     """Train the profiled cell (or this source text) with so many processes and threads, one after the other, on copies.

@@ -97,6 +97,8 @@ def _options(command: Command, earlier: list[str]) -> list[str]:
 def _values(argument: Argument, word: str, namespace: Mapping[str, object]) -> list[str]:
     if argument.choices:
         return list(argument.choices)
+    if argument.completes == "backend":
+        return ["gloo", "nccl", "ccl"]
     if argument.completes == "command":
         return list(COMMAND_NAMES)
     if argument.completes == "file":

@@ -24,6 +24,7 @@ SWEEP = Command(
             ("--backends",),
             "what processes exchange gradients by, as gloo,nccl (default: gloo; with --gpus nccl)",
             (("metavar", "NAMES"), ("type", names), ("default", ())),
+            completes="backend",
         ),
         Argument(
             ("--gpus",),

@@ -135,7 +135,7 @@ def _arrived(request: RunRequest, blob: bytes, memory: MemoryFile) -> dict[str, 
     finally:
         memory.close()
     if request.options.private_files:
-        PrivateFiles(os.environ["ACCEL_RANK_FOLDER"]).install()
+        PrivateFiles(os.environ["ACCEL_RANK_FOLDER"], "A sweep", "sweep this one again").install()
     torch.set_num_threads(threads)  # the notebook's count came with its settings
     sys.modules["__main__"] = NotebookModule(namespace)
     return namespace

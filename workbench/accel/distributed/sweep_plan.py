@@ -40,8 +40,10 @@ class SweepWish:
     def __post_init__(self) -> None:
         for name in ("processes", "threads", "gpus"):
             for number in getattr(self, name):
-                check_count(f"--{name} {number}", number)
-        check_count(f"--rounds {self.rounds}", self.rounds)
+                check_count(
+                    f"--{name} {number}", number, of="GPUs" if name == "gpus" else "processes or threads"
+                )
+        check_count(f"--rounds {self.rounds}", self.rounds, of="rounds")
         if self.steps is not None:
             check_steps(f"--steps {self.steps}", self.steps)
         check_seconds(f"--budget-s {self.budget_s}", self.budget_s)
@@ -106,18 +108,20 @@ def gpus_of(configuration: Configuration, here: CudaHere) -> str:
     return gpus
 
 
-def counts(text: str | Iterable[int]) -> tuple[int, ...]:
-    """Numbers apart by commas, or from one to another.
+def counts(text: int | str | Iterable[int]) -> tuple[int, ...]:
+    """Numbers apart by commas, or from one to another, or one alone.
 
     >>> counts("1,2,4"), counts("1..4")
     ((1, 2, 4), (1, 2, 3, 4))
     """
+    if isinstance(text, int):
+        return (text,)
     if not isinstance(text, str):
         return tuple(text)
     found: list[int] = []
     for part in filter(None, (each.strip() for each in text.split(","))):
         first, dots, last = part.partition("..")
-        if not first.isdigit() or (dots and not last.isdigit()) or (dots and int(last) < int(first)):
+        if not first.isdecimal() or (dots and not last.isdecimal()) or (dots and int(last) < int(first)):
             raise AccelError(
                 f"Numbers {text!r}", because=f"{part!r} is no number from 1 on, and no range of them",
                 do="Write them as 1,2,4 or 1..8.",

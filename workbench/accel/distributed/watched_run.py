@@ -36,7 +36,8 @@ class WatchedRun:
 
     is_background = False
 
-    def __init__(self, cell: CellRun) -> None:
+    def __init__(self, cell: CellRun, how_to_stop: str | None = None) -> None:
+        self._how_to_stop = how_to_stop
         self.ranks = cell.pool.ranks
         self.result: DdpResult | None = None  # once the state is home
         self._cell: CellRun | None = cell
@@ -93,7 +94,9 @@ class WatchedRun:
     @property
     def how_to_stop(self) -> str:
         """Of a run that a cell waits for, where there is no Stop button."""
-        return "" if self.is_background or self.is_over else HOW_TO_STOP
+        if self.is_background or self.is_over:
+            return ""
+        return HOW_TO_STOP if self._how_to_stop is None else self._how_to_stop
 
     @property
     def straggler(self) -> int | None:

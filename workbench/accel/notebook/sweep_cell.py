@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
 from accel.measuring.sweep import Sweep
-from accel.notebook.ddp_cell import cell_as_python
+from accel.notebook.ddp_cell import RunInterrupted, cell_as_python
 from accel.workbench.kept_ranks import registered
 from accel.workbench.rank_sweep import sweep_of
 
@@ -33,6 +33,11 @@ def run_sweep(
     }
     try:
         result = sweep_of(workbench, source, filename=filename or "", show=page.draw, **wanted)
+    except KeyboardInterrupt:
+        page.end("Interrupted before the first run was over")
+        raise RunInterrupted(
+            "no run was over yet; all ranks were ended, and your objects are as they were."
+        ) from None
     except BaseException:
         page.end("The sweep failed")
         raise
@@ -76,7 +81,7 @@ class _LiveTable:
 
     def end(self, how: str) -> None:
         """It is over; the result itself is the value of the cell."""
-        if self._is_notebook:
+        if self._screen is not None:  # else nothing was begun
             self._show(SweepProgress(f"{how.rstrip('.')}, {time.monotonic() - self._began:.0f} s."))
 
     def _show(self, progress: SweepProgress) -> None:

@@ -192,7 +192,12 @@ class KeptRanks:
                 backend=devices.backend, watch=lambda _: watch(run), on_print=lambda _rank, _text: None, extra=extra,
                 asked=asked, question=question,
             )  # fmt: skip
-        watched = self._begins(WatchedRun(run))
+        watched = self._begins(
+            WatchedRun(
+                run,
+                "Interrupt ends the sweep; what it measured until then stays, and your objects are as they were.",
+            )
+        )
         try:
             outcome = run.run()
             watched.ended(outcome)

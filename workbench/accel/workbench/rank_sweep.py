@@ -121,8 +121,8 @@ class RankSweep:
 
 def sweep_of(
     workbench: Workbench, cell: str | None = None, *, filename: str = "", show: Show = lambda _sweep, _now: None,
-    held_out: Any = None, metric: Any = None, processes: str | Iterable[int] = (), threads: str | Iterable[int] = (),
-    gpus: str | Iterable[int] = (), backends: Iterable[str] = (), **bounds: Any,
+    held_out: Any = None, metric: Any = None, processes: int | str | Iterable[int] = (), threads: int | str | Iterable[int] = (),
+    gpus: int | str | Iterable[int] = (), backends: str | Iterable[str] = (), **bounds: Any,
 ) -> Sweep:  # fmt: skip
     """The sweep of a workbench; `show` is called with the rows as they fill.
 
@@ -132,7 +132,9 @@ def sweep_of(
         processes=counts(processes),
         threads=counts(threads),
         gpus=counts(gpus),
-        backends=tuple(backends),
+        backends=tuple(filter(None, map(str.strip, backends.split(","))))
+        if isinstance(backends, str)
+        else tuple(backends),
         **bounds,
     )
     return RankSweep(
@@ -155,6 +157,12 @@ def swept(result: DdpResult) -> SweptRun:
 
 
 def _workload(workbench: Workbench, cell: str | None, filename: str) -> tuple[Workload, str | None]:
+    if cell is not None and not isinstance(cell, str):
+        called = getattr(cell, "__name__", "train")
+        raise AccelError(
+            f"accel.sweep({called})", because="a sweep takes source text, and that is a " + type(cell).__name__,
+            do=f'Write accel.sweep("{called}()"): what it reads travels with it.',
+        )  # fmt: skip
     if cell is not None:
         from accel.workload.unprofiled_cell import training_loader_of, unprofiled_workload
 

@@ -35,7 +35,8 @@ class PrivateFiles:
     >>> PrivateFiles(folder).install()
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, asked: str = "A trial", then: str = "profile this one again") -> None:
+        self._asked, self._do = asked, f"Move that line to a cell of its own and {then}."
         self._folder = folder
         self._open: Callable[..., Any] = builtins.open
         home = os.path.expanduser("~")
@@ -101,9 +102,9 @@ class PrivateFiles:
                 continue
             if self._private(_absolute(path, arguments, descriptor_place)) is not None:
                 raise AccelError(
-                    f"A trial runs the cell again and again, and it would change {os.fsdecode(path)!r} ({event})",
-                    because="that is a file of yours, and a trial changes nothing of yours",
-                    do="Move that line to a cell of its own and profile this one again.",
+                    f"{self._asked} runs the cell again and again, and it would change {os.fsdecode(path)!r} ({event})",
+                    because=f"that is a file of yours, and {self._asked[0].lower()}{self._asked[1:]} changes nothing of yours",
+                    do=self._do,
                 )
 
 
