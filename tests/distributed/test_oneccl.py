@@ -319,6 +319,20 @@ def test_a_mean_is_divided_and_what_cannot_be_had_is_refused_in_words(pool) -> N
     with pytest.raises(RankError, match="--backend ccl: it cannot add up tensors of Bool; use gloo"):
         run_function(pool, add_up_booleans, (), {}, backend="ccl")
 
+    def gather_nothing() -> tuple[str, float]:
+        import torch
+        import torch.distributed as dist
+
+        try:
+            dist.all_gather([torch.empty(0), torch.empty(0)], torch.empty(0))
+        except ValueError as error:
+            return str(error), mean()  # the group is as it was
+        return "", mean()
+
+    for said, found in run_function(pool, gather_nothing, (), {}, backend="ccl"):
+        assert "all_gather needs a tensor with something in it" in said
+        assert found == 1.5
+
 
 FAULTY = TRAIN.replace("optimizer.zero_grad()", "{line}\n        optimizer.zero_grad()")
 

@@ -183,6 +183,7 @@ class CclBackend final : public c10d::Backend {
       std::vector<std::vector<Tensor>>& outputs, std::vector<Tensor>& inputs, const c10d::AllgatherOptions&) override {
     auto input = only(inputs).contiguous();
     if (outputs.size() != 1 || outputs[0].size() != static_cast<size_t>(size_)) refuse("all_gather needs a tensor for each rank");
+    if (input.numel() == 0) refuse("all_gather needs a tensor with something in it");
     auto targets = outputs[0];
     for (auto& each : targets)
       if (checked(each).nbytes() != input.nbytes()) refuse("all_gather needs tensors of the same size on all ranks");
