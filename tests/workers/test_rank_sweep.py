@@ -13,11 +13,14 @@ from torch.utils.data import DataLoader, TensorDataset
 from accel.distributed.data_parallel import DataParallel
 from accel.distributed.evaluation_clock import EvaluationClock
 from accel.distributed.rank_page import RankPage
+from accel.distributed.rank_quality import quality_in_rank
 from accel.distributed.run_options import RunOptions
+from accel.distributed.step_lane import StepLane
 from accel.errors import AccelError
 from accel.workbench import Workbench
 from accel.workbench.rank_sweep import sweep_of
 from accel.workbench.sweep_quality import find_quality
+from accel.workers.messages import QualityQuestion
 from accel.workload.unprofiled_cell import training_loader_of, unprofiled_workload
 
 CELL = """
@@ -234,3 +237,42 @@ def test_what_an_unprofiled_cell_may_train_on_is_never_taken_for_held_out_data()
     split = {"part": parts[0], "val_loader": DataLoader(parts[1]), "loader": None, "train_loader": None}
     own = makes.replace("digits", "part")
     assert held_out_of(own, DataLoader=DataLoader, **split) == "val_loader"
+
+
+def test_what_a_cell_prepares_before_its_first_batch_is_no_training(monkeypatch):
+    now = [0.0]
+    clock = SimpleNamespace(perf_counter=lambda: now[0], monotonic=lambda: now[0])
+    monkeypatch.setattr("accel.distributed.step_lane.time", clock)
+    page = RankPage(1)
+    lane = StepLane(page, 0)
+    now[0] = 40.0  # reading files, building the model
+    lane.took(torch.zeros(8, 6))
+    now[0] = 42.0
+    lane.stepped(None)
+    lane.is_done_with_batch()
+    now[0] = 43.0  # waiting for the next one is training
+    lane.took(torch.zeros(8, 6))
+    now[0] = 45.0
+    lane.stepped(None)
+    assert (page.lane(0).seconds, page.lane(0).samples) == (5.0, 16)
+    page.close()
+
+
+def test_in_a_distillation_the_student_is_judged_though_the_cell_names_its_teacher_first():
+    names = notebook()
+    student = nn.Linear(6, 2)
+    with torch.no_grad():  # it answers as the labels are
+        student.weight.zero_()
+        student.weight[1, 0] = 1.0
+        student.bias.zero_()
+    names["teacher"] = nn.Linear(6, 2)
+    with torch.no_grad():  # it answers the opposite
+        names["teacher"].weight.copy_(-student.weight)
+        names["teacher"].bias.zero_()
+    question = QualityQuestion(
+        metric="accuracy", is_built_in=True, arguments=2, held_out="val_loader", model="teacher", model_class="Linear",
+        criterion="criterion", training_loader="train_loader", seed=0, start="same", repeats=False,
+    )  # fmt: skip
+    found, updated = [names["teacher"], student], {id(each) for each in student.parameters()}
+    value, why = quality_in_rank(question, names, found, updated, lambda: None)
+    assert (value, why) == (1.0, "")

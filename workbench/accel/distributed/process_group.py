@@ -72,6 +72,7 @@ def is_communication_error(error: BaseException) -> bool:
         "NCCL",
         "oneCCL",
         "Timed out waiting",
+        "Wait timeout",
         "process group",
     )
     return isinstance(error, RuntimeError) and any(word in str(error) for word in words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from accel.errors import AccelError
@@ -12,19 +12,26 @@ from accel.workload.workload import look_up
 
 
 def quality_in_rank(
-    question: QualityQuestion, namespace: dict[str, Any], trained: Sequence[Any], beat: Callable[[], object]
+    question: QualityQuestion,
+    namespace: dict[str, Any],
+    trained: Sequence[Any],
+    stepped: Container[int],
+    beat: Callable[[], object],
 ) -> tuple[float | None, str]:
     """The metric's value, or why there is none; an error in the user's metric is a reason, and the run's figures stand.
 
-    `trained` are the models that were found in use; `beat` is called with every call of the model: evaluating is no hang.
+    `trained` are the models that were found in use, `stepped` the ids of what optimizers updated: a teacher that only answers is
+    not judged, though the cell names it first. `beat` is called with every call of the model: evaluating is no hang.
 
-    >>> quality_in_rank(question, namespace, [model], beat=print)
+    >>> quality_in_rank(question, namespace, [model], {id(p) for p in model.parameters()}, beat=print)
     (0.93, '')
     """
     import torch
 
     named = look_up(namespace, question.model)
-    model = named if isinstance(named, torch.nn.Module) else _last_that_trains(trained)
+    model = named if isinstance(named, torch.nn.Module) else None
+    if model is None or not _updated(model, stepped):
+        model = max(trained, key=lambda each: _updated(each, stepped), default=model)
     if model is None:
         return None, "the cell trained no model that was found"
     modes = {module: module.training for module in model.modules()}
@@ -46,6 +53,6 @@ def quality_in_rank(
     return value, ""
 
 
-def _last_that_trains(models: Sequence[Any]) -> Any:
-    able = [model for model in models if any(parameter.requires_grad for parameter in model.parameters())]
-    return able[-1] if able else None
+def _updated(model: Any, stepped: Container[int]) -> int:
+    """How many of its parameters an optimizer updated."""
+    return sum(id(parameter) in stepped for parameter in model.parameters())

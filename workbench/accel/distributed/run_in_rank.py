@@ -147,7 +147,7 @@ def _quality(
     """How good the model became, where that is asked for: rank 0 says so."""
     if request.question is None or parallel is None or rank != 0:
         return None, ""
-    return quality_in_rank(request.question, namespace, parallel.models, parallel.beat)
+    return quality_in_rank(request.question, namespace, parallel.models, parallel.stepped, parallel.beat)
 
 
 @functools.cache

@@ -16,13 +16,15 @@ class StepLane:
     """A rank's lane of the page: phase, steps, loss, samples; with `steps`, all ranks stop after so many.
 
     >>> lane = StepLane(page, rank=0); lane.phase("forward"); lane.stepped(loss)
+
+    Its time begins with the first batch: what the cell prepares before its loop is no training.
     """
 
     def __init__(self, page: RankPage, rank: int, *, steps: int = 0) -> None:
         self._page, self._rank, self._last_step = page, rank, steps
         self._evaluation = EvaluationClock()
         self._samples = 0
-        self._clock = time.perf_counter()
+        self._clock, self._has_batches = time.perf_counter(), False
         self.steps, self.first_step_at = 0, float("nan")
 
     def phase(self, name: str) -> None:
@@ -37,6 +39,10 @@ class StepLane:
 
     def took(self, batch: Any) -> None:
         """A batch to train on."""
+        if not self._has_batches and not self.steps:
+            self._evaluation.taken()
+            self._clock = time.perf_counter()
+        self._has_batches = True
         self._evaluation.batch(is_there=True)
         self._samples += _samples_in(batch)
 
@@ -55,8 +61,11 @@ class StepLane:
 
     def stepped(self, loss: Any) -> bool:
         """An optimizer step is done; gives whether all ranks stop here."""
-        now = time.perf_counter()
         self.steps += 1
+        is_last = self.steps == self._last_step
+        if is_last:
+            _catch_up()  # before the time is taken, which would be that of launching
+        now = time.perf_counter()
         if self.steps == 1:
             self.first_step_at = time.monotonic()
         if loss is not None and (loss.device.type == "cpu" or self.steps % 20 == 1):
@@ -71,9 +80,6 @@ class StepLane:
         self._samples, self._clock = 0, now
         if self.steps % _STEPS_BETWEEN_READING_MEMORY == 1:
             self._page.write(self._rank, memory_bytes=resident_bytes())
-        is_last = self.steps == self._last_step
-        if is_last:
-            _catch_up()
         return self._page.stops_after(self._rank, self.steps, _catch_up) or is_last
 
 
