@@ -20,7 +20,7 @@ def note_this_process() -> None:
 def remove_of(folder: str) -> None:
     """Remove what the process noted in this folder left; it has ended.
 
-    >>> remove_of("/tmp/accel-rank-k3j2h1g0")
+    >>> remove_of("/…/accel-rank-k3j2h1g0")
     """
     try:
         pid = int(Path(folder, _NOTE).read_text())
