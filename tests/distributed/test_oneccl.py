@@ -362,3 +362,12 @@ def test_a_collective_that_one_rank_alone_calls_ends_at_the_timeout(pool) -> Non
     assert failed.value.rank == 1
     assert "Timed out waiting 2000 ms" in failed.value.traceback_text
     assert trained(pool, TRAIN, "ccl")[1].backend == "ccl"  # the next run works
+
+
+def test_asking_whether_it_can_be_built_leaves_torch_compile_its_compiler():
+    asked = (
+        "from accel.distributed.oneccl.built import why_not_buildable; why_not_buildable(); "
+        "import torch.utils.cpp_extension"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -67,7 +67,7 @@ def test_a_matrix_is_pasted_below_the_command(shell) -> None:
 
 def test_other_commands_take_no_cell(shell) -> None:
     result = shell.run("%%accel machine\nran = 1")
-    assert "only profile, ddp and topology take a cell" in str(result.error_in_exec)
+    assert "only profile, ddp, sweep and topology take a cell" in str(result.error_in_exec)
     assert "ran" not in shell.user_ns
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import importlib.metadata
 import os
 import platform
 import shutil
@@ -56,7 +56,8 @@ def why_not_buildable() -> tuple[str, str]:
             "there is no Python.h, which extensions are compiled with",
             "On Debian and Ubuntu: apt-get install python3-dev",
         )
-    if importlib.util.find_spec("pip") is None:
+    # Not by importlib.util.find_spec: asked for pip, setuptools leaves distutils to Python, and torch.compile fails from then on.
+    if not any(importlib.metadata.distributions(name="pip")):
         return "this Python has no pip, which fetches Intel's wheels", f"Run: {sys.executable} -m ensurepip"
     return "", ""
 
