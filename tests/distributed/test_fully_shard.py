@@ -417,6 +417,51 @@ def test_clipping_by_hand_reads_whole_norms_and_a_kept_state_comes_home_whole(po
     assert "parts of tensors" in dict(result.left_behind)["only_here"]
 
 
+OF_OTHER_STEPS = """
+import copy, os
+for step, (inputs, labels) in enumerate(loader):
+    optimizer.zero_grad()
+    criterion(model(inputs), labels).backward()
+    optimizer.step()
+    if step == 0:
+        first = copy.deepcopy(model.state_dict())
+    if step == 1 + int(os.environ["RANK"]):
+        best = copy.deepcopy(model.state_dict())
+"""
+OWN_OPTIMIZER = """
+class Momentum(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.05})
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                state["mean"] = state.get("mean", torch.zeros_like(p)) * 0.9 + p.grad
+                p.sub_(group["lr"] * state["mean"])
+optimizer = Momentum(model.parameters())
+"""
+
+
+def test_pieces_that_ranks_kept_of_different_steps_are_left_behind(pool):
+    found, result = on_ranks(pool, OF_OTHER_STEPS, plan="fully_shard")
+    assert {type(value).__name__ for value in found["first"].values()} == {"Tensor"}
+    assert "best" not in found
+    assert "best" in dict(result.left_behind)
+
+
+def test_an_optimizer_of_the_notebooks_own_class_brings_its_state_home(pool):
+    expected = alone(TRAIN, OWN_OPTIMIZER)
+    found, result = on_ranks(pool, TRAIN, OWN_OPTIMIZER, plan="fully_shard")
+    assert difference(found["model"], expected["model"]) < 1e-10
+    assert not result.left_behind
+    for mine, theirs in zip(found["model"].parameters(), expected["model"].parameters(), strict=True):
+        assert (
+            difference(found["optimizer"].state[mine]["mean"], expected["optimizer"].state[theirs]["mean"])
+            < 1e-10
+        )
+
+
 PENALTY = TRAIN.replace("labels)\n", "labels) + 0.1 * sum(p.square().sum() for p in model.parameters())\n")
 TWICE = """
 for inputs, labels in loader:

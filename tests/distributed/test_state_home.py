@@ -138,3 +138,16 @@ def test_what_cannot_travel_is_named() -> None:
     assert home["number"] == 3
     assert [name for name, _ in left_behind] == ["lock"]
     assert "lock" in left_behind[0][1]
+
+
+def test_features_made_in_inference_mode_travel_and_a_deep_chain_of_objects_is_left_behind(
+    pool: RankPool,
+) -> None:
+    more = "with torch.inference_mode():\n    features = torch.ones(3)\nclass Node:\n    next = None\n"
+    deep = (
+        "chain = node = Node()\nfor _ in range(20_000):\n    node.next = Node(); node = node.next\ndel node\n"
+    )
+    found, result = on_ranks(pool, f"{TRAIN}total = float(features.sum())\n{deep}", more)
+    assert found["total"] == 3.0
+    assert difference(found["model"], alone(TRAIN)["model"]) < 1e-12
+    assert "chain" in dict(result.left_behind)

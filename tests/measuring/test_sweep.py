@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.measuring.sweep import Sweep
+from accel.measuring.sweep_answer import is_much_worse
 from accel.measuring.sweep_knee import WITHIN, Knee
 from accel.measuring.sweep_row import Configuration, SweepRow, SweptRun, counted
 
@@ -197,6 +198,15 @@ def test_a_model_that_learnt_much_less_is_said_to_have_in_the_answer_and_marked_
     assert "learnt much less than with 1 × 1 (accuracy 0.9) in 2 × 1 (0.086)" in sweep.answer
     assert "0.086 ▼" in str(sweep)
     assert "learnt much less" not in three_rounds(q21=0.88).answer
+
+
+def test_a_loss_below_zero_is_no_worse_than_itself() -> None:
+    rows = [
+        SweepRow(Configuration(n, 1), (run(10.0 / n, quality=q),))
+        for n, q in ((1, -1.0), (2, -1.2), (3, -0.2))
+    ]
+    sweep = Sweep(tuple(rows), metric="loss")
+    assert [is_much_worse(sweep, row) for row in rows] == [False, False, True]
 
 
 def test_rows_that_trained_on_different_numbers_of_samples_are_compared_by_rate() -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_pre_hooks", "_state_dict_hooks",
           "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_forward_hooks_with_kwargs",
           "_forward_pre_hooks_with_kwargs")  # fmt: skip
+READ_AT = "accel_read_at"  # an attribute of a piece: pieces of different steps make no state
 _sharded: weakref.WeakKeyDictionary[nn.Module, ShardedModel] = weakref.WeakKeyDictionary()
 
 
@@ -89,6 +90,7 @@ class ShardedModel:
         self._count = [
             part.register_forward_pre_hook(partial(self._gathered, number)) for number, part in enumerate(self._parts)
         ]  # fmt: skip
+        self._count.append(model.register_state_dict_post_hook(partial(self._was_read)))  # type: ignore[no-untyped-call]
         self._leave_behind()
         _sharded[model] = self
 
@@ -171,6 +173,12 @@ class ShardedModel:
         """Runs after FSDP's own hook: the parameters are whole now, or it did nothing."""
         self._order = hash((self._order, number))
         self.gathers += any(not hasattr(p, "full_tensor") for p in part.parameters())
+
+    def _was_read(self, _: nn.Module, state: dict[str, Any], *__: object) -> None:
+        """The cell takes a state of the model: its pieces, and copies of them, bear after which calls that was."""
+        for value in state.values():
+            if hasattr(value, "full_tensor"):
+                setattr(value, READ_AT, self._order)
 
 
 def _hooks(module: nn.Module) -> list[tuple[str, int]]:

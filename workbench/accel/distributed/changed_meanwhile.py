@@ -15,7 +15,8 @@ class ChangedMeanwhile:
     """The tensors at home as they were when they were packed, by torch's own count of their changes.
 
     >>> meanwhile = ChangedMeanwhile(home)      # as they are packed
-    >>> meanwhile.look()                        # before the state comes home
+    >>> meanwhile.begin()                       # what is kept in the notebook is on again
+    >>> meanwhile.look()                        # before it is put off, and the state comes home
     >>> meanwhile.note                          # after
 
     A fused optimizer leaves no mark on a tensor; a step of one in the notebook is not seen.
@@ -24,12 +25,24 @@ class ChangedMeanwhile:
     def __init__(self, home: Mapping[Path, Any]) -> None:
         import torch
 
-        tensors = {path: value for path, value in home.items() if isinstance(value, torch.Tensor)}
-        self._packed = {path: (value, value._version) for path, value in tensors.items()}
-        self._changed: dict[Path, tuple[torch.Tensor, int]] = {}
+        self._tensors = {
+            path: value
+            for path, value in home.items()
+            if isinstance(value, torch.Tensor)
+            and not value.is_inference()  # these count nothing, and cannot change
+        }
+        self._packed: dict[Path, tuple[torch.Tensor, int]] = {}
+        self._changed: dict[Path, tuple[torch.Tensor, int]] | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """What changes from now on is the notebook's doing."""
+        self._packed = {path: (value, value._version) for path, value in self._tensors.items()}
 
     def look(self) -> None:
-        """Note what has changed since."""
+        """Note what has changed since; the first time counts."""
+        if self._changed is not None:
+            return
         self._changed = {
             path: (value, value._version)
             for path, (value, version) in self._packed.items()
@@ -39,7 +52,8 @@ class ChangedMeanwhile:
     @property
     def note(self) -> str:
         """Which variables had changed and were then replaced; empty where none were."""
-        replaced = [path[0] for path, (value, version) in self._changed.items() if value._version != version]
+        changed = (self._changed or {}).items()
+        replaced = [path[0] for path, (value, version) in changed if value._version != version]
         names = ", ".join(dict.fromkeys(replaced))
         if not names:
             return ""
@@ -47,4 +61,4 @@ class ChangedMeanwhile:
 
     def forget(self) -> None:
         """Keep no tensor alive."""
-        self._packed, self._changed = {}, {}
+        self._tensors, self._packed, self._changed = {}, {}, {}

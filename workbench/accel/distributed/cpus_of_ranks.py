@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from accel.machine.affinity import Allocation, allocate
 from accel.machine.affinity.starting_mask import starting_mask
@@ -25,4 +26,8 @@ def cpus_of_ranks(ranks: int, threads: int | None) -> Allocation | None:
     usable = UsableCores(len(mask), tuple(mask), cpu_quota()).count
     if threads is None and ranks > len(mask):
         return None
-    return allocate(ranks, threads or max(1, usable // ranks), smt=threads is None)
+    if threads is not None:
+        return allocate(ranks, threads, smt=False)
+    return replace(
+        allocate(ranks, max(1, usable // ranks), smt=True), notes=()
+    )  # nobody asked for other ones

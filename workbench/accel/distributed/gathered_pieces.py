@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from accel.accelerations.sharded_model import READ_AT
+
 Way = tuple[Any, ...]
+_PLAIN = (str, bytes, int, float, complex, bool, type(None))
 
 
 def gather_pieces(namespace: dict[str, Any], names: Iterable[str], originals: Mapping[int, Any]) -> None:
     """Put whole tensors in the place of DTensors in these variables and in their lists, dictionaries and tuples.
 
     Every rank calls this at the same place. `originals` are the user's own parameters, by the id of the part that stands for
-    one. What other ranks do not have at the same place stays as it is: nobody could put it together.
+    one. What other ranks do not have at the same place stays as it is: nobody could put it together; and so does what they
+    took from their models at different steps.
 
     >>> gather_pieces(namespace, ["best"], originals={})
     """
@@ -20,7 +24,10 @@ def gather_pieces(namespace: dict[str, Any], names: Iterable[str], originals: Ma
 
     held = {name: namespace[name] for name in dict.fromkeys(names) if name in namespace}
     found = {way: piece for name, value in held.items() for way, piece in _pieces(value, (name,))}
-    mine = {way: (tuple(piece.shape), str(piece.dtype)) for way, piece in found.items()}
+    mine = {
+        way: (tuple(piece.shape), str(piece.dtype), getattr(piece, READ_AT, 0))
+        for way, piece in found.items()
+    }
     of_ranks: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(of_ranks, mine)
     whole: dict[int, Any] = {}
@@ -39,7 +46,20 @@ def has_pieces(value: Any) -> bool:
     >>> has_pieces({"weight": torch.zeros(2)})
     False
     """
-    return any(True for _ in _pieces(value, ()))
+    import torch
+
+    waiting, seen = [value], set()
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, torch.Tensor):
+            if hasattr(current, "full_tensor"):
+                return True
+        elif isinstance(current, torch.nn.Module):
+            waiting += [*current.parameters(), *current.buffers()]
+        elif not isinstance(current, _PLAIN) and id(current) not in seen:
+            seen.add(id(current))
+            waiting += [part for _, part in _parts(current)]
+    return False
 
 
 def _pieces(value: Any, way: Way, seen: set[int] | None = None) -> Iterator[tuple[Way, Any]]:
@@ -50,16 +70,13 @@ def _pieces(value: Any, way: Way, seen: set[int] | None = None) -> Iterator[tupl
         if hasattr(value, "full_tensor"):
             yield way, value
         return
-    if isinstance(value, torch.nn.Module):
-        if not way:  # only asked about: what the plan has spread is put together by the plan
-            held = [*value.named_parameters(), *value.named_buffers()]
-            yield from [((name,), part) for name, part in held if hasattr(part, "full_tensor")]
-        return
+    if isinstance(value, (torch.nn.Module, torch.optim.Optimizer)):
+        return  # what the plan has spread is put together by the plan
     if id(value) in seen:
         return
     for key, part in _parts(value):
         seen.add(id(value))
-        yield from _pieces(part, (*way, key) if way else way, seen)
+        yield from _pieces(part, (*way, key), seen)
 
 
 def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -79,7 +96,7 @@ def _with_whole(value: Any, whole: Mapping[int, Any], seen: set[int]) -> Any:
 
     if id(value) in whole:
         return whole[id(value)]
-    if id(value) in seen or isinstance(value, (torch.Tensor, torch.nn.Module)):
+    if id(value) in seen or isinstance(value, (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)):
         return value
     seen.add(id(value))
     if isinstance(value, list):

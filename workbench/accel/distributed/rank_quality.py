@@ -31,7 +31,7 @@ def quality_in_rank(
     named = look_up(namespace, question.model)
     model = named if isinstance(named, torch.nn.Module) else None
     if model is None or not _updated(model, stepped):
-        model = max(trained, key=lambda each: _updated(each, stepped), default=model)
+        model = max(reversed(trained), key=lambda each: _updated(each, stepped), default=model)
     if model is None:
         return None, "the cell trained no model that was found"
     modes = {module: module.training for module in model.modules()}

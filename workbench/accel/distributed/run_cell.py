@@ -68,7 +68,7 @@ class CellRun:
         reads = [name for name in dict.fromkeys(reads) if name not in extra]
         self._parcel = pack_cell(source, filename, namespace, reads, extra=extra)
         self._home = dict(walk(namespace | extra, [*reads, *extra]))
-        self._meanwhile = ChangedMeanwhile(self._home)
+        self.meanwhile = ChangedMeanwhile(self._home)
         self.returned: Any = None  # by the function that was called, in rank 0
         self._request = request_for(
             "cell", source=source, filename=filename, backend=backend, options=self._options, names=[*reads, *extra],
@@ -101,11 +101,11 @@ class CellRun:
 
     def finish(self, outcome: RunOutcome) -> DdpResult:
         """Put what a run made of the notebook's objects into them, and say how it went."""
-        self._meanwhile.look()
+        self.meanwhile.look()
         self._take(outcome)
         result = self._result(outcome)
         self._home.clear()  # a run that is remembered keeps no model alive
-        self._meanwhile.forget()
+        self.meanwhile.forget()
         return result
 
     def _outcome(self) -> RunOutcome:
@@ -151,7 +151,7 @@ class CellRun:
             step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),
             was_stopped=outcome.was_stopped, has_state=not self._options.discard,
             left_behind=tuple((name, why) for name, why in first.left_behind),
-            notes=(*self._restarted, *first.notes, *self._notes, *filter(None, (self._meanwhile.note,))),
+            notes=(*self._restarted, *first.notes, *self._notes, *filter(None, (self.meanwhile.note,))),
             plan=self._options.plan, effects=effects_of([answer.done.proofs for answer in outcome.answers]),
             compilation=first.compilation,
             communication=self._communication(outcome),

@@ -36,7 +36,7 @@ def is_much_worse(sweep: Sweep, row: SweepRow) -> bool:
         return True
     if sweep.metric == "accuracy":
         return row.quality < first - WORSE_ACCURACY
-    return sweep.metric == "loss" and row.quality > first * WORSE_LOSS
+    return sweep.metric == "loss" and row.quality - first > (WORSE_LOSS - 1) * abs(first)
 
 
 def _head(sweep: Sweep, fastest: SweepRow) -> str:

@@ -274,9 +274,11 @@ class KeptRanks:
                 self._pool_for(options, devices), source, namespace, wanted, filename=filename, reads_back=reads,
                 backend=devices.backend, watch=watch, on_print=on_print, extra=extra, asked=asked,
             )  # fmt: skip
+        run.meanwhile.begin()
         return run, devices
 
     def _finish(self, run: CellRun, outcome: RunOutcome, devices: RankDevices) -> DdpResult:
+        run.meanwhile.look()
         with self._as_if_nothing_were_kept():  # what is kept sits on the objects that the state is put into
             result = run.finish(outcome)
         notes = [*result.notes, devices.reason] if devices.reason else [*result.notes]
