@@ -517,4 +517,6 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 )
 def test_what_fails_beside_it_says_what_to_do(pool, cell, more, told):
     with pytest.raises(AccelError, match=told):
-        on_ranks(pool, cell, more, plan="fully_shard", timeout_s=3.0)
+        on_ranks(
+            pool, cell, more, plan="fully_shard", timeout_s=6.0 if more is SKIPS else 20.0
+        )  # these may hang
