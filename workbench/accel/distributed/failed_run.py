@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
 
 from accel.distributed.rank_messages import RunFailed
 from accel.distributed.rank_page import RankLane
 from accel.distributed.rank_process import PAST_THE_CELL, RankProcess
 from accel.errors import AccelError, NotShippable, RankError
-from accel.workers.messages import Failed
+from accel.workers.messages import Closed, Failed
 
 _WAITING_FOR_OTHERS = (
     "torch/distributed/", "torch/nn/parallel/distributed.py", "torch/autograd/graph.py",
@@ -52,6 +55,16 @@ class Trouble:
     has_answered: bool = False
     failed: Failed | None = None
     others: str = ""  # where the other ranks stood
+
+
+def received(rank: RankProcess) -> tuple[Any, bytes, int | None] | Trouble:
+    """A rank's next message and what follows it, or what is known of a rank that has none to send."""
+    try:
+        return rank.channel.receive()
+    except Closed:
+        return of_death(rank)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        return of_death(rank, f"it sent what is no message ({error})")
 
 
 def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:

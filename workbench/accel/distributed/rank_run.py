@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence
+from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence, received
 from accel.distributed.rank_messages import RankReady, RunDone, RunFailed, RunRequest
 from accel.distributed.rank_page import RankLane, RankPage
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.rank_process import RankProcess
-from accel.workers.messages import Closed
 from accel.workload.shipping import Parcel
 
 _BETWEEN_LOOKS_S = 0.05
@@ -180,12 +179,10 @@ class RankRun:
     def _answer_of(
         self, rank: RankProcess, answers: dict[int, RankAnswer], unclean: list[int]
     ) -> Trouble | None:
-        try:
-            message, blob, memory = rank.channel.receive()
-        except Closed:
-            return of_death(rank)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            return of_death(rank, f"it sent what is no message ({error})")
+        came = received(rank)
+        if isinstance(came, Trouble):
+            return came
+        message, blob, memory = came
         if isinstance(message, RunDone):
             answers[rank.rank] = RankAnswer(message, blob, memory)
             if not message.is_clean:

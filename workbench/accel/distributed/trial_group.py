@@ -16,7 +16,7 @@ import msgspec
 from accel.accelerations.ddp import Ddp
 from accel.accelerations.plan import Plan
 from accel.distributed.cpus_of_ranks import cpus_of_ranks
-from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence
+from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence, received
 from accel.distributed.rank_devices import RankDevices, rank_devices
 from accel.distributed.rank_folder import remove_abandoned
 from accel.distributed.rank_messages import RankReady, RunFailed
@@ -25,7 +25,7 @@ from accel.distributed.rank_process import RankProcess
 from accel.distributed.rank_run import meeting_place
 from accel.distributed.trial_answers import joined
 from accel.errors import AccelError
-from accel.workers.messages import Closed, Failed, FromWorker, Load
+from accel.workers.messages import Failed, FromWorker, Load
 from accel.workers.variant_worker import Variant
 
 MODULE = "accel.distributed.trial_rank"
@@ -156,12 +156,10 @@ class TrialGroup:
 
 
 def _answer_of(rank: RankProcess, kind: type[Any], answers: dict[int, Any]) -> Trouble | None:
-    try:
-        message, _, _ = rank.channel.receive()
-    except Closed:
-        return of_death(rank)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        return of_death(rank, f"it sent what is no message ({error})")
+    came = received(rank)
+    if isinstance(came, Trouble):
+        return came
+    message, _, _ = came
     if isinstance(message, RunFailed):
         return of_failure(rank, message)
     if isinstance(message, Failed):  # of the user's metric
