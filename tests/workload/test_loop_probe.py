@@ -131,3 +131,26 @@ def test_a_generator_that_reads_a_loader_is_one_wait_not_two() -> None:
             opened += 1 if mark.begins else -1
             assert opened in (0, 1)
     assert len(recording.steps.steps) == 6
+
+
+HOSTILE = """
+class AttributeDict(dict): __getattr__ = dict.__getitem__
+class Raises:
+    def __getattr__(self, name): raise RuntimeError(name)
+    shape = property(lambda self: 1 / 0)
+class Shaped: shape = X.numpy()
+class NoSize(torch.utils.data.Sampler):
+    batch_size = property(lambda self: 1 / 0)
+    def __iter__(self): return iter([[0, 1], [2]])
+items, got = [AttributeDict(lr=0.1), Raises(), Shaped()], []
+loader = DataLoader(items, batch_sampler=NoSize(), collate_fn=list)
+"""
+
+
+def test_nothing_that_the_users_own_classes_raise_ends_the_training() -> None:
+    train = "criterion(model(X), Y).backward(); optimizer.step()\n"
+    namespace = notebook(HOSTILE)
+    cell = f"for item in items:\n    got.append(item); {train}for batch in loader:\n    got += batch; {train}"
+    workload, recording = capture(cell, namespace)
+    assert all(got is item for got, item in zip(namespace["got"], 2 * namespace["items"], strict=True))
+    assert (workload.steps, len(recording.steps.steps)) == (5, 5)

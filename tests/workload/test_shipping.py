@@ -6,14 +6,17 @@ import dataclasses
 import os
 import random
 import threading
+import warnings
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from accel.errors import NotShippable
 from accel.workload.capture import CellCapture
+from accel.workload.generators import device_here, generator_states, restore_generators
 from accel.workload.memory_file import MemoryFile
-from accel.workload.shipping import device_here, generator_states, pack, restore_generators, unpack
+from accel.workload.shipping import dump, load, pack, unpack
 
 SETUP = """
 import torch
@@ -57,6 +60,11 @@ def delivered(workload):
     finally:
         parcel.close()
         restore_generators(states)
+
+
+def copied(contents):
+    memory = MemoryFile()
+    return load(dump(contents, memory), memory)
 
 
 def test_anomaly_mode_of_an_earlier_cell_comes_along():
@@ -107,6 +115,58 @@ def test_a_class_of_an_earlier_cell_travels_by_value():
     workload = captured("net(torch.ones(1))\ntrain()", extra)
     copy = delivered(workload)
     assert type(copy["net"]).__name__ == "Net"
+
+
+def test_an_optimizer_class_of_an_earlier_cell_is_seen_to_step_where_it_arrives():
+    own = """
+class Plain(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            p.sub_(p.grad, alpha=0.1)
+
+class Nested(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step(closure)
+
+optimizer = Plain(model.parameters())
+other = Nested(model.parameters(), lr=0.1)
+"""
+    namespace = delivered(captured("train(); other.step()", extra=own))
+    stepped = []
+    handle = register_optimizer_step_post_hook(lambda each, *_: stepped.append(each))
+    try:
+        namespace["train"]()
+        namespace["other"].step()
+    finally:
+        handle.remove()
+    assert {id(each) for each in stepped} == {id(namespace["optimizer"]), id(namespace["other"])}
+
+
+def test_what_the_cell_writes_under_a_condition_and_reads_is_there_in_its_next_run():
+    cell = """
+if best is None:
+    best, state, live = 1, model.state_dict(), iter(loader)
+model.load_state_dict(state)
+live
+"""
+    namespace = delivered(captured(cell, extra="best = None"))
+    assert namespace["best"] == 1
+    assert set(namespace["state"]) == set(namespace["model"].state_dict())
+    assert "live" not in namespace  # it cannot travel, and the next run may do without
+
+
+def test_a_function_that_a_module_made_goes_on_using_the_modules_own_variables():
+    made = (
+        "import functools\nfrom contextlib import contextmanager\n@contextmanager\ndef quiet():\n    yield\n"
+    )
+    namespace = delivered(captured("quiet(); train()", extra=made))
+    import contextlib
+
+    assert namespace["quiet"].__globals__ is vars(contextlib)
+    assert namespace["quiet"].__wrapped__.__globals__ is namespace
 
 
 def test_a_large_data_set_is_mapped_and_a_write_to_it_stays_private():
@@ -175,6 +235,45 @@ def test_a_cell_with_a_line_for_ipython_is_refused():
     magic = dataclasses.replace(workload, reads=("get_ipython", *workload.reads))
     with pytest.raises(NotShippable, match="Move that line to a cell of its own"):
         pack(magic)
+
+
+@pytest.mark.parametrize("kind", ["SGD(model.parameters(), lr=0.1)", "LBFGS(model.parameters(), lr=0.1)"])
+@pytest.mark.parametrize("steps_at_home", [False, True])
+def test_a_scheduler_of_an_earlier_cell_warns_in_a_copy_as_it_would_at_home(kind, steps_at_home):
+    namespace = {}
+    exec(
+        "import torch\nmodel = torch.nn.Linear(2, 1)\n"
+        f"optimizer = torch.optim.{kind}\n"
+        "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)\n"
+        "def loss():\n    return model(torch.ones(1, 2)).sum()\n"
+        "loss().backward()\n",
+        namespace,
+    )
+    if steps_at_home:
+        namespace["optimizer"].step(namespace["loss"])
+    copies = copied({name: namespace[name] for name in ("optimizer", "scheduler", "loss")})
+    again = copied(copies)  # as ranks send home what they made
+    for made in (copies, again):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            if not steps_at_home:
+                made["optimizer"].step(made["loss"])
+            made["scheduler"].step()
+        assert made["optimizer"].step.__name__ == "step"
+
+
+def test_an_iterator_of_a_loader_is_answered_with_where_to_make_it():
+    workload = captured("train()", "\nbatches = iter(DataLoader(data, batch_size=16))\n")
+    reading = dataclasses.replace(workload, reads=("batches", *workload.reads))
+    with pytest.raises(NotShippable, match=r"'batches'.* Keep the DataLoader, and write iter"):
+        pack(reading)
+
+
+def test_a_scheduler_that_comes_first_is_warned_of_in_a_copy_too():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    scheduler = copied(torch.optim.lr_scheduler.StepLR(optimizer, 1))
+    with pytest.warns(UserWarning, match="before `optimizer.step"):
+        scheduler.step()
 
 
 def test_a_loader_with_live_worker_processes_travels_without_them():

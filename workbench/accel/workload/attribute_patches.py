@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 _MISSING = object()
+_taken_back: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # replacements → what they replaced
+_places: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # owners → names that once had a replacement
 
 
 class Patch(NamedTuple):
@@ -36,6 +39,7 @@ class AttributePatches:
     def add(self, owner: Any, name: str, replacement: Any) -> None:
         patch = Patch(owner, name, replacement, vars(owner).get(name, _MISSING))
         self._patches.append(patch)
+        _places.setdefault(owner, set()).add(name)
         setattr(owner, name, replacement)
 
     def take_back(self) -> None:
@@ -46,6 +50,7 @@ class AttributePatches:
                     callback for callback in callbacks if callback not in (self._stand_back, self._return)
                 ]
         self._put_originals()
+        _taken_back.update({patch.replacement: patch.own for patch in self._patches})
         self._patches.clear()
 
     @property
@@ -74,7 +79,23 @@ class AttributePatches:
         for patch in reversed(self._patches):
             if vars(patch.owner).get(patch.name) is not patch.replacement:
                 continue
-            if patch.own is _MISSING:
-                delattr(patch.owner, patch.name)
-            else:
-                setattr(patch.owner, patch.name, patch.own)
+            _put(patch.owner, patch.name, patch.own)
+
+
+def repair_patches() -> None:
+    """Put originals back where a cell restored a replacement that it had saved while that was in force.
+
+    >>> saved = nn.Module.__call__   # in a cell that is profiled
+    >>> nn.Module.__call__ = saved   # in a later one
+    """
+    for owner, names in list(_places.items()):
+        for name in names:
+            while callable(found := vars(owner).get(name)) and found in _taken_back:
+                _put(owner, name, _taken_back[found])
+
+
+def _put(owner: Any, name: str, own: Any) -> None:
+    if own is _MISSING:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, own)

@@ -18,7 +18,7 @@ from accel.workload.loop_probe import ProbeLoops
 from accel.workload.phase_marks import BoundaryNote, Mark, PhaseMarks
 from accel.workload.roles import names_by_id, names_of_models, roles_of
 from accel.workload.run_conditions import RunConditions, read_conditions
-from accel.workload.step_boundaries import Steps, find_steps
+from accel.workload.step_boundaries import Steps, Watched, find_steps
 from accel.workload.workload import Workload
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 class Recording:
     """What was seen of one run: all marks, when it began and ended (`time.perf_counter_ns`), and its steps.
 
-    `notes` are what was going on at each boundary, `conditions` the settings that were in force,
-    `step_loader` the id of the loader that the steps took their batches from.
+    `notes` are what was going on at each boundary, `conditions` the settings that were in force.
     """
 
     marks: tuple[Mark, ...] = field(repr=False)
@@ -40,7 +39,6 @@ class Recording:
     notes: tuple[BoundaryNote, ...] = field(default=(), repr=False)
     forward_calls: tuple[ForwardCall, ...] = field(default=(), repr=False)
     conditions: RunConditions | None = None
-    step_loader: int | None = None
 
     @property
     def duration_ms(self) -> float:
@@ -102,35 +100,34 @@ class CellCapture:
             raise AccelError(
                 "profile", because="the cell has not run", do="Run it inside `with capture:` first."
             )
-        marks, first = self.marks, self.marks.first_optimizer
+        marks = self.marks
         steps = find_steps(
             marks.marks,
-            boundary_notes=marks.boundary_notes,
-            first_optimizer=None if first is None else id(first),
+            Watched(
+                marks.step_ends,
+                marks.passes,
+                marks.forward_calls,
+                marks.used_calls,
+                marks.loops,
+                marks.boundary_notes,
+            ),
         )
         writes, conditions = names_written(self.source), marks.conditions or read_conditions()
         roles = roles_of(marks, before=self._before, after=self.namespace, writes=writes)
+        now_read = names_read(self.source, self.namespace)
         workload = Workload(
             cell=self.cell, source=self.source, filename=self.filename, namespace=self.namespace,
-            reads=self._reads, writes=writes,
+            reads=self._reads, writes=writes, rereads=tuple(name for name in now_read if name not in self._reads),
             roles=roles,
             boundary=steps.boundary, accumulation=steps.accumulation,
             steps=marks.boundaries, step_ms=steps.median_ms,
-            samples_per_step=_samples_per_step(marks, steps.accumulation),
+            samples_per_step=steps.samples_per_step,
             clears_to_zeros=marks.clears_to_zeros,
             conditions=conditions, model_calls=calls_of_lines(marks.forward_calls, marks.marks, names_of_models(roles)),
         )  # fmt: skip
         recording = Recording(
             tuple(marks.marks), *self._times, steps, tuple(marks.boundary_notes), tuple(marks.forward_calls),
-            conditions, marks.step_loader,
+            conditions,
         )  # fmt: skip
         marks.let_go()
         return workload, recording
-
-
-def _samples_per_step(marks: PhaseMarks, accumulation: int) -> int | None:
-    """Samples of a step: the batch of the loader it is fetched from, else the first dimension the model was given."""
-    loaders = [loader for kind, loader in marks.seen if kind == "loaders" and loader.batch_size]
-    batch = next((loader.batch_size for loader in loaders if id(loader) == marks.step_loader), None)
-    batch = batch or (loaders[0].batch_size if loaders else marks.first_batch)
-    return None if batch is None else batch * accumulation

@@ -11,9 +11,10 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from accel.workload.attribute_patches import AttributePatches
 from accel.workload.replica import Replica
 
 
@@ -27,7 +28,8 @@ class Discovery:
     def __init__(self, on_found: Callable[[Replica], None], known: Iterable[object]) -> None:
         self._on_found = on_found
         self._known: weakref.WeakSet[Any] = weakref.WeakSet(known)
-        self._restore: list[Callable[[], None]] = []
+        self._patches, self._exit = AttributePatches(), ExitStack()
+        self._is_active = False
         self._thread = 0
         self._depth = 0
         self._is_paused = False
@@ -38,15 +40,16 @@ class Discovery:
         from torch.utils.data import DataLoader
 
         self._thread = threading.get_ident()
-        self._patch(torch.nn.Module, "__call__", self._model_call)
-        self._patch(DataLoader, "__iter__", self._loader_iter)
-        handle = register_optimizer_step_pre_hook(self._optimizer_step)
-        self._restore.append(handle.remove)
+        self._exit.callback(self._patches.take_back)
+        self._patches.add(torch.nn.Module, "__call__", self._model_call(torch.nn.Module.__call__))
+        self._patches.add(DataLoader, "__iter__", self._loader_iter(DataLoader.__iter__))
+        self._exit.callback(register_optimizer_step_pre_hook(self._optimizer_step).remove)
+        self._is_active = True
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        while self._restore:
-            self._restore.pop()()
+        self._is_active = False  # a wrapper that a patch of the cell still calls only passes calls on
+        self._exit.close()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -56,19 +59,6 @@ class Discovery:
             yield
         finally:
             self._is_paused = False
-
-    def _patch(self, owner: type, name: str, make: Callable[[Any], Any]) -> None:
-        original = owner.__dict__[name]
-        replacement = make(original)
-        setattr(owner, name, replacement)
-
-        def restore() -> None:
-            # Somebody may have patched on top meanwhile (a profile that is still open): then leave theirs alone; ours
-            # only passes calls on once it is inactive.
-            if owner.__dict__.get(name) is replacement:
-                setattr(owner, name, original)
-
-        self._restore.append(restore)
 
     def _model_call(self, original: Any) -> Any:
         import torch
@@ -80,7 +70,7 @@ class Discovery:
             if is_compiling() or self._depth or self._is_paused or threading.get_ident() != self._thread:
                 return original(module, *args, **kwargs)
             if (
-                self._restore
+                self._is_active
                 and module not in self._known
                 and not _is_in_backward()  # a checkpointed block's layers, computed again
                 and any(p.requires_grad for p in module.parameters())
@@ -98,7 +88,7 @@ class Discovery:
         @functools.wraps(original)
         def __iter__(loader: Any) -> Any:
             is_ours = threading.get_ident() == self._thread and not self._is_paused
-            if self._restore and loader not in self._known and is_ours:
+            if self._is_active and loader not in self._known and is_ours:
                 self._found(loader, Replica(loaders={type(loader).__name__: loader}, is_process_wide=False))
             return original(loader)
 

@@ -28,6 +28,7 @@ class ForwardCall(NamedTuple):
     line: int
     function: str
     model: int = 0  # id of the object
+    samples: int = 0  # first dimension of the first tensor it was given
 
 
 @dataclass(frozen=True)

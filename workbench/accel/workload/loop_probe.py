@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from accel.workload.loop_record import NOTHING, Fetch, samples_in
 from accel.workload.phase_marks import active_marks
 
 if TYPE_CHECKING:
@@ -63,12 +64,16 @@ class LoopLine:
 class LoopProbe:
     """An iterator that marks the time to the next item, and otherwise is the one it wraps."""
 
-    __slots__ = ("_iterator", "_line", "_lineno", "_marks")
+    __slots__ = ("_iterator", "_line", "_lineno", "_marks", "_run")
 
     def __init__(self, iterator: Iterator[Any], lineno: int, marks: PhaseMarks) -> None:
         self._iterator, self._lineno, self._marks = iterator, lineno, marks
         self._line = marks.loop_lines.setdefault(lineno, LoopLine())
         self._line.events = marks.events
+        self._run = marks.loops.begins(lineno)
+
+    def __del__(self) -> None:
+        self._marks.loops.ends(self._run)  # by `break`, `return` or an exception
 
     def __iter__(self) -> Self:
         return self
@@ -85,15 +90,21 @@ class LoopProbe:
         line.iterations += 1
         marks.begin("data", self._lineno)
         marks.events -= 1  # a probe is no sign that the loop around it does anything
-        line.events = marks.events
+        line.events, marks.loops.drawn = marks.events, NOTHING
+        begun_ns = marks.marks[-1].time_ns
         try:
-            return next(self._iterator)
+            item = next(self._iterator)
         except StopIteration:
             line.listen(marks.events)
             line.events = -1
+            marks.loops.ends(self._run, begun_ns)
             raise
         finally:
             marks.end("data")
+        samples, loader = marks.loops.drawn
+        samples = samples or samples_in(item)
+        marks.loops.fetches.append(Fetch(begun_ns, self._lineno, self._run, samples, loader))
+        return item
 
 
 def iterate(iterable: Iterable[Any], lineno: int) -> Iterator[Any]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError
-from accel.workload.shipping import generator_states, restore_generators
+from accel.errors import AccelError, first_line
+from accel.workload.generators import generator_states, restore_generators
 
 if TYPE_CHECKING:
     import torch
@@ -154,9 +154,3 @@ def own_line(error: BaseException) -> str:
         if not code.co_filename.startswith(foreign):
             place = f" (line {number} of {Path(code.co_filename).name}, in {code.co_name})"
     return place
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something, or its class."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.workload.call_inputs import CallInputs
 from accel.workload.forward_calls import ForwardCall
+from accel.workload.graph_use import use_noting
 
 if TYPE_CHECKING:
     from accel.workload.phase_marks import PhaseMarks
@@ -25,6 +26,7 @@ def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Calla
     from torch._C._autograd import _get_sequence_nr as nodes_recorded
     from torch.compiler import is_compiling
 
+    note_use = use_noting()
     kinds: dict[int, str] = {}
     names: dict[int, Names] = {}
     current: list[Names] = [{}]
@@ -47,24 +49,34 @@ def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Calla
             return _plain_call(marks, kinds, original, self, args, kwargs)
         marks.begin("loss" if kind is LOSS else "forward", key)
         begun, nodes = marks.marks[-1].time_ns, nodes_recorded()
+        result = None
         try:
             if marks.ranges != "modules":
-                return original(self, *args, **kwargs)
+                result = original(self, *args, **kwargs)
+                return result
             current[0] = names.get(key) or names.setdefault(key, _qualified_names(self))
             with _module_range(current[0][key]):
-                return original(self, *args, **kwargs)
+                result = original(self, *args, **kwargs)
+                return result
         finally:
             marks.end("loss" if kind is LOSS else "forward")
             if kind is not LOSS:
-                _note_call(marks, self, begun, nodes_recorded() - nodes, sys._getframe(1))
+                samples = _first_dimension([*args, *kwargs.values()])
+                _note_call(marks, self, begun, nodes_recorded() - nodes, sys._getframe(1), samples)
+                if nodes_recorded() != nodes:
+                    note_use(marks.used_calls, begun, result)
 
     return call
 
 
-def _note_call(marks: PhaseMarks, model: Any, begun_ns: int, nodes: int, caller: FrameType) -> None:
+def _note_call(
+    marks: PhaseMarks, model: Any, begun_ns: int, nodes: int, caller: FrameType, samples: int
+) -> None:
     code, ended_ns = caller.f_code, marks.marks[-1].time_ns
     place = code.co_filename, caller.f_lineno, code.co_name
-    marks.forward_calls.append(ForwardCall(begun_ns, ended_ns, nodes, model.training, *place, id(model)))
+    marks.forward_calls.append(
+        ForwardCall(begun_ns, ended_ns, nodes, model.training, *place, id(model), samples)
+    )
 
 
 def _first_sight(marks: PhaseMarks, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -80,8 +92,6 @@ def _first_sight(marks: PhaseMarks, module: Any, args: tuple[Any, ...], kwargs: 
         return MODEL  # a checkpointed block, computed again: part of a model noted before
     marks.note("models", module)
     marks.inputs[id(module)] = CallInputs.of_call(*args, **kwargs)
-    if marks.first_batch is None:
-        marks.first_batch = _first_dimension([*args, *kwargs.values()])
     return MODEL
 
 
@@ -121,13 +131,13 @@ def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
     )  # fmt: skip
 
 
-def _first_dimension(values: list[Any]) -> int | None:
+def _first_dimension(values: list[Any]) -> int:
     import torch
 
     for value in values:
         if isinstance(value, torch.Tensor) and value.dim() > 0:
             return int(value.shape[0])
-    return None
+    return 0
 
 
 def _module_range(name: str) -> Any:

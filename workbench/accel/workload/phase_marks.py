@@ -7,7 +7,6 @@ use, and the count of step boundaries.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from threading import get_ident
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from accel.errors import AccelError
 from accel.workload.attribute_patches import AttributePatches
+from accel.workload.loop_record import LoopRecord
 from accel.workload.page_faults import page_faults
 from accel.workload.workload import Kind
 
@@ -44,6 +44,14 @@ class Mark(NamedTuple):
     key: int
 
 
+class BackwardPass(NamedTuple):
+    """One backward pass; `place` is the line that asked for it, `adds` whether it added to the gradients of parameters."""
+
+    time_ns: int
+    place: tuple[str, int]
+    adds: bool
+
+
 class BoundaryNote(NamedTuple):
     """What was going on when a step ended: were graphs compiled in it, was torch.profiler running, page faults so far."""
 
@@ -56,6 +64,16 @@ class BoundaryNote(NamedTuple):
 def active_marks() -> PhaseMarks | None:
     """The marks of the cell that is running now, if any."""
     return _active
+
+
+class Lead(NamedTuple):
+    """An optimizer whose steps were the training's until one built later stepped, and what was counted by then."""
+
+    optimizer: Any
+    since: int
+    steps: int
+    step_ends: int
+    boundary_notes: int
 
 
 class PhaseMarks:
@@ -76,14 +94,17 @@ class PhaseMarks:
         self.ranges: Literal["off", "phases", "modules"] = ranges
         self.boundary_notes: list[BoundaryNote] = []
         self.forward_calls: list[ForwardCall] = []
+        self.used_calls: set[int] = set()  # when those began whose graph a backward went through
+        self.passes: list[BackwardPass] = []
+        self.step_ends: list[int] = []  # when an optimizer's step ended a step of the training
+        self.loops = LoopRecord()
         self.conditions: RunConditions | None = None  # read when the first backward begins
         self.clears_to_zeros = False  # an optimizer's zero_grad(set_to_none=False) was called
-        self.first_optimizer: Any = None
-        self.first_batch: int | None = None
-        self.batch_from: int | None = None  # id of the loader that gave a batch last, since the last boundary
-        self.step_loaders: Counter[int | None] = Counter()  # boundaries by that id
+        self.first_optimizer: Any = (
+            None  # whose steps are the training's: the first that steps, until one built later does
+        )
         self.inputs: dict[int, CallInputs] = {}  # id of a model → what it was first called with
-        self.built: set[int] = set()  # ids of what was constructed during the run; see CellCapture
+        self.built: dict[int, int] = {}  # id of what was constructed during the run → steps until then
         self.events = (
             0  # phases begun, those of loop probes excluded: tells whether a loop's body does anything
         )
@@ -97,6 +118,10 @@ class PhaseMarks:
         self.patches = AttributePatches()
         self._seen_ids: set[tuple[str, int]] = set()
         self._optimizer_steps = self._backward_ends = self._graphs = self._graphs_before = 0
+        self._ever_counted = 0  # optimizer's steps, those of probes included
+        self._leads_since = 0  # as many of them before the first one of `first_optimizer`
+        self._former_leads: list[Lead] = []
+        self._most_of_a_probe = 0  # steps of an optimizer that the former leader took the lead back from
         self._awaits_step = False  # a backward ended, and no optimizer has been seen yet
         self._exit = ExitStack()
 
@@ -107,19 +132,8 @@ class PhaseMarks:
 
     @property
     def boundaries(self) -> int:
-        """Optimizer steps of the first optimizer that stepped; ends of backward while there is none."""
+        """Steps of the optimizer that counts; ends of backward while there is none."""
         return self._backward_ends if self.first_optimizer is None else self._optimizer_steps
-
-    @property
-    def step_loader(self) -> int | None:
-        """Id of the loader that most steps took their batch from; None where they took it from elsewhere.
-
-        The loader that was used first, or whose loop is longest, may be that of validation.
-        """
-        loader, count = max(
-            self.step_loaders.items(), key=lambda each: (each[1], each[0] or 0), default=(None, 0)
-        )
-        return loader if 2 * count >= sum(self.step_loaders.values()) else None
 
     def __enter__(self) -> Self:
         global _active
@@ -154,6 +168,7 @@ class PhaseMarks:
             self.end(phase)
         if self._awaits_step:
             self._step_instant()
+        self._end_last_probe()
         self._forget_quiet_loops()
 
     def _forget_quiet_loops(self) -> None:
@@ -162,6 +177,7 @@ class PhaseMarks:
             line.listen(self.events)  # a loop that was left by an exception, break or interrupt
         quiet = {number for number, line in self.loop_lines.items() if line.quiet}
         if quiet:
+            self.loops.forget(quiet)
             self.marks[:] = [mark for mark in self.marks if mark.phase != "data" or mark.key not in quiet]
 
     def begin(self, phase: str, key: int) -> None:
@@ -189,6 +205,10 @@ class PhaseMarks:
                 fast_range.__exit__(None, None, None)
             self.marks.append(_new(Mark, (now, False, inner, key)))
 
+    def note_built(self, built: Any) -> None:
+        """Something is constructed: by the cell, and after how many steps."""
+        self.built[id(built)] = self._ever_counted
+
     def note(self, kind: Kind, seen: Any) -> None:
         """Remember an object in use, once; the reference is strong, so that no other object gets its id meanwhile."""
         if (kind, id(seen)) not in self._seen_ids:
@@ -197,18 +217,48 @@ class PhaseMarks:
 
     def let_go(self) -> None:
         """Drop the strong references, once the run has been read."""
-        self.seen, self.first_optimizer, self._seen_ids = [], None, set()
+        self.seen, self.first_optimizer, self._former_leads, self._seen_ids = [], None, [], set()
 
     def optimizer_stepped(self, optimizer: Any) -> None:
-        """Count a boundary when the first optimizer that ever stepped has stepped."""
+        """Count a boundary when the optimizer that counts has stepped: the first, or the next fold's own.
+
+        One that is built later leads until the former steps again: then it was a probe's, and its steps were none.
+        """
+        self._take_lead_back(optimizer)
         if self.first_optimizer is None:
             self.first_optimizer = optimizer
             self.boundary_notes.clear()  # backward ends until now were no boundaries after all
             self._graphs = self._graphs_before
+        elif self.built.get(id(optimizer), 0) > self._leads_since:
+            self._end_last_probe()
+            counted = self._optimizer_steps, len(self.step_ends), len(self.boundary_notes)
+            self._former_leads.append(Lead(self.first_optimizer, self._leads_since, *counted))
+            self.first_optimizer, self._leads_since = optimizer, self._ever_counted
         if optimizer is self.first_optimizer:
             self._optimizer_steps += 1
+            self._ever_counted += 1
+            if self.thread != -1:
+                self.step_ends.append(self.marks[-1].time_ns)
             self._step_instant()
             self._note_boundary()
+
+    def _take_lead_back(self, optimizer: Any) -> None:
+        for index, lead in enumerate(self._former_leads):
+            if lead.optimizer is optimizer:
+                self._most_of_a_probe = max(self._most_of_a_probe, self._optimizer_steps - lead.steps)
+                del self._former_leads[index:], self.step_ends[lead.step_ends :]
+                del self.boundary_notes[lead.boundary_notes :]
+                self._optimizer_steps = lead.steps
+                self.first_optimizer, self._leads_since = optimizer, lead.since
+                return
+
+    def _end_last_probe(self) -> None:
+        """The probe after the last epoch, which nothing follows: known by its length."""
+        if (
+            self._former_leads
+            and self._optimizer_steps - self._former_leads[-1].steps <= self._most_of_a_probe
+        ):
+            self._take_lead_back(self._former_leads[-1].optimizer)
 
     def backward_ended(self) -> None:
         """Count a boundary of a cell without optimizers."""
@@ -228,9 +278,6 @@ class PhaseMarks:
         compiled, self._graphs = graphs != self._graphs, graphs
         profiled = self._profiler_enabled()
         self.boundary_notes.append(BoundaryNote(perf_counter_ns(), compiled, profiled, page_faults()))
-        if self.thread != -1:
-            self.step_loaders[self.batch_from] += 1
-            self.batch_from = None
         if len(self.marks) > MOST_MARKS:
             self.thread = -1  # patches pass straight through from here; the optimizer hook goes on counting
 

@@ -14,6 +14,8 @@ from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from accel.workload.loop_record import Fetch, samples_drawn
+from accel.workload.outermost_step import is_inside_another_step
 from accel.workload.workload import Kind
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ def _backward(marks: PhaseMarks, original: Function) -> Function:
     """`torch.autograd._engine_run_backward`: where Tensor.backward, autograd.grad and torch.func end up."""
     from torch.compiler import is_compiling
 
+    from accel.workload.phase_marks import BackwardPass
     from accel.workload.run_conditions import read_conditions
 
     @functools.wraps(original)
@@ -103,10 +106,13 @@ def _backward(marks: PhaseMarks, original: Function) -> Function:
         if marks.conditions is None:
             marks.conditions = read_conditions()
         marks.begin("backward", 0)
+        begun_ns, adds = marks.marks[-1].time_ns, bool(kwargs.get("accumulate_grad", True))
         try:
             result = original(*args, **kwargs)
         finally:
             marks.end("backward")
+        if "optimizer" not in marks.open:  # a closure goes over the same batch again
+            marks.passes.append(BackwardPass(begun_ns, _place(sys._getframe(1)), adds))
         marks.backward_ended()
         return result
 
@@ -130,6 +136,7 @@ def _loader_iter(loader_of: dict[int, int], marks: PhaseMarks, original: Functio
             if not nested:
                 marks.end("data")
         loader_of[id(iterator)] = id(self)
+        marks.loops.begins(id(self), iterator)
         return iterator
 
     return make_iterator
@@ -146,17 +153,25 @@ def _loader_next(loader_of: dict[int, int], marks: PhaseMarks, original: Functio
             marks.events += (
                 1  # a loop probe is marking this fetch already; tell it that its loop is worth marking
             )
-            return fetched(self)
-        marks.begin("data", loader_of.get(id(self), id(self)))
+            return drawn(self)[0]
+        key = loader_of.get(id(self), id(self))
+        marks.begin("data", key)
+        begun_ns = marks.marks[-1].time_ns
         try:
-            return fetched(self)
+            batch, samples = drawn(self)
+        except StopIteration:
+            marks.loops.ends(marks.loops.run_of(self, key), begun_ns)
+            raise
         finally:
             marks.end("data")
-
-    def fetched(iterator: Any) -> Any:
-        batch = original(iterator)
-        marks.batch_from = loader_of.get(id(iterator), id(iterator))
+        marks.loops.fetches.append(Fetch(begun_ns, key, marks.loops.run_of(self, key), samples, key))
         return batch
+
+    def drawn(iterator: Any) -> tuple[Any, int]:
+        batch = original(iterator)
+        samples = samples_drawn(iterator, batch)
+        marks.loops.drawn = max(marks.loops.drawn, (samples, loader_of.get(id(iterator), id(iterator))))
+        return batch, samples
 
     return next_batch
 
@@ -183,6 +198,13 @@ def _is_torch(frame: FrameType) -> bool:
     return isinstance(name, str) and name.partition(".")[0] == "torch"
 
 
+def _place(frame: FrameType | None) -> tuple[str, int]:
+    """The line of whoever asked torch for it."""
+    while frame is not None and _is_torch(frame):
+        frame = frame.f_back
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
 def _scheduler_step(marks: PhaseMarks, original: Function) -> Function:
     @functools.wraps(original)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -200,7 +222,7 @@ def _built(marks: PhaseMarks, original: Function) -> Function:
     @functools.wraps(original)
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         if not is_compiling() and get_ident() == marks.thread:
-            marks.built.add(id(self))
+            marks.note_built(self)
         original(self, *args, **kwargs)
 
     return construct
@@ -222,7 +244,7 @@ def _hook_optimizers(marks: PhaseMarks, undo: ExitStack) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling() or get_ident() != marks.home_thread:
             return
-        if under_way and not _is_inside_another_step(sys._getframe(1)):
+        if under_way and not is_inside_another_step(sys._getframe(1)):
             under_way.clear()  # the last step raised, and the cell caught that
             marks.end("optimizer")
         under_way.append(id(optimizer))
@@ -240,11 +262,3 @@ def _hook_optimizers(marks: PhaseMarks, undo: ExitStack) -> None:
 
     undo.callback(register_optimizer_step_pre_hook(before).remove)
     undo.callback(register_optimizer_step_post_hook(after).remove)
-
-
-def _is_inside_another_step(step: FrameType) -> bool:
-    """Whether torch's wrapper of `step` is on the stack twice: `super().step()`, or an optimizer that steps another."""
-    outer = step.f_back
-    while outer is not None and outer.f_code is not step.f_code:
-        outer = outer.f_back
-    return outer is not None

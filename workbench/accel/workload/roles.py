@@ -26,6 +26,8 @@ def roles_of(
         if (kind, id(found)) in roles:
             continue
         if name is None:
+            if kind == "criteria" and labels[type(found).__name__]:
+                continue  # made anew in each step: one of them stands for all
             labels[type(found).__name__] += 1
             name = f"{type(found).__name__}_{labels[type(found).__name__]}"
         was_there = id(found) in before
@@ -62,16 +64,18 @@ def names_by_id(namespace: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _whole_model(seen: Any, names: Mapping[int, str], namespace: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """The named model that `seen` is or is a part of: `model.forward(x)` only ever calls the parts."""
+    """The named model that `seen` is, is a part of, or is made of parts of: `model.forward(x)` only ever calls the parts, and
+    `model[:2]` is a module of its own each time."""
     from torch import nn
 
     if id(seen) in names:
         return seen, names[id(seen)]
+    pieces = (
+        set() if any(True for _ in seen.parameters(recurse=False)) else {id(part) for part in seen.children()}
+    )
     for name, value in namespace.items():
-        if (
-            isinstance(value, nn.Module)
-            and not name.startswith("_")
-            and any(part is seen for part in value.modules())
-        ):
-            return value, name
+        if isinstance(value, nn.Module) and not name.startswith("_"):
+            parts = {id(part) for part in value.modules()}
+            if id(seen) in parts or (pieces and pieces <= parts):
+                return value, name
     return seen, None

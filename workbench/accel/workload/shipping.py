@@ -8,10 +8,10 @@ get one common namespace, in which the cell then runs: a function that reads a g
 
 from __future__ import annotations
 
+import importlib
 import io
 import linecache
 import pickle
-import random
 import sys
 import types
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from accel.errors import NotShippable
+from accel.errors import NotShippable, first_line
+from accel.workload.counted_steps import CALLED, count_steps, note_of_steps
+from accel.workload.generators import device_here, generator_states, restore_generators
 from accel.workload.memory_file import MemoryFile
 from accel.workload.torch_settings import read_settings, write_settings
 
@@ -57,8 +59,24 @@ def pack(workload: Workload) -> Parcel:
     """
     return pack_cell(
         workload.source, workload.filename, workload.namespace, workload.reads,
-        boundary=workload.boundary, models=workload.objects().models,
+        boundary=workload.boundary, models=workload.objects().models, extra=_rereads(workload),
     )  # fmt: skip
+
+
+def _rereads(workload: Workload) -> dict[str, Any]:
+    """What the cell's last run left and this one may read; without what cannot travel, which few runs will ask for."""
+    found = {}
+    for name in workload.rereads:
+        if name in workload.namespace:
+            value, spare = workload.namespace[name], MemoryFile()
+            try:
+                dump(value, spare)
+            except Exception:
+                continue  # whatever pickling its objects raises: then it stays at home
+            finally:
+                spare.close()
+            found[name] = value
+    return found
 
 
 def pack_cell(
@@ -125,63 +143,31 @@ def _gradients(names: dict[str, Any], models: Mapping[str, Any]) -> list[tuple[A
     return [(p, p.grad) for p in parameters if p.grad is not None]
 
 
-def generator_states() -> dict[str, Any]:
-    """States of torch's, Python's and (where loaded) numpy's and CUDA's random number generators."""
-    import torch
-
-    states: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
-    if "numpy" in sys.modules:
-        states["numpy"] = sys.modules["numpy"].random.get_state()
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        states["cuda"] = [state.cpu() for state in torch.cuda.get_rng_state_all()]
-        states["current device"] = torch.cuda.current_device()
-    return states
+def dump(contents: object, memory: MemoryFile) -> bytes:
+    """One pickle; tensors and arrays lie in `memory`."""
+    buffers: list[tuple[int, int]] = []
+    stream = io.BytesIO()
+    make_pickler(stream, memory, {}, buffers).dump(contents)
+    return pickle.dumps((buffers, stream.getvalue()))
 
 
-def restore_generators(states: dict[str, Any]) -> None:
-    """Put back what `generator_states` returned."""
-    import torch
-
-    torch.set_rng_state(states["torch"])
-    random.setstate(states["python"])
-    if "numpy" in states:
-        import numpy
-
-        numpy.random.set_state(states["numpy"])
-    if "cuda" in states:
-        torch.cuda.set_rng_state_all(states["cuda"][: torch.cuda.device_count()])
-    if "current device" in states:
-        torch.cuda.set_device(device_here(f"cuda:{states['current device']}", torch.cuda.device_count()))
-
-
-def device_here(device: str, gpus: int) -> str:
-    """Where something of the notebook's device is put in a process that sees so many GPUs: a rank sees its own alone.
-
-    >>> device_here("cuda:3", gpus=1)
-    'cuda:0'
-    """
-    kind, _, number = device.partition(":")
-    return "cuda:0" if kind == "cuda" and gpus and int(number or 0) >= gpus else device
-
-
-def dump(contents: object, memory: MemoryFile, known: Mapping[int, Any] | None = None) -> bytes:
-    """One pickle; tensors and arrays lie in `memory`. Objects that are `known` by id are not sent: their token is."""
+def make_pickler(
+    stream: io.BytesIO, memory: MemoryFile, known: Mapping[int, Any], buffers: list[tuple[int, int]]
+) -> Any:
+    """A pickler whose tensors and arrays go to `memory`. Objects that are `known` by id are not sent: their token is."""
     import torch
     from torch.utils.data import DataLoader
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, obj: Any) -> Any:
+            if isinstance(obj, dict) and (module := _module_of(obj)) is not None:
+                return ("globals", module)
             if known and (token := known.get(id(obj))) is not None:
                 return ("known", token)
             if isinstance(obj, torch.storage.TypedStorage):
                 storage = obj._untyped_storage
-                return (
-                    "storage",
-                    memory.add_storage(storage),
-                    storage.nbytes(),
-                    obj.dtype,
-                    str(storage.device),
-                )
+                place = memory.add_storage(storage)
+                return ("storage", place, storage.nbytes(), obj.dtype, str(storage.device))
             return None
 
         def reducer_override(self, obj: Any) -> Any:
@@ -191,10 +177,19 @@ def dump(contents: object, memory: MemoryFile, known: Mapping[int, Any] | None =
                     "_iterator": None,
                 }  # worker processes of a persistent iterator stay at home
                 return (_bare, (type(obj),), state, None, None, _set_dict)
-            if isinstance(obj, torch.optim.LBFGS):  # its pickles lack what its constructor adds
-                parts = {name: vars(obj)[name] for name in ("_params", "_numel_cache")}
+            if isinstance(obj, torch.optim.Optimizer) and (parts := _left_out(obj)):
                 return (_bare, (type(obj),), {**obj.__getstate__(), **parts}, None, None, _set_optimizer)
+            if isinstance(obj, torch.nn.parallel.DistributedDataParallel):  # belongs to ranks that have met
+                return (_itself, (obj.module,))
             return super().reducer_override(obj)
+
+        def _dynamic_function_reduce(self, func: types.FunctionType) -> Any:
+            """A function that an imported module made (a wrapper, a closure) goes on using that module's variables."""
+            made, (code, _, *rest), (attributes, state), *others = super()._dynamic_function_reduce(func)
+            if _module_of(func.__globals__) is None:
+                return made, (code, _, *rest), (attributes, state), *others
+            state["__globals__"] = {}
+            return made, (code, func.__globals__, *rest), (attributes, state), *others
 
     def keep_outside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
@@ -203,22 +198,41 @@ def dump(contents: object, memory: MemoryFile, known: Mapping[int, Any] | None =
         buffers.append((memory.add_bytes(raw), raw.nbytes))
         return False
 
-    buffers: list[tuple[int, int]] = []
-    stream = io.BytesIO()
-    Pickler(stream, protocol=5, buffer_callback=keep_outside).dump(contents)
-    return pickle.dumps((buffers, stream.getvalue()))
+    return Pickler(stream, protocol=5, buffer_callback=keep_outside)
+
+
+def _module_of(variables: dict[str, Any]) -> str | None:
+    """The name of the module whose variables these are, where another process can import it."""
+    name = variables.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) and name != "__main__" else None
+    is_its_own = module is not None and module.__dict__ is variables and variables.get("__spec__") is not None
+    return name if is_its_own else None
 
 
 def _bare(cls: type[Any]) -> Any:
     return object.__new__(cls)
 
 
+def _itself(obj: Any) -> Any:
+    return obj
+
+
 def _set_dict(obj: Any, state: dict[str, Any]) -> None:
     obj.__dict__.update(state)
 
 
+def _left_out(optimizer: Any) -> dict[str, Any]:
+    """What an optimizer's pickles lack: what the constructor of LBFGS adds, and what a scheduler does."""
+    import torch
+
+    names = ("_params", "_numel_cache") if isinstance(optimizer, torch.optim.LBFGS) else ()
+    return {name: vars(optimizer)[name] for name in names} | note_of_steps(optimizer)
+
+
 def _set_optimizer(optimizer: Any, state: dict[str, Any]) -> None:
     optimizer.__setstate__(state)
+    if CALLED in state:
+        count_steps(optimizer)
 
 
 def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
@@ -240,28 +254,42 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     return namespace
 
 
-def load(blob: bytes, memory: MemoryFile, known: Mapping[Any, Any] | None = None) -> Any:
-    """What `dump` packed, with the objects that `known` has for its tokens."""
+def load(blob: bytes, memory: MemoryFile) -> Any:
+    """What `dump` packed."""
     spans, stream = pickle.loads(blob)
     buffers = [memory.view(offset, size) for offset, size in spans]
-    return _Unpickler(io.BytesIO(stream), buffers, memory, known or {}).load()
+    return _Unpickler(io.BytesIO(stream), buffers, memory).load()
 
 
 class _Unpickler(pickle.Unpickler):
     """A class made for each call would hold on to the memory, and its file, until the garbage collector comes round."""
 
-    def __init__(
-        self, stream: io.BytesIO, buffers: list[memoryview], memory: MemoryFile, known: Mapping[Any, Any]
-    ) -> None:
+    def __init__(self, stream: io.BytesIO, buffers: list[memoryview], memory: MemoryFile) -> None:
         super().__init__(stream, buffers=buffers)
+        self._found = Found(memory, {})
+
+    def persistent_load(self, key: Any) -> Any:
+        return self._found(key)
+
+
+class Found:
+    """What the tokens of a pickle stand for: storages in the memory, and objects that are known here."""
+
+    def __init__(self, memory: MemoryFile, known: Mapping[Any, Any]) -> None:
         self._memory, self._known = memory, known
         self._storages: dict[int, Any] = {}
 
-    def persistent_load(self, key: Any) -> Any:
+    def __call__(self, key: Any) -> Any:
         import torch
 
         if key[0] == "known":
-            return self._known[key[1]]
+            try:
+                return self._known[key[1]]
+            except KeyError:
+                name = ".".join(map(str, key[1]))
+                raise pickle.UnpicklingError(f"{name}, which it leads to, is not found here") from None
+        if key[0] == "globals":
+            return vars(importlib.import_module(key[1]))
         _, offset, size_bytes, dtype, device = key
         storage = self._storages.get(offset)
         if storage is None:
@@ -283,17 +311,25 @@ def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
         try:
             dump({"value": value}, spare)
         except Exception as own:
-            reason = str(own).strip().splitlines()[0] if str(own).strip() else type(own).__name__
             return NotShippable(
                 f"A worker process needs a copy of {name!r} ({type(value).__name__})",
-                because=f"it cannot be pickled: {reason}",
-                do=f"Keep locks, open files, generators and live iterators out of {name!r} (open them in __getitem__ or "
-                "inside the cell), or give its class __getstate__.",
+                because=f"it cannot be pickled: {first_line(own)}",
+                do=f"Keep the DataLoader, and write iter(…) in the cell that trains: {name!r} is an epoch half read."
+                if _is_epoch(value)
+                else f"Build {name!r} in the cell that trains; or keep locks, open files, generators and live iterators out of "
+                "it (open them in __getitem__), or give its class __getstate__.",
             )
         finally:
             spare.close()
     return NotShippable(
         "A worker process needs a copy of what the cell reads",
-        because=f"it cannot be pickled: {error}",
+        because=f"it cannot be pickled: {first_line(error)}",
         do="Keep locks, open files, generators and live iterators out of the objects that the cell uses.",
     )
+
+
+def _is_epoch(value: Any) -> bool:
+    """Whether it is what `iter(loader)` gives."""
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    return isinstance(value, _BaseDataLoaderIter)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel.workload.shipping import generator_states
+from accel.workload.generators import generator_states
 from accel.workload.torch_settings import read_settings
 
 if TYPE_CHECKING:

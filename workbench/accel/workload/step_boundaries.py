@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
-from accel.workload.phase_marks import BoundaryNote, Mark
+from accel.workload.forward_calls import ForwardCall
+from accel.workload.loop_record import LoopRecord
+from accel.workload.loop_turns import Turns, batches_of, turns_of
+from accel.workload.phase_marks import BackwardPass, BoundaryNote, Mark
+from accel.workload.step_batches import Passes, Trained, trained_on
+from accel.workload.step_loops import Needs, Span, find_spans
 from accel.workload.workload import Boundary
 
 Rule = Literal["loop over data", "optimizer step", "backward", "forward", "none"]
@@ -34,6 +39,8 @@ class Step:
     is_warm_up: bool = False
     is_profiled: bool = False
     is_outlier: bool = False
+    batches: int = 1
+    samples: int = 0  # that it trained on; 0 where nothing tells
 
     @property
     def duration_ns(self) -> int:
@@ -44,7 +51,7 @@ class Step:
 class Steps:
     """All steps of a run, with the rule that found them.
 
-    >>> steps = find_steps(marks.marks, boundary_notes=marks.boundary_notes, first_optimizer=id(optimizer))
+    >>> steps = find_steps(marks.marks, Watched(marks.step_ends, marks.passes))
     >>> steps.median_ms, steps.shares()["forward"]
 
     `counts` has how often each phase began, "recompute" being a forward inside backward. A warm-up step is the
@@ -56,6 +63,9 @@ class Steps:
     rule: Rule
     accumulation: int
     counts: dict[str, int]
+    loader: int | None = (
+        None  # id of the one that most steps took their last batch from; None where they took it elsewhere
+    )
 
     @property
     def boundaries_ns(self) -> list[tuple[int, int]]:
@@ -76,6 +86,12 @@ class Steps:
     def median_ms(self) -> float:
         """Median time of the timed steps in ms; nan when there is no step."""
         return median(step.duration_ns for step in self.timed) / 1e6 if self.steps else float("nan")
+
+    @property
+    def samples_per_step(self) -> int | None:
+        """Samples that a usual step trains on: the median, which an epoch's smaller last batch does not move."""
+        known = [step.samples for step in self.steps if step.samples]
+        return round(median(known)) if known else None
 
     def shares(self) -> dict[str, float]:
         """Share of the timed steps' time by phase and gap, largest first; outliers left out."""
@@ -100,26 +116,115 @@ class Steps:
         return f"{len(self.steps)} steps (by {self.rule}) of {self.median_ms:.2f} ms: {shares}"
 
 
-def find_steps(
-    marks: Sequence[Mark], *, boundary_notes: Sequence[BoundaryNote] = (), first_optimizer: int | None = None
-) -> Steps:
-    """Find the steps of a run; `first_optimizer` is the id of the optimizer that stepped first, if any did.
+@dataclass(frozen=True)
+class Watched:
+    """What was seen beside the marks: what the steps of a run are told from."""
 
-    A step ends where a worker's step ends: with the first optimizer's step, else with a backward (`boundary`). A
-    loop whose turns hold one such event each moves the cuts to its fetches: a step begins with its own data.
+    step_ends: Sequence[int] = ()  # when an optimizer's step ended one
+    passes: Sequence[BackwardPass] = ()
+    calls: Sequence[ForwardCall] = ()
+    used_calls: Set[int] = frozenset()  # by when they began: those whose graph a backward went through
+    loops: LoopRecord = field(default_factory=LoopRecord)
+    notes: Sequence[BoundaryNote] = ()
+
+
+def find_steps(marks: Sequence[Mark], watched: Watched | None = None) -> Steps:
+    """Find the steps of a run: `step_loops.py` has the rule.
+
+    A step ends where a worker's step ends: with an optimizer's step, else with a backward (`boundary`).
     """
-    boundary, events = _events(marks, first_optimizer)
-    chunks = exclusive_segments(marks)
-    loop = _loop_of(marks, events)
-    if loop is not None:
-        rule: Rule = "loop over data"
-        spans, accumulation = _spans_of_loop(_turns(marks, loop), events, _begins(marks, "backward"), chunks)
-    else:
-        rule = _RULES[boundary] if events else "none"
-        spans, accumulation = _spans_between(marks, events), 1
-    steps = [_fill(span, chunks) for span in spans]
-    steps = _flagged(steps, events, boundary_notes, is_cut_at_event=loop is None)
-    return Steps(tuple(steps), boundary, rule, accumulation, _counts(marks))
+    watched = watched or Watched()
+    boundary, ends, calls = _ends(marks, watched)
+    if not ends:
+        return Steps((), "none", "none", 1, _counts(marks))
+    until = marks[-1].time_ns + 1
+    batches = batches_of(watched.loops, until)
+    needs = _needs(boundary, watched.passes, calls, ends, batches)
+    turns = turns_of(watched.loops, until)
+    if boundary == "none":
+        ends = _ends_of_turns(ends, turns)
+    spans = find_spans(ends, needs, turns, marks[0].time_ns)
+    segments, fetched = exclusive_segments(marks), _begins(marks, "data")
+    trained = trained_on(ends, Passes(watched.passes, calls, _cleared(marks, ends)), batches)
+    steps = [
+        replace(
+            _fill(_closed(span, end, segments, fetched), segments), batches=each.batches, samples=each.samples
+        )
+        for span, end, each in zip(spans, ends, trained, strict=True)
+    ]
+    steps = _flagged(steps, ends, watched.notes, [not span.is_turn for span in spans])
+    in_turns = sum(span.is_turn for span in spans)
+    rule: Rule = "loop over data" if 2 * in_turns > len(spans) else _RULES[boundary]
+    accumulation = round(median(each.batches for each in trained)) if boundary == "optimizer" else 1
+    return Steps(tuple(steps), boundary, rule, accumulation, _counts(marks), _loader(trained))
+
+
+def _loader(trained: Sequence[Trained]) -> int | None:
+    """The loader that was used first, or whose loop is longest, may be that of validation."""
+    loader, count = Counter(each.loader for each in trained).most_common(1)[0]
+    return loader if loader and 2 * count >= len(trained) else None
+
+
+def _ends(marks: Sequence[Mark], watched: Watched) -> tuple[Boundary, Sequence[int], Sequence[ForwardCall]]:
+    """When steps end, what kind of event that is, and the model calls that count."""
+    calls = [call for call in watched.calls if call.begin_ns in watched.used_calls]
+    if watched.step_ends:
+        return "optimizer", watched.step_ends, calls
+    backward = [m.time_ns for m in marks if not m.begins and m.phase == "backward"]
+    if backward:
+        return "backward", backward, calls
+    return "none", [m.time_ns for m in marks if not m.begins and m.phase == "forward"], watched.calls
+
+
+def _needs(
+    boundary: Boundary,
+    passes: Sequence[BackwardPass],
+    calls: Sequence[ForwardCall],
+    ends: Sequence[int],
+    batches: Turns,
+) -> Needs:
+    begun = [each.time_ns for each in passes]
+    called = [call.begin_ns for call in calls]
+    work = sorted((*begun, *called, *ends))
+    fetched = [
+        turn.begin_ns
+        for each in batches.values()
+        for turn in each
+        if _any_within(work, turn.begin_ns, turn.end_ns)
+    ]
+    return Needs(begun, called, sorted(fetched))
+
+
+def _cleared(marks: Sequence[Mark], ends: Sequence[int]) -> list[int]:
+    """When gradients were cleared, or used up by an optimizer whose steps end none."""
+    own = frozenset(ends)
+    return [
+        mark.time_ns for mark in marks
+        if not mark.begins and mark.phase in ("optimizer", "zero_grad") and mark.time_ns not in own
+    ]  # fmt: skip
+
+
+def _ends_of_turns(ends: Sequence[int], turns: Turns) -> Sequence[int]:
+    """Of a cell that only calls models: the last call of each batch, where a loop fetches them for all calls."""
+    best: list[int] = []
+    for each in turns.values():
+        held = [within for turn in each if (within := _within(ends, turn.begin_ns, turn.end_ns))]
+        if sum(map(len, held)) == len(ends) and any(turn.samples for turn in each) and len(held) > len(best):
+            best = [within[-1] for within in held]
+    return best or ends
+
+
+def _closed(span: Span, end: int, segments: Sequence[Segment], fetched: Sequence[int]) -> tuple[int, int]:
+    """Where nobody knows when the loop was left, its last step ends as another loop begins, or with the phase of its end."""
+    if not span.is_open:
+        return span.begin_ns, min(span.end_ns, segments[-1].end_ns)
+    following = bisect_left(fetched, end)
+    over = fetched[following] if following < len(fetched) else _end_of_phase(end, segments)
+    return span.begin_ns, min(span.end_ns, max(span.begin_ns, over))
+
+
+def _begins(marks: Sequence[Mark], phase: str) -> list[int]:
+    return [mark.time_ns for mark in marks if mark.begins and mark.phase == phase]
 
 
 def exclusive_segments(marks: Sequence[Mark]) -> list[Segment]:
@@ -140,64 +245,6 @@ def exclusive_segments(marks: Sequence[Mark]) -> list[Segment]:
     return segments
 
 
-def _events(marks: Sequence[Mark], first_optimizer: int | None) -> tuple[Boundary, list[int]]:
-    """When steps end: times of the events that end one, and what kind they are."""
-    stepped = [
-        m.time_ns for m in marks if not m.begins and m.phase == "optimizer" and m.key == first_optimizer
-    ]
-    if stepped:
-        return "optimizer", stepped
-    backward = [m.time_ns for m in marks if not m.begins and m.phase == "backward"]
-    if backward:
-        return "backward", backward
-    return "none", [m.time_ns for m in marks if not m.begins and m.phase == "forward"]
-
-
-def _begins(marks: Sequence[Mark], phase: str) -> list[int]:
-    return [mark.time_ns for mark in marks if mark.begins and mark.phase == phase]
-
-
-def _turns(marks: Sequence[Mark], key: int) -> list[tuple[int, int]]:
-    """From each fetch of a loop to its next; the last turn lasts to the end of the run."""
-    begins = [mark.time_ns for mark in marks if mark.begins and mark.phase == "data" and mark.key == key]
-    return list(zip(begins, [*begins[1:], marks[-1].time_ns + 1], strict=True))
-
-
-def _loop_of(marks: Sequence[Mark], events: Sequence[int]) -> int | None:
-    """The innermost loop over data whose turns hold at most one event each, and hold all events together."""
-    best: tuple[int, int] | None = None
-    for key in {mark.key for mark in marks if mark.phase == "data" and mark.key >= 0} if events else ():
-        turns = _turns(marks, key)
-        held = [bisect_left(events, end) - bisect_left(events, begin) for begin, end in turns]
-        if sum(held) == len(events) and max(held) == 1:
-            begin = turns[held.index(1)][0]
-            best = max(best, (begin, key)) if best else (begin, key)
-    return best[1] if best else None
-
-
-def _spans_of_loop(
-    turns: list[tuple[int, int]], events: Sequence[int], backward: Sequence[int], segments: Sequence[Segment]
-) -> tuple[list[tuple[int, int]], int]:
-    """Steps as groups of turns that end with an event; turns without a backward belong to no step."""
-    spans: list[tuple[int, int]] = []
-    sizes: list[int] = []
-    first: int | None = None
-    size = 0
-    for begin, end in turns:
-        ends_step = _any_within(events, begin, end)
-        if ends_step or _any_within(backward, begin, end):
-            first, size = (begin if first is None else first), size + 1
-        if ends_step and first is not None:
-            spans.append((first, end))
-            sizes.append(size)
-            first, size = None, 0
-    if (
-        spans and spans[-1][1] == turns[-1][1]
-    ):  # the loop was left before it fetched again: end with the last event's phase
-        spans[-1] = (spans[-1][0], min(spans[-1][1], max(spans[-1][0], _end_of_phase(events[-1], segments))))
-    return spans, round(median(sizes)) if sizes else 1
-
-
 def _end_of_phase(event: int, segments: Sequence[Segment]) -> int:
     """The end of the outermost phase an event lies in (a scaler's step goes on after the optimizer's)."""
     for index in range(bisect_left(segments, event, key=_begin_ns), len(segments)):
@@ -206,14 +253,12 @@ def _end_of_phase(event: int, segments: Sequence[Segment]) -> int:
     return segments[-1].end_ns
 
 
-def _spans_between(marks: Sequence[Mark], events: Sequence[int]) -> list[tuple[int, int]]:
-    if not events:
-        return []
-    return list(zip([min(marks[0].time_ns, events[0]), *events], events, strict=False))
-
-
 def _any_within(times: Sequence[int], begin: int, end: int) -> bool:
     return bisect_left(times, end) > bisect_left(times, begin)
+
+
+def _within(times: Sequence[int], begin: int, end: int) -> Sequence[int]:
+    return times[bisect_left(times, begin) : bisect_left(times, end)]
 
 
 def _fill(span: tuple[int, int], segments: Sequence[Segment]) -> Step:
@@ -235,19 +280,19 @@ def _begin_ns(segment: Segment) -> int:
 
 
 def _flagged(
-    steps: list[Step], events: Sequence[int], notes: Sequence[BoundaryNote], *, is_cut_at_event: bool
+    steps: list[Step], ends: Sequence[int], notes: Sequence[BoundaryNote], are_cut_at_ends: Sequence[bool]
 ) -> list[Step]:
-    """Mark warm-up, profiled and outlying steps; each step holds one event, which its note follows."""
+    """Mark warm-up, profiled and outlying steps; the note of a step follows its end."""
     times = [note.time_ns for note in notes]
     flagged: list[Step] = []
     after_profiler = False
-    for index, (step, event) in enumerate(zip(steps, events, strict=True)):
-        position = bisect_left(times, event)
-        is_noted = position < len(times) and (index + 1 == len(events) or times[position] < events[index + 1])
+    for index, (step, end, is_cut_at_end) in enumerate(zip(steps, ends, are_cut_at_ends, strict=True)):
+        position = bisect_left(times, end)
+        is_noted = position < len(times) and (index + 1 == len(ends) or times[position] < ends[index + 1])
         profiled = is_noted and notes[position].profiled
         compiled = is_noted and notes[position].compiled
-        # Stopping the profiler takes time right after the last profiled step: part of the next one when cut at events.
-        is_touched = profiled or (after_profiler and is_cut_at_event)
+        # Stopping the profiler takes time right after the last profiled step: part of the next one when cut at its end.
+        is_touched = profiled or (after_profiler and is_cut_at_end)
         flagged.append(replace(step, is_warm_up=index == 0 or compiled, is_profiled=is_touched))
         after_profiler = profiled
     return with_outliers(flagged)

@@ -67,6 +67,9 @@ class Workload:
     clears_to_zeros: bool = False  # an optimizer's zero_grad(set_to_none=False) was called
     model_calls: tuple[CallsOfLine, ...] | None = None  # of that run, by line; None where none is known
     reads_back: tuple[ReadBack, ...] | None = None  # in its steps; None where none is known
+    rereads: tuple[
+        str, ...
+    ] = ()  # names it may read that its own last run left: first written under a condition
     trains_on: str = ""  # the device of its models, where `roles` holds none of them
 
     @property

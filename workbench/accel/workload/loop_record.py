@@ -1,0 +1,124 @@
+"""What loops fetched while a cell ran: which loop, when, how many samples, and when each was over."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from itertools import islice
+from operator import index
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+NOTHING = 0, 0  # samples, and id of a loader
+
+
+class Fetch(NamedTuple):
+    """A loop got an item. `key` is the line of a `for` statement or the id of a loader, `run` one run of that loop."""
+
+    time_ns: int
+    key: int
+    run: int
+    samples: int  # of the batch that it got; 0 where the item is none
+    loader: int = 0  # id of the DataLoader that gave it; 0 where none did
+
+
+class LoopRecord:
+    """The fetches of one run of a cell, in order.
+
+    >>> run = loops.begins(key=3)
+    >>> loops.fetches.append(Fetch(time_ns, 3, run, samples=64))
+    >>> loops.ends(run)
+    """
+
+    def __init__(self) -> None:
+        self.fetches: list[Fetch] = []
+        self.made_ns: list[int] = []  # by run: when its iterator was made
+        self.ended_ns: dict[int, int] = {}  # by run; a loop that was left at the end of the cell has none
+        self.left_late: set[int] = set()  # runs that were over before `ended_ns`, who knows when
+        self.loaders: set[int] = set()  # keys that are loaders', fetched from outside the cell's own `for`
+        self.drawn = NOTHING  # the largest batch that a loader gave since this was set to NOTHING
+        self._iterators: dict[int, tuple[int, weakref.ref[Any]]] = {}
+
+    def begins(self, key: int, iterator: Any = None) -> int:
+        """A loop begins. Where a loader's iterator is given, its run is over when that is gone, if not before."""
+        run = len(self.made_ns)
+        self.made_ns.append(perf_counter_ns())
+        if iterator is not None:
+            self.loaders.add(key)
+            self._iterators[id(iterator)] = run, weakref.ref(iterator, self._gone(run))
+        return run
+
+    def ends(self, run: int, time_ns: int | None = None) -> None:
+        """The loop is over; what is said first counts."""
+        self.ended_ns.setdefault(run, perf_counter_ns() if time_ns is None else time_ns)
+
+    def run_of(self, iterator: Any, key: int) -> int:
+        """The run that fetches by this iterator of a loader; it may have been made before the cell began."""
+        run, known = self._iterators.get(id(iterator), (-1, None))
+        return run if known is not None and known() is iterator else self.begins(key, iterator)
+
+    def forget(self, keys: set[int]) -> None:
+        """Drop loops that turned out to be none over data."""
+        self.fetches[:] = [fetch for fetch in self.fetches if fetch.key not in keys]
+
+    def _gone(self, run: int) -> Callable[[Any], None]:
+        def gone(reference: Any) -> None:
+            if run not in self.ended_ns:
+                self.left_late.add(run)
+                self.ends(run)
+
+        return gone
+
+
+def samples_drawn(iterator: Any, batch: Any) -> int:
+    """Samples of a batch that this iterator of a DataLoader gave; a sampler of the user may have no size, or any."""
+    try:
+        size = iterator._index_sampler.batch_size
+    except Exception:  # the user's own class raises what it likes
+        size = None
+    return samples_in(batch, size if isinstance(size, int) else None)
+
+
+def samples_in(batch: Any, expected: int | None = None) -> int:
+    """Samples of a batch: the first dimension of its first tensor, or the length of a list as long as it should be.
+
+    >>> samples_in([torch.ones(8, 3), torch.ones(8)], 8), samples_in((["a", "b", "c"], [1, 2, 3]), 3)
+    (8, 3)
+
+    0 where nothing tells: a loop may give any object, and nothing that it raises reaches the training. A list as long as the
+    batch is one of samples: images of different sizes are not stacked. A number before the batch is that of `enumerate`.
+    """
+    try:
+        return _samples_in(batch, expected)
+    except Exception:  # the user's own class: an attribute dict raises KeyError for `shape`
+        return expected or 0
+
+
+def _samples_in(batch: Any, expected: int | None) -> int:
+    part = batch
+    for _ in range(8):  # no batch is nested deeper; one that holds itself would never end
+        if isinstance(part, Mapping) and part:
+            part = next(iter(part.values()))
+        elif shape := _shape(part):
+            return index(shape[0])
+        elif isinstance(part, (list, tuple)) and part and (len(part) != expected or _are_collated(part)):
+            part = part[1] if len(part) == 2 and isinstance(part[0], int) else part[0]
+        else:
+            break
+    return expected or 0
+
+
+def _are_collated(parts: Any) -> bool:
+    """Whether these are tensors of as many samples each: inputs and labels, not a list of images."""
+    shapes = [shape for part in parts if (shape := _shape(part))]
+    firsts = {shape[0] for shape in shapes}
+    return len(shapes) == len(parts) and len(firsts) == 1 and (len({*shapes}) > 1 or firsts == {len(parts)})
+
+
+def _shape(part: Any) -> tuple[Any, ...]:
+    """Its shape, or that much of it; empty where it has none, though anything may be called so."""
+    try:
+        shape = tuple(islice(part.shape, 8))
+        return shape if shape and index(shape[0]) >= 0 else ()
+    except Exception:  # the user's own class
+        return ()
