@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 import pytest
 
+from accel.measuring import interval as measured
 from accel.measuring.comparison import Interval
 from accel.measuring.interval import (
     DEFAULT_MALLOC_NOISE,
     STEADY_NOISE,
     interval,
+    median_variance,
     paired_log_ratios,
     student_quantile,
 )
-from accel.measuring.verdict import confidence_to_stop, decide
+from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide, is_look
 
 
 def relaunch(generator, effect, *, pairs=60, process_sd=0.011, step_sd=0.05):
@@ -25,13 +28,15 @@ def relaunch(generator, effect, *, pairs=60, process_sd=0.011, step_sd=0.05):
     return list(ratios + struck * generator.choice([-1.0, 1.0], pairs))
 
 
-def verdict_of(generator, effect):
+def verdict_of(generator, effect, *, noise=STEADY_NOISE, most=4, pairs=60):
     relaunches = []
-    for number in (1, 2, 3, 4):
-        relaunches.append(relaunch(generator, effect))
-        shown = interval(relaunches, STEADY_NOISE)
-        strict = interval(relaunches, STEADY_NOISE, confidence=confidence_to_stop(number))
-        verdict = decide(shown, strict, is_last=number == 4)
+    for number in range(1, most + 1):
+        relaunches.append(tuple(relaunch(generator, effect, pairs=pairs, process_sd=noise.sd)))
+        if number < most and not is_look(number):
+            continue  # it would decide nothing but "no difference"
+        shown = interval(relaunches, noise, confidence=confidence_shown(number))
+        strict = interval(relaunches, noise, confidence=confidence_to_stop(number))
+        verdict = decide(shown, strict, is_last=number == most)
         if verdict is not None:
             return verdict
     raise AssertionError("the last look must decide")
@@ -76,6 +81,18 @@ def test_identical_programs_are_rarely_called_different():
     assert sum(verdict in ("faster", "slower") for verdict in verdicts) / 300 < 0.05
 
 
+@pytest.mark.parametrize("most", [6, 60])
+def test_identical_programs_are_rarely_called_different_however_long_a_budget_lasts(most, monkeypatch):
+    monkeypatch.setattr(
+        measured, "median_variance", functools.cache(median_variance)
+    )  # looks share relaunches
+    generator = np.random.default_rng(most)
+    verdicts = [
+        verdict_of(generator, 1.0, noise=DEFAULT_MALLOC_NOISE, most=most, pairs=2) for _ in range(150)
+    ]
+    assert sum(verdict in ("faster", "slower") for verdict in verdicts) / 150 < 0.08
+
+
 def test_a_true_five_percent_is_usually_found():
     generator = np.random.default_rng(5)
     verdicts = [verdict_of(generator, 1.05) for _ in range(200)]
@@ -100,7 +117,10 @@ def test_what_stays_open_at_the_last_look_is_undecided():
 
 @pytest.mark.parametrize(
     ("probability", "freedom", "table"),
-    [(0.975, 4, 2.776), (0.975, 10, 2.228), (0.975, 30, 2.042), (0.9975, 10, 3.581), (0.5, 7, 0.0)],
-)
+    [
+        (0.975, 1, 12.7062), (0.975, 2, 4.30265), (0.975, 4, 2.77645), (0.975, 10, 2.22814), (0.975, 30, 2.04227),
+        (0.999, 5, 5.89343), (0.999, 1, 318.309), (0.9975, 10, 3.58141), (0.025, 4, -2.77645), (0.5, 7, 0.0),
+    ],
+)  # fmt: skip
 def test_student_quantiles_agree_with_the_tables(probability, freedom, table):
-    assert student_quantile(probability, freedom) == pytest.approx(table, rel=0.01, abs=1e-9)
+    assert student_quantile(probability, freedom) == pytest.approx(table, rel=1e-5, abs=1e-9)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.measuring.comparison import Interval
-from accel.measuring.verdict import confidence_to_stop, decide
+from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide, is_look
 
 
 def around(ratio, half, relaunches):
@@ -39,6 +39,13 @@ def test_within_the_tolerance_there_is_no_difference_at_any_time(relaunches):
     assert decide(shown, shown, is_last=False) == "no difference"
 
 
-@given(st.integers(1, 20))
-def test_the_earlier_the_look_the_surer_it_must_be(relaunches):
-    assert 0.95 <= confidence_to_stop(relaunches + 1) <= confidence_to_stop(relaunches) < 1
+@given(st.integers(1, 60))
+def test_no_look_asks_for_less_than_what_is_shown(relaunches):
+    assert 0.95 <= confidence_shown(relaunches) <= confidence_to_stop(relaunches) < 1
+
+
+def test_between_two_late_looks_nothing_is_decided():
+    clear = [around(1.3, 0.05, relaunches) for relaunches in range(6, 61)]
+    ends_at = [shown.relaunches for shown in clear if decide(shown, shown, is_last=False)]
+    assert ends_at == [relaunches for relaunches in range(6, 61) if is_look(relaunches)]
+    assert decide(around(1.3, 0.05, 7), around(1.3, 0.05, 7), is_last=True) == "faster"

@@ -99,8 +99,8 @@ class Leftovers:
         return {kind: what for kind, what in left.items() if what}
 
     def _new_files(self) -> list[str]:
-        """In the folder for temporary files, beside a folder for each rank that is up."""
-        now = set(os.listdir(tempfile.gettempdir()))
+        """In the folder for temporary files, beside a folder for each rank that is up and the one of this process."""
+        now = {name for name in os.listdir(tempfile.gettempdir()) if not name.startswith("accel-kernel-")}
         of_ranks = {name for name in now if name.startswith("accel-rank-")}
         others = sorted(name for name in now - of_ranks - self._files if not name.startswith("torchinductor"))
         return others if len(of_ranks) <= len(self._pool.pids) else sorted({*others, *of_ranks})

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from accel.errors import AccelError, NotApplicable
-from tests.workers.conftest import CELL
+from accel.workbench import trial_start
+from accel.workers.trial import TrialSetting
+from tests.workers.conftest import CELL, QUICK
 
 # Each step waits, as for a slow device: that costs the same on a busy machine, whatever the batch.
 COSTS_THE_SAME = """
 for x, y in loader:
-    time.sleep(0.01)
+    time.sleep(0.03)
     optimizer.zero_grad()
     criterion(model(x), y).backward()
     optimizer.step()
 """
 
 
-def test_it_climbs_while_more_samples_cost_the_same_and_ends_at_the_largest(workbench):
+def test_it_climbs_while_more_samples_cost_the_same_and_ends_at_the_largest(workbench, monkeypatch):
+    several = partial(TrialSetting, effort=QUICK, steady_relaunches=3, notebook_relaunches=1)
+    monkeypatch.setattr(trial_start, "TrialSetting", several)  # one relaunch alone decides little
     workbench.profile(COSTS_THE_SAME)
     result = workbench.fastest_batch(largest=64)
     assert (result.present, result.fastest.batch) == (16, 64)
@@ -37,6 +43,13 @@ def test_a_size_whose_worker_fails_is_a_row_with_its_error(workbench):
     assert "out of memory" in by_size[32].sentence
     assert by_size[8].row.state == "done"
     assert result.fastest.batch in (8, 16)
+
+
+def test_sizes_that_nobody_had_time_to_measure_are_not_called_slower(workbench):
+    workbench.profile(COSTS_THE_SAME)
+    says = str(workbench.fastest_batch(budget_s=0.5))
+    assert "the time was up. --budget-s" in says
+    assert "no faster" not in says
 
 
 def test_a_cell_without_a_loader_is_told_so(workbench):

@@ -78,7 +78,7 @@ def test_plans_that_compile_nothing_have_no_word_on_it():
 @pytest.mark.compiles
 def test_a_trial_of_a_compiled_model_tells_seconds_graphs_and_break_even(workbench):
     workbench.profile(CELL)
-    found = workbench.try_("compile_model", budget_s=20).rows[0]
+    found = workbench.try_("compile_model").rows[0]
     assert found.state == "done", found.error
     assert found.setup_s > 0
     assert any("s compiling" in note and "graph" in note for note in found.notes), found.notes
@@ -89,7 +89,7 @@ def test_a_trial_of_a_compiled_model_tells_seconds_graphs_and_break_even(workben
 def test_a_compiled_criterion_is_no_backward_pass_while_it_is_traced(workbench):
     """torch traces loss and gradient together: what it differentiates then has no value to report."""
     workbench.profile(CELL)
-    found = workbench.try_('compile_model(backend="aot_eager", scope="step")', budget_s=20).rows[0]
+    found = workbench.try_('compile_model(backend="aot_eager", scope="step")').rows[0]
     assert found.state == "done", found.error
     assert all(took for _, took, _ in found.proofs), found.proofs
     assert found.quality.following in ("same", "follows")

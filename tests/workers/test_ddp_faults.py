@@ -20,6 +20,7 @@ from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError, RankError
+from accel.workers import kernel_folder
 from tests.workers.ddp_leftovers import Leftovers
 
 SETUP = """
@@ -68,7 +69,8 @@ def pool():
         ranks = RankPool(2, threads=1)
         yield ranks
         ranks.close()
-        assert [name for name in os.listdir(folder) if not name.startswith("torchinductor")] == []
+        theirs = ("torchinductor", "accel-kernel-")  # torch's own, and the kernel's until it ends
+        assert [name for name in os.listdir(folder) if not name.startswith(theirs)] == []
 
 
 @pytest.fixture
@@ -172,6 +174,50 @@ def test_when_memory_runs_out_the_system_takes_a_rank_before_the_notebook(pool, 
             return int(file.read())
 
     assert pool.run(score) == [1000, 1000]
+
+
+HOSTILE = """
+class Hostile(Exception):
+    def __init__(self, text=None):
+        self.text = text
+    def __str__(self):
+        return self.text if self.text else undefined
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("raise Hostile", "it raised Hostile: (its text cannot be read: __str__ raised NameError)"),
+        ("raise Hostile('x' * 50_000_000)", "it raised Hostile: xxx"),
+        ("raise Hostile('\\ud800')", "it raised Hostile: \\ud800"),
+    ],
+    ids=["its text raises", "a text of 50 MB", "a text that is no text"],
+)
+def test_an_error_with_a_hostile_text_is_told_in_few_words(pool, namespace, clean, line, said):
+    exec(compile(HOSTILE, "<hostile>", "exec"), namespace)
+    before = pool.pids
+    error, _ = failed(pool, namespace, cell_with(line))
+    assert said in str(error)
+    assert line in line_of(error)
+    assert "accel/" not in error.traceback_text
+    assert len(str(error)) < 50_000
+    assert pool.pids == before
+
+
+def test_a_run_that_fails_while_its_ranks_meet_leaves_them_fit_for_the_next(pool, namespace, clean):
+    with pytest.raises(AccelError):  # the shortest time that is let through
+        CellRun(
+            pool, cell_with("pass", "False"), namespace, RunOptions(timeout_s=0.001), filename="<cell>"
+        ).go()
+    result = CellRun(pool, cell_with("pass", "False"), namespace, filename="<cell>").go()
+    assert result.steps > 0
+
+
+def test_more_ranks_than_the_machine_can_hold_are_refused_at_once():
+    for ranks in (10_000, 99999999999999999999):
+        with pytest.raises(AccelError, match=r"the largest number|this machine has"):
+            RankPool(ranks)
 
 
 @pytest.mark.parametrize("line", ["exit()", "sys.exit(4)", "raise SystemExit"])
@@ -364,10 +410,10 @@ def test_ctrl_c_while_ranks_start_leaves_none_half_started(pool, namespace, clea
 
     met = RankProcess.meet
 
-    def interrupted(self, page):
+    def interrupted(self, page, look):
         if self.rank == 1:
             signal.pthread_kill(main, signal.SIGINT)
-        return met(self, page)
+        return met(self, page, look)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RankProcess, "meet", interrupted)
@@ -417,9 +463,11 @@ def test_when_the_kernel_is_killed_no_rank_survives_it_and_the_next_removes_its_
         kernel.wait()
         _, alive = psutil.wait_procs([*ranks, *workers], timeout=PATIENT_S)
     assert alive == []
-    left = [tmp_path / name for name in os.listdir(tmp_path)]
-    assert all(path.name.startswith("accel-rank-") for path in left)
+    torchs_own = {name for name in os.listdir(tmp_path) if name.startswith("torchinductor")}  # its cache
+    left = [tmp_path / name for name in os.listdir(tmp_path) if name not in torchs_own]
+    assert {path.name.rpartition("-")[0] for path in left} <= {"accel-rank", "accel-kernel"}
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(rank_folder, "_SETTLED_S", 0.0)
+    monkeypatch.setattr(kernel_folder, "_SETTLED_S", 0.0)
     rank_folder.remove_abandoned()  # as the next pool does when its ranks start
-    assert os.listdir(tmp_path) == []
+    kernel_folder.remove_abandoned("trial", "kernel")  # as the next kernel does before its first process
+    assert set(os.listdir(tmp_path)) == torchs_own

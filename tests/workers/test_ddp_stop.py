@@ -54,7 +54,7 @@ def stopped(pool, namespace, cell, at_step):
     run = None
 
     def watch(lanes):
-        if max(lane.step for lane in lanes) >= at_step:
+        if max((lane.step for lane in lanes), default=0) >= at_step:
             run.stop()
 
     run = CellRun(pool, cell, namespace, filename="<cell>", watch=watch)
@@ -151,7 +151,7 @@ def test_stop_from_another_thread_while_ranks_run(pool):
     namespace, begun = notebook(), threading.Event()
     run = CellRun(
         pool, CELL.format(before="pass", step=EVERY), namespace, filename="<cell>",
-        watch=lambda lanes: begun.set() if lanes[0].step else None,
+        watch=lambda lanes: begun.set() if lanes and lanes[0].step else None,
     )  # fmt: skip
     stopper = threading.Thread(target=lambda: begun.wait(60) and run.stop())
     stopper.start()

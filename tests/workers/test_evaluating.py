@@ -14,8 +14,8 @@ from accel.errors import AccelError
 from accel.workers.evaluating import Evaluator
 from accel.workers.held_out_metrics import accuracy_on, loss_on
 from accel.workers.messages import Evaluated, Failed, QualityQuestion
+from accel.workload.generators import generator_states
 from accel.workload.replica import Replica
-from accel.workload.shipping import generator_states
 
 
 def notebook(metric=None):

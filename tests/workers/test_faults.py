@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import uuid
 
 import psutil
 import pytest
@@ -50,6 +51,46 @@ def test_a_worker_killed_by_the_system_is_reported_with_its_signal(workbench):
     assert "killed by SIGKILL" in str(error)
     assert "memory" in str(error)
     assert works_again(workbench)
+
+
+def test_a_worker_that_exits_by_itself_is_told_so_and_nothing_of_memory(workbench):
+    error = tried(workbench, cell_with("os._exit(7)"))
+    assert "exited with status 7, as os._exit(7) in the cell does" in str(error)
+    assert "memory" not in str(error)
+
+
+def test_what_a_cell_started_apart_ends_also_when_the_cell_ends_its_own_process(workbench):
+    seconds = f"600.{uuid.uuid4().int % 10**9}"  # no other process sleeps so long
+    workbench.namespace["subprocess"] = subprocess
+    line = f"subprocess.Popen(['sleep', '{seconds}'], start_new_session=True)"
+    error = tried(workbench, cell_with(f"{line}; os._exit(7)"))
+    assert "exited with status 7" in str(error)
+    assert not [each for each in psutil.process_iter(["cmdline"]) if seconds in (each.info["cmdline"] or [])]
+
+
+HOSTILE = """
+class Hostile(Exception):
+    def __str__(self):
+        return text if text else undefined
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "cannot be read: __str__ raised NameError"), ("x" * 50_000_000, "it raised Hostile: xxx")],
+    ids=["its text raises", "a text of 50 MB"],
+)
+def test_an_error_with_a_hostile_text_is_told_in_few_words_in_the_row_of_the_plan_too(workbench, text, said):
+    exec(compile(HOSTILE, "<hostile>", "exec"), workbench.namespace)
+    workbench.namespace["text"] = text
+    workbench.profile(cell_with("raise Hostile"))
+    trial = workbench.try_("fused_optimizer", wait=False)
+    with pytest.raises(WorkerError) as raised:
+        trial.wait()
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 50_000
+    assert "accel/workers" not in raised.value.traceback_text
+    assert said in trial.ladder.rows[0].sentence
 
 
 def test_a_segmentation_fault_costs_the_worker_only(workbench):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from accel.workers.sample_count import SampleCount, samples_in
+from accel.workers.sample_count import SampleCount
+from accel.workload.loop_record import samples_in
 from tests.workers.conftest import CELL
 
 
@@ -19,7 +23,7 @@ def test_twice_the_batch_is_compared_per_sample_beside_a_plan_that_is_compared_p
     assert doubled.quality.following == "other batches"
     assert doubled.proofs == (("batch_size", True, "batches of 32 samples instead of 16"),)
     shown = doubled.headline or doubled.steady
-    assert shown.ratio == pytest.approx(2 * doubled.baseline_ms / doubled.candidate_ms, rel=0.5)
+    assert shown.low < 2 * doubled.baseline_ms / doubled.candidate_ms < shown.high
     assert fused.samples_per_step is None
     assert "per sample" not in fused.sentence
     assert fused.quality.following in ("same", "follows")
@@ -64,6 +68,24 @@ def test_without_a_loader_a_backward_counts_what_the_profile_saw():
     assert counted(steps, without_loader=16) == [32, 32]
 
 
+class AttributeDict(dict):
+    """As many projects have it: KeyError for an attribute that it has not."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Shaped:
+    def __init__(self, shape):
+        self.shape = shape
+
+
+class Raises:
+    """Whatever is asked of it."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
 @pytest.mark.parametrize(
     ("batch", "expected", "samples"),
     [
@@ -80,6 +102,30 @@ def test_without_a_loader_a_backward_counts_what_the_profile_saw():
 )
 def test_samples_are_told_from_what_a_loader_gives(batch, expected, samples):
     assert samples_in(batch, expected) == samples
+
+
+def test_samples_of_what_is_no_tensor_and_may_raise():
+    cases = [
+        (AttributeDict(lr=0.1, x=torch.ones(5)), None, 0),
+        (AttributeDict(x=torch.ones(5, 2)), 8, 5),
+        ([AttributeDict(x=torch.ones(5, 2)), torch.ones(5)], 8, 5),
+        (Shaped(np.array([4, 2])), None, 4),
+        (Shaped("4 by 2"), None, 0),
+        (Shaped(itertools.count()), None, 0),
+        (Shaped(torch.ones(2, 2)), 8, 8),
+        (Raises(), 8, 8),
+        ([Raises()], 8, 8),
+        ([Raises(), torch.ones(2)], 2, 2),
+    ]
+    for number, (batch, expected, samples) in enumerate(cases):
+        assert samples_in(batch, expected) == samples, number
+
+
+def test_a_batch_that_raises_whatever_is_asked_of_it_reaches_the_training():
+    items = [AttributeDict(x=1), Raises()]
+    with SampleCount(0):
+        got = [item for batch in DataLoader(items, 1, collate_fn=list) for item in batch]
+    assert all(mine is item for mine, item in zip(got, items, strict=True))
 
 
 def test_a_batch_that_holds_itself_ends():

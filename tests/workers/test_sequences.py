@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.workbench import Workbench
-from accel.workload.shipping import generator_states, restore_generators
+from accel.workload.generators import generator_states, restore_generators
 from tests.workers.conftest import CELL, SETUP
 
 OTHER_THREADS = 1 if torch.get_num_threads() > 1 else 2

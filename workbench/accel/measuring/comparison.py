@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Verdict = Literal["faster", "slower", "no difference", "undecided"]
+WIDE = 0.15  # half the width of an interval, as a share: beyond it the ratio in its middle is not claimed
 Following = Literal["same", "follows", "drifts", "unknown", "other batches"]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A speed-up (time of the baseline over time of the candidate: above 1 is faster) with its 95 % interval."""
+    """A speed-up (time of the baseline over time of the candidate: above 1 is faster) with its interval, which holds at 95 %."""
 
     ratio: float
     low: float
     high: float
     relaunches: int
     pairs: int  # of blocks of steps, one of the baseline with one of the candidate
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it says where the speed-up lies too roughly to name one number."""
+        return not self.low > 0 or (self.high / self.low) ** 0.5 - 1 > WIDE
+
+    @property
+    def carried(self) -> float:
+        """The speed-up that can be claimed: of a wide interval beyond 1 the end that is nearer to 1, else the ratio.
+
+        >>> Interval(4.66, 1.17, 18.53, 1, 10).carried
+        1.17
+        """
+        if not self.is_wide:
+            return self.ratio
+        return self.low if self.low > 1 else self.high if self.high < 1 else self.ratio
 
     def __str__(self) -> str:
         return f"{self.ratio:.2f}× [{self.low:.2f}, {self.high:.2f}]"
@@ -51,8 +69,8 @@ class Comparison:
     """One plan against the baseline.
 
     `steady` was measured with a steady allocator in both processes: tight, it tells plans apart. `headline` holds for the
-    notebook as it runs (its own allocator), over relaunches; it is what a user reads, and the verdict is its. Where it is
-    None, the verdict is of `steady` and the sentence says so. `baseline_ms` and `candidate_ms` are always of a step.
+    notebook as it runs (its own allocator), over relaunches; it is what a user reads, and the verdict is its. It is None where
+    `steady` showed no difference already, which is the verdict then. `baseline_ms` and `candidate_ms` are always of a step.
     """
 
     plan: str
@@ -77,20 +95,64 @@ class Comparison:
     """Of the baseline and of the candidate, where they differ: the intervals are of the time per sample then."""
 
     @property
+    def shown(self) -> Interval | None:
+        """The one interval that a user reads; None until what is measured will decide the verdict."""
+        return self.headline or (self.steady if self.state == "done" else None)
+
+    @property
     def sentence(self) -> str:
         """The answer in one sentence, as a user reads it."""
         if self.state in ("failed", "not applicable"):
             return f"{self.state}: {self.error}"
-        shown = self.headline or self.steady
-        if shown is None:
-            waits = {"waiting": "waiting", "measuring": "measuring …", "confirming": "confirming …"}
+        if self.shown is None:
+            waits = {
+                "waiting": "waiting",
+                "measuring": "measuring …",
+                "confirming": "confirming …",
+                "done": "not measured",
+            }
             return waits.get(self.state, "stopped before it was decided")
+        if self.state in ("measuring", "confirming"):
+            return f"{_roughly(self.shown)} so far"
         where = " per sample" if self.samples_per_step else ""
-        where += "" if self.headline else " under a steady allocator"
-        words = {
-            "faster": f"{shown} faster{where}",
-            "slower": f"slower: {shown} of the baseline's speed{where}",
-            "no difference": f"no difference found{where}: {shown}",
-            "undecided": f"undecided{where}: {shown}",
-        }
-        return words[self.verdict]
+        where += "" if self.headline or self.verdict == "no difference" else " under a steady allocator"
+        return _told(self.verdict, self.shown, where)
+
+
+def _told(verdict: Verdict, shown: Interval, where: str) -> str:
+    """A verdict in words that say what to expect."""
+    ends = f"[{shown.low:.2f}, {shown.high:.2f}]"
+    at_least, at_most = _rounded_down(shown.low), _rounded_up(shown.high)
+    wide_faster = f"at least {at_least}× faster" if at_least != "1.00" else "faster, perhaps by less than 1 %"
+    wide_slower = (
+        f"slower: at most {at_most}× the baseline's speed"
+        if at_most != "1.00"
+        else "slower, perhaps by less than 1 %"
+    )
+    return {
+        "faster": f"{wide_faster}{where} {ends}" if shown.is_wide else f"{shown} faster{where}",
+        "slower": f"{wide_slower}{where} {ends}"
+        if shown.is_wide
+        else f"slower: {shown} of the baseline's speed{where}",
+        "no difference": f"no difference found{where}: {shown}",
+        "undecided": f"undecided{where}: {_roughly(shown)}",
+    }[verdict]
+
+
+def _roughly(shown: Interval) -> str:
+    """An interval without a verdict."""
+    return f"between {shown.low:.2f}× and {shown.high:.2f}×" if shown.is_wide else str(shown)
+
+
+def _rounded_down(low: float) -> str:
+    """To a tenth; near 1, where that would leave nothing, to a hundredth.
+
+    >>> _rounded_down(1.29), _rounded_down(1.058)
+    ('1.2', '1.05')
+    """
+    return f"{math.floor(low * 10) / 10:.1f}" if low >= 1.1 else f"{math.floor(low * 100) / 100:.2f}"
+
+
+def _rounded_up(high: float) -> str:
+    """The same from below 1."""
+    return f"{math.ceil(high * 10) / 10:.1f}" if high <= 0.9 else f"{math.ceil(high * 100) / 100:.2f}"

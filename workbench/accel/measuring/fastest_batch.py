@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from accel import html_parts as html
 from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.ladder import explanations
+from accel.measuring.took import Took
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -46,7 +47,7 @@ class FastestBatch:
     rungs: tuple[BatchRung, ...]
     present: int
     machine_line: str
-    why_ended: str = ""
+    took: Took | None = None
 
     @property
     def fastest(self) -> BatchRung:
@@ -71,9 +72,8 @@ class FastestBatch:
         if fastest.row is None:
             first = f"Fastest: {self.present:,} samples, the batch that you have."
         else:
-            first = (
-                f"Fastest: {fastest.batch:,} samples ({fastest.speed} per sample, against {self.present:,})."
-            )
+            shown = fastest.row.shown or fastest.speed
+            first = f"Fastest: {fastest.batch:,} samples ({shown} per sample, against {self.present:,})."
         if larger:
             verb = "is" if len(larger) == 1 else "are"
             first += f" {' and '.join(larger)} {verb} not distinguishable from it: the smallest is taken."
@@ -90,12 +90,16 @@ class FastestBatch:
             f'smaller ones more. Compare the time to the same quality first: %accel try {plan} --until "accuracy>=0.95"'
         )
 
+    @property
+    def _took_line(self) -> str:
+        return str(self.took) if self.took is not None else ""
+
     def __str__(self) -> str:
         lines = [self.answer]
         for rung in self.rungs:
             lines.append(f"{'▲' if rung is self.fastest else ' '} {rung.batch:>7,}  {rung.sentence}")
             lines += [f"{'':11}{text}" for text in _small_print(rung)]
-        return "\n".join(line for line in [*lines, self.why_ended, self.advice, self.machine_line] if line)
+        return "\n".join(line for line in [*lines, self._took_line, self.advice, self.machine_line] if line)
 
     def to_dict(self) -> dict[str, Any]:
         """Sizes with what was measured of each, and the answer."""
@@ -119,11 +123,14 @@ class FastestBatch:
                      "arrayminus": [s.ratio - s.low for _, s in measured]},
             hovertemplate="%{x} samples: %{y:.2f}×<extra></extra>",
         )  # fmt: skip
+        top = min(
+            max(s.high for _, s in measured), 1.5 * max(ratios)
+        )  # one wide interval leaves room for the others
         grid = {"gridcolor": "rgba(127,127,127,0.25)"}
         return go.Figure(trace, layout={
             "title": {"text": "Samples a second, against the present batch"}, "height": 380, "font": {"color": "#7d8590"},
             "xaxis": {"title": "samples a batch", "type": "log", "tickvals": [batch for batch, _ in measured], **grid},
-            "yaxis": {"title": "speed-up per sample", "rangemode": "tozero", **grid},
+            "yaxis": {"title": "speed-up per sample", "range": [0, 1.06 * top], **grid},
             "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
         })  # fmt: skip
 
@@ -144,7 +151,7 @@ class FastestBatch:
             )
             for rung in self.rungs
         ]  # fmt: skip
-        notes = [html.note(line) for line in (self.why_ended, self.advice, self.machine_line) if line]
+        notes = [html.note(line) for line in (self._took_line, self.advice, self.machine_line) if line]
         headings = ["samples a batch", "per sample", "verdict", "how it was found"]
         return html.block(html.heading(self.answer), html.table(headings, rows), *notes)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from functools import lru_cache
 
 import numpy as np
 
@@ -78,15 +78,19 @@ def median_variance(values: Sequence[float], *, resamples: int = 200) -> float:
     return float(np.median(data[picks], axis=1).var())
 
 
+@lru_cache
 def student_quantile(probability: float, freedom: float) -> float:
-    """Quantile of Student's t by the Cornish–Fisher expansion; within 1 % for 4 or more degrees of freedom.
+    """Quantile of Student's t for any degrees of freedom from 1 on, to nine digits.
 
-    Source: Abramowitz & Stegun, 26.7.5.
+    With t = √freedom · tan(angle) the distribution is the area under cosine to the power of freedom - 1. That area is concave
+    above 0, so Newton's steps come up to the angle from below and never pass it.
     """
-    z = NormalDist().inv_cdf(probability)
-    return (
-        z
-        + (z**3 + z) / (4 * freedom)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    )
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    half_area = math.sqrt(math.pi) / 2 * math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2))
+    wanted = abs(2 * probability - 1) * half_area
+    angle, step = 0.0, 1.0
+    while step > 1e-12:
+        area = angle / 2 * float(weights @ np.cos(angle / 2 * (nodes + 1)) ** (freedom - 1))
+        step = (wanted - area) / math.cos(angle) ** (freedom - 1)
+        angle += step
+    return math.copysign(math.sqrt(freedom) * math.tan(angle), probability - 0.5)

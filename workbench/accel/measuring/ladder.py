@@ -8,6 +8,7 @@ from typing import Any
 
 from accel import html_parts as html
 from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.took import Took
 
 _SYMBOL = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?"}
 
@@ -25,12 +26,17 @@ class Ladder:
     allocator_line: str
     notes: tuple[str, ...] = ()
     unchanged_line: str = ""
+    took: Took | None = None
 
     @property
     def best(self) -> Comparison | None:
         """The fastest row whose verdict is "faster" and whose loss does not drift, as far as losses can be compared."""
         bad = ("drifts", "other batches")
-        good = [row for row in self.rows if row.verdict == "faster" and row.quality.following not in bad]
+        good = [
+            row
+            for row in self.rows
+            if row.verdict == "faster" and row.shown and row.quality.following not in bad
+        ]
         return max(good, key=speed, default=None)
 
     @property
@@ -43,6 +49,13 @@ class Ladder:
         )
         return f"Baseline: {self.baseline_ms:.3g} ms per step {where}"
 
+    @property
+    def last_lines(self) -> list[str]:
+        """What stands below the rows: what a reader must know, how long it took, and where."""
+        took = str(self.took) if self.took is not None else ""
+        lines = (took, *self.notes, self.allocator_line, self.unchanged_line, self.machine_line)
+        return [line for line in lines if line]
+
     def __getitem__(self, plan: str) -> Comparison:
         return next(row for row in self.rows if row.plan == plan)
 
@@ -52,8 +65,7 @@ class Ladder:
         for row in self.rows:
             lines.append(f"{symbol(row)} {row.plan:<{width}}  {row.sentence}")
             lines += [f"    {text}" for text in explanations(row)]
-        lines += [*self.notes, self.allocator_line, self.unchanged_line, self.machine_line]
-        return "\n".join(line for line in lines if line)
+        return "\n".join(line for line in (*lines, *self.last_lines) if line)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "rows": [{**asdict(row), "sentence": row.sentence} for row in self.rows]}
@@ -82,28 +94,27 @@ class Ladder:
             )
             for row in self.rows
         ]
-        notes = [
-            html.note(line)
-            for line in (*self.notes, self.allocator_line, self.unchanged_line, self.machine_line)
-            if line
-        ]
+        notes = [html.note(line) for line in self.last_lines]
         top = html.heading(self.baseline_line)
         return html.block(top, html.table(["plan", "speed-up", "verdict", "how it was found"], rows), *notes)
 
 
 def symbol(row: Comparison) -> str:
     """One mark for the verdict; the words beside it say the same."""
-    return "✗" if row.state in ("failed", "not applicable") else _SYMBOL[row.verdict]
+    if row.state in ("failed", "not applicable"):
+        return "✗"
+    return _SYMBOL[
+        row.verdict if row.state == "done" or (row.state == "stopped" and row.shown) else "undecided"
+    ]
 
 
 def speed(row: Comparison) -> float:
-    """The ratio a row is sorted and drawn by."""
-    shown = row.headline or row.steady
-    return shown.ratio if shown else math.nan
+    """The speed-up that a row is sorted and drawn by: what its interval carries."""
+    return row.shown.carried if row.shown else math.nan
 
 
 def explanations(row: Comparison) -> list[str]:
-    """The small print of a row: steady figure, samples, quality, proofs, notes."""
+    """The small print of a row: samples, quality, proofs, notes. `steady`, where it decided nothing, is in `to_dict` only."""
     lines = []
     if row.samples_per_step:
         base, own = row.samples_per_step
@@ -112,8 +123,8 @@ def explanations(row: Comparison) -> list[str]:
         )
     if row.headline:
         lines.append(f"{_samples(row.headline)} as this notebook runs")
-    if row.steady:
-        lines.append(f"{row.steady} with a steady allocator on both sides, {_samples(row.steady)}")
+    elif row.shown:
+        lines.append(f"{_samples(row.shown)} with a steady allocator on both sides")
     if row.state == "done":
         lines.append(f"{row.effect}: {row.quality}")
     lines += [
@@ -128,7 +139,7 @@ def _samples(interval: Interval) -> str:
 
 
 def _flat(row: Comparison) -> dict[str, Any]:
-    shown, steady = row.headline or row.steady, row.steady
+    shown, steady = row.shown, row.steady
     return {
         "plan": row.plan,
         "verdict": row.verdict,

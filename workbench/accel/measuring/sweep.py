@@ -230,7 +230,8 @@ class Sweep:
             "samples_per_s": row.samples_per_s if known else None, "samples": row.samples,
             "speed_up": speed_up.mean if speed_up else None, "low": speed_up.low if speed_up else None,
             "high": speed_up.high if speed_up else None, "efficiency": self.efficiency(row),
-            "communication_share": row.communication_share if known else None, "quality": row.quality,
+            "communication_share": row.communication_share
+            if known and not math.isnan(row.communication_share) else None, "quality": row.quality,
         }  # fmt: skip
 
     def figure(self) -> plotly.graph_objects.Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from accel import html_parts as html
@@ -35,7 +36,8 @@ def cells(sweep: Sweep, row: SweepRow) -> list[str]:
         shown += [
             sweep_seconds(row), f"{row.samples_per_s:,.0f}" if row.samples else "", _speed_up(sweep, row),
             "" if efficiency is None else f"{efficiency:.0%}",
-            f"{row.communication_share:.0%}" if row.configuration.processes > 1 else "",
+            f"{row.communication_share:.0%}"
+            if row.configuration.processes > 1 and not math.isnan(row.communication_share) else "",
         ]  # fmt: skip
     else:
         shown += ["–" if row.reason else "…", "", "", "", ""]

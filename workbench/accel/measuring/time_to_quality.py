@@ -10,6 +10,7 @@ from accel import html_parts as html
 from accel.measuring.quality_row import QualityRow
 from accel.measuring.quality_target import QualityTarget
 from accel.measuring.quality_verdict import QualityAnswer, better_or_worse, missed, sooner_or_later
+from accel.measuring.took import Took
 from accel.measuring.training_curve import ENDINGS, TrainingCurve
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class TimeToQuality:
     epoch_samples: int | None = None
     notes: tuple[str, ...] = ()
     unchanged_line: str = ""
+    took: Took | None = None
 
     @property
     def baseline(self) -> QualityRow:
@@ -107,7 +109,7 @@ class TimeToQuality:
                 "A time is read in proportion between the last evaluation that missed the target and the first that met it, up "
                 f"to {stretch:.2g} s of training apart; intervals have room for a quarter of that on each side."
             )
-        lines += [*self.notes, self.unchanged_line, self.machine_line]
+        lines += [str(self.took or ""), *self.notes, self.unchanged_line, self.machine_line]
         return tuple(line for line in lines if line)
 
     def __str__(self) -> str:

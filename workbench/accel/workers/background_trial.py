@@ -6,11 +6,16 @@ import asyncio
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from accel import html_parts as html
+from accel.machine.others_measuring import OthersMeasuring
+from accel.machine.peaks.other_work import OtherWork
+from accel.measuring.disturbance import Disturbance, worst
+from accel.private_disk import FilesSeen, current_folder, note_of
 from accel.workers.relaunch import Relaunch
+from accel.workers.time_budget import PhaseClock, TimeBudget
 from accel.workload.shipping import Parcel
 
 TrialState = Literal["starting", "measuring", "confirming", "done", "stopped", "failed"]
@@ -25,14 +30,21 @@ class BackgroundTrial(ABC, Generic[Result]):
     Whoever derives from it says how to `_measure` and what the `result` is, and calls `_start` when it is made.
     """
 
-    def __init__(self, parcel: Parcel, check: Callable[[], str]) -> None:
-        self._parcel, self._check = parcel, check
+    def __init__(self, parcel: Parcel, check: Callable[[], str], budget: TimeBudget) -> None:
+        self._parcel, self._check, self.budget = parcel, check, budget
+        self.phases = PhaseClock("preparing", began=budget.began)
+        self.others_measuring = OthersMeasuring()
+        self.is_out_of_time = False  # ended in the middle of something, because the time was up
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._stop, self._over = threading.Event(), threading.Event()
         self._everybody_knows = threading.Event()  # the listeners were told that it is over
         self._relaunch: Relaunch | None = None
+        self._seconds = 0.0
         self._unchanged = ""
+        self._is_stopped = False  # by the user
+        self._disks: set[str] = set()
+        self._files = FilesSeen.of(current_folder())
         self.state: TrialState = "starting"
         self.error: BaseException | None = None
 
@@ -69,12 +81,22 @@ class BackgroundTrial(ABC, Generic[Result]):
 
     def stop(self) -> None:
         """End the trial and its workers at once; what was measured so far stays in the result."""
+        self._is_stopped = not self._over.is_set()
+        self._end_what_runs()
+        self._over.wait(10)
+
+    def _end_what_runs(self) -> None:
         self._stop.set()
         with self._lock:
             relaunch = self._relaunch
         if relaunch is not None:
             relaunch.end()
-        self._over.wait(10)
+
+    def _time_is_up(self) -> None:
+        """Whatever is waited for, workers that start or a compiler that works: it ends now."""
+        if not self._over.is_set():
+            self.is_out_of_time = True
+            self._end_what_runs()
 
     def __str__(self) -> str:
         return f"Trial: {self.state}. `await trial` or `trial.wait()` for the result, `trial.stop()` to end it.\n{self.result}"
@@ -95,32 +117,72 @@ class BackgroundTrial(ABC, Generic[Result]):
     def is_over(self) -> bool:
         return self._over.is_set()
 
+    @property
+    def seconds(self) -> float:
+        """How long it has been running, or took, from the command on."""
+        return self._seconds if self.is_over else self.budget.used_s
+
+    def _busy_lines(self, others: Sequence[OtherWork]) -> tuple[str, ...]:
+        """That others had the CPUs, which makes times long and intervals wide; and which of the user's own notebooks did."""
+        import torch
+
+        threads = torch.get_num_threads()
+        dearest = worst([Disturbance(each.share, each.cpus, threads) for each in others])
+        return tuple(str(each) for each in (dearest, self.others_measuring.line) if each)
+
     # --- the run ----------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         state: TrialState = "done"
+        alarm = threading.Timer(min(max(self.budget.left_s, 0.0), threading.TIMEOUT_MAX), self._time_is_up)
+        alarm.daemon = True
+        if self.budget.is_strict:
+            alarm.start()
         try:
-            self._measure()
+            with self.others_measuring:
+                self._measure()
         except BaseException as error:
             self.error = None if self._stop.is_set() else error
-            state = "failed"
+            state = "done" if self.is_out_of_time else "failed"
         finally:
+            alarm.cancel()
             try:
+                self.phases.enter("comparing")
                 self._parcel.close()
                 self._relaunch = None
-                self._unchanged = self._check()
+                self._unchanged = " ".join(filter(None, [self._changed_files(), self._check()]))
             finally:  # whatever else went wrong: nobody may wait for ever
-                self.state = "stopped" if self._stop.is_set() else state
+                self.phases.end()
+                self._seconds = self.budget.used_s
+                self.state = "stopped" if self._is_stopped else state
                 self._over.set()
                 try:
                     self._changed()
                 finally:
                     self._everybody_knows.set()
 
+    @property
+    def _disk_notes(self) -> tuple[str, ...]:
+        """What the user is to know of the disk that the cell writes to."""
+        return tuple(filter(None, map(note_of, sorted(self._disks))))
+
+    def _changed_files(self) -> str:
+        """Files of the folder that are not as they were; looked at also where the workers' disk is private, in case it is not."""
+        changed = self._files.changes()
+        if not changed:
+            return ""
+        more = f" and {len(changed) - 3} others" if len(changed) > 3 else ""
+        what = f"{', '.join(changed[:3])}{more}"
+        if self._disks <= {"namespace"}:
+            return f"Files changed during the trial, by something else (its own disk is private): {what}."
+        return f"FILES CHANGED during the trial, by it or by something else: {what}."
+
     def _hold(self, relaunch: Relaunch) -> None:
         """Remember the workers that run now, so that `stop` can end them."""
+        self.others_measuring.look()
         with self._lock:
             self._relaunch = relaunch
+        relaunch.disks = self._disks
         if self._stop.is_set():
             relaunch.end()
 

@@ -19,7 +19,7 @@ from accel.errors import AccelError
 from accel.workers.failure import failure_of
 from accel.workers.held_out_metrics import accuracy_on, loss_on
 from accel.workers.messages import Evaluated, Failed, QualityQuestion
-from accel.workload.shipping import generator_states, restore_generators
+from accel.workload.generators import generator_states, restore_generators
 from accel.workload.workload import look_up
 
 

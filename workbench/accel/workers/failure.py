@@ -6,10 +6,12 @@ import os
 import traceback
 
 import accel
-from accel.errors import AccelError
+from accel.errors import AccelError, shortened, words_of
+from accel.private_disk import explained
 from accel.workers.messages import Failed
 
 _OURS = os.path.dirname(accel.__file__)
+_LONGEST_FRAMES = 20_000  # characters: a recursion has a thousand
 
 
 def failure_of(error: BaseException, filename: str) -> Failed:
@@ -20,12 +22,10 @@ def failure_of(error: BaseException, filename: str) -> Failed:
     users = [i for i, frame in enumerate(frames) if frame.filename == filename]
     others = [i for i, frame in enumerate(frames) if not frame.filename.startswith(_OURS)]
     first = next(iter([*users, *others]), 0)  # ours come before the cell's
-    lines = [
-        "Traceback (most recent call last):\n",
-        *traceback.format_list(frames[first:]),
-        *traceback.format_exception_only(error),
-    ]
-    message = "".join(
-        str(error)
-    )  # torch's errors of loader workers are texts of a class of their own, which JSON refuses
-    return Failed(type(error).__name__, message, "".join(lines))
+    frames_text = "".join(traceback.format_list(frames[first:]))
+    last = shortened("".join(traceback.format_exception_only(error)))
+    return Failed(
+        type(error).__name__,
+        words_of(error) + (f" ({hint})" if (hint := explained(error)) else ""),
+        f"Traceback (most recent call last):\n{shortened(frames_text, _LONGEST_FRAMES)}{last}",
+    )

@@ -11,13 +11,17 @@ import array
 import select
 import socket
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from accel.errors import shortened
 from accel.profiling.compilation import Compilation
 from accel.workload.read_backs import ReadBack
+
+_LONGEST_LINE = 500  # characters
 
 
 class QualityQuestion(msgspec.Struct, frozen=True):
@@ -43,7 +47,7 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     """Kernel → worker: take this workload (the pickle follows), apply this plan, wait at the first step."""
 
     plan: str
-    allocator: str  # "steady" or "as the notebook"
+    allocator: str  # as `notebook_allocator` says it
     source: str
     filename: str
     boundary: str
@@ -88,6 +92,8 @@ class Hello(msgspec.Struct, tag="hello", frozen=True):
 class Loaded(msgspec.Struct, tag="loaded", frozen=True):
     """Worker → kernel: the workload is there and the plan applied; the cell has not begun."""
 
+    disk: str = ""  # what keeps the cell's writes from the user's files
+
 
 class StepsDone(msgspec.Struct, tag="steps_done", frozen=True):
     """Worker → kernel: the steps of one token. Lists have one entry a step; a loss is NaN where none was seen."""
@@ -131,10 +137,16 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     because: str = ""
     do: str = ""
 
+    @property
+    def said(self) -> str:
+        """The first line of what it said; the traceback has it all."""
+        return shortened(self.message.strip().split("\n", 1)[0], _LONGEST_LINE)
+
 
 ToWorker = Load | Steps | Evaluate | ReadEffect | Finish
 FromWorker = Hello | Loaded | StepsDone | Evaluated | EffectRead | Finished | Failed
 
+_BETWEEN_LOOKS_S = 0.2
 _HEADER = struct.Struct("!IQ?")  # bytes of JSON, bytes of blob, whether a file descriptor follows
 
 
@@ -163,14 +175,26 @@ class Channel:
         except OSError as error:
             raise Closed from error
 
-    def receive(self, timeout_s: float | None = None) -> tuple[Any, bytes, int | None]:
-        """The next message with its blob and descriptor; raises TimeoutError or Closed."""
+    def receive(
+        self, timeout_s: float | None = None, look: Callable[[], object] | None = None
+    ) -> tuple[Any, bytes, int | None]:
+        """The next message with its blob and descriptor; raises TimeoutError or Closed. `look` is called while it waits."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while look is not None and not self._is_readable(_BETWEEN_LOOKS_S):
+            look()
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError
         if timeout_s is not None and not self._is_readable(timeout_s):
             raise TimeoutError
         body_bytes, blob_bytes, has_descriptor = _HEADER.unpack(self._exactly(_HEADER.size))
         message = self._decode(bytes(self._exactly(body_bytes)))
         blob = bytes(self._exactly(blob_bytes)) if blob_bytes else b""
         return message, blob, self._descriptor() if has_descriptor else None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something came that was not received yet."""
+        return self._is_readable(0.0)
 
     def _is_readable(self, timeout_s: float) -> bool:
         poll = select.poll()  # not select(): a notebook may have more than 1,024 files open

@@ -28,18 +28,24 @@ class WorkerPool:
                 self._warm.append(Worker(in_background=True))
 
     def take(self, count: int) -> list[Worker]:
-        """Workers that are running but may still be importing, spares first; the caller waits for them and ends them."""
+        """Workers that run but may still be importing, ready spares first; the caller waits for them and ends them."""
         with self._lock:
             usable = [
-                worker for worker in self._warm if worker.is_alive and worker.environment == dict(os.environ)
+                worker for worker in self._warm if worker.is_ready and worker.environment == dict(os.environ)
             ]
             stale = [
                 worker for worker in self._warm if worker not in usable
-            ]  # %env was used since it started
+            ]  # %env was used since it started, or it still imports, when nobody else wants the CPUs: a new one is faster
             taken, self._warm = usable[:count], usable[count:]
         for worker in stale:
             worker.close()
         return taken + [Worker() for _ in range(count - len(taken))]
+
+    def start_s(self, count: int) -> float:
+        """About how long it takes until so many are ready."""
+        with self._lock:
+            warm = sum(worker.is_ready for worker in self._warm)
+        return Worker.usual_start_s if count > warm else 0.0
 
     def close(self) -> None:
         """End the spares."""

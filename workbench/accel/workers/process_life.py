@@ -12,10 +12,14 @@ import threading
 
 
 def die_with(kernel_pid: int) -> None:
-    """End with the kernel; loader workers, which may be frozen then, end with us; and memory runs out here first."""
+    """End with the kernel; loader workers, which may be frozen then, end with us; and memory runs out here first.
+
+    What our children leave behind becomes ours (`PR_SET_CHILD_SUBREAPER`), so that who ends us finds it (`process_tree.py`).
+    """
     if sys.platform == "linux":
         die_with_parent = ctypes.CDLL(None).prctl
         die_with_parent(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        die_with_parent(36, 1)  # PR_SET_CHILD_SUBREAPER
         os.register_at_fork(after_in_child=lambda: die_with_parent(1, signal.SIGKILL))
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
             score.write("1000")  # when memory runs out, the system ends a worker and not the notebook

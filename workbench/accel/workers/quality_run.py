@@ -6,6 +6,7 @@ from accel.workers.messages import Evaluate, Evaluated, Load, Steps, StepsDone
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_schedule import StepsTaken, Trainee
 from accel.workers.relaunch import COMPILING_TIMEOUT_S, Relaunch
+from accel.workers.time_budget import PhaseClock
 from accel.workers.variant_worker import GroupFactory, Variant, VariantWorker, no_groups
 from accel.workload.shipping import Parcel
 
@@ -21,9 +22,9 @@ class QualityRun(Relaunch):
 
     def __init__(
         self, pool: WorkerPool, parcel: Parcel, variants: list[Variant], *, load: Load, timeout_s: float,
-        groups: GroupFactory = no_groups,
+        groups: GroupFactory = no_groups, phases: PhaseClock | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(pool, parcel, variants, load=load, timeout_s=timeout_s, groups=groups)
+        super().__init__(pool, parcel, variants, load=load, timeout_s=timeout_s, groups=groups, phases=phases)
         self._compiles_itself = "compile" in load.source
 
     @property

@@ -130,15 +130,20 @@ class QualitySchedule:
             self._guarded(label, self._begin)
         if self.met_at_once:
             return
-        while self._running and not self._stop.is_set():
-            order = self._running
-            self._randomness.shuffle(order)
-            for label in order:
-                if self._stop.is_set():
-                    break
-                self._guarded(label, self._turn)
-        for label in self._running:
-            self._progress[label].ending = "stopped"
+        try:
+            while self._running and not self._stop.is_set():
+                order = self._running
+                self._randomness.shuffle(order)
+                for label in order:
+                    if not self._stop.is_set():
+                        self._guarded(label, self._turn)
+        finally:
+            for label in self._running:
+                self._progress[label].ending = self._cut_off
+
+    @property
+    def _cut_off(self) -> Ending:
+        return "out of time" if self._clock() >= self._deadline else "stopped"
 
     def _guarded(self, label: str, action: Callable[[str], None]) -> None:
         """A variant that fails leaves the others to go on; the baseline takes everything with it."""
@@ -148,7 +153,7 @@ class QualitySchedule:
         try:
             action(label)
         except AccelError as error:
-            own.ending, own.error = "stopped" if self._stop.is_set() else "failed", error
+            own.ending, own.error = self._cut_off if self._stop.is_set() else "failed", error
             if label == self._baseline or self._stop.is_set():
                 raise
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from accel.accelerations.plan import BASELINE, Plan
 from accel.errors import AccelError
+from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.quality_row import QualityRow, RowState
 from accel.measuring.time_to_quality import TimeToQuality
+from accel.measuring.took import Took
 from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load, QualityQuestion
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_run import QualityRun
 from accel.workers.quality_schedule import Goal, QualitySchedule
+from accel.workers.time_budget import TimeBudget
 from accel.workers.trial_rows import why_failed
 from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.new_weights import Start
@@ -38,7 +41,7 @@ class QualitySetting:
     notes: tuple[str, ...] = ()
     epoch_samples: int | None = None
     timeout_s: float = 60.0
-    budget_s: float = 600.0
+    budget: TimeBudget = field(default_factory=lambda: TimeBudget(usual_s=600.0))
 
 
 class QualityTrial(BackgroundTrial[TimeToQuality]):
@@ -52,7 +55,7 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: QualitySetting, *,
         check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None, groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
-        super().__init__(parcel, check)
+        super().__init__(parcel, check, setting.budget)
         self._groups = groups
         self.plans, self._load, self._pool, self._setting = plans, load, pool, setting
         self._refused = refused or {}
@@ -61,27 +64,22 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         self._errors: dict[str, AccelError] = {}
         self._seeds_left_out = 0
         self._notes: list[str] = []
+        self._others: list[OtherWork] = []
         self._start()
 
     def _measure(self) -> None:
         setting = self._setting
         self.state = "measuring"
-        deadline = time.monotonic() + setting.budget_s
         while (missing := setting.seeds - len(self._schedules)) > 0 and self._may_tell:
-            now = time.monotonic()
-            if self._stop.is_set() or self._all_failed:
-                break
-            if now > deadline:
-                done = len(self._schedules)
-                self._notes.append(
-                    f"{done} of {setting.seeds} seeds: the trial's {setting.budget_s:.0f} s were up; --budget-s gives more."
-                )
+            if self._stop.is_set() or self._all_failed or self.budget.is_up:
                 break
             seed = len(self._schedules) + self._seeds_left_out
-            self._train(seed, deadline=now + (deadline - now) / missing)
+            self._train(seed, deadline=time.monotonic() + self.budget.left_s / missing)
+        if 0 < len(self._schedules) < setting.seeds and self.budget.is_up and not self._is_stopped:
+            self._note_seeds()
         if self._all_failed and not self._stop.is_set():
             raise next(iter(self._errors.values()))
-        if not self._schedules and not self._stop.is_set():
+        if not (self._schedules or self._stop.is_set() or self.budget.is_up):
             raise AccelError(
                 f"--until {setting.goal.target}",
                 because=f"the model meets it before its first step. {' '.join(self._notes)}",
@@ -89,6 +87,20 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
                 if setting.start == "new"
                 else "Ask for more, make the model anew in its own cell, or add --start new.",
             )
+
+    def _note_seeds(self) -> None:
+        self._notes.append(
+            f"{len(self._schedules)} of {self._setting.seeds} seeds: the {self.budget.seconds:.0f} s were up; "
+            "--budget-s gives more."
+        )
+
+    def _took(self) -> Took:
+        ended = {"done": "all seeds are trained", "stopped": "you stopped it", "failed": "it failed"}
+        ended_by = ended.get(self.state, "it goes on")
+        endings = {curve.ending for each in list(self._schedules) for curve in each.curves.values()}
+        if self.state == "done" and (self.budget.is_up or self.is_out_of_time or "out of time" in endings):
+            ended_by = "the time was up"
+        return Took(self.seconds, self.budget.asked_s, self.phases.spent, ended_by)
 
     @property
     def _may_tell(self) -> bool:
@@ -114,6 +126,7 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
             load=load,
             timeout_s=self._setting.timeout_s,
             groups=self._groups,
+            phases=self.phases,
         )
         self._hold(run)
         with run:
@@ -127,7 +140,10 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
                 on_change=self._changed,
             )
             self._schedules.append(schedule)
-            schedule.run()
+            self.phases.enter("training", f"seed {len(self._schedules)} of {self._setting.seeds}")
+            self._others.append(run.others)
+            with run.others:
+                schedule.run()
             self._errors |= schedule.errors
             if schedule.met_at_once:
                 self._leave_out(schedule)
@@ -162,12 +178,17 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
             rows=tuple(rows), metric=setting.metric, metric_line=setting.metric_line,
             is_higher_better=setting.is_higher_better, target=setting.goal.target, train_s=setting.goal.train_s,
             machine_line=setting.machine_line, epoch_samples=setting.epoch_samples,
-            notes=(*self._notes, *self._before_the_first_step(), *setting.notes), unchanged_line=self._unchanged,
+            notes=(
+                *self._notes, *self._busy_lines(self._others), *self._before_the_first_step(), *setting.notes,
+                *self._disk_notes,
+            ),
+            unchanged_line=self._unchanged,
+            took=self._took(),
         )  # fmt: skip
 
     def _row(self, label: str, effect: str) -> QualityRow:
         curves = tuple(s.curves[label] for s in list(self._schedules) if label in s.curves)
-        error = self._errors.get(label)
+        error = self._errors.get(label) or self.error
         return QualityRow(
             label, effect, tuple(curve for curve in curves if curve.points or curve.steps), self._proofs.get(label, ()),
             state="failed" if error else self._row_state(), error=why_failed(error) if error else "",

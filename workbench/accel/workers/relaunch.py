@@ -7,7 +7,7 @@ fails leaves the others to go on.
 
 from __future__ import annotations
 
-import os
+import math
 import random
 import sys
 import threading
@@ -20,17 +20,25 @@ from statistics import mean, median
 import msgspec
 
 from accel.errors import AccelError
+from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.interval import median_variance, paired_log_ratios
 from accel.measuring.per_sample import compared_times, differ
+from accel.private_disk import current_folder
 from accel.profiling.compilation import Compilation
 from accel.workers.messages import EffectRead, Finish, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
 from accel.workers.pool import WorkerPool
 from accel.workers.step_block import StepBlock
+from accel.workers.time_budget import PhaseClock
 from accel.workers.variant_worker import GroupFactory, Variant, VariantWorker, no_groups
 from accel.workload.read_backs import ReadBack
 from accel.workload.shipping import Parcel
 
-LEAST_ROUNDS = 10  # fewer pairs are never bootstrapped
+LEAST_ROUNDS = 10  # fewer pairs are bootstrapped only where the time is up
+FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
+LEAST_WARM_UP = 2  # the second step may compile anew
+FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
+RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one does not warm up
+WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
 COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little
 COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
 
@@ -78,14 +86,20 @@ class Relaunch:
 
     def __init__(
         self, pool: WorkerPool, parcel: Parcel, variants: list[Variant], *, load: Load, timeout_s: float,
-        groups: GroupFactory = no_groups,
+        groups: GroupFactory = no_groups, phases: PhaseClock | None = None,
     ) -> None:  # fmt: skip
+        self._phases = phases or PhaseClock("preparing")
         self._pool, self._parcel, self._variants, self._load = pool, parcel, variants, load
         self._timeout_s, self._groups = timeout_s, groups
+        self.began = time.monotonic()
+        self.prelude_s = 0.0  # until the first round: starting, shipping, compiling, warming up
+        self.round_s = 0.0
+        self.others = OtherWork(counts_children=True)  # than us, during the rounds
         self._workers: dict[str, VariantWorker] = {}
         self._lock = threading.Lock()
         self._randomness = random.Random()  # never the notebook's own generator
         self._ended = False
+        self.disks: set[str] = set()  # what keeps the workers' writes from the user's files
         self.samples = {variant.label: Samples() for variant in variants}
 
     @property
@@ -93,11 +107,14 @@ class Relaunch:
         return [variant for variant in self._variants if self.samples[variant.label].error is None]
 
     def __enter__(self) -> Relaunch:
+        workers = f"{len(self._variants)} of them"
         try:
+            self._phases.enter("starting workers", workers)
             self._start()
             for variant in self._running:
                 with self._isolated(variant.label):
                     self._workers[variant.label].wait_until_ready()
+            self._phases.enter("shipping the cell")
             for variant in self._running:
                 with self._isolated(variant.label):
                     self._give(variant, self._load)
@@ -154,7 +171,7 @@ class Relaunch:
         worker.label = f"{variant.label!r}"
         message = msgspec.structs.replace(load, plan=variant.plan, allocator=variant.allocator)
         worker.send(message, self._parcel.blob, self._parcel.memory.descriptor)
-        worker.receive(Loaded, timeout_s=self._timeout_s)
+        self.disks.add(worker.receive(Loaded, timeout_s=self._timeout_s).disk)
 
     def measure(
         self,
@@ -162,37 +179,84 @@ class Relaunch:
         *,
         stop: threading.Event,
         deadline: float,
+        give_up_at: float = math.inf,
         on_round: Callable[[int], None] = lambda _: None,
     ) -> dict[str, Samples]:
-        """Warm up, then rounds in random order until precise enough or out of time; returns samples by label."""
-        for variant in self._variants:
-            with self._isolated(variant.label):
-                self._warm_up(variant, effort, stop)
-        until = min(time.monotonic() + effort.seconds, deadline)
-        blocks = self._blocks()
-        for round_number in range(1, effort.most_rounds + 1):
-            self._one_round(blocks, stop)
-            if stop.is_set() or len(self._running) == 1:
-                return self.samples
-            on_round(round_number)
-            is_enough = round_number >= effort.least_rounds and self._is_precise(effort)
-            if is_enough or (time.monotonic() > until and round_number >= LEAST_ROUNDS):
-                break
+        """Warm up, then rounds in random order until precise enough or out of time; returns samples by label.
+
+        Rounds end at the deadline. A plan whose first step would leave the others no time until `give_up_at` is left out.
+        """
+        self._warm_up_all(effort, stop, give_up_at)
+        self.prelude_s = time.monotonic() - self.began
+        with self.others:
+            self._rounds(effort, stop, deadline, on_round)
+        if stop.is_set() or len(self._running) == 1:
+            return self.samples
+        self._phases.enter("comparing")
         for variant in self._running:
             with self._isolated(variant.label):
                 self._read_effect(variant.label)
         return self.samples
 
-    def _warm_up(self, variant: Variant, effort: Effort, stop: threading.Event) -> None:
+    def _rounds(
+        self, effort: Effort, stop: threading.Event, deadline: float, on_round: Callable[[int], None]
+    ) -> None:
+        began, blocks = time.monotonic(), self._blocks()
+        until = min(began + effort.seconds, deadline)
+        for round_number in range(1, effort.most_rounds + 1):
+            self._phases.enter("measuring", f"round {round_number} of {effort.most_rounds} at most")
+            self._one_round(blocks, stop)
+            if stop.is_set() or len(self._running) == 1:
+                return
+            on_round(round_number)
+            now = time.monotonic()
+            self.round_s = (now - began) / round_number
+            is_enough = round_number >= effort.least_rounds and self._is_precise(effort)
+            is_last = round_number >= FEWEST_ROUNDS and now + self.round_s > deadline
+            if is_enough or is_last or (now > until and round_number >= LEAST_ROUNDS):
+                return
+
+    def _warm_up_all(self, effort: Effort, stop: threading.Event, give_up_at: float) -> None:
+        """Those that compile come last, and leave time to measure the others."""
+        steps, warm = effort.warm_up, 0
+        for variant in sorted(self._variants, key=self._compiles):
+            with self._isolated(variant.label):
+                is_free = warm <= 1 or give_up_at == math.inf
+                leave_off = math.inf if is_free else give_up_at - self._reserve_s(give_up_at)
+                steps = self._warm_up(variant, steps, stop, leave_off, give_up_at)
+                warm += 1
+
+    def _compiles(self, variant: Variant) -> bool:
+        return "compile" in variant.plan
+
+    def _reserve_s(self, give_up_at: float) -> float:
+        """What measuring those that are warm takes, amply: their steps are known from a few."""
+        known = [own.warm_step_s for own in self.samples.values() if own.warm_step_s and own.error is None]
+        least_s = FEWEST_ROUNDS * sum(StepBlock.of(step_s).steps * step_s for step_s in known)
+        return max(2 * least_s, RESERVE_SHARE * (give_up_at - self.began))
+
+    def _warm_up(
+        self, variant: Variant, steps: int, stop: threading.Event, leave_off: float, deadline: float
+    ) -> int:
+        """Warm one up, and say how many steps it took: all variants take as many, fewer where they are long for the time left.
+
+        Past `leave_off` it gives up, so that the others are measured.
+        """
         samples = self.samples[variant.label]
-        compiles = "compile" in variant.plan or "compile" in self._load.source
+        compiles = self._compiles(variant) or "compile" in self._load.source
         timeout_s = COMPILING_TIMEOUT_S if compiles else self._timeout_s  # the second step may compile anew
+        self._phases.enter("compiling" if compiles else "warming up", variant.plan or variant.label)
         started = time.monotonic()
-        self._step(variant.label, StepBlock(), timeout_s)
+        self._first_step(variant.label, timeout_s, leave_off)
         samples.first_step_s = time.monotonic() - started
         samples.step_ns.clear()
         samples.step_samples.clear()
-        for _ in range(max(effort.warm_up - 1, 1)):
+        for number in range(1, max(steps, LEAST_WARM_UP)):
+            step_s = min(samples.step_ns, default=0.0) / 1e9
+            is_too_long = steps * step_s * len(self._running) > WARM_UP_SHARE * (deadline - time.monotonic())
+            if number >= LEAST_WARM_UP and variant is self._variants[0] and is_too_long:
+                steps = number
+                break
             if not stop.is_set():
                 self._step(variant.label, StepBlock(), timeout_s)
         samples.warm_up_s, samples.warm_up_steps = time.monotonic() - started, samples.steps
@@ -200,6 +264,20 @@ class Relaunch:
         samples.minor_faults = samples.preempted = samples.steps = 0
         samples.step_ns.clear()
         samples.step_samples.clear()
+        return steps
+
+    def _first_step(self, label: str, timeout_s: float, leave_off: float) -> None:
+        """The step that may compile: as long as the others still have time to be measured afterwards."""
+        patience_s = leave_off - time.monotonic()
+        if patience_s <= 0:
+            raise _no_time_for(label, "others had taken the time")
+        try:
+            self._step(label, StepBlock(), min(patience_s, timeout_s))
+        except AccelError:
+            if time.monotonic() < leave_off:
+                raise
+            after = f"its first step was not over when the time was nearly up, after {patience_s:.0f} s"
+            raise _no_time_for(label, after) from None
 
     def _blocks(self) -> dict[str, StepBlock]:
         """One for all variants, so that they take the same steps: long enough for the fastest.
@@ -251,9 +329,15 @@ class Relaunch:
         read = self._workers[label].receive(EffectRead, timeout_s=self._timeout_s)
         self.samples[label].proofs, self.samples[label].compilation = tuple(read.proofs), read.compilation
 
-    def noise_floor(self, steps: int, *, stop: threading.Event) -> list[float | None]:
-        """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses."""
+    def noise_floor(self, steps: int, *, stop: threading.Event, deadline: float) -> list[float | None]:
+        """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses.
+
+        None where that would take much of the time that is left.
+        """
         variant = self._variants[0]
+        if steps * self.samples[variant.label].warm_step_s > FLOOR_SHARE * (deadline - time.monotonic()):
+            return []
+        self._phases.enter("comparing", "losses with those of a nudged baseline")
         worker = self._workers[variant.label]
         worker.send(Finish())
         worker.receive(Finished, timeout_s=self._timeout_s)
@@ -263,6 +347,14 @@ class Relaunch:
             worker.send(Steps(1))
             losses += worker.receive(StepsDone, timeout_s=self._timeout_s).losses
         return losses
+
+
+def _no_time_for(label: str, because: str) -> AccelError:
+    return AccelError(
+        f"{label} was warmed up",
+        because=because,
+        do="Give the trial more with --budget-s, or try this plan alone.",
+    )
 
 
 def load_message(
@@ -276,7 +368,7 @@ def load_message(
         source=parcel.source,
         filename=parcel.filename,
         boundary=parcel.boundary,
-        folder=os.getcwd(),
+        folder=current_folder(),
         import_path=list(sys.path),
         roles=roles,
         finds_objects=finds_objects,

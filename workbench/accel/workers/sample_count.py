@@ -6,9 +6,11 @@ second backward of a GAN's step trains on no further samples. It costs a few mic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from accel.workload.loop_record import samples_drawn
 
 
 class SampleCount:
@@ -36,7 +38,7 @@ class SampleCount:
         def next_batch(iterator: Any) -> Any:
             batch = original(iterator)
             self._is_fed_by_loader = True
-            self._fetched = samples_in(batch, getattr(iterator._index_sampler, "batch_size", None))
+            self._fetched = samples_drawn(iterator, batch)
             return batch
 
         iterators.__next__ = next_batch
@@ -65,24 +67,3 @@ class SampleCount:
         self._last_step = self._in_step or self._last_step
         self._in_step = 0
         return self._last_step
-
-
-def samples_in(batch: Any, expected: int | None) -> int:
-    """Samples of a batch: the first dimension of its first tensor, or the length of a list as long as it should be.
-
-    >>> samples_in([torch.ones(8, 3), torch.ones(8)], 8), samples_in((["a", "b", "c"], [1, 2, 3]), 3)
-    (8, 3)
-
-    0 where nothing tells. A list as long as the batch is one of samples: images of different sizes are not stacked.
-    """
-    part = batch
-    for _ in range(8):  # no batch is nested deeper; one that holds itself would never end
-        if shape := getattr(part, "shape", None):
-            return int(shape[0])
-        if isinstance(part, Mapping) and part:
-            part = next(iter(part.values()))
-        elif isinstance(part, (list, tuple)) and part and len(part) != expected:
-            part = part[0]
-        else:
-            break
-    return expected or 0

@@ -16,9 +16,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import IO
 
+from accel.errors import AccelError
 from accel.machine.affinity.starting_mask import binding_variables, starting_mask
+from accel.workers.kernel_folder import own_kernel_folder
+from accel.workers.process_tree import MarkedProcess
 
-_Start = tuple["Future[tuple[subprocess.Popen[bytes], socket.socket]]", "list[str]", dict[str, str]]
+_Start = tuple["Future[tuple[MarkedProcess, socket.socket]]", "list[str]", dict[str, str]]
 MEASURING = "accel.workers.worker_main"
 _requests: queue.SimpleQueue[_Start] = queue.SimpleQueue()
 _lock = threading.Lock()
@@ -31,7 +34,7 @@ def spawn(
     *,
     module: str = MEASURING,
     words: Sequence[str] = ("0",),
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
+) -> tuple[MarkedProcess, socket.socket]:
     """Start one worker; returns its process and our end of its socket pair.
 
     >>> process, end = spawn()
@@ -44,9 +47,22 @@ def spawn(
         if _thread is None or not _thread.is_alive():
             _thread = threading.Thread(target=_serve, name="accel-spawner", daemon=True)
             _thread.start()
-    started: Future[tuple[subprocess.Popen[bytes], socket.socket]] = Future()
+    own_kernel_folder()
+    started: Future[tuple[MarkedProcess, socket.socket]] = Future()
     _requests.put((started, [python, "-u", "-m", module, *words], environment or {}))
-    return started.result()
+    try:
+        return started.result()
+    except OSError as error:
+        raise _no_process_for(error) from error
+
+
+def _no_process_for(error: OSError) -> AccelError:
+    """Why none could be started, and what to do."""
+    return AccelError(
+        "Starting a process of accel's own",
+        because=f"the system refuses: {error.strerror or error}",
+        do="Close what holds many files or processes open, or raise the limit (ulimit -n, ulimit -u), then try again.",
+    )
 
 
 def _serve() -> None:
@@ -67,11 +83,11 @@ def _undo_narrowing() -> None:
         os.sched_setaffinity(0, starting_mask())
 
 
-def _popen(command: list[str], extra: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _popen(command: list[str], extra: dict[str, str]) -> tuple[MarkedProcess, socket.socket]:
     ours, theirs = socket.socketpair()
     program, words = command[:4], command[4:]
     with theirs:
-        process = subprocess.Popen(
+        process = MarkedProcess(
             [*program, str(theirs.fileno()), str(os.getpid()), *words],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,

@@ -6,17 +6,19 @@ The *notebook* stage runs every process as the user's notebook runs: wide, but i
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from accel.errors import AccelError
+from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.comparison import Interval, Verdict
 from accel.measuring.interval import ProcessNoise, interval, paired_log_ratios
 from accel.measuring.per_sample import compared_times
-from accel.measuring.verdict import confidence_to_stop, decide
-from accel.workers.relaunch import Effort, Relaunch, Samples
+from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
+from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Effort, Relaunch, Samples
 from accel.workers.variant_worker import Variant
 
 BASELINE = "baseline"
@@ -67,11 +69,19 @@ class Stage:
         on_change: Callable[[], None],
         deadline: float,
         measures_floor: bool,
+        is_out_of_time: Callable[[], bool] = lambda: False,
+        give_up_at: float = math.inf,
     ) -> None:
         self.plan = plan
         self.standings = {label: Standing() for label, _ in plan.candidates}
         self.floor: list[float | None] = []
-        self.rounds_now = 0
+        self.rounds_now = self.relaunches = 0
+        self.others: list[OtherWork] = []  # what other programs took of the CPUs, relaunch by relaunch
+        self.relaunch_s = 0.0  # what the last one took
+        self.is_cut_short = False  # another relaunch would have told more, and there was no time for it
+        self._is_out_of_time = is_out_of_time
+        self._give_up_at = give_up_at
+        self._least_s = 0.0  # what another one would take at the least
         self._open_relaunch, self._on_change = open_relaunch, on_change
         self._stop, self._deadline, self._measures_floor = stop, deadline, measures_floor
         self._candidates = dict(plan.candidates)
@@ -84,25 +94,44 @@ class Stage:
                 return
             began = time.monotonic()
             samples = self._one(open_labels, measures_floor=number == 1 and self._measures_floor)
-            if self._stop.is_set():
+            if self._stop.is_set() and not self._is_out_of_time():
                 return
             now = time.monotonic()
-            has_no_time = now + 0.8 * (now - began) > self._deadline  # another one would end too late
+            self.relaunch_s, self.relaunches = now - began, number
+            has_no_time = self._stop.is_set() or now + self._least_s > self._deadline
+            is_last = number == self.plan.most_relaunches
             for label in open_labels:
-                self._add(label, samples, is_last=has_no_time or number == self.plan.most_relaunches)
+                self._add(label, samples, is_last=has_no_time or is_last)
+            self.is_cut_short = (
+                has_no_time and not is_last and not all(self._is_told(label) for label in open_labels)
+            )
             self._on_change()
+            if has_no_time:
+                return
 
     def _one(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
         variants = [Variant(BASELINE, "", self.plan.allocator)]
         variants += [Variant(label, self._candidates[label], self.plan.allocator) for label in labels]
-        with self._open_relaunch(variants) as relaunch:
-            samples = relaunch.measure(
-                self.plan.effort, stop=self._stop, deadline=self._deadline, on_round=self._round
+        relaunch = self._open_relaunch(variants)
+        try:
+            with relaunch:
+                self._measure(relaunch, measures_floor=measures_floor)
+        except AccelError:
+            if not self._is_out_of_time():  # else its workers were ended, and what whole rounds gave stays
+                raise
+        self.others.append(relaunch.others)
+        self._least_s = 1.1 * (relaunch.prelude_s + LEAST_ROUNDS * relaunch.round_s)
+        return relaunch.samples
+
+    def _measure(self, relaunch: Relaunch, *, measures_floor: bool) -> None:
+        samples = relaunch.measure(
+            self.plan.effort, stop=self._stop, deadline=self._deadline, give_up_at=self._give_up_at, on_round=self._round,
+        )  # fmt: skip
+        losses = [each.losses for each in samples.values() if each.error is None]
+        if measures_floor and not self._stop.is_set() and _some_differ(losses):
+            self.floor = relaunch.noise_floor(
+                min(len(each) for each in losses), stop=self._stop, deadline=self._deadline
             )
-            losses = [each.losses for each in samples.values() if each.error is None]
-            if measures_floor and not self._stop.is_set() and _some_differ(losses):
-                self.floor = relaunch.noise_floor(min(len(each) for each in losses), stop=self._stop)
-        return samples
 
     def _round(self, number: int) -> None:
         self.rounds_now = number
@@ -112,13 +141,20 @@ class Stage:
     def _add(self, label: str, samples: dict[str, Samples], *, is_last: bool) -> None:
         standing, base, own = self.standings[label], samples[BASELINE], samples[label]
         standing.error = own.error
-        if standing.error is not None:
+        if standing.error is not None or min(len(base.step_ns), len(own.step_ns)) < FEWEST_ROUNDS:
+            standing.verdict = self._decide(standing, is_last=True) if standing.shown and is_last else None
             return
         standing.log_ratios.append(paired_log_ratios(*compared_times(base, own)))
         standing.base_samples.append(base)
         standing.samples.append(own)
-        standing.shown = interval(standing.log_ratios, self.plan.noise)
+        standing.shown = interval(
+            standing.log_ratios, self.plan.noise, confidence=confidence_shown(len(standing.log_ratios))
+        )
         standing.verdict = self._decide(standing, is_last=is_last)
+
+    def _is_told(self, label: str) -> bool:
+        standing = self.standings[label]
+        return standing.error is not None or standing.verdict not in (None, "undecided")
 
     def _decide(self, standing: Standing, *, is_last: bool) -> Verdict | None:
         shown = standing.shown

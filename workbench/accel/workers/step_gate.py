@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,7 @@ import msgspec
 from accel.workers.messages import Channel, EffectRead, Evaluate, Finish, ReadEffect, Steps, StepsDone
 from accel.workers.sample_count import SampleCount
 from accel.workers.step_clock import StepClock
+from accel.workload.outermost_step import is_inside_another_step
 
 
 class CellIsOver(BaseException):
@@ -124,6 +126,8 @@ class StepGate:
                 raise CellIsOver
 
     def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_inside_another_step(sys._getframe(1)):
+            return
         if (
             self._first_optimizer() is None
         ):  # none yet, or its life is over: the next fold of a cross-validation

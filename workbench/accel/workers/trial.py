@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
-from accel.measuring.comparison import Comparison
+from accel.measuring.comparison import WIDE, Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_NOISE
 from accel.measuring.ladder import Ladder, speed
+from accel.measuring.took import Took, advice_for
 from accel.workers.background_trial import BackgroundTrial, TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
 from accel.workers.relaunch import Effort, Relaunch
+from accel.workers.relaunch_estimate import least_relaunch_s, what_does_not_fit
 from accel.workers.stage import Stage, StagePlan, Standing
+from accel.workers.time_budget import TimeBudget
 from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row, why_failed
 from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.shipping import Parcel
+
+MOST_RELAUNCHES = 60  # with a budget of one's own: more than fit into an hour
 
 
 @dataclass(frozen=True)
@@ -28,11 +33,12 @@ class TrialSetting:
 
     machine_line: str
     notes: tuple[str, ...]
-    notebook_allocator: str  # what its processes are told to use: "steady", "set back" or "as the notebook"
+    notebook_allocator: str  # what its processes are to use: "steady", "set back to …" or "as the notebook"
     notebook_is_steady: bool  # its allocator is steady already (kept live, by environment, or not glibc)
     can_be_steady: bool
     timeout_s: float = 60.0
-    budget_s: float = 240.0
+    budget: TimeBudget = field(default_factory=TimeBudget)
+    step_s: float = 0.0  # of the profile; 0 where it is not known
     steady_relaunches: int = 4
     notebook_relaunches: int = 5
     effort: Effort = field(default_factory=Effort)
@@ -50,11 +56,13 @@ class Trial(BackgroundTrial[Ladder]):
         self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, *,
         check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None, groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
-        super().__init__(parcel, check)
+        super().__init__(parcel, check, setting.budget)
         self._groups = groups
         self.plans, self._load, self._pool, self._setting = plans, load, pool, setting
         self._refused = refused or {}
         self._stages: dict[str, Stage] = {}
+        self._start_s = pool.start_s(1 + len(plans))
+        self._does_not_fit = self._what_does_not_fit()
         self._start()
 
     # --- the run ----------------------------------------------------------------------------------------------------
@@ -70,11 +78,12 @@ class Trial(BackgroundTrial[Ladder]):
         return next((standing.error for standing in standings if standing and standing.error), None)
 
     def _measure(self) -> None:
-        deadline = time.monotonic() + self._setting.budget_s
+        budget = self.budget
         if (steady := self._steady_stage()) is not None:
-            self._run_stage(steady, "measuring", deadline)
+            half = budget.deadline - budget.left_s / 2 if budget.is_strict else budget.deadline
+            self._run_stage(steady, "measuring", half)
         notebook = self._notebook_stage()
-        self._run_stage(notebook, "confirming" if self._stages else "measuring", deadline)
+        self._run_stage(notebook, "confirming" if self._stages else "measuring", budget.deadline)
         self._raise_if_all_failed()
 
     def _run_stage(self, plan: StagePlan, state: TrialState, deadline: float) -> None:
@@ -88,13 +97,15 @@ class Trial(BackgroundTrial[Ladder]):
             on_change=self._changed,
             deadline=deadline,
             measures_floor=not self._stages,
+            is_out_of_time=lambda: self.is_out_of_time,
+            give_up_at=self.budget.deadline if self.budget.is_strict else math.inf,
         )
         self._changed()
         stage.run()
 
     def _steady_stage(self) -> StagePlan | None:
         setting = self._setting
-        if setting.notebook_is_steady or not setting.can_be_steady:
+        if setting.notebook_is_steady or not setting.can_be_steady or not self._has_time_for_both:
             return None
         texts = list(dict.fromkeys(in_steady_worker(plan) for plan in self.plans))
         candidates = tuple((text, text) for text in texts if text)
@@ -131,7 +142,7 @@ class Trial(BackgroundTrial[Ladder]):
                 allocator,
                 candidates,
                 STEADY_NOISE,
-                setting.steady_relaunches,
+                MOST_RELAUNCHES if self.budget.is_strict else setting.steady_relaunches,
                 setting.effort,
                 is_headline=False,
             )
@@ -139,13 +150,54 @@ class Trial(BackgroundTrial[Ladder]):
             setting.effort, least_rounds=12, most_rounds=30, seconds=min(setting.effort.seconds, 6.0)
         )
         return StagePlan(
-            "notebook", allocator, candidates, DEFAULT_MALLOC_NOISE, setting.notebook_relaunches, few,
-            is_headline=True, wide_is_fine=0.15,
+            "notebook", allocator, candidates, DEFAULT_MALLOC_NOISE, self._most_relaunches(), few,
+            is_headline=True, wide_is_fine=WIDE,
         )  # fmt: skip
+
+    @property
+    def _least_s(self) -> float:
+        return least_relaunch_s(list(map(str, self.plans)), self._setting.step_s, self._start_s)
+
+    @property
+    def _has_time_for_both(self) -> bool:
+        """Of two stages the one that a user reads comes first; each is some relaunches."""
+        later_s = least_relaunch_s([], 0.0, self._pool.start_s(1 << 10)) + self._least_s
+        return not self.budget.is_strict or self._least_s + 2 * later_s < self.budget.left_s
+
+    def _what_does_not_fit(self) -> str:
+        if not self.budget.is_strict:
+            return ""
+        plans = list(map(str, self.plans))
+        return what_does_not_fit(plans, self._setting.step_s, self._start_s, self.budget.seconds)
+
+    def _most_relaunches(self) -> int:
+        """With a budget of one's own it goes on until every plan is decided or the time is up."""
+        return MOST_RELAUNCHES if self.budget.is_strict else self._setting.notebook_relaunches
+
+    def _took(self, rows: list[Comparison]) -> Took:
+        stages = list(self._stages.values())
+        relaunch_s = max((stage.relaunch_s for stage in stages), default=self._least_s)
+        advice = advice_for(rows, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self._least_s)
+        return Took(
+            self.seconds, self.budget.asked_s, self.phases.spent, self._what_ended_it(rows), advice if self.is_over else ""
+        )  # fmt: skip
+
+    def _what_ended_it(self, rows: list[Comparison]) -> str:
+        if not self.is_over:
+            return "it goes on"
+        if self.state in ("stopped", "failed"):
+            return {"stopped": "you stopped it", "failed": "it failed"}[self.state]
+        if self.is_out_of_time or any(stage.is_cut_short for stage in self._stages.values()):
+            return "the time was up"
+        if any(row.verdict == "undecided" and row.state == "done" for row in rows):
+            relaunches = max((stage.relaunches for stage in self._stages.values()), default=0)
+            return f"{relaunches} relaunch{'es' * (relaunches != 1)} did not decide it"
+        return "every plan is decided"
 
     def _open(self, variants: list[Variant]) -> Relaunch:
         relaunch = Relaunch(
             self._pool, self._parcel, variants, load=self._load, timeout_s=self._setting.timeout_s, groups=self._groups,
+            phases=self.phases,
         )  # fmt: skip
         self._hold(relaunch)
         return relaunch
@@ -164,30 +216,38 @@ class Trial(BackgroundTrial[Ladder]):
         rows.sort(key=lambda row: -speed(row) if speed(row) == speed(row) else 0)
         timed = [row for row in rows if row.baseline_ms == row.baseline_ms]
         base = [row.baseline_ms for row in timed if row.headline] or [row.baseline_ms for row in timed]
+        others = [each for stage in list(self._stages.values()) for each in stage.others]
         rows += [refused_row(plan, why) for plan, why in self._refused.items()]
         return Ladder(
             rows=tuple(rows),
             baseline_ms=sorted(base)[len(base) // 2] if base else float("nan"),
             machine_line=self._setting.machine_line,
             allocator_line=self._allocator_line(),
-            notes=self._setting.notes,
+            notes=tuple(
+                filter(
+                    None,
+                    (self._does_not_fit, *self._busy_lines(others), *self._setting.notes, *self._disk_notes),
+                )
+            ),
+            took=self._took(rows),
             unchanged_line=self._unchanged,
         )
 
     def _row(self, plan: Plan) -> Comparison:
-        label, failed = str(plan), self._error_of(plan)
+        label, failed = str(plan), self._error_of(plan) or self.error
         row = comparison_of(
             plan,
             self._standing("steady", in_steady_worker(plan)),
             self._standing("notebook", label),
             floor=next((stage.floor for stage in self._stages.values() if stage.floor), []),
         )
-        return replace(
+        made = replace(
             row,
             state="failed" if failed else self._row_state(),
             error=why_failed(failed) if failed else "",
             details={"rounds_now": max((stage.rounds_now for stage in self._stages.values()), default=0)},
         )
+        return made if made.shown else replace(made, verdict="undecided")
 
     def _standing(self, stage: str, label: str) -> Standing | None:
         return self._stages[stage].standings.get(label) if stage in self._stages else None
@@ -201,6 +261,6 @@ class Trial(BackgroundTrial[Ladder]):
         if not self._setting.can_be_steady:
             return "Allocator: the system's own in every process (no steady setting is known for it)."
         return (
-            "Allocator: the headline holds for this notebook as it runs (glibc's default malloc), over relaunches; "
-            "plans are told apart under a steady allocator, which is tighter."
+            "Allocator: the system's own in fresh processes, as in this notebook; what made no difference under a steady "
+            "one, which tells finer, was not measured again."
         )

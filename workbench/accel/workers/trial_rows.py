@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accel.accelerations.plan import Plan
-from accel.errors import AccelError, RankError
+from accel.errors import AccelError, RankError, first_line
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
 from accel.measuring.comparison import Comparison, Quality, Verdict
 from accel.measuring.per_sample import differ, usual
@@ -74,12 +74,14 @@ def refused_row(plan: str, why: str) -> Comparison:
     )
 
 
-def why_failed(error: AccelError) -> str:
+def why_failed(error: BaseException) -> str:
     """What a row says of a plan that failed; of several ranks, which one caused it.
 
     >>> why_failed(RankError(1, "A trial", because="it was killed by SIGKILL", do="Try again."))
     'rank 1: it was killed by SIGKILL. Try again.'
     """
+    if not isinstance(error, AccelError):
+        return f"{type(error).__name__}: {first_line(error)}"
     rank = f"rank {error.rank}: " if isinstance(error, RankError) else ""
     return f"{rank}{error.because}. {error.do}"
 
@@ -106,13 +108,13 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
     if (
         steady
         and notebook
-        and notebook.verdict
-        and steady.verdict != notebook.verdict
+        and notebook.verdict == "undecided"
+        and steady.verdict == "faster"
         and not plan.needs_own_process
     ):
         notes.append(
-            f"under a steady allocator: {steady.verdict}, {steady.shown}. As this notebook runs, processes of the same program "
-            "differ by several per cent; keep steady_allocator as well to have the tight figure."
+            "processes of one program differ by several per cent as this notebook runs, by 1 % with steady_allocator: "
+            f"%accel try {plan}+steady_allocator tells more"
         )
     if any(entry.layer == "data" for entry in plan.entries):
         notes.append("a median step: starting the loader's workers, once an epoch, is not in it")
@@ -124,8 +126,17 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
         base, own = notebook.base_samples[-1], notebook.samples[-1]
         if base.steps and own.steps and base.minor_faults / base.steps > 500:
             faults = [each.minor_faults // each.steps for each in (base, own)]
-            notes.append(f"page faults per step: {faults[0]:,} baseline, {faults[1]:,} with the plan")
+            notes.append(
+                f"page faults per step: {faults[0]:,} baseline, {faults[1]:,} with the plan{_of_fresh_processes(faults)}"
+            )
     return tuple(notes)
+
+
+def _of_fresh_processes(faults: Sequence[int]) -> str:
+    """A worker's heap is new; in one that has grown, memory for a step often lies free already (the CNN: 6,200 and 0)."""
+    if faults[1] > faults[0] / 2:
+        return ""
+    return "; a notebook that has run for a while often takes fewer without it, and then gains less"
 
 
 def _drawn_elsewhere(plan: Plan, quality: Quality) -> list[str]:

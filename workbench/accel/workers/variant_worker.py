@@ -19,7 +19,7 @@ class Variant:
 
     label: str
     plan: str
-    allocator: str  # "steady" or "as the notebook"
+    allocator: str  # as `notebook_allocator` says it
 
 
 class VariantWorker(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import signal
 import subprocess
@@ -11,12 +10,14 @@ import sys
 import threading
 import time
 import weakref
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
 from accel.errors import AccelError, NotShippable, WorkerError
+from accel.workers.kernel_folder import KernelFolder
 from accel.workers.messages import Channel, Closed, Failed, FromWorker, Hello
+from accel.workers.process_tree import end_tree
 from accel.workers.spawner import Output, spawn
 
 _START_TIMEOUT_S = 120.0
@@ -31,6 +32,8 @@ class Worker:
     >>> worker = Worker(); worker.wait_until_ready(); worker.close()
     """
 
+    usual_start_s: ClassVar[float] = 5.0  # what starting took, the last time that somebody waited for it
+
     def __init__(
         self,
         python: str = sys.executable,
@@ -39,8 +42,15 @@ class Worker:
         in_background: bool = False,
     ) -> None:
         self.label = "worker"
+        self._began, self._is_spare = time.monotonic(), in_background
         self.environment = dict(os.environ)  # what it was started with
-        self._process, end = spawn(python, environment, words=(str(int(in_background)),))
+        self._folder = KernelFolder("trial")
+        try:
+            words = (str(int(in_background)), self._folder.path)
+            self._process, end = spawn(python, environment, words=words)
+        except BaseException:
+            self._folder.close()
+            raise
         self._channel = Channel(end, FromWorker)
         self._output = Output(self._process.stdout)  # type: ignore[arg-type]
         self._lock, self._is_ended = threading.Lock(), False
@@ -55,10 +65,17 @@ class Worker:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether its imports are over."""
+        return self.is_alive and (self.hello is not None or self._channel.has_more)
+
     def wait_until_ready(self) -> None:
         """Wait for the worker's imports to be over."""
         if self.hello is None:
             self.hello = self.receive(Hello, timeout_s=_START_TIMEOUT_S)
+            if not self._is_spare:
+                Worker.usual_start_s = time.monotonic() - self._began
 
     def send(self, message: msgspec.Struct, blob: bytes = b"", descriptor: int | None = None) -> None:
         try:
@@ -91,7 +108,7 @@ class Worker:
             return NotShippable(self.label, because=failed.message, do="Profile the cell again.")
         return WorkerError(
             f"The {self.label} worker ran your cell",
-            because=f"it raised {failed.kind}: {failed.message}",
+            because=": ".join(filter(None, (f"it raised {failed.kind}", failed.said))),
             do=_advice(failed),
             traceback_text=failed.traceback,
         )
@@ -115,35 +132,46 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.kill()
             code = self._process.returncode
-        how = (
-            f"it was killed by {signal.Signals(-code).name}" if code < 0 else f"it exited with status {code}"
-        )
-        hint = " (the system may have run out of memory)" if code == -signal.SIGKILL else ""
+        how, do = _ending(code)
         time.sleep(0.05)
         self.close()
         return WorkerError(
             f"The {self.label} worker was stepped",
-            because=how + hint,
-            do="The notebook and its objects are as they were; free some memory or use a smaller batch if that was the cause, "
-            "then try again.",
+            because=how,
+            do=f"{do} The notebook and its objects are as they were.",
             traceback_text=self._output.text[-4000:],
         )
 
     def kill(self) -> None:
-        """End the process and everything it started (loader workers share its process group)."""
+        """End the process and everything it started."""
         with self._lock:
             if self._is_ended:  # the process is reaped and its number may be somebody else's by now
                 return
-            with contextlib.suppress(ProcessLookupError):  # already gone
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            end_tree(self._process)
             self._is_ended = True
 
     def close(self) -> None:
         """End the process and let go of the socket."""
         self.kill()
         self._channel.close()
+        self._folder.close()
         _alive.discard(self)
+
+
+def _ending(code: int) -> tuple[str, str]:
+    """How a process ended, and what to do, by its exit code."""
+    if code >= 0:
+        return (
+            f"its process exited with status {code}, as os._exit({code}) in the cell does",
+            "A trial runs the cell again and again in a process of its own: leave what ends the process out of it.",
+        )
+    name = signal.Signals(-code).name
+    if code == -signal.SIGKILL:
+        return (
+            f"it was killed by {name} (the system may have run out of memory)",
+            "Free some memory or use a smaller batch if that was the cause, then try again.",
+        )
+    return f"it was killed by {name}", "The lines above, if any, are what it printed last."
 
 
 def _advice(failed: Failed) -> str:

@@ -1,9 +1,9 @@
 """A worker: a fresh interpreter that imports torch, takes a workload, and steps it by tokens.
 
-    python -m accel.workers.worker_main <descriptor of its end of a socket pair> <pid of the kernel> <1: import in the background>
+    python -m accel.workers.worker_main <descriptor of its end of a socket pair> <pid of the kernel> <1: import idly> <folder>
 
 Ends with its kernel (parent-death signal, and end-of-file on the socket), ignores Ctrl-C (the kernel decides), and prints
-where it stands on SIGUSR1.
+where it stands on SIGUSR1. What the cell writes goes to the folder, which the kernel made and removes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import platform
 import signal
 import socket
 import sys
-import tempfile
 import types
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -28,12 +27,13 @@ from typing import Any, NoReturn
 import msgspec
 
 from accel.errors import AccelError
+from accel.private_disk import PrivateDisk
 from accel.profiling.compile_watch import CompileWatch
 from accel.workers.failure import failure_of
 from accel.workers.found_objects import FoundObjects
+from accel.workers.kernel_folder import keep_multiprocessing_in
 from accel.workers.messages import Channel, Closed, EffectRead, Finished, Hello, Load, Loaded, ToWorker
 from accel.workers.notebook_module import NotebookModule
-from accel.workers.private_files import PrivateFiles
 from accel.workers.process_life import die_with, import_torch
 from accel.workers.step_gate import CellIsOver, StepGate
 
@@ -58,8 +58,10 @@ def _alone(load: Load, namespace: dict[str, Any]) -> AbstractContextManager[Call
     return contextlib.nullcontext(Calls())
 
 
-def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
+def main(descriptor: int, kernel_pid: int, in_background: bool, folder: str) -> None:
+    disk = PrivateDisk(folder)  # first of all: while there is one thread
     die_with(kernel_pid)
+    keep_multiprocessing_in(folder)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=False)
@@ -69,26 +71,29 @@ def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
     import torch
 
     channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
-    with contextlib.suppress(Closed), tempfile.TemporaryDirectory(prefix="accel-worker-") as folder:
-        serve(channel, folder)
+    with contextlib.suppress(Closed):
+        serve(channel, disk)
 
 
-def serve(channel: Channel, folder: str, *, around: Around = _alone, told: Told = failure_of) -> NoReturn:
+def serve(
+    channel: Channel, disk: PrivateDisk, *, around: Around = _alone, told: Told = failure_of
+) -> NoReturn:
     """Take workloads and step them until the kernel is gone, which raises Closed.
 
     `around` is entered round each, before the plan is applied, and gives what is to be called. `told` makes a message of what it
-    raises. Files that the cell writes go to the folder.
+    raises. Files that the cell writes go to the private disk, which is entered when the first workload comes.
     """
-    PrivateFiles(folder).install()
     while True:
         message, blob, memory = channel.receive()
         if isinstance(message, Load) and memory is not None:
-            _run(channel, message, blob, memory, around, told)
+            _run(channel, disk, message, blob, memory, around, told)
 
 
-def _run(channel: Channel, load: Load, blob: bytes, descriptor: int, around: Around, told: Told) -> None:
+def _run(
+    channel: Channel, disk: PrivateDisk, load: Load, blob: bytes, descriptor: int, around: Around, told: Told
+) -> None:
     try:
-        _step_through(channel, load, blob, descriptor, around)
+        _step_through(channel, disk, load, blob, descriptor, around)
     except CellIsOver:
         channel.send(Finished())
     except Closed:
@@ -97,24 +102,19 @@ def _run(channel: Channel, load: Load, blob: bytes, descriptor: int, around: Aro
         channel.send(told(error, load.filename))
 
 
-def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int, around: Around) -> None:
+def _step_through(
+    channel: Channel, disk: PrivateDisk, load: Load, blob: bytes, descriptor: int, around: Around
+) -> None:
     from accel.accelerations.plan import Plan
     from accel.workers.evaluating import Evaluator
+    from accel.workload.cell_code import compiled
     from accel.workload.discovery import Discovery
-    from accel.workload.memory_file import MemoryFile
     from accel.workload.new_weights import give_new_weights, seed_generators
     from accel.workload.replica import Replica
-    from accel.workload.shipping import unpack
     from accel.workload.training_code import as_changed, training_codes
     from accel.workload.workload import look_up
 
-    os.chdir(load.folder)
-    sys.path[:] = load.import_path
-    _set_allocator(load.allocator)
-    memory = MemoryFile(descriptor)
-    namespace = unpack(blob, memory)
-    memory.close()
-    sys.modules["__main__"] = NotebookModule(namespace)
+    namespace = _arrived(disk, load, blob, descriptor)
     linecache.cache[load.filename] = (len(load.source), None, load.source.splitlines(True), load.filename)
     roles: dict[str, Any] = {
         kind: {name: look_up(namespace, name) for name in names} for kind, names in load.roles.items()
@@ -143,18 +143,35 @@ def _step_through(channel: Channel, load: Load, blob: bytes, descriptor: int, ar
         def read_effect() -> EffectRead:
             return EffectRead(_proofs(plan, presented), watch.found())
 
-        channel.send(Loaded())
+        channel.send(Loaded(disk.mechanism or ""))
         evaluate = None
         if load.quality is not None:
             apart = partial(_both, without_discovery, calls.evaluation)
             evaluate = Evaluator(load.quality, namespace, presented, load.filename, around=apart)
         tree = as_changed(ast.parse(load.source, load.filename))
-        code = compile(tree, load.filename, "exec")
+        code = compiled(tree, load.filename)
         with StepGate(
             channel, boundary=load.boundary, read_effect=read_effect, evaluate=evaluate,
             samples_per_batch=load.samples_per_batch, device=load.trains_on,
         ) as gate:  # fmt: skip
             _run_again_and_again(gate, load, code, namespace, found, calls.run_begins)
+
+
+def _arrived(disk: PrivateDisk, load: Load, blob: bytes, descriptor: int) -> dict[str, Any]:
+    """What was shipped, where the notebook is, on a disk of this process's own."""
+    from accel.accelerations.steady_allocator import allocate_as
+    from accel.workload.memory_file import MemoryFile
+    from accel.workload.shipping import unpack
+
+    os.chdir(load.folder)
+    disk.enter("A trial", "Move that line to a cell of its own and profile this one again.")
+    sys.path[:] = load.import_path
+    allocate_as(load.allocator)
+    memory = MemoryFile(descriptor)
+    namespace = unpack(blob, memory)
+    memory.close()
+    sys.modules["__main__"] = NotebookModule(namespace)
+    return namespace
 
 
 @contextlib.contextmanager
@@ -167,32 +184,26 @@ def _run_again_and_again(
     gate: StepGate, load: Load, code: types.CodeType, namespace: dict[str, Any], found: FoundObjects,
     run_begins: RunBegins,
 ) -> None:  # fmt: skip
+    from accel.workload.cell_code import run_code
+
     gate.wait()
     while True:
         before = gate.steps_done
         found.run_begins()
         run_begins()
         gate.cell_begins()
-        exec(code, namespace)
+        run_code(code, namespace=namespace)
         if gate.is_over:
             raise CellIsOver  # a bare `except` in the cell swallowed it
         if gate.steps_done == before:
             raise AccelError(
                 "A trial steps the cell again and again",
                 because="the cell ran to its end without a single training step",
-                do="Profile a cell that trains (with an optimizer step or a backward pass) and try again.",
+                do="Profile a cell that trains each time it is run, and try again: build in it what is used up when it has "
+                "trained (a Trainer that counts its epochs, an iterator).",
             )
         if load.quality is not None and not load.quality.repeats:
             gate.cell_ended()
-
-
-def _set_allocator(allocator: str) -> None:
-    from accel.accelerations.steady_allocator import use_default_thresholds, use_steady_thresholds
-
-    if allocator == "steady":
-        use_steady_thresholds()
-    elif allocator == "set back":
-        use_default_thresholds()
 
 
 def _proofs(plan: Any, presented: list[Any]) -> list[tuple[str, bool, str]]:
@@ -222,4 +233,4 @@ def _perturb(replica: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "1")
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "1", sys.argv[4])

@@ -1,0 +1,51 @@
+"""How long it took, what ended it, and what would decide what is open."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.measuring.comparison import Comparison, Interval, Quality
+from accel.measuring.took import Took, advice_for, nice, seconds_to_decide
+
+
+def row(ratio, half, *, relaunches=2, verdict="undecided", state="done"):
+    shown = Interval(ratio, ratio / half, ratio * half, relaunches, 40) if half else None
+    return Comparison("plan", verdict, shown, None, Quality("same"), "exact", state=state)
+
+
+def test_it_names_the_phases_that_took_time_and_what_ended_it():
+    took = Took(
+        38.4,
+        40.0,
+        (("starting workers", 12.1), ("shipping the cell", 0.1), ("measuring", 26.2)),
+        "the time was up",
+    )
+    assert str(took) == "Took 38 s of 40 s (starting workers 12 s, measuring 26 s); the time was up."
+    assert str(Took(3.0, None, (), "every plan is decided")) == "Took 3 s; every plan is decided."
+
+
+def test_four_times_the_relaunches_halve_an_interval():
+    wide = Interval(1.1, 1.1 / 1.1**2, 1.1 * 1.1**2, 2, 40)  # twice as wide as would exclude 1
+    assert seconds_to_decide(wide, relaunch_s=10.0) == pytest.approx(2 * 4 * 10.0)
+
+
+def test_the_nearer_to_one_the_longer_until_it_is_told_apart():
+    seconds = [seconds_to_decide(row(ratio, 1.3).headline, 10.0) for ratio in (1.25, 1.1, 1.05, 1.02)]
+    assert seconds == sorted(seconds)
+
+
+def test_what_is_undecided_is_told_what_would_decide_it():
+    advice = advice_for([row(1.1, 1.21)], spent_s=30.0, relaunch_s=10.0, least_s=8.0)
+    assert advice == "--budget-s 120 is likely to decide what is undecided."
+    assert advice_for([row(1.5, 1.1, verdict="faster")], spent_s=30.0, relaunch_s=10.0, least_s=8.0) == ""
+    assert advice_for([row(1.0, 0, state="failed")], spent_s=30.0, relaunch_s=10.0, least_s=8.0) == ""
+    assert "answer" in advice_for([row(1.0, 0)], spent_s=10.0, relaunch_s=10.0, least_s=17.0)
+
+
+def test_a_difference_that_would_take_hours_is_not_worth_them():
+    assert "not likely" in advice_for([row(1.02, 1.9)], spent_s=30.0, relaunch_s=30.0, least_s=8.0)
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(1, 15), (52.9, 60), (240, 240), (4000, 5400)])
+def test_a_budget_is_a_round_number(seconds, told):
+    assert nice(seconds) == told

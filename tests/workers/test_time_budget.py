@@ -1,0 +1,127 @@
+"""A budget is wall time from the command on, and whatever a trial waits for ends with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.measuring.ladder import Ladder
+from accel.workers.relaunch_estimate import least_relaunch_s, what_does_not_fit
+from accel.workers.time_budget import ENDING_S, PhaseClock, TimeBudget
+from tests.workers.conftest import CELL, worker_processes
+
+ENDLESS_S = 600.0  # that a wait would take without a budget
+ENDED_S = 100.0  # far less, also on a busy machine
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_budget_counts_from_the_moment_it_was_asked_for():
+    clock = Clock()
+    budget = TimeBudget(10.0, clock=clock)
+    clock.now += 4.0
+    assert (budget.used_s, budget.left_s) == (4.0, pytest.approx(6.0 - ENDING_S))
+    clock.now += 6.0
+    assert budget.is_up
+    assert budget.is_strict
+
+
+def test_nobody_asked_for_the_usual_time_so_it_ends_nothing():
+    budget = TimeBudget(None, usual_s=240.0, clock=Clock())
+    assert (budget.seconds, budget.left_s, budget.is_strict) == (240.0, 240.0, False)
+
+
+def test_phases_share_out_all_of_the_time():
+    clock = Clock()
+    phases = PhaseClock("preparing", began=98.0, clock=clock)
+    phases.enter("measuring", "round 1")
+    clock.now += 3.0
+    phases.enter("measuring", "round 2")
+    assert phases.now == "measuring, round 2"
+    clock.now += 4.0
+    phases.enter("comparing")
+    clock.now += 1.0
+    phases.enter("measuring", "round 1")
+    clock.now += 2.0
+    phases.end()
+    clock.now += 50.0
+    assert phases.now == ""
+    assert phases.spent == (("preparing", 2.0), ("measuring", 9.0), ("comparing", 1.0))
+
+
+STEPS = """
+for x, y in loader:
+    if {waits}:
+        time.sleep(600)
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+WAITS = {  # what a trial can wait for in vain, each for ten minutes
+    "a step": STEPS.format(waits="os.getpid() != home"),
+    "a first step of the plan": STEPS.format(waits="optimizer.param_groups[0]['fused']"),
+    "what stands before the loop": "if os.getpid() != home:\n    time.sleep(600)\ntrain()",
+}
+
+
+@pytest.mark.parametrize("cell", WAITS.values(), ids=WAITS)
+def test_whatever_a_trial_waits_for_ends_with_its_budget(workbench, cell):
+    workbench.profile(cell)
+    ladder = workbench.try_("fused_optimizer", budget_s=12, timeout_s=ENDLESS_S)
+    assert ladder.rows[0].verdict == "undecided"
+    assert ladder.took.seconds < ENDED_S
+    assert sum(seconds for _, seconds in ladder.took.phases) == pytest.approx(ladder.took.seconds, abs=1.0)
+    assert "the time was up" in str(ladder)
+    assert "--budget-s" in ladder.took.advice
+    assert "unchanged" in ladder.unchanged_line
+    assert worker_processes() == []
+    assert workbench.trials[-1].state == "done"
+
+
+def test_a_plan_that_does_not_warm_up_in_time_leaves_the_others_theirs(workbench):
+    workbench.profile(WAITS["a first step of the plan"])
+    ladder = workbench.try_("channels_last", "fused_optimizer", budget_s=30, timeout_s=ENDLESS_S)
+    late, other = ladder["fused_optimizer"], ladder["channels_last"]
+    assert ladder.took.seconds < ENDED_S
+    assert late.state == "failed"
+    assert "--budget-s" in late.error
+    assert other.headline or other.steady
+
+
+def test_a_trial_without_a_budget_says_how_long_it_took_and_that_it_is_decided_or_not(workbench):
+    workbench.profile(CELL)
+    ladder = workbench.try_("fused_optimizer")
+    assert isinstance(ladder, Ladder)
+    assert ladder.took.budget_s is None
+    assert ladder.took.ended_by in ("every plan is decided", "1 relaunch did not decide it")
+    assert {"starting workers", "measuring"} <= {phase for phase, _ in ladder.took.phases}
+
+
+def test_training_to_a_quality_ends_with_its_budget_too(workbench):
+    workbench.profile(CELL)
+    result = workbench.try_(
+        "fused_optimizer", until="loss<=0", held_out=workbench.namespace["loader"], budget_s=15
+    )
+    assert result.took.seconds < ENDED_S
+    assert result.took.ended_by == "the time was up"
+    assert {curve.ending for row in result.rows for curve in row.curves} <= {"out of time"}
+    assert worker_processes() == []
+
+
+def test_what_does_not_fit_is_said_before_anything_is_measured():
+    assert what_does_not_fit(["channels_last"], 0.02, 5.0, 30.0) == ""
+    told = what_does_not_fit(["channels_last", "compile_model"], 0.5, 5.0, 30.0)
+    assert told.startswith("--budget-s 30 is short: measuring 2 plans takes about ")
+    assert "compiling" in told
+
+
+def test_more_plans_longer_steps_and_cold_workers_take_longer():
+    least = least_relaunch_s(["a"], 0.1, 0.0)
+    assert least < least_relaunch_s(["a", "b"], 0.1, 0.0)
+    assert least < least_relaunch_s(["a"], 1.0, 0.0)
+    assert least < least_relaunch_s(["a"], 0.1, 5.0)

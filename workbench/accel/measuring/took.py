@@ -1,0 +1,75 @@
+"""How long a measurement took, from the command on, and what ended it; what more time would give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.verdict import TOLERANCE
+
+TOO_LONG_S = 3600.0  # nobody waits longer for a difference that small
+_NICE_S = (15, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 960, 1800, 3600)
+
+
+@dataclass(frozen=True)
+class Took:
+    """Wall time from the command on, what it went to, and what ended it.
+
+    >>> print(Took(38.2, 40.0, (("starting workers", 12.1), ("measuring", 26.0)), "the time was up"))
+    Took 38 s of 40 s (starting workers 12 s, measuring 26 s); the time was up.
+    """
+
+    seconds: float
+    budget_s: float | None  # None: nobody asked for one
+    phases: tuple[tuple[str, float], ...]
+    ended_by: str
+    advice: str = ""  # what would decide that which is open
+
+    def __str__(self) -> str:
+        given = f" of {self.budget_s:g} s" if self.budget_s is not None else ""
+        parts = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in self.phases if seconds >= 0.5)
+        line = f"Took {self.seconds:.0f} s{given}{f' ({parts})' if parts else ''}; {self.ended_by}."
+        return f"{line} {self.advice}" if self.advice else line
+
+
+def seconds_to_decide(shown: Interval, relaunch_s: float) -> float:
+    """How long relaunches would have to go on until the interval excludes 1, or lies within what counts as no difference.
+
+    >>> seconds_to_decide(Interval(1.1, 0.95, 1.27, 2, 40), relaunch_s=10)
+    52.9...
+
+    An interval's half-width falls with the root of the number of relaunches.
+    """
+    centre, half = abs(math.log(shown.ratio)), math.log(shown.high / shown.low) / 2
+    enough = max(centre, math.log(1 + TOLERANCE) - centre)
+    return shown.relaunches * max(half / enough, 1.0) ** 2 * relaunch_s
+
+
+def advice_for(rows: Sequence[Comparison], *, spent_s: float, relaunch_s: float, least_s: float) -> str:
+    """What would decide the rows that are undecided; empty where none is.
+
+    `spent_s` is what it took so far, `relaunch_s` what a relaunch takes, `least_s` what one answer takes at the least.
+    """
+    undecided = [
+        row for row in rows if row.state in ("done", "measuring", "confirming") and row.verdict == "undecided"
+    ]
+    if not undecided:
+        return ""
+    shown = [row.shown for row in undecided]
+    if None in shown:
+        return f"--budget-s {nice(max(least_s, 2 * spent_s))} is likely to give an answer."
+    needed = max(seconds_to_decide(each, relaunch_s) for each in shown if each is not None)
+    if needed > TOO_LONG_S:
+        return "More time is not likely to decide what is undecided: the difference is too small."
+    return f"--budget-s {nice(max(1.2 * needed, 1.5 * spent_s))} is likely to decide what is undecided."
+
+
+def nice(seconds: float) -> int:
+    """The next round number of seconds.
+
+    >>> nice(52.9)
+    60
+    """
+    return next((each for each in _NICE_S if each >= seconds), math.ceil(seconds / 1800) * 1800)
