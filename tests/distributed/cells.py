@@ -38,10 +38,10 @@ for epoch in range(2):
 _numbers = itertools.count()
 
 
-def notebook(more: str = "") -> dict[str, Any]:
+def notebook(more: str = "", earlier: str = EARLIER) -> dict[str, Any]:
     """The variables of a notebook whose earlier cells were run."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    source = EARLIER + more
+    source = earlier + more
     filename = f"<cell {next(_numbers)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), namespace)
@@ -55,9 +55,11 @@ def alone(cell: str, more: str = "") -> dict[str, Any]:
     return namespace
 
 
-def on_ranks(pool: RankPool, cell: str, more: str = "", **options: Any) -> tuple[dict[str, Any], DdpResult]:
+def on_ranks(
+    pool: RankPool, cell: str, more: str = "", earlier: str = EARLIER, **options: Any
+) -> tuple[dict[str, Any], DdpResult]:
     """The same, on the ranks; a batch is one process's batch, shared out, where nothing else is said."""
-    namespace = notebook(more)
+    namespace = notebook(more, earlier)
     options.setdefault("batch", "global")
     options.setdefault("timeout_s", 20.0)
     os.environ.pop(

@@ -275,6 +275,35 @@ def test_a_phase_of_training_that_was_over_is_passed_by(pool, tmp_path):
     assert len(whole["losses"]) == EPOCHS * BATCHES
 
 
+@pytest.mark.parametrize("at", [3, 18], ids=["under way", "the last"])
+def test_a_checkpoint_that_cannot_be_written_is_said_and_the_training_comes_home(pool, tmp_path, at):
+    whole = notebook()
+    CellRun(pool, CELL, whole, filename="<cell>").go()
+    found = notebook(at_step=takes_the_folder_away_at(at, tmp_path / "checkpoints"))
+    result = run(pool, found, tmp_path / "checkpoints")
+    said = [note for note in result.notes if "could not be written" in note]
+    assert said
+    assert all(note.startswith("Trained on all the same, but --checkpoint") for note in said)
+    assert said[0] in result.ranks[0].output
+    assert_same(whole, found)
+
+
+def takes_the_folder_away_at(step: int, folder: Path):
+    """As a disk that is pulled out would: nothing can be written from then on, by root neither."""
+    path, at = str(folder), step
+
+    def at_step(now):
+        import os
+
+        import torch.distributed as dist
+
+        if now == at and dist.get_rank() == 0:
+            os.rename(path, path + " that was")
+            open(path, "w").close()
+
+    return at_step
+
+
 def test_a_damaged_checkpoint_is_told_and_the_one_before_is_used(pool, tmp_path):
     whole = notebook()
     CellRun(pool, CELL, whole, filename="<cell>").go()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
+import torch
 
 from accel.accelerations.ddp import Ddp
 from accel.distributed import cpus_of_ranks as here
@@ -60,3 +65,61 @@ def test_what_is_to_be_known_of_the_cpus_is_told_with_the_proof_of_a_trial() -> 
     answers = [EffectRead([(Ddp.name, True, "equal")])] * 2
     ((_, _, evidence),) = joined(answers, [(0,), (1,)], ["Some threads share a core."]).proofs
     assert evidence == "equal; rank 0 on CPU 0, rank 1 on CPU 1. Some threads share a core."
+
+
+TWO = pytest.mark.skipif(
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="two CPUs are needed"
+)
+
+
+@TWO
+def test_variables_that_bind_threads_bind_no_rank_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"GOMP_CPU_AFFINITY": "0-15", "OMP_NUM_THREADS": "16", "OMP_PROC_BIND": "close", "OMP_PLACES": "cores",
+            "KMP_AFFINITY": "granularity=fine,compact,1,0"}  # fmt: skip
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+    def seen() -> tuple[tuple[int, ...], int]:
+        torch.randn(300, 300) @ torch.randn(300, 300)  # OpenMP begins
+        return tuple(sorted(os.sched_getaffinity(0))), torch.get_num_threads()
+
+    pool = RankPool(2, threads=1)
+    try:
+        assert pool.allocation is not None
+        assert pool.run(seen) == [(each.cpus, 1) for each in pool.allocation.ranks]
+        (note,) = [note for note in pool.allocation.notes if "GOMP_CPU_AFFINITY=0-15" in note]
+        assert "no part in the ranks" in note
+    finally:
+        pool.close()
+
+
+_BOUND = """
+import os, accel
+from accel.machine.affinity.starting_mask import starting_mask
+began = sorted(os.sched_getaffinity(0))
+profile = accel.profile('''
+import torch
+model = torch.nn.Linear(300, 300)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(8):
+    optimizer.zero_grad(); model(torch.randn(300, 300)).sum().backward(); optimizer.step()
+''')
+assert set(starting_mask()) <= set(began), (starting_mask(), began)
+print("\\n".join(profile.notes))
+"""
+
+
+@TWO
+def test_a_mask_that_names_cpus_which_are_not_there_is_cut_and_a_profile_under_it_says_so() -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    listed = f"{cpus[0]} {cpus[1]} 4000-4015"
+    done = subprocess.run(
+        [sys.executable, "-c", _BOUND], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "GOMP_CPU_AFFINITY": listed, "OMP_NUM_THREADS": "16"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    if len(cpus) == 2:
+        assert (
+            f"GOMP_CPU_AFFINITY={listed} keeps the main thread on CPU {cpus[0]} of the 2 that there are"
+            in done.stdout
+        )

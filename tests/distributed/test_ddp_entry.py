@@ -8,8 +8,8 @@ import torch
 from accel.accelerations.ddp import Ddp
 from accel.distributed.lineages import Lineages
 from accel.distributed.trial_rank import checksum
+from accel.workload.generators import generator_states, restore_generators
 from accel.workload.replica import Replica
-from accel.workload.shipping import generator_states, restore_generators
 from accel.workload.workload import Role, Workload
 from tests.distributed.cells import EARLIER, TRAIN, notebook
 

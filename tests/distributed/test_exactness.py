@@ -238,6 +238,19 @@ same = [count, correct]
 """ + "model.train()\n" + TRAIN),
     "scaled losses": ("scaler = torch.amp.GradScaler('cpu', init_scale=4.0, growth_interval=2)", TRAIN.replace("loss.backward()", "scaler.scale(loss).backward()").replace("optimizer.step()", "scaler.unscale_(optimizer)\n        nn.utils.clip_grad_norm_(model.parameters(), 0.05)\n        scaler.step(optimizer)\n        scaler.update()") + "same = [scaler.get_scale()]"),
     "scaled losses, with steps left out where one rank saw an infinite gradient": ("x[3] = float('inf')\nscaler = torch.amp.GradScaler('cpu', init_scale=4.0)", TRAIN.replace("loss.backward()", "scaler.scale(loss).backward()").replace("optimizer.step()", "scaler.step(optimizer)\n        scaler.update()") + "same = [scaler.get_scale()]"),
+    "iterators made and not used, as by tqdm.auto, and two loaders in turns": ("spare = DataLoader(TensorDataset(x), batch_size=16, shuffle=True)", TRAIN.replace("in loader", "in asked_twice(loader)").replace("for epoch", """
+def asked_twice(loader):
+    unused = iter(loader)
+    for batch, _ in zip(loader, spare):
+        yield batch
+for epoch""", 1)),
+    "an optimizer of the notebook that steps SGD": ("""
+class Twice(torch.optim.SGD):
+    def step(self, closure=None):
+        super().step()
+        return super().step(closure)
+optimizer = Twice(model.parameters(), lr=0.05)
+""", TRAIN),
     "activation checkpointing": ("from torch.utils.checkpoint import checkpoint", TRAIN.replace("model(inputs)", "checkpoint(model, inputs, use_reentrant=False)")),
 }  # fmt: skip
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from accel.distributed.brought_home import Travellers, bring_home
-from accel.distributed.home_objects import walk
+from accel.distributed.home_objects import Home, walk
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
 from accel.distributed.run_options import RunOptions
 from accel.workload.memory_file import MemoryFile
+from accel.workload.separate_parts import unpack_parts
 from accel.workload.shipping import dump, load
 from tests.distributed.cells import TRAIN, alone, difference, notebook, on_ranks
 
@@ -25,8 +26,25 @@ def _there_and_back(
     travellers = Travellers(copies, names)
     exec(cell, copies)
     blob, back, left_behind = travellers.packed(copies, writes)
-    bring_home(blob, back, dict(walk(home, names)), home)
+    found = Home(walk(home, names))
+    missed = bring_home(*unpack_parts(blob, back, found), found, home)
+    left_behind += [[*each] for each in missed]
     return home, left_behind, len(blob)
+
+
+def test_a_name_is_found_again_where_a_copy_leaves_the_other_way_to_it_out() -> None:
+    more = """
+class Owner:
+    def __init__(self): self.loader, self.kept, self.seen = loader, {'deep': x}, 0
+    def __getstate__(self): return {'seen': self.seen, 'other': self.kept}
+owner = Owner()
+"""
+    home, left_behind, _ = _there_and_back(
+        "found = [loader, owner]", "owner = None" + more, writes=("found",)
+    )
+    assert left_behind == []
+    assert home["found"][0] is home["loader"]
+    assert home["found"][1] is home["owner"]
 
 
 def test_a_copy_is_walked_by_equal_paths() -> None:

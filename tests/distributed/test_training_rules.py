@@ -115,7 +115,7 @@ dist.all_gather_object(theirs, (masks, order))
     ("cell", "more", "batch", "why"),
     [
         ("F.cross_entropy(model(x), y).backward()", "", "global", "come from no DataLoader"),
-        ("total = sum(len(b) for a, b in loader)", "", "global", "nothing was trained in it"),
+        ("total = sum(len(b) for a, b in loader)", "", "global", "no backward pass was seen in it"),
         (TRAIN, STREAM, "global", "IterableDataset"),
         (
             TRAIN,

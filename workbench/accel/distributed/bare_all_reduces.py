@@ -7,6 +7,7 @@ from typing import Any
 
 from accel.distributed.communication_times import BareAllReduce
 from accel.distributed.device_clocks import Clock
+from accel.workload.exchanged_values import from_first_rank
 
 _TIMES = 5
 _MOST_SIZES = 4
@@ -20,10 +21,8 @@ def bare_all_reduces(sizes: Iterable[int], clock: Clock, device: Any) -> list[Ba
     import torch
     import torch.distributed as dist
 
-    said: list[Any] = [sorted(set(sizes), reverse=True)[:_MOST_SIZES]]
-    dist.broadcast_object_list(said)
     marks = []
-    for size in said[0]:
+    for size in from_first_rank(sorted(set(sizes), reverse=True)[:_MOST_SIZES]):
         tensor = torch.zeros(max(size // 4, 1), device=device)
         for turn in range(_TIMES + 1):
             dist.barrier()

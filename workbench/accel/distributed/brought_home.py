@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from accel.distributed.gathered_pieces import has_pieces
 from accel.distributed.home_objects import Path, walk
+from accel.errors import first_line
 from accel.workload.memory_file import MemoryFile
-from accel.workload.shipping import dump, load
+from accel.workload.separate_parts import FOREIGN, pack_parts
 
 if TYPE_CHECKING:
     import torch
 
+Key = tuple[str, Path]  # what of an object, and the way to it
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _IN_PIECES = (
     "it holds parts of tensors that are spread over the ranks, which not every rank keeps there: in the cell, "
     "keep copy.deepcopy(model.state_dict()) on every rank, not a copy of the model"
 )
 _PARTS = ("_parameters", "_buffers", "_modules")
-
-
-@dataclass
-class Changes:
-    """What is sent home: new contents by path, and new variables by name."""
-
-    tensors: dict[Path, Any] = field(default_factory=dict)
-    states: dict[Path, Any] = field(default_factory=dict)  # of what has load_state_dict, modules excepted
-    modes: dict[Path, bool] = field(default_factory=dict)  # of modules: training or not
-    containers: dict[Path, Any] = field(default_factory=dict)
-    attributes: dict[Path, dict[str, Any]] = field(
-        default_factory=dict
-    )  # of objects of the notebook's own classes
-    removed: dict[Path, list[str]] = field(default_factory=dict)  # attributes that are gone
-    parts: dict[Path, list[dict[str, Any]]] = field(
-        default_factory=dict
-    )  # of modules whose layers were exchanged
-    variables: dict[str, Any] = field(default_factory=dict)
 
 
 class Travellers:
@@ -49,28 +32,38 @@ class Travellers:
     """
 
     def __init__(self, namespace: Mapping[str, Any], names: Iterable[str]) -> None:
+        self._came = dict(walk(namespace, names))
+        self._names = {path[0]: value for path, value in self._came.items() if len(path) == 1}
+        self._versions: dict[Path, tuple[int, int]] = {}
+        self._before: dict[Path, Any] = {}  # what containers held
+        self._attributes: dict[Path, dict[str, Any]] = {}
+        self._parts: dict[Path, list[dict[str, Any]]] = {}
+        self._modes: dict[Path, bool] = {}  # of modules: training or not
+        self._states: dict[Path, Any] = {}  # of what has load_state_dict, modules excepted
+        self._silent: set[int] = set()  # tensors whose version does not tell
+        self._unread: list[list[str]] = []
+        for path, value in self._came.items():
+            try:
+                self._note(path, value)
+            except FOREIGN as error:  # of the user's own class
+                self._unread.append([_name(path), f"it cannot be looked at: {first_line(error)}"])
+
+    def _note(self, path: Path, value: Any) -> None:
         import torch
         from torch.nn.modules.batchnorm import _NormBase
 
-        self._came = dict(walk(namespace, names))
-        self._names = {path[0]: value for path, value in self._came.items() if len(path) == 1}
-        tensors = ((path, value) for path, value in self._came.items() if isinstance(value, torch.Tensor))
-        self._versions = {path: (value._version, value.data_ptr()) for path, value in tensors}
-        self._before = {
-            path: copy.copy(value) for path, value in self._came.items() if isinstance(value, (list, dict, set))
-        }  # fmt: skip
-        self._attributes = {
-            path: _attributes(value) for path, value in self._came.items() if _is_of_notebook(value)
-        }  # fmt: skip
-        modules = [(p, value) for p, value in self._came.items() if isinstance(value, torch.nn.Module)]
-        self._parts = {path: _parts(value) for path, value in modules}
-        norms = (value for _, value in modules if isinstance(value, _NormBase))
-        self._silent = {
-            id(each) for norm in norms for each in norm.buffers(recurse=False)
-        }  # no version tells
-        self._states = {
-            path: _mark(value.state_dict()) for path, value in self._came.items() if _has_state(value)
-        }
+        if isinstance(value, torch.Tensor):
+            self._versions[path] = (value._version, value.data_ptr())
+        elif isinstance(value, torch.nn.Module):
+            self._parts[path], self._modes[path] = _parts(value), value.training
+            if isinstance(value, _NormBase):
+                self._silent |= {id(each) for each in value.buffers(recurse=False)}
+        elif isinstance(value, (list, dict, set)):
+            self._before[path] = copy.copy(value)
+        elif _has_state(value):
+            self._states[path] = _mark(value.state_dict())
+        if _is_of_notebook(value):
+            self._attributes[path] = _attributes(value)
 
     def packed(
         self, namespace: Mapping[str, Any], writes: Iterable[str], stepped: Container[int] = ()
@@ -79,93 +72,118 @@ class Travellers:
 
         `stepped` are ids of optimizers that took a step, and of their parameters: a fused update leaves no mark on a tensor.
         """
-        known = {id(value): path for path, value in self._came.items()}
-        left_behind: list[list[str]] = []
-        changes = self._changes(known, left_behind, stepped)
+        left_behind = list(self._unread)
+        found = self._changes(left_behind, stepped)
         for name in writes:
             value = namespace.get(name, self)
-            if value is self or self._names.get(name, self) is value or name.startswith("__"):
-                continue
-            if (why_not := _why_it_stays(value, known)) is None:
-                changes.variables[name] = value
+            if value is not self and self._names.get(name, self) is not value and not name.startswith("__"):
+                found.append((("variable", (name,)), value))
+        parts: list[tuple[Key, Any]] = []
+        for key, value in found:
+            if _has_pieces(value):
+                left_behind.append([_name(key[1]), _IN_PIECES])
             else:
-                left_behind.append([name, why_not])
-        memory = MemoryFile()
-        blob = dump(vars(changes), memory, known)
-        memory.seal()
+                parts.append((key, value))
+        known = {id(value): path for path, value in self._came.items()}
+        blob, memory, refused = pack_parts(parts, known)
+        values = dict(parts)
+        for key, why in refused.items():
+            left_behind.append([_name(key[1]), f"a {type(values[key]).__name__} cannot be pickled ({why})"])
         return blob, memory, left_behind
 
-    def _changes(
-        self, known: dict[int, Path], left_behind: list[list[str]], stepped: Container[int]
-    ) -> Changes:
-        import torch
-
-        changes = Changes()
+    def _changes(self, left_behind: list[list[str]], stepped: Container[int]) -> list[tuple[Key, Any]]:
+        changes: list[tuple[Key, Any]] = []
         for path, value in self._came.items():
-            if isinstance(value, torch.Tensor):
-                is_marked = self._versions[path] != (value._version, value.data_ptr())
-                if is_marked or id(value) in self._silent or id(value) in stepped:
-                    changes.tensors[path] = value.detach()
-            elif isinstance(value, torch.nn.Module):
-                changes.modes[path] = value.training
-                if not _are_same(now := _parts(value), self._parts[path]):
-                    changes.parts[path] = now
-            elif path in self._states:
-                if _mark(state := value.state_dict()) != self._states[path] or id(value) in stepped:
-                    changes.states[path] = state
-            elif isinstance(value, (list, dict, set)) and not _is_same(value, self._before[path]):
-                if has_pieces(value):
-                    left_behind.append([".".join(map(str, path)), _IN_PIECES])
-                    continue
-                changes.containers[path] = copy.copy(value)  # itself, it would travel as its token
-            if path in self._attributes:
-                self._compare_attributes(path, value, changes, known, left_behind)
-        return changes
+            try:
+                changes += self._changes_of(path, value, stepped)
+            except FOREIGN as error:
+                left_behind.append([_name(path), f"what became of it cannot be read: {first_line(error)}"])
+        order = list(_PUT)
+        return sorted(changes, key=lambda change: order.index(change[0][0]))
 
-    def _compare_attributes(
-        self, path: Path, value: Any, changes: Changes, known: dict[int, Path], left_behind: list[list[str]]
-    ) -> None:
-        now, before = _attributes(value), self._attributes[path]
-        if removed := [name for name in before if name not in now]:
-            changes.removed[path] = removed
-        for name, part in now.items():
-            if name in before and _is_equal(part, before[name]):
-                continue
-            if (why_not := _why_it_stays(part, known)) is None:
-                changes.attributes.setdefault(path, {})[name] = part
-            else:
-                left_behind.append([".".join((*path, name)), why_not])
+    def _changes_of(self, path: Path, value: Any, stepped: Container[int]) -> Iterator[tuple[Key, Any]]:
+        if path in self._versions:
+            is_marked = self._versions[path] != (value._version, value.data_ptr())
+            if is_marked or id(value) in self._silent or id(value) in stepped:
+                yield ("tensor", path), value.detach()
+        elif path in self._parts:
+            if value.training != self._modes[path]:
+                yield ("mode", path), value.training
+            if not _are_same(now := _parts(value), self._parts[path]):
+                yield ("parts", path), now
+        elif path in self._states:
+            if _mark(state := value.state_dict()) != self._states[path] or id(value) in stepped:
+                yield ("state", path), state
+        elif path in self._before and not _is_same(value, self._before[path]):
+            yield ("contents", path), copy.copy(value)  # itself, it would travel as its token
+        if path in self._attributes:
+            held, before = _attributes(value), self._attributes[path]
+            yield from ((("removed", (*path, name)), None) for name in before if name not in held)
+            for name, part in held.items():
+                if name not in before or not _is_equal(part, before[name]):
+                    yield ("attribute", (*path, name)), part
 
 
-def bring_home(blob: bytes, memory: MemoryFile, home: Mapping[Path, Any], namespace: dict[str, Any]) -> None:
-    """In the notebook: put what `Travellers` packed into the objects at home.
+def bring_home(
+    arrived: Iterable[tuple[Key, Any]], refused: Mapping[Key, str], home: Mapping[Path, Any], namespace: dict[str, Any]
+) -> list[tuple[str, str]]:  # fmt: skip
+    """In the notebook: put what `Travellers` packed into the objects at home; gives (name, why not) of what cannot be.
 
-    >>> bring_home(blob, memory, dict(walk(namespace, names)), namespace)
+    >>> home = Home(walk(namespace, names))
+    >>> bring_home(*unpack_parts(blob, memory, home), home, namespace)
+    []
     """
+    missed = [(_name(path), f"it cannot be put together here ({why})") for (_, path), why in refused.items()]
+    for (kind, path), value in arrived:
+        owner = path[:-1] if kind in ("removed", "attribute") else path
+        if kind == "variable":
+            namespace[path[0]] = value
+            continue
+        try:
+            mine = home[owner]
+        except KeyError:
+            missed.append((_name(path), "the notebook has nothing at that place any more"))
+            continue
+        try:
+            _PUT[kind](mine, path[-1], value)
+        except FOREIGN as error:
+            missed.append((_name(path), f"the notebook's own does not take it ({first_line(error)})"))
+    return missed
+
+
+def _put_tensor(mine: torch.Tensor, name: str, theirs: torch.Tensor) -> None:
     import torch
 
-    changes = Changes(**load(blob, memory, home))
     with torch.no_grad():
-        for path, tensor in changes.tensors.items():
-            _fill(home[path], tensor)
-    for path, state in changes.states.items():
-        home[path].load_state_dict(state)
-    for path, is_training in changes.modes.items():
-        home[path].training = is_training
-    for path, contents in changes.containers.items():
-        mine = home[path]
-        mine.clear()
-        mine.extend(contents) if isinstance(mine, list) else mine.update(contents)
-    for path, names in changes.removed.items():
-        for name in names:
-            vars(home[path]).pop(name, None)
-    for path, values in changes.attributes.items():
-        vars(home[path]).update(values)
-    for path, parts in changes.parts.items():
-        for mine, now in zip(_held(home[path]), parts, strict=True):
-            mine.clear()
-            mine.update(now)
-    namespace.update(changes.variables)
+        _fill(mine, theirs)
+
+
+def _put_contents(mine: Any, name: str, contents: Any) -> None:
+    kind: Any = next(each for each in type(mine).__mro__ if each.__module__ in ("builtins", "collections"))
+    kind.clear(mine)  # not the user's own methods, which may raise when half of it is done
+    kind.extend(mine, contents) if isinstance(mine, list) else kind.update(mine, contents)
+
+
+def _put_parts(mine: Any, name: str, parts: list[dict[str, Any]]) -> None:
+    for own, now in zip(_held(mine), parts, strict=True):
+        own.clear()
+        own.update(now)
+
+
+# What travels, in the order in which it is put into the notebook's own: (the object, the last word of the path, what came).
+_PUT: dict[str, Callable[[Any, str, Any], object]] = {
+    "tensor": _put_tensor,
+    "state": lambda mine, name, state: mine.load_state_dict(state),
+    "mode": lambda module, name, is_training: setattr(module, "training", is_training),
+    "contents": _put_contents,
+    "removed": lambda owner, name, nothing: vars(owner).pop(name, None),
+    "attribute": lambda owner, name, value: vars(owner).update({name: value}),
+    "parts": _put_parts,
+}
+
+
+def _name(path: Path) -> str:
+    return ".".join(map(str, path))
 
 
 def _fill(mine: torch.Tensor, theirs: torch.Tensor) -> None:
@@ -175,18 +193,11 @@ def _fill(mine: torch.Tensor, theirs: torch.Tensor) -> None:
         mine.data = theirs.to(mine.device)
 
 
-def _why_it_stays(value: Any, known: dict[int, Path]) -> str | None:
-    """None when it can travel; else why it cannot."""
-    if has_pieces(value):
-        return _IN_PIECES
-    spare = MemoryFile()
+def _has_pieces(value: Any) -> bool:
     try:
-        dump(value, spare, known)
-    except Exception as error:
-        return f"a {type(value).__name__} cannot be pickled ({str(error).splitlines()[0] if str(error) else error!r})"
-    finally:
-        spare.close()
-    return None
+        return has_pieces(value)
+    except FOREIGN:  # of the user's own class; its pickling will say so
+        return False
 
 
 def _is_of_notebook(value: Any) -> bool:

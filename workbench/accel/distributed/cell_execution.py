@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from accel.workload.cell_code import compiled, run_code
 from accel.workload.training_code import as_changed
 
 Prepare = Callable[[ast.Module], ast.Module]
@@ -26,9 +27,9 @@ def execute_cell(
         tree = prepared(tree)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):
-        exec(compile(tree, filename, "exec"), namespace)
+        run_code(compiled(tree, filename), namespace=namespace)
         return
-    exec(compile(ast.Module(tree.body[:-1], []), filename, "exec"), namespace)
-    value = eval(compile(ast.Expression(last.value), filename, "eval"), namespace)
+    before = compiled(ast.Module(tree.body[:-1], []), filename)
+    value = run_code(before, compiled(ast.Expression(last.value), filename), namespace=namespace)
     if value is not None:
         print(repr(value))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from accel.distributed.plain_values import SCALARS, is_plain, merged, plain_copy
+from accel.errors import first_line
 
 Way = tuple[str | int, ...]
 Contents = dict[str, dict[Way, Any]]
@@ -167,7 +168,7 @@ def _act(
             put(here[way], saved)
         except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
             if is_final:
-                raise ValueError(f"{_name(way)} is not what it was: {str(error).splitlines()[0]}") from error
+                raise ValueError(f"{_name(way)} is not what it was: {first_line(error)}") from error
     elif is_final:
         raise ValueError(f"{_name(way)} is not there any more")
 

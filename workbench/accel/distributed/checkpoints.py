@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,8 @@ from accel.distributed.checkpoint_contents import OWN, CellVariables, Contents
 from accel.distributed.checkpoint_file import CheckpointFolder
 from accel.distributed.plain_values import as_it_was, plain_copy
 from accel.errors import AccelError
-from accel.workload.shipping import generator_states, restore_generators
+from accel.workload.exchanged_values import from_all_ranks, from_first_rank
+from accel.workload.generators import generator_states, restore_generators
 
 if TYPE_CHECKING:
     from accel.distributed.data_parallel import DataParallel
@@ -82,7 +85,7 @@ class Checkpoints:
     def __exit__(self, *exc_info: object) -> None:
         self._undo.close()
         self._loops.close()
-        self._folder.wait()
+        self._note_trouble(self._folder.wait)
 
     def prepared(self, tree: ast.Module) -> ast.Module:
         """The cell with loops that can be led."""
@@ -97,8 +100,9 @@ class Checkpoints:
                 f"No checkpoint was written after step {self._written_at}: one is taken where a for loop of the cell itself "
                 "comes round, and from there on the steps were inside a function."
             )
+        self._note_trouble(self._folder.wait)
         if self._rank == 0:
-            self._folder.finish()
+            self._note_trouble(self._folder.finish)
 
     # --- what the loops ask --------------------------------------------------------------------------------------------
 
@@ -106,7 +110,9 @@ class Checkpoints:
         """Random numbers as they are before a loop, for the way back."""
         if not self.steps and not self._has_put_back:
             self._variables.training_begins()
-        self._folder.wait()  # loader workers may be forked now: no thread of ours may be in the middle of something
+        self._note_trouble(
+            self._folder.wait
+        )  # loader workers may be forked now: no thread of ours may be in the middle of something
         return {
             "random": self._parallel.lineages.states(), "generators": self._variables.generators(),
             "before": weakref.WeakSet(self._iterators), "drives": weakref.WeakSet(),
@@ -165,18 +171,16 @@ class Checkpoints:
         if self.steps - self._written_at < self._request.options.every:
             return
         self._check_whether_it_can_go_on(entries)
-        import torch.distributed as dist
-
         entry = entries[-1]
         mine = {
             "entry": plain_copy(entry["random"]), "generators": entry["generators"],
             "now": plain_copy(self._parallel.lineages.states()), "variables": self._contents(targets),
             "loss_scale": _loss_scale(),
         }  # fmt: skip
-        ranks: list[Any] = [None] * self._world_size
-        dist.all_gather_object(ranks, mine)
+        ranks = from_all_ranks(mine)
         self._written_at = self.steps
         if self._rank == 0:
+            self._note_trouble(self._folder.wait)
             self._folder.write(
                 {
                     "cell": self._cell, "batch": self._request.options.batch,
@@ -188,18 +192,24 @@ class Checkpoints:
 
     # --- in and out ------------------------------------------------------------------------------------------------------
 
+    def _note_trouble(self, act: Callable[[], object]) -> None:
+        """Training goes on without a checkpoint that cannot be written: its state is worth more. Said at once, and at the end."""
+        try:
+            act()
+        except AccelError as error:
+            if (note := f"Trained on all the same, but {error}") not in self._parallel.notes:
+                self._parallel.notes.append(note)
+                print(note, file=sys.stderr, flush=True)
+
     def _chosen(self) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The checkpoint to go on from, the same on all ranks, and this rank's part of it; rank 0 looks for it."""
-        import torch.distributed as dist
-
         said: list[Any] = [None, None]
         if self._rank == 0:
             try:
                 said[0] = self._folder.newest(self._parallel.notes)
             except AccelError as error:
                 said[1] = (error.asked, error.because, error.do)
-        dist.broadcast_object_list(said)
-        found, trouble = said
+        found, trouble = from_first_rank(said)
         if trouble is not None:
             raise AccelError(trouble[0], because=trouble[1], do=trouble[2])
         if found is None:

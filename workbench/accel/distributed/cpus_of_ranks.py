@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 from accel.machine.affinity import Allocation, allocate
-from accel.machine.affinity.starting_mask import starting_mask
+from accel.machine.affinity.starting_mask import binding_variables, starting_mask
 from accel.machine.cgroup import cpu_quota
 from accel.machine.usable_cores import UsableCores
 
@@ -26,8 +26,16 @@ def cpus_of_ranks(ranks: int, threads: int | None) -> Allocation | None:
     usable = UsableCores(len(mask), tuple(mask), cpu_quota()).count
     if threads is None and ranks > len(mask):
         return None
+    unbound = _left_out()
     if threads is not None:
-        return allocate(ranks, threads, smt=False)
+        given = allocate(ranks, threads, smt=False)
+        return replace(given, notes=(*given.notes, *unbound))
     return replace(
-        allocate(ranks, max(1, usable // ranks), smt=True), notes=()
+        allocate(ranks, max(1, usable // ranks), smt=True), notes=unbound
     )  # nobody asked for other ones
+
+
+def _left_out() -> tuple[str, ...]:
+    """The notebook's variables that ranks do without."""
+    told = ", ".join(f"{name}={value}" for name, value in binding_variables())
+    return (f"{told} had no part in the ranks: each has CPUs of its own.",) if told else ()

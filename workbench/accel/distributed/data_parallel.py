@@ -7,6 +7,7 @@ differ from rank to rank. Objects are found as they are first used, whoever made
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,23 @@ from accel.distributed.gradient_exchange import GradientExchange
 from accel.distributed.gradient_readers import code_in, reads_gradients, running_code
 from accel.distributed.graph_leaves import named_leaves
 from accel.distributed.lineages import Lineages
+from accel.distributed.own_distribution import refuse_own_pieces, refuse_without_effect, refusing, telling
 from accel.distributed.plan_on_ranks import accumulates
 from accel.distributed.rank_page import RankPage
 from accel.distributed.shared_loops import SharedLoops
 from accel.distributed.step_lane import StepLane
+from accel.distributed.step_loss import StepLoss
 from accel.distributed.step_watching import StepWatching
 from accel.distributed.synchronised_model import SynchronisedModel
-from accel.distributed.training_notes import notes_of, notes_of_buckets, notes_of_loops
+from accel.distributed.training_notes import (
+    notes_of,
+    notes_of_buckets,
+    notes_of_loops,
+    notes_of_own_distribution,
+)
 from accel.errors import AccelError
 from accel.workload.discovery import Discovery
+from accel.workload.outermost_step import is_inside_another_step
 
 if TYPE_CHECKING:
     from accel.distributed.communication_times import CommunicationTimes
@@ -71,9 +80,10 @@ class DataParallel:
         # models, with the run of the cell that they were found in
         self._taken: list[tuple[int, Any, ExitStack]] = []
         self._run = 0
+        self._is_shared = world_size > 1  # by us: what one rank does concerns the others
         self._first_optimizer: Any = None
         self._is_to_stop = False
-        self._loss: Any = None
+        self._loss = StepLoss()
         self._is_stepping = False  # an optimizer runs, and may call a closure, as LBFGS does
         self._stepped: dict[int, int] = {}
         self.stepped: set[int] = set()  # ids of the optimizers that took a step, and of what they train
@@ -84,6 +94,11 @@ class DataParallel:
     def steps(self) -> int:
         """Steps of the first optimizer so far."""
         return self._lane.steps
+
+    @property
+    def only_watches(self) -> bool:
+        """Whether the cell distributes its training itself."""
+        return self._world_size > 1 and not self._is_shared
 
     @property
     def first_step_at(self) -> float:
@@ -102,6 +117,7 @@ class DataParallel:
 
     def __enter__(self) -> DataParallel:
         import torch
+        from torch.nn.parallel import DistributedDataParallel
         from torch.nn.utils import clip_grad
         from torch.optim.optimizer import (
             register_optimizer_step_post_hook,
@@ -114,7 +130,11 @@ class DataParallel:
         self._patch(DataLoader, "__iter__", self._loops.iterating)
         self._patch(DataLoader, "__len__", self._loops.counting)
         self._patch(torch.autograd, "_engine_run_backward", self._run_backward)
+        self._patch(torch.amp.GradScaler, "scale", self._loss.scaling)
         if self._world_size > 1:
+            self._patch(DistributedDataParallel, "__init__", telling(self.only_watch))
+            for module in (torch.distributed, torch.distributed.distributed_c10d):
+                self._patch(module, "all_reduce", refusing(self._exchange.holds))
             self._undo.enter_context(self.lineages.seeded_alike())
             self._patch(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
             self._patch(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
@@ -130,7 +150,9 @@ class DataParallel:
         self._undo.close()
         if kind is None or kind is RunStopped:
             self.communication = self._watching.finish(self._exchange, self._world_size)
-        if self._world_size > 1:
+        if self.only_watches:
+            self.notes += notes_of_own_distribution(self._loops)
+        elif self._world_size > 1:
             self.notes += notes_of(self._exchange, self._namespace, batch=self._options.batch)
             self.notes += notes_of_loops(self._loops)
             self.notes += notes_of_buckets(self._exchange, self._buckets)
@@ -149,6 +171,18 @@ class DataParallel:
         self._loops.backwards += 1
         self._lane.forget_samples()
 
+    def only_watch(self) -> None:
+        """The cell distributes its training itself, as a script for torchrun does: nothing is shared out or averaged any more."""
+        if not self._is_shared:
+            return
+        refuse_without_effect(self._options)
+        self._is_shared = False
+        self._loops.only_watch()
+        for _, _, taken in self._taken:
+            taken.close()
+        self._taken.clear()
+        self._exchange.forget()
+
     def run_begins(self) -> None:
         """The cell is run again: a model that it builds takes the place of one of its class that an earlier run built."""
         self._run += 1
@@ -159,12 +193,14 @@ class DataParallel:
         if self._prepare is not None:
             self._prepare(replica)
         for model in replica.models.values():
+            if self._is_shared:
+                refuse_own_pieces(model)
             self._let_go_of_earlier(type(model))
             self._loops.models.append(model)
             known = {id(p) for each in self._exchange.models for p in each.parameters}
             if any(id(p) in known for p in model.parameters()):
                 continue  # what else it has is found in the graph of its loss
-            wrap = self._synchronised if self._world_size > 1 else self._watched
+            wrap = self._synchronised if self._is_shared else self._watched
             taken = ExitStack()
             self._taken.append((self._run, model, taken))
             taken.enter_context(wrapped_call(model, functools.partial(wrap, model, taken)))
@@ -253,7 +289,7 @@ class DataParallel:
             self._begin_backward(outputs)
             if self._loops.weight != 1.0:
                 gradients = _weighted(outputs, gradients, self._loops.weight)
-            if self._world_size == 1:
+            if not self._is_shared:
                 return original(outputs, gradients, *args, **kwargs)
             marks = self._exchange.before_backward(outputs)
             with self._watching.backward():
@@ -268,7 +304,9 @@ class DataParallel:
 
     def _begin_backward(self, outputs: Any) -> None:
         self._loops.backwards += 1
-        if not (self._loops.has_share or self._knows_ranks or self._world_size == 1):
+        if self._is_shared and self._knows_ranks:
+            self._loops.check_data()
+        if self._is_shared and not (self._loops.has_share or self._knows_ranks):
             if self._loops.whole is not None:
                 raise self._loops.in_eval_mode(self._loops.whole)
             raise AccelError(
@@ -282,8 +320,8 @@ class DataParallel:
             for each in self._exchange.models:
                 each.accumulation.never_again()
         self._lane.phase("backward")
-        if len(outputs) == 1 and outputs[0].numel() == 1:
-            self._loss = outputs[0].detach()
+        if len(outputs) == 1:
+            self._loss.passed(outputs[0])
 
     def _after_flush(self, original: Any) -> Any:
         @functools.wraps(original)
@@ -303,7 +341,7 @@ class DataParallel:
             self._stop_here()  # of a loop that takes its batches from no loader
         self._lane.phase("optimizer")
         self._is_stepping = True
-        if self._world_size > 1:
+        if self._is_shared:
             if not self._knows_ranks:
                 self._loops.before_step()
             self._exchange.before_step(optimizer)
@@ -312,12 +350,15 @@ class DataParallel:
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._is_stepping = False
         self._watching.optimizer_ended()
-        self._exchange.after_step(optimizer)
+        if self._is_shared:
+            self._exchange.after_step(optimizer)
         self._note(optimizer)
+        if is_inside_another_step(sys._getframe(1)):
+            return
         if self._first_optimizer is None:
             self._first_optimizer = optimizer
         if optimizer is self._first_optimizer:
-            self._is_to_stop = self._lane.stepped(self._loss)
+            self._is_to_stop = self._lane.stepped(self._loss.of_step())
             self._watching.step_ended(self._lane.steps)
 
     def _note(self, optimizer: Any) -> None:

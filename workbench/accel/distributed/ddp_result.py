@@ -56,6 +56,7 @@ class DdpResult:
     compilation: Compilation | None = None  # in rank 0
     quality: float | None = None  # on held-out data, where it was asked for
     quality_reason: str = ""
+    distributes_itself: bool = False  # as for torchrun: what its ranks waited for each other nobody saw
 
     @property
     def samples_per_s(self) -> float:
@@ -80,6 +81,8 @@ class DdpResult:
         """What became of the notebook's objects."""
         if not self.has_state:
             return "Your objects are as they were: the trained state was not asked for."
+        if not self.steps:
+            return "Nothing was trained by an optimizer; what else the cell changed is in your notebook's own objects."
         return "The trained state is in your notebook's own objects."
 
     @property
@@ -109,7 +112,8 @@ class DdpResult:
         return [
             (
                 f"rank {each.lane.rank}", cpu_list(each.cpus) or "any", str(each.lane.step), f"{each.lane.samples_per_s:,.0f}",
-                f"{each.lane.loss:.4g}" if each.lane.step else "", f"{each.lane.communication_share:.0%}",
+                f"{each.lane.loss:.4g}" if each.lane.step else "",
+                "" if self.distributes_itself else f"{each.lane.communication_share:.0%}",
                 f"{each.lane.memory_bytes / 2**20:,.0f} MiB" if each.lane.memory_bytes else "",
             )
             for each in self.ranks

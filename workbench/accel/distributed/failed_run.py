@@ -70,8 +70,7 @@ def received(rank: RankProcess) -> tuple[Any, bytes, int | None] | Trouble:
 def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:
     """A rank whose code raised."""
     failed = message.failed
-    first_line = failed.message.strip().split("\n", 1)[0]
-    what = f"it raised {failed.kind}: {first_line}" if first_line else f"it raised {failed.kind}"
+    what = ": ".join(filter(None, (f"it raised {failed.kind}", failed.said)))
     do = f"The traceback above shows the line. {_SAFE}"
     if "can't allocate memory" in failed.message or failed.kind in ("MemoryError", "OutOfMemoryError"):
         do = f"It ran out of memory: each rank holds a copy of the model; use fewer ranks or a smaller batch. {_SAFE}"
@@ -79,7 +78,7 @@ def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:
         if words in failed.message:
             do = f"{why} {do}"
     if failed.kind == "SystemExit":
-        what = f"it called exit({failed.message})"
+        what = f"it called exit({failed.said})"
         do = f"A cell ends by itself: leave exit() out, or use break or return. {_SAFE}"
     return Trouble(
         rank.rank, what, do, failed.traceback, is_consequence=message.is_communication, has_answered=True, failed=failed,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from accel.accelerations.sharded_model import READ_AT
+from accel.workload.exchanged_values import from_all_ranks
 
 Way = tuple[Any, ...]
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
@@ -20,16 +21,13 @@ def gather_pieces(namespace: dict[str, Any], names: Iterable[str], originals: Ma
 
     >>> gather_pieces(namespace, ["best"], originals={})
     """
-    import torch.distributed as dist
-
     held = {name: namespace[name] for name in dict.fromkeys(names) if name in namespace}
     found = {way: piece for name, value in held.items() for way, piece in _pieces(value, (name,))}
     mine = {
         way: (tuple(piece.shape), str(piece.dtype), getattr(piece, READ_AT, 0))
         for way, piece in found.items()
     }
-    of_ranks: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(of_ranks, mine)
+    of_ranks = from_all_ranks(mine)
     whole: dict[int, Any] = {}
     for way, kind in of_ranks[0].items():
         if all(each.get(way) == kind for each in of_ranks) and id(found[way]) not in whole:

@@ -59,6 +59,12 @@ class GradientExchange:
         self.models = [each for each in self.models if each.model is not model]
         self._local -= gone
 
+    def forget(self) -> None:
+        """Nothing is averaged any more: somebody else does."""
+        self.models.clear()
+        self._loose.clear()
+        self._local.clear()
+
     def before_backward(self, outputs: Sequence[Any]) -> Marks:
         """New gradients are to come; gives what is there before them."""
         if self._looks:
@@ -135,6 +141,12 @@ class GradientExchange:
         average_tensors(
             [g for g, p in zip(gradients, inputs, strict=True) if g is not None and self.knows(p)]
         )
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether this is a part of such a parameter or of its gradient, by any name."""
+        place = tensor.untyped_storage().data_ptr()
+        held = (each for p in self.parameters for each in (p, p.grad) if each is not None)
+        return any(each.untyped_storage().data_ptr() == place for each in held)
 
     def knows(self, tensor: Any) -> bool:
         """Whether this is a parameter that all ranks train."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from accel.workload.namespace_reads import codes_behind, nested_codes
 
 _NAMES = {"grad", "no_sync", "register_hook", "register_post_accumulate_grad_hook"}
 _LIBRARIES = (f"{os.sep}torch{os.sep}", f"{os.sep}accel{os.sep}", f"{os.sep}importlib{os.sep}")
@@ -18,13 +21,22 @@ def reads_gradients(codes: Iterable[types.CodeType]) -> bool:
     >>> reads_gradients([compile("norm = p.grad.norm()", "", "exec")])
     True
     """
+    return any(_NAMES & set(code.co_names) for code in with_nested(codes))
+
+
+def with_nested(codes: Iterable[types.CodeType]) -> Iterator[types.CodeType]:
+    """These, and the code of the functions and classes inside them."""
     waiting = list(codes)
     while waiting:
         code = waiting.pop()
-        if _NAMES & set(code.co_names):
-            return True
-        waiting += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return False
+        yield code
+        waiting += nested_codes(code)
+
+
+def codes_of(source: str, filename: str, namespace: Mapping[str, Any]) -> list[types.CodeType]:
+    """What a cell may run: its own code, and that of the notebook's functions and classes that came with it."""
+    own = compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    return [own, *(code for value in list(namespace.values()) for code in codes_behind(value, namespace))]
 
 
 def running_code() -> list[types.CodeType]:

@@ -17,11 +17,17 @@ def walk(namespace: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[P
     >>> dict(walk({"model": model}, ["model"]))[("model", "fc", "weight")] is model.fc.weight
     True
 
-    The walk depends on nothing but the shape of what it meets, so that a copy in another process gives equal paths.
+    The walk depends on nothing but the shape of what it meets, so that a copy in another process gives equal paths. What has a
+    name of its own is known by that, for other ways to it may lie in what an object leaves out when it is copied.
     """
-    waiting: list[tuple[Path, Any]] = [((name,), namespace[name]) for name in names if name in namespace]
-    waiting.reverse()
+    waiting: list[tuple[Path, Any]] = []
     seen: dict[int, Any] = {}
+    for name in names:
+        if name in namespace and _has_identity(value := namespace[name]) and id(value) not in seen:
+            seen[id(value)] = value
+            yield (name,), value
+            waiting += [((name, key), part) for key, part in _parts(value)]
+    waiting.reverse()
     while waiting and len(seen) < _MOST_OBJECTS:
         path, value = waiting.pop()
         if id(value) in seen or not _has_identity(value):
@@ -29,6 +35,18 @@ def walk(namespace: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[P
         seen[id(value)] = value  # kept, so that its id stays its own
         yield path, value
         waiting.extend(reversed([((*path, key), part) for key, part in _parts(value)]))
+
+
+class Home(dict[Path, Any]):
+    """The objects of a walk by their paths; one that was met on another way is found by following its path.
+
+    >>> Home(walk(namespace, names))[("model", "fc", "weight")]
+    """
+
+    def __missing__(self, path: Path) -> Any:
+        if len(path) < 2:
+            raise KeyError(path)
+        return dict(_parts(self[path[:-1]]))[path[-1]]
 
 
 def _has_identity(value: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from accel.workload.shipping import generator_states, restore_generators
+from accel.workload.generators import generator_states, restore_generators
 
 _APART = 1_000_003  # between the seeds of two ranks: further than any number of loader workers
 

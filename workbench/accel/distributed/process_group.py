@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
+
+from accel.errors import words_of
 
 
 @dataclass(frozen=True)
@@ -13,6 +16,7 @@ class JoinedGroup:
     """What the ranks talk by, and what there is to say of it."""
 
     backend: str
+    store: Any  # by which they meet
     note: str = ""
     is_stuck: bool = False  # a thread of this process may still be meeting the others: it is not used again
 
@@ -31,24 +35,27 @@ def process_group(
 
     store = dist.FileStore(rendezvous, world_size)  # type: ignore[attr-defined]
     timeout = timedelta(seconds=timeout_s)
-    group = JoinedGroup(backend)
+    group = JoinedGroup(backend, store)
     if backend == "ccl":
         from accel.distributed.oneccl.joining import join
 
-        group = JoinedGroup("ccl", "The ranks talked by oneCCL, which is experimental here.")
+        group = JoinedGroup("ccl", store, "The ranks talked by oneCCL, which is experimental here.")
         why_not, is_stuck = join(store, rank, world_size, timeout)
         if why_not:
-            group = JoinedGroup("gloo", f"oneCCL could not be used ({why_not}): trained over gloo.", is_stuck)
+            group = JoinedGroup(
+                "gloo", store, f"oneCCL could not be used ({why_not}): trained over gloo.", is_stuck
+            )
     device = torch.device("cuda", 0) if group.backend == "nccl" else None
-    dist.init_process_group(
-        group.backend, store=store, rank=rank, world_size=world_size, timeout=timeout, device_id=device
-    )
-    if group.backend == "gloo":
-        dist.barrier()  # a rank that is done at once would leave before another has connected to it
     try:
+        dist.init_process_group(
+            group.backend, store=store, rank=rank, world_size=world_size, timeout=timeout, device_id=device
+        )
+        if group.backend == "gloo":
+            dist.barrier()  # a rank that is done at once would leave before another has connected to it
         yield group
     finally:
-        dist.destroy_process_group()
+        if dist.is_initialized():  # else joining failed half-way, or the cell has left the group itself
+            dist.destroy_process_group()
 
 
 def is_communication_error(error: BaseException) -> bool:
@@ -75,4 +82,4 @@ def is_communication_error(error: BaseException) -> bool:
         "Wait timeout",
         "process group",
     )
-    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    return isinstance(error, RuntimeError) and any(word in words_of(error) for word in words)

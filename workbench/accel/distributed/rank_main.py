@@ -2,6 +2,8 @@
 
     python -m accel.distributed.rank_main <descriptor of its end of a socket pair> <pid of the kernel> <rank> <its CPUs, as 0-3>
 
+With one word more, "private", the disk is private in it.
+
 Its CPUs are set before torch is imported, for torch counts its threads then. It ends with its kernel.
 """
 
@@ -10,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import importlib
-import multiprocessing
 import os
 import platform
 import signal
@@ -18,21 +19,26 @@ import socket
 import sys
 from typing import Any
 
+from accel.distributed.rank_freshness import Freshness
 from accel.distributed.rank_messages import Finish, Meet, RankReady, RunRequest, ToRank
 from accel.distributed.rank_page import RankPage
 from accel.machine.affinity.allocation import RankCpus
+from accel.machine.affinity.starting_mask import unbind
 from accel.machine.cpu import parse_cpu_list
+from accel.private_disk import PrivateDisk
+from accel.workers.kernel_folder import keep_multiprocessing_in
 from accel.workers.messages import Channel, Closed, Hello
 from accel.workers.process_life import die_with, import_torch
 from accel.workload.memory_file import MemoryFile
 
 
-def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
+def main(descriptor: int, kernel_pid: int, rank: int, cpus: str, *words: str) -> None:
+    disk = PrivateDisk(os.environ["ACCEL_RANK_FOLDER"]) if "private" in words else None
     channel = begin(descriptor, kernel_pid, rank, cpus, ToRank)
     from accel.distributed import run_in_rank as running
 
     say_hello(channel)
-    page = None
+    page, freshness = None, None
     with contextlib.suppress(Closed):
         while True:
             message, blob, given = channel.receive()
@@ -40,9 +46,12 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str) -> None:
                 if page is not None:
                     page.close()
                 page = RankPage(message.world_size, given)
-                channel.send(read_back())
+                channel.send(read_back(freshness.why_not_again() if freshness is not None else ""))
+                freshness = freshness or Freshness()
             elif isinstance(message, RunRequest) and given is not None and page is not None:
-                running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank)
+                running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank, disk)
+                if freshness is not None:
+                    freshness.look()
             elif isinstance(message, Finish):
                 return
 
@@ -53,10 +62,11 @@ def begin(descriptor: int, kernel_pid: int, rank: int, cpus: str, incoming: Any)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=False)
-    multiprocessing.current_process()._config["tempdir"] = os.environ["ACCEL_RANK_FOLDER"]  # type: ignore[attr-defined]
+    keep_multiprocessing_in(os.environ["ACCEL_RANK_FOLDER"])
     channel = Channel(socket.socket(fileno=descriptor), incoming)
     os.set_inheritable(descriptor, False)
     _stay_on_loopback()
+    unbind()  # the notebook's variables would bind every rank to the same first CPU
     if cpus:
         RankCpus(rank, parse_cpu_list(cpus)).pin()
     import_torch(in_background=False)
@@ -79,15 +89,15 @@ def _stay_on_loopback() -> None:
         os.environ[name] = loopback
 
 
-def read_back() -> RankReady:
+def read_back(stale: str = "") -> RankReady:
     """What the rank has: CPUs, threads and device."""
     import torch
 
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return RankReady(cpus=cpus, threads=torch.get_num_threads(), device=device)
+    return RankReady(cpus=cpus, threads=torch.get_num_threads(), device=device, stale=stale)
 
 
 if __name__ == "__main__":
     sys.modules["accel.distributed.rank_main"] = sys.modules["__main__"]
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

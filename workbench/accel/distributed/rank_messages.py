@@ -57,6 +57,7 @@ class RankReady(msgspec.Struct, tag="rank_ready", frozen=True):
     cpus: list[int]
     threads: int
     device: str
+    stale: str = ""  # why the process must not run another cell: what an earlier one left of it
 
 
 class RunDone(msgspec.Struct, tag="run_done", frozen=True):
@@ -75,6 +76,7 @@ class RunDone(msgspec.Struct, tag="run_done", frozen=True):
     was_stopped: bool = False
     communication: CommunicationTimes | None = None  # where it was asked for
     backend: str = ""  # that the ranks talked by
+    distributes_itself: bool = False  # the cell joined a group or wrapped its model, as for torchrun
     quality: float | None = None
     quality_reason: str = ""  # why there is none, where it was asked for
     is_clean: bool = True  # nothing of the run is left in the process: it can be used again

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from accel.bounds import check_count
+from accel.bounds import check_ranks
 from accel.distributed.cpus_of_ranks import cpus_of_ranks
 from accel.distributed.rank_environment import read_at_start
 from accel.distributed.rank_folder import remove_abandoned
 from accel.distributed.rank_page import RankPage
-from accel.distributed.rank_process import RankProcess
+from accel.distributed.rank_process import PRIVATE, RankProcess
 from accel.errors import AccelError, WorkerError
 from accel.machine.affinity import Allocation
 
@@ -33,16 +33,18 @@ class RankPool:
     >>> pool.close()
 
     `threads`: default, as many as can run at once on the CPUs that this process may use, shared out evenly. Raises AccelError
-    where there are not enough CPUs.
+    where there are not enough CPUs. With `is_private` what they write to disk goes with them, and they end after one run.
     """
 
     def __init__(
-        self, ranks: int, *, threads: int | None = None, environments: list[dict[str, str]] | None = None
-    ) -> None:
-        check_count(f"{ranks} ranks", ranks)
+        self, ranks: int, *, threads: int | None = None, environments: list[dict[str, str]] | None = None,
+        is_private: bool = False,
+    ) -> None:  # fmt: skip
+        check_ranks(f"{ranks} ranks", ranks)
         self.ranks = ranks
         self.allocation: Allocation | None = cpus_of_ranks(ranks, threads)
         self._environments = environments or [{} for _ in range(ranks)]
+        self.is_private = is_private
         self._processes: list[RankProcess | None] = [None] * ranks
         self._page: RankPage | None = None
         self._lock, self._in_use = threading.RLock(), threading.Lock()
@@ -66,8 +68,11 @@ class RankPool:
         """Whether all ranks are up."""
         return len(self.pids) == self.ranks
 
-    def warm_up(self) -> tuple[list[RankProcess], RankPage]:
-        """Bring up the ranks that are not there; all of them, where variables have changed that libraries read as they start."""
+    def warm_up(self, look: Callable[[], object] | None = None) -> tuple[list[RankProcess], RankPage]:
+        """Bring up the ranks that are not there; all of them, where variables have changed that libraries read as they start.
+
+        `look` is called now and then while they start.
+        """
         with self._lock:
             began = time.monotonic()
             started_with = read_at_start()
@@ -81,7 +86,7 @@ class RankPool:
             self._page = RankPage(self.ranks)
             self.is_settled = False
             try:
-                self._bring_up(self._page)
+                self._bring_up(self._page, look)
             except BaseException:  # Ctrl-C among them: what a rank has heard and said is unknown then
                 self.end_ranks()
                 raise
@@ -89,21 +94,25 @@ class RankPool:
             self.started_s = time.monotonic() - began
             return self.processes, self._page
 
-    def _bring_up(self, page: RankPage) -> None:
+    def _bring_up(self, page: RankPage, look: Callable[[], object] | None) -> None:
         for rank in range(self.ranks):
             process = self._processes[rank]
             if process is None or not process.is_alive:
                 self._start(rank)
-        for each in self.processes:
-            was_up = each.ready is not None
-            try:
-                each.meet(page)
-            except WorkerError:
-                if not was_up:
-                    raise
-                self._start(each.rank).meet(
-                    page
-                )  # something of an earlier run holds it: another takes its place
+        renewed = [self._start(each.rank) for each in self.processes if not self._is_fit(each, page, look)]
+        for each in renewed:
+            each.meet(page, look)
+
+    def _is_fit(self, process: RankProcess, page: RankPage, look: Callable[[], object] | None) -> bool:
+        """Have it meet the others; False where an earlier run holds it, or has left it other than a fresh one."""
+        was_up = process.ready is not None
+        try:
+            process.meet(page, look)
+        except WorkerError:
+            if not was_up:
+                raise
+            return False
+        return process.ready is None or not process.ready.stale
 
     def _start(self, rank: int) -> RankProcess:
         """A new process for a rank, in the place of the one it had."""
@@ -111,7 +120,9 @@ class RankPool:
         if before is not None:
             before.end()
         cpus = self.allocation.ranks[rank].cpus if self.allocation else ()
-        started = self._processes[rank] = RankProcess(rank, cpus, self._environments[rank])
+        started = self._processes[rank] = RankProcess(
+            rank, cpus, self._environments[rank], words=(PRIVATE,) if self.is_private else ()
+        )
         return started
 
     @contextmanager

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,9 +21,11 @@ from accel.distributed.rank_page import RankPage
 from accel.errors import WorkerError
 from accel.machine.cpu_lists import cpu_list
 from accel.workers.messages import Channel, Closed, Hello
+from accel.workers.process_tree import end_tree
 from accel.workers.spawner import spawn
 
 MODULE = "accel.distributed.rank_main"
+PRIVATE = "private"  # the word for a rank whose writes to disk go with it
 FOLDER = "ACCEL_RANK_FOLDER"  # the variable that tells a rank where multiprocessing's files belong
 _START_TIMEOUT_S = 120.0
 _WARM_TIMEOUT_S = 10.0  # a rank that is up answers at once, if nothing of an earlier run holds it
@@ -45,11 +47,14 @@ class RankProcess:
     ) -> None:  # fmt: skip
         self.rank, self.cpus = rank, tuple(cpus)
         self._folder = RankFolder()
-        environment = {**(environment or {}), FOLDER: self._folder.path}
-        self._process, end = spawn(
-            sys.executable, {"RANK": str(rank), **(environment or {})}, module=module,
-            words=(str(rank), cpu_list(self.cpus), *words),
-        )  # fmt: skip
+        environment = {"RANK": str(rank), **(environment or {}), FOLDER: self._folder.path}
+        try:
+            self._process, end = spawn(
+                sys.executable, environment, module=module, words=(str(rank), cpu_list(self.cpus), *words)
+            )
+        except BaseException:
+            self._folder.close()
+            raise
         self.channel = Channel(end, incoming)
         self.output = RankOutput(self._process.stdout)  # type: ignore[arg-type]
         self._lock, self._is_ended = threading.Lock(), False
@@ -65,16 +70,16 @@ class RankProcess:
         """Whether the process runs."""
         return not self._is_ended and self._process.poll() is None
 
-    def meet(self, page: RankPage) -> None:
-        """Wait until it is imported, and give it the page; raises WorkerError where it does not come up."""
+    def meet(self, page: RankPage, look: Callable[[], object] | None = None) -> None:
+        """Wait until it is imported, and give it the page; WorkerError where it does not come up. `look` is called meanwhile."""
         try:
             if self.ready is None:
-                hello, _, _ = self.channel.receive(_START_TIMEOUT_S)
+                hello, _, _ = self.channel.receive(_START_TIMEOUT_S, look)
                 if not isinstance(hello, Hello):
                     raise self._did_not_start(f"it said {type(hello).__name__} first")
             self.channel.send(Meet(self.rank, page.ranks), descriptor=page.descriptor)
             patience_s = _START_TIMEOUT_S if self.ready is None else _WARM_TIMEOUT_S
-            ready, _, _ = self.channel.receive(patience_s)
+            ready, _, _ = self.channel.receive(patience_s, look)
         except TimeoutError:
             patience_s = _START_TIMEOUT_S if self.ready is None else _WARM_TIMEOUT_S
             raise self._did_not_start(f"it was not ready within {patience_s:.0f} s") from None
@@ -135,9 +140,7 @@ class RankProcess:
         """End the process, everything it started, and the connection; by its number, once."""
         with self._lock:
             if not self._is_ended:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
+                end_tree(self._process)
                 self._is_ended = True
                 self.channel.close()
                 self.output.join(2.0)

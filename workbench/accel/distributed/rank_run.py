@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,8 +18,10 @@ from accel.distributed.rank_messages import RankReady, RunDone, RunFailed, RunRe
 from accel.distributed.rank_page import RankLane, RankPage
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.rank_process import RankProcess
+from accel.workers.kernel_folder import KernelFolder, own_kernel_folder
 from accel.workload.shipping import Parcel
 
+_meetings = itertools.count(1)
 _BETWEEN_LOOKS_S = 0.05
 _GRACE_S = 0.4  # for the others to answer, once one rank failed: their errors are consequences
 _LATER_S = 1.0  # than the timeout: ranks that waited in an exchange for so long say so first, and the others are those that hang
@@ -89,8 +91,8 @@ class RankRun:
     def go(self) -> RunOutcome:
         """Run it; raises RankError with the rank that caused a failure. Whatever happens, no rank is left in the middle of it."""
         began = time.monotonic()
-        with self.pool.taken(), meeting_place() as place:
-            ranks, page = self.pool.warm_up()
+        with self.pool.taken(), meeting_place(is_private=self.pool.is_private) as place:
+            ranks, page = self.pool.warm_up(self._look)
             start_s = time.monotonic() - began
             with self._lock:
                 self._page = page
@@ -101,6 +103,10 @@ class RankRun:
             finally:
                 with self._lock:
                     self._page = None
+
+    def _look(self) -> None:
+        if self.watch is not None:
+            self.watch(())
 
     def _run(
         self, ranks: list[RankProcess], page: RankPage, place: str, began: float, start_s: float
@@ -206,23 +212,25 @@ def _signs_of_life(ranks: list[RankProcess], page: RankPage) -> list[tuple[int, 
 
 
 @contextmanager
-def meeting_place() -> Iterator[str]:
-    """A file that only this user's processes can open, by which the ranks find each other; it is in memory and has no name.
+def meeting_place(*, is_private: bool = False) -> Iterator[str]:
+    """A file in a folder of this user's alone, by which the ranks find each other.
 
     >>> with meeting_place() as path:
     ...     torch.distributed.FileStore(path, 2)
 
-    Where there is no such file, one in a folder of this user's alone.
+    A warm rank lets go of it when its garbage is next collected, which may be in a later run: torch then opens it once more. So
+    each run has a name that none had before, in a folder that stays. Ranks with a private view of the disk, which see no folder
+    that is shared with others, end with their run and have one of their own.
     """
-    if not hasattr(os, "memfd_create"):
-        with tempfile.TemporaryDirectory(prefix="accel-ranks-") as folder:
-            yield os.path.join(folder, "rendezvous")
-        return
-    descriptor = os.memfd_create("accel-meeting-place", os.MFD_CLOEXEC)
+    folder = KernelFolder("meet") if is_private else own_kernel_folder()
+    path = os.path.join(folder.path, f"meet-{next(_meetings)}")
     try:
-        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+        yield path
     finally:
-        os.close(descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        if is_private:
+            folder.close()
 
 
 def _clean(trouble: list[Trouble]) -> set[int]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accel.distributed.brought_home import bring_home
+from accel.distributed.brought_home import Key, bring_home
 from accel.distributed.called_function import RETURNED, globals_of
 from accel.distributed.changed_meanwhile import ChangedMeanwhile
 from accel.distributed.checkpoint_wish import checked_folder
 from accel.distributed.communication_report import CommunicationReport
 from accel.distributed.ddp_result import DdpResult, RankReport
 from accel.distributed.gradient_compression import compression_of
-from accel.distributed.home_objects import walk
+from accel.distributed.home_objects import Home, walk
 from accel.distributed.oneccl.limits import check_limits
 from accel.distributed.plan_effects import effects_of
 from accel.distributed.plan_on_ranks import checked_plan, notes_on
@@ -26,7 +27,9 @@ from accel.distributed.run_options import RunOptions
 from accel.errors import RankError
 from accel.workload.cell_names import names_read, names_written
 from accel.workload.memory_file import MemoryFile
+from accel.workload.separate_parts import unpack_parts
 from accel.workload.shipping import pack_cell
+from accel.workload.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from accel.distributed.rank_pool import RankPool
@@ -67,7 +70,7 @@ class CellRun:
         reads = [*names_read(source, namespace), *globals_of(extra.values(), namespace)]
         reads = [name for name in dict.fromkeys(reads) if name not in extra]
         self._parcel = pack_cell(source, filename, namespace, reads, extra=extra)
-        self._home = dict(walk(namespace | extra, [*reads, *extra]))
+        self._home = Home(walk(namespace | extra, [*reads, *extra]))
         self.meanwhile = ChangedMeanwhile(self._home)
         self.returned: Any = None  # by the function that was called, in rank 0
         self._request = request_for(
@@ -78,6 +81,8 @@ class CellRun:
             pool, self._request, self._parcel, asked=asked, watch=watch, on_print=on_print
         )  # fmt: skip
         self._restarted: list[str] = []
+        self._not_home: list[tuple[str, str]] = []
+        self.is_home = False  # its state, or all of it that can be, is in the notebook's objects
 
     def stop(self) -> None:
         """All ranks end after the same step."""
@@ -108,6 +113,18 @@ class CellRun:
         self.meanwhile.forget()
         return result
 
+    @contextmanager
+    def true_interrupts(self) -> Iterator[None]:
+        """An interrupt that comes when the state is in the notebook's objects says so."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.is_home:
+                raise
+            raise KeyboardInterrupt(
+                "the run was over: the trained state is in your notebook's own objects."
+            ) from None
+
     def _outcome(self) -> RunOutcome:
         while True:
             try:
@@ -128,12 +145,18 @@ class CellRun:
             memory = MemoryFile(answer.memory)
             try:
                 if answer is first and not self._options.discard:
-                    arrived: dict[str, Any] = {}
-                    bring_home(answer.blob, memory, self._home, arrived)
-                    self.returned = arrived.pop(RETURNED, None)
-                    self._namespace.update(arrived)
+                    self._put(*unpack_parts(answer.blob, memory, self._home))
             finally:
                 memory.close()
+
+    def _put(self, arrived: list[tuple[Key, Any]], refused: dict[Key, str]) -> None:
+        """All of it or, where an interrupt came before, nothing."""
+        variables: dict[str, Any] = {}
+        with uninterrupted():
+            self._not_home = bring_home(arrived, refused, self._home, variables)
+            self.returned = variables.pop(RETURNED, None)
+            self._namespace.update(variables)
+            self.is_home = True
 
     def _result(self, outcome: RunOutcome) -> DdpResult:
         reports = tuple(
@@ -150,12 +173,12 @@ class CellRun:
             first_step_s=first.first_step_s, steps=outcome.lanes[0].step,
             step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),
             was_stopped=outcome.was_stopped, has_state=not self._options.discard,
-            left_behind=tuple((name, why) for name, why in first.left_behind),
+            left_behind=(*((name, why) for name, why in first.left_behind), *self._not_home),
             notes=(*self._restarted, *first.notes, *self._notes, *filter(None, (self.meanwhile.note,))),
             plan=self._options.plan, effects=effects_of([answer.done.proofs for answer in outcome.answers]),
             compilation=first.compilation,
             communication=self._communication(outcome),
-            quality=first.quality, quality_reason=first.quality_reason,
+            quality=first.quality, quality_reason=first.quality_reason, distributes_itself=first.distributes_itself,
         )  # fmt: skip
 
     def _communication(self, outcome: RunOutcome) -> CommunicationReport | None:

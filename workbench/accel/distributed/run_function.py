@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from accel.distributed.rank_environment import sent_along
 from accel.distributed.rank_messages import RunRequest
 from accel.distributed.run_options import RunOptions
+from accel.private_disk import current_folder
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import load, pack_cell
 
@@ -60,7 +60,7 @@ def request_for(kind: Any, **given: Any) -> RunRequest:
     """A request with what is the same for all: where the notebook is, what it imports from, its variables."""
     settings: dict[str, Any] = {
         "trains": True, "source": "", "filename": "", "backend": "gloo", "rendezvous": "",
-        "folder": os.getcwd(), "import_path": list(sys.path), "environment": sent_along(), "names": [], "writes": [],
+        "folder": current_folder(), "import_path": list(sys.path), "environment": sent_along(), "names": [], "writes": [],
         "options": RunOptions(),
     }  # fmt: skip
     return RunRequest(kind=kind, **(settings | given))

@@ -12,6 +12,8 @@ from accel.distributed.gradient_compression import compression_of
 from accel.distributed.shares import BatchMeans
 from accel.errors import AccelError, UnknownName
 
+_MOST_RESTARTS, _MOST_BUCKET_MB = 1_000, 1_000_000
+
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """One option of `%%accel ddp` a field, by the same name; see `%accel help ddp`.
@@ -36,7 +38,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     compress: str = "none"  # see `compression_of`
     communication: bool = False  # watch some steps
     steps: int = 0  # all ranks stop after so many optimizer steps; 0: where the cell ends
-    private_files: bool = False  # what the cell writes to disk goes with the ranks, which end after the run
+
+    @property
+    def is_private(self) -> bool:
+        """Nothing of the notebook changes: what the cell writes to disk goes with the ranks, which end after the run."""
+        return self.discard
 
     def __post_init__(self) -> None:
         check_seconds(f"--timeout {self.timeout_s}", self.timeout_s)
@@ -51,16 +57,18 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         compression_of(self.compress)
         check_count(f"--every {self.every}", self.every, of="steps between two checkpoints")
         check_count(f"{self.keeps} checkpoints", self.keeps, of="checkpoints")
-        if not isinstance(self.max_restarts, int) or self.max_restarts < 0:
+        if not isinstance(self.max_restarts, int) or not 0 <= self.max_restarts <= _MOST_RESTARTS:
             raise AccelError(
                 f"--max-restarts {self.max_restarts}",
-                because="a number of restarts is a whole number from 0 on",
-                do="Say 0 or more.",
+                because=f"a number of restarts is a whole number from 0 to {_MOST_RESTARTS:,}",
+                do="Say 3, for example.",
             )
-        if self.bucket_mb is not None and not (_is_number(self.bucket_mb) and self.bucket_mb > 0):
+        if self.bucket_mb is not None and not (
+            _is_number(self.bucket_mb) and 0 < self.bucket_mb <= _MOST_BUCKET_MB
+        ):
             raise AccelError(
                 f"--bucket-mb {self.bucket_mb}",
-                because="a bucket of gradients is some megabytes large, a number above 0",
+                because="a bucket of gradients is some megabytes large, a number above 0 and no larger than memory",
                 do="Use for example 4; without it, torch takes 25.",
             )
 

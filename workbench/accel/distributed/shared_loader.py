@@ -127,14 +127,18 @@ class SharedLoader:
 
     def batches(self, original: Any) -> Iterator[tuple[Any, float, bool]]:
         """(batch, weight, whether it is known to be the last) of this rank, from what the loader's own `__iter__` gives."""
-        with self._lineages.shared():
+        with (
+            self._lineages.shared()
+        ):  # now: making the iterator draws a seed, whether or not it is ever asked for a batch
             given = original(self.loader)
         if self.sampling is None:
-            yield from ((batch, 1.0, False) for batch in self._every_nth(given))
-            return
+            return ((batch, 1.0, False) for batch in self._every_nth(given))
+        return self._weighted(given, self.sampling)
+
+    def _weighted(self, given: Iterator[Any], sampling: SharedSampling) -> Iterator[tuple[Any, float, bool]]:
         for number, batch in enumerate(given):
-            shares = self.sampling.shares
-            is_last = self.sampling.knows_its_end and number + 1 == len(shares)
+            shares = sampling.shares
+            is_last = sampling.knows_its_end and number + 1 == len(shares)
             yield batch, shares[number].weight, is_last
 
     def _every_nth(self, given: Iterator[Any]) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from accel.distributed.evaluation_clock import EvaluationClock
 from accel.distributed.rank_page import PHASES, RankPage
 from accel.distributed.resident_memory import resident_bytes
+from accel.workload.loop_record import samples_in
 
 _STEPS_BETWEEN_READING_MEMORY = 20
 
@@ -44,7 +45,7 @@ class StepLane:
             self._clock = time.perf_counter()
         self._has_batches = True
         self._evaluation.batch(is_there=True)
-        self._samples += _samples_in(batch)
+        self._samples += samples_in(batch)
 
     def is_done_with_batch(self) -> None:
         """The loop comes round for the next one."""
@@ -89,11 +90,3 @@ def _catch_up() -> None:
 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
-
-
-def _samples_in(batch: Any) -> int:
-    """The length of the first tensor in a batch, wherever it is; 0 where there is none."""
-    from torch.utils._pytree import tree_leaves
-
-    sizes = (leaf.shape[0] for leaf in tree_leaves(batch) if hasattr(leaf, "shape") and len(leaf.shape))
-    return int(next(sizes, 0))

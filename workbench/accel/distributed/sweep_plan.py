@@ -10,12 +10,15 @@ from typing import get_args
 from accel.bounds import check_count, check_seconds, check_steps
 from accel.distributed.rank_devices import Backend, CudaHere, best_gpus, rank_devices
 from accel.distributed.shares import BatchMeans
-from accel.errors import AccelError, UnknownName
+from accel.errors import AccelError, UnknownName, shortened
 from accel.machine.affinity import allocate, read_cpu_map
 from accel.machine.affinity.starting_mask import starting_mask
 from accel.measuring.sweep_row import Configuration, SweepRow
 
 Fits = Callable[[int, int], object]  # raises AccelError where so many processes with so many threads do not
+
+
+_LONGEST_RANGE, _MOST_NUMBERS = 40, 1_000
 
 
 @dataclass(frozen=True)
@@ -121,12 +124,25 @@ def counts(text: int | str | Iterable[int]) -> tuple[int, ...]:
     found: list[int] = []
     for part in filter(None, (each.strip() for each in text.split(","))):
         first, dots, last = part.partition("..")
-        if not first.isdecimal() or (dots and not last.isdecimal()) or (dots and int(last) < int(first)):
+        is_short = len(part) <= _LONGEST_RANGE
+        if (
+            not is_short
+            or not first.isdecimal()
+            or (dots and not last.isdecimal())
+            or int(last or first) < int(first)
+        ):
             raise AccelError(
-                f"Numbers {text!r}", because=f"{part!r} is no number from 1 on, and no range of them",
+                f"Numbers {shortened(text, 60)!r}",
+                because=f"{shortened(part, 60)!r} is no number from 1 on, and no range of them",
                 do="Write them as 1,2,4 or 1..8.",
             )  # fmt: skip
-        found += range(int(first), int(last) + 1) if dots else [int(first)]
+        if int(last or first) - int(first) > _MOST_NUMBERS:
+            raise AccelError(
+                f"Numbers {text!r}",
+                because=f"{part} are more than {_MOST_NUMBERS:,} runs",
+                do="Name those to compare.",
+            )
+        found += range(int(first), int(last or first) + 1)
     return tuple(found)
 
 

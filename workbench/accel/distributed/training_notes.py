@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from accel.distributed.shares import BatchMeans
@@ -11,6 +11,21 @@ if TYPE_CHECKING:
     from accel.distributed.bucket_exchange import BucketExchange
     from accel.distributed.gradient_exchange import GradientExchange
     from accel.distributed.shared_loops import SharedLoops
+
+
+def notes_of_unwrapped(namespace: Mapping[str, Any], writes: Iterable[str]) -> list[str]:
+    """Of variables that come home as the model inside (`shipping.make_pickler`).
+
+    >>> notes_of_unwrapped({"net": DistributedDataParallel(model)}, ["net"])
+    """
+    from torch.nn.parallel import DistributedDataParallel
+
+    names = [name for name in writes if isinstance(namespace.get(name), DistributedDataParallel)]
+    if not names:
+        return []
+    return [
+        f"{', '.join(names)}: brought back as the model inside DistributedDataParallel, which only ranks have."
+    ]
 
 
 def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch: BatchMeans) -> list[str]:
@@ -58,6 +73,21 @@ def notes_of_loops(loops: SharedLoops) -> list[str]:
         f"All models were in eval mode when a loop over {', '.join(sorted(loops.trained_whole))} began, and steps were taken in "
         "it: every rank took the same ones, on all of its batches. Call model.train() before it, or name the loaders that "
         "train with --loaders, and it is shared out."
+    ]
+
+
+def notes_of_own_distribution(loops: SharedLoops) -> list[str]:
+    """Of a cell that distributes its training itself.
+
+    >>> notes_of_own_distribution(loops)
+    """
+    told = "The cell distributes its training itself, as a script for torchrun: nothing was shared out or averaged besides."
+    if not loops.unsplit:
+        return [told]
+    names = ", ".join(sorted(loops.unsplit))
+    return [
+        told,
+        f"No DistributedSampler shares {names} out: each rank went through all of it, as under torchrun.",
     ]
 
 

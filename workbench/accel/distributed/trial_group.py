@@ -64,7 +64,7 @@ class TrialGroup:
         self.notes = allocation.notes if allocation else ()
         remove_abandoned()
         self._page, self._undo = RankPage(entry.n), ExitStack()
-        place = self._undo.enter_context(meeting_place())
+        place = self._undo.enter_context(meeting_place(is_private=True))
         self.ranks: list[RankProcess] = []
         _alive.add(self)
         try:

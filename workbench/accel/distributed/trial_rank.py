@@ -19,6 +19,7 @@ from accel.accelerations.acceleration import Proof
 from accel.distributed.rank_main import begin, read_back, say_hello
 from accel.distributed.rank_messages import Meet, RunFailed
 from accel.distributed.rank_page import RankPage
+from accel.private_disk import PrivateDisk
 from accel.workers.failure import failure_of
 from accel.workers.messages import Closed, Load, ToWorker
 
@@ -33,6 +34,7 @@ _LONGER_THAN_THE_KERNEL_WAITS_S = 3600.0
 def main(
     descriptor: int, kernel_pid: int, rank: int, cpus: str, backend: str, meeting_place: str, batch: Any
 ) -> None:
+    disk = PrivateDisk(os.environ["ACCEL_RANK_FOLDER"], shared=[os.path.dirname(meeting_place)])
     channel = begin(descriptor, kernel_pid, rank, cpus, ToWorker | Meet)
     from accel.workers.worker_main import serve
 
@@ -46,7 +48,7 @@ def main(
             RankPage(message.world_size, given), rank, backend, meeting_place, batch, ready.threads
         )
         channel.send(ready)
-        serve(channel, os.environ["ACCEL_RANK_FOLDER"], around=group.around, told=_told)
+        serve(channel, disk, around=group.around, told=_told)
 
 
 def _told(error: BaseException, filename: str) -> RunFailed:
@@ -71,12 +73,14 @@ class _Group:
 
         from accel.accelerations.ddp import training_together
         from accel.distributed.data_parallel import DataParallel
+        from accel.distributed.gradient_readers import codes_of
         from accel.distributed.process_group import process_group
         from accel.distributed.run_options import RunOptions
+        from accel.distributed.split_loaders import names_ranks
         from accel.workers.worker_main import Calls
 
         torch.set_num_threads(self.threads)  # the notebook's count came with its settings
-        knows_ranks = "torch.distributed" in load.source or "get_rank" in load.source
+        knows_ranks = names_ranks(codes_of(load.source, load.filename, namespace))
         with (
             process_group(
                 self.backend, self.meeting_place, rank=self.rank, world_size=self.page.ranks,

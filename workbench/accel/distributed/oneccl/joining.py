@@ -14,6 +14,7 @@ from typing import Any
 
 from accel.distributed.oneccl.built import MODULE, build_folder, why_not_usable
 from accel.distributed.oneccl.leftovers import note_this_process
+from accel.errors import first_line
 
 NAME = "ccl"
 _MEETING_S = 30.0  # more than the ranks of one machine need to meet, and less than a user's timeout may be
@@ -36,7 +37,7 @@ def join(store: Any, rank: int, ranks: int, timeout: timedelta) -> tuple[str, bo
         try:
             module = loaded(str(build_folder()), rank=rank, ranks=ranks)
         except (ImportError, OSError, RuntimeError) as error:
-            why = _first_line(error)
+            why = first_line(error)
     if why := _agreed(store, "loaded", why, rank, ranks):
         return why, False
     assert module is not None
@@ -47,7 +48,7 @@ def join(store: Any, rank: int, ranks: int, timeout: timedelta) -> tuple[str, bo
         patience = min(timeout, timedelta(seconds=_MEETING_S))
         _prepared.append(module.create(meeting, rank, ranks, timeout, patience))
     except RuntimeError as error:
-        why = _first_line(error)
+        why = first_line(error)
     why = _agreed(store, "met", why, rank, ranks)
     if why:
         _prepared.clear()
@@ -121,7 +122,3 @@ def _agreed(store: Any, about: str, why: str, rank: int, ranks: int) -> str:
     said = [store.get(f"accel-ccl/{about}/{each}").decode() for each in range(ranks)]
     reasons = [f"rank {each}: {text}" for each, text in enumerate(said) if text != "ok"]
     return reasons[0] if reasons else ""
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

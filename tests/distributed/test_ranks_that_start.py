@@ -1,0 +1,19 @@
+"""Whoever waits for ranks to start is called meanwhile, so that a page does not fall silent."""
+
+from __future__ import annotations
+
+import time
+
+from accel.distributed.rank_pool import RankPool
+
+
+def test_looks_come_while_ranks_start_and_hardly_where_they_are_warm():
+    pool, looks = RankPool(1), list[float]()
+    try:
+        pool.warm_up(lambda: looks.append(time.monotonic()))
+        assert len(looks) > 3  # importing torch takes seconds
+        before = len(looks)
+        pool.warm_up(lambda: looks.append(time.monotonic()))
+        assert len(looks) - before < before  # warm ranks answer at once
+    finally:
+        pool.close()
