@@ -26,7 +26,7 @@ from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.prune import Prune
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
-from accel.accelerations.steady_allocator import use_default_thresholds
+from accel.accelerations.steady_allocator import fix_thresholds
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def with_its_own_data(made: Training) -> None:
 
 CASES: dict[str, Case] = {
     # the process
-    "steady_allocator": Case(lambda made: use_default_thresholds()),
+    "steady_allocator": Case(lambda made: fix_thresholds()),
     # one thread is as many as some machines have by default
     "intraop_threads": Case(lambda made: torch.set_num_threads(1), (IntraopThreads(n=2),)),
     # flags of torch, and what is not needed

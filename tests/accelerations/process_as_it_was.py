@@ -7,7 +7,7 @@ import torch
 import torch._dynamo.config  # reads the environment once, here: tests change it later
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from accel.accelerations.steady_allocator import use_default_thresholds
+from accel.accelerations.steady_allocator import fix_thresholds
 from accel.workload.torch_settings import read_settings, write_settings
 
 
@@ -20,7 +20,7 @@ def one_thread_and_the_usual_allocator():
     torch.set_num_threads(before)
     torch.set_anomaly_enabled = set_anomaly_mode
     torch.set_anomaly_enabled(False)
-    use_default_thresholds()
+    fix_thresholds()
 
 
 @pytest.fixture(autouse=True)

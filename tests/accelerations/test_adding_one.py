@@ -53,7 +53,7 @@ exported = bench.export().code
 assert "_options['lr'] / 2" in exported, exported
 bench.undo()
 assert namespace["optimizer"].param_groups[0]["lr"] == 0.5
-row = bench.try_("gentle_steps", budget_s=20).rows[0]
+row = bench.try_("gentle_steps").rows[0]
 assert row.state == "done" and all(took for _, took, _ in row.proofs), row
 bench.close()
 """

@@ -92,3 +92,13 @@ def test_weights_that_share_their_memory_are_refused_and_left_alone():
             assert not ChannelsLast().took_effect(Replica(models={"model": model})).took_effect
     assert (flat[: 4 * 3 * 9] == 3).all()
     assert shared_model.conv.weight.is_shared()
+
+
+def test_a_model_that_a_cell_builds_channels_last_is_said_to_be_so_already():
+    made = training()
+    made.model.to(memory_format=torch.channels_last)
+    with ChannelsLast().apply(made.replica()):
+        made.epochs()
+        proof = ChannelsLast().took_effect(made.replica())
+    assert not proof.took_effect
+    assert "already" in proof.evidence

@@ -359,3 +359,18 @@ def test_an_export_of_what_is_kept_is_that_of_a_notebook_where_nothing_is_kept(p
         assert bench.kept == plan
     finally:
         bench.close()
+
+
+ADD_UP = ("prune", "batch_size", "gradient_accumulation")  # twice is more than once
+WRITTEN_ROUND_CALLS = (  # whether the user's code does it already is not to be read from the objects before it runs
+    "detect_anomaly_off", "cache_dataset", "activation_checkpointing", "autocast", "no_grad_validation", "set_to_none",
+)  # fmt: skip
+
+
+@of_plans(
+    [plan for plan in ON_CPU if not compiles(plan) and plan.names[0] not in (*ADD_UP, *WRITTEN_ROUND_CALLS)]
+)
+def test_an_entry_that_is_in_force_already_is_refused_and_takes_no_credit(plan):
+    made = training_for(plan, steps_before=1)
+    exec(plan.entries[0].as_code(made.workload()), made.namespace)
+    assert plan.why_not(made.workload(), read_machine()), "it would be said to take effect"

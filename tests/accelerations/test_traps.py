@@ -23,8 +23,8 @@ from accel.accelerations.plan import Plan
 from accel.accelerations.steady_allocator import (
     SteadyAllocator,
     allocator_name,
+    fix_thresholds,
     is_steady,
-    use_default_thresholds,
     use_steady_thresholds,
 )
 from accel.machine import read_machine
@@ -196,6 +196,22 @@ def test_persistent_workers_end_with_the_plan():
     assert list(vars(made.loader)) == list(vars(training().loader))
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_loader_that_keeps_its_workers_gets_another_number_of_them_and_the_same_samples(persistent):
+    def keeping():
+        made = training()
+        vars(made.loader).update(num_workers=1, prefetch_factor=2, persistent_workers=True)
+        return made
+
+    expected, made, other = keeping().epochs(3), keeping(), LoaderWorkers(n=2, persistent=persistent)
+    with other.apply(made.replica()):
+        assert pickle.loads(pickle.dumps(made.loader))._get_iterator.keeps_own
+        assert made.epochs(3) == expected
+        assert made.loader._iterator._persistent_workers
+        assert other.took_effect(made.replica()).took_effect
+    assert made.loader.num_workers == 1
+
+
 def test_an_epoch_that_is_being_read_goes_on_after_undo():
     made = training()
     with LoaderWorkers(n=1).apply(made.replica()):
@@ -221,7 +237,7 @@ def test_thresholds_that_the_worker_set_itself_stay_after_a_plan():
     with SteadyAllocator().apply(Replica()):
         assert is_steady()
     assert is_steady()
-    assert use_default_thresholds()
+    assert fix_thresholds()
     assert not is_steady()
 
 

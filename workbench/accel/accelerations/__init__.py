@@ -22,6 +22,7 @@ accel.accelerations.CATALOGUE   the entries themselves
     sharded_model.py, sharded_optimizer.py  parameters and optimizer states spread over ranks, in place, and put together again
     whole_numbers.py   `.item()` of a tensor that is spread over ranks is that of the whole one
     autograd_nodes.py, optimizer_updates.py  what really ran: read from the results, and counted in the steps
+    other_tools.py     tools of other makers, and what serves in their place
     user_names.py      what the user calls the objects that code is written for
     cards.py           writes docs/accelerations.md from the cards
 
@@ -54,6 +55,7 @@ from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.no_grad_validation import NoGradValidation
+from accel.accelerations.other_tools import instead_of
 from accel.accelerations.pin_memory import PinMemory
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.accelerations.prune import Prune
@@ -117,7 +119,7 @@ def by_name(name: str) -> type[Acceleration]:
     for entry in CATALOGUE:
         if entry.name == name:
             return entry
-    raise UnknownName("acceleration", name, [entry.name for entry in CATALOGUE])
+    raise UnknownName("acceleration", name, [entry.name for entry in CATALOGUE], instead=instead_of(name))
 
 
 def __getattr__(name: str) -> object:

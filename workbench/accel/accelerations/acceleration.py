@@ -46,7 +46,8 @@ class Acceleration(Protocol):
     One that changes other kinds of objects than its layer usually does names them in `changes`, as fields of Replica. One that
     others can leave nothing to do has `why_not_beside(plan, workload)`, asked where `why_not` gives no reason. One that makes
     sense on several ranks only has `needs_ranks = True`: trials and keep refuse it, `%%accel ddp --plan` applies it. The one that
-    brings the ranks has `makes_ranks = True`: a trial measures it in a group of processes; keep and `--plan` refuse it.
+    brings the ranks has `makes_ranks = True`: a trial measures it in a group of processes; keep and `--plan` refuse it. One
+    whose undo cannot give back what training would have made of the objects says in `after_undo` what came back and what not.
     """
 
     name: ClassVar[str]

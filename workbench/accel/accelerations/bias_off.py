@@ -55,6 +55,10 @@ class BiasOff:
     effect: ClassVar[Effect] = "changes training"
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
+    after_undo: ClassVar[str] = (
+        "the biases are back with the values of before, next to weights trained without them; what training would have made "
+        "of them cannot come back"
+    )
 
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No model, no bias to take out, or a forward that cannot be followed to the BatchNorms."""

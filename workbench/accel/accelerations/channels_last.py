@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
-from accel.accelerations.tensor_layout import kept_layout, same_layout_code, to_channels_last, why_not_moved
+from accel.accelerations.tensor_layout import (
+    is_channels_last,
+    kept_layout,
+    same_layout_code,
+    to_channels_last,
+    why_not_moved,
+)
 from accel.accelerations.user_names import names_of, nothing_seen
 from accel.accelerations.view_refusal import view_refusal
 
@@ -71,6 +78,8 @@ class ChannelsLast:
                     f"Lay it out with {name}.to(memory_format=torch.channels_last_3d) instead."
                 )
             reasons += why_not_moved(name, model)
+            if is_channels_last(model) and find_wrapper(model, _ChannelsLastCall) is None:
+                reasons.append(f"{name} is channels-last already. Nothing needs to be done.")
         inputs = {role.name: role.inputs for role in workload.roles if role.kind == "models"}
         for name, model in models if not reasons else []:
             if refusal := view_refusal(model, inputs.get(name)):
@@ -93,9 +102,10 @@ class ChannelsLast:
                 if not why_not_moved(
                     name, model
                 ):  # one that the cell builds was not there to be asked before
+                    call = partial(_ChannelsLastCall, was_so=is_channels_last(model))
                     stack.enter_context(kept_layout(model))
                     to_channels_last(model)
-                    stack.enter_context(wrapped_call(model, _ChannelsLastCall))
+                    stack.enter_context(wrapped_call(model, call))
             yield
 
     def took_effect(self, replica: Replica) -> Proof:
@@ -104,6 +114,8 @@ class ChannelsLast:
 
         models = distinct(replica.models)
         calls = [find_wrapper(model, _ChannelsLastCall) for _, model in models]
+        if calls and all(call is not None and call.was_so for call in calls):
+            return Proof(False, "the weights were channels-last already: nothing was left to do")
         images = sum(call.images for call in calls if call is not None)
         weights = [p for _, model in models for p in model.parameters() if p.dim() == 4]
         laid_out = sum(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
@@ -139,8 +151,8 @@ class ChannelsLast:
 
 
 class _ChannelsLastCall:
-    def __init__(self, inner: Callable[..., Any]) -> None:
-        self.inner = inner
+    def __init__(self, inner: Callable[..., Any], was_so: bool = False) -> None:
+        self.inner, self.was_so = inner, was_so
         self.images = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

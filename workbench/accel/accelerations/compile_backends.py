@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
+from accel.accelerations.other_tools import instead_of
 
 if TYPE_CHECKING:
     import pandas
@@ -147,7 +148,8 @@ def why_not_backend(name: str, machine: Machine, device: str) -> list[str]:
     import torch
 
     if name not in _names():
-        return [f'This torch has no backend "{name}". Choose one of: {", ".join(_names())}.']
+        instead = instead_of(name) or f"Choose one of: {', '.join(_names())}."
+        return [f'This torch has no backend "{name}". {instead}']
     if name == "inductor":
         return _why_not_inductor(machine, device)
     if name == "cudagraphs" and not (torch.cuda.is_available() and device == "cuda"):

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
 
 
+MOST = 1_000_000  # of anything that a knob counts: what is more overflows somewhere, long after
+
+
 @dataclass(frozen=True)
 class Knob:
     """One knob: its name, its default, and what it can be.
@@ -78,6 +81,11 @@ def check_knobs(entry: type[Acceleration], given: dict[str, Any]) -> None:
             raise UnknownName(f"knob of {entry.name}", name, knobs)
         knob = knobs[name]
         if knob.accepts(value):
+            if type(value) in (int, float) and not abs(value) <= MOST:
+                raise AccelError(
+                    f"{entry.name}({name}=…)", because=f"a number is at most {MOST:,}",
+                    do=f"Write for example {entry.name}({name}={as_literal(_example(knob))}).",
+                )  # fmt: skip
             continue
         if knob.type is str and isinstance(value, str):
             raise UnknownName(f"{name} of {entry.name}", value, knob.choices)

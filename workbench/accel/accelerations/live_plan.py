@@ -11,10 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from accel.accelerations.acceleration import Acceleration
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
+from accel.workload.attribute_patches import repair_patches
 from accel.workload.discovery import Discovery
 from accel.workload.replica import Replica
+from accel.workload.uninterrupted import uninterrupted
 from accel.workload.workload import Role, Workload, look_up
 
 
@@ -30,6 +33,7 @@ class LivePlan:
         self._process = ExitStack()
         self._objects: dict[tuple[str, str], tuple[Replica, ExitStack]] = {}  # by kind and name of the role
         self._built: Counter[tuple[str, str]] = Counter()  # objects without a name, by kind and class
+        self._untrained: list[float] = []
 
     def keep(self, plan: Plan) -> None:
         """Add a plan's entries to what is live; an entry of the same name takes the new knobs. All or nothing.
@@ -43,14 +47,22 @@ class LivePlan:
             )  # fmt: skip
         self._replace_by(self.plan.updated(plan))
 
-    def undo(self, name: str | None = None) -> None:
-        """Take one entry back, or (by default) everything, bit for bit."""
+    @property
+    def has_trained(self) -> bool:
+        """Whether parameters moved since the plan came on: before that nothing could take effect."""
+        return self._first_numbers() != self._untrained
+
+    def undo(self, name: str | None = None) -> tuple[str, ...]:
+        """Take one entry back, or (by default) everything; says of each what came back, and what stays as trained."""
         if name is not None and name not in self.plan.names:
             kept = str(self.plan) if self.plan else "nothing"
             raise AccelError(
                 f"%accel undo {name}", because=f"it is not kept; kept is {kept}", do="See %accel status."
             )
+        before, has_trained = self.plan, self.has_trained
         self._replace_by(Plan(()) if name is None else self.plan.without(name))
+        gone = [entry for entry in before.entries if entry.name not in self.plan.names]
+        return tuple(f"{entry.name}: {_after_undo(entry, has_trained)}" for entry in gone)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -64,8 +76,8 @@ class LivePlan:
             for _, _, thing in _things(self.workload.objects())
             if hasattr(thing, "__dict__")
         ]
-        self._replace_by(Plan(()))
         try:
+            self._replace_by(Plan(()))
             yield
         finally:
             self._replace_by(kept)
@@ -86,13 +98,15 @@ class LivePlan:
 
     def _replace_by(self, plan: Plan) -> None:
         before = self.plan
-        self._unwind()
-        try:
-            self._apply(plan)
-        except BaseException:
+        with uninterrupted():
             self._unwind()
-            self._apply(before)
-            raise
+            repair_patches()
+            try:
+                self._apply(plan)
+            except BaseException:
+                self._unwind()
+                self._apply(before)
+                raise
 
     def _unwind(self) -> None:
         """Leave every context, the process last; where one of them raises, the others are left all the same."""
@@ -112,13 +126,25 @@ class LivePlan:
         for kind, name, thing in things:
             self._apply_to((kind, name), self._single(kind, name, thing))
         self._process.enter_context(Discovery(self._found, known=[thing for _, _, thing in things]))
+        self._untrained = self._first_numbers()
+
+    def _first_numbers(self) -> list[float]:
+        """The first number of each parameter: training moves some of them."""
+        from torch.nn.parameter import is_lazy
+
+        models = [model for replica, _ in self._objects.values() for model in replica.models.values()]
+        known = [
+            p.detach() for model in models for p in model.parameters() if not is_lazy(p) and not p.is_meta
+        ]
+        return [float(p[(0,) * p.dim()]) for p in known if p.numel()]
 
     def _apply_to(self, role: tuple[str, str], replica: Replica) -> None:
-        if (old := self._objects.pop(role, None)) is not None:
-            old[1].close()  # the cell built this object anew: let go of the one before
-        stack = ExitStack()
-        self._objects[role] = replica, stack
-        stack.enter_context(self.plan.apply(replica))
+        with uninterrupted():
+            if (old := self._objects.pop(role, None)) is not None:
+                old[1].close()  # the cell built this object anew: let go of the one before
+            stack = ExitStack()
+            self._objects[role] = replica, stack
+            stack.enter_context(self.plan.apply(replica))
 
     def _single(self, kind: str, name: str, thing: object) -> Replica:
         whole = self.workload.objects()
@@ -154,6 +180,13 @@ class LivePlan:
             return None
         self._built[kind, class_name] += 1
         return names[(self._built[kind, class_name] - 1) % len(names)]
+
+
+def _after_undo(entry: Acceleration, has_trained: bool) -> str:
+    if not has_trained:
+        return "everything is as it was, bit for bit"
+    usual = "your objects are set up as before; parameters stay as trained with it"
+    return str(getattr(entry, "after_undo", usual))
 
 
 def _things(replica: Replica) -> Iterator[tuple[str, str, object]]:

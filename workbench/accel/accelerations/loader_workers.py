@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
@@ -35,7 +36,8 @@ class LoaderWorkers:
     What it does
         Sets `num_workers`, `prefetch_factor` and `persistent_workers` of each DataLoader, in place, from its next
         epoch on. The order of the samples stays the same: with a data set that always gives the same sample for an
-        index, the losses are equal bit for bit.
+        index, the losses are equal bit for bit. A loader that keeps its workers (`persistent_workers=True`) goes on
+        keeping them.
     When it helps
         Where a profile shows time spent waiting for data that is decoded or augmented in Python.
     When it hurts
@@ -112,12 +114,15 @@ class LoaderWorkers:
         from accel.accelerations import same_order
 
         settings = f"num_workers={self.n}, prefetch_factor={self.prefetch_factor}"
-        parts = ["import functools", plain_source(same_order), "", _MAKER_CODE] if self.persistent else []
-        for name in names_of(workload, "loaders"):
+        names, loaders = names_of(workload, "loaders"), workload.objects().loaders
+        keeping = {name for name in names if name in loaders and _keeps_own(loaders[name])}
+        drawing = set(names) - keeping if self.persistent else set()
+        parts = ["import functools", plain_source(same_order), "", _MAKER_CODE] if drawing else []
+        for name in names:
             parts.append("# vars(): a DataLoader refuses some of these as attributes once it is built.")
-            persistent = f"persistent_workers={self.persistent}, _iterator=None"
+            persistent = f"persistent_workers={self.persistent or name in keeping}, _iterator=None"
             parts.append(f"vars({name}).update({settings}, {persistent})")
-            if self.persistent:
+            if name in drawing:
                 parts += [
                     f"if not hasattr({name}, 'draws_each_epoch'):  # a second run of this cell finds it done",
                     f"    {name}.draws_each_epoch = True",
@@ -127,12 +132,13 @@ class LoaderWorkers:
 
     @contextmanager
     def _with_workers(self, loader: DataLoader[Any]) -> Iterator[None]:
+        keeps_own = _keeps_own(loader)
         ours = {
             "num_workers": self.n,
             "prefetch_factor": self.prefetch_factor,
-            "persistent_workers": self.persistent,
+            "persistent_workers": self.persistent or keeps_own,
         }
-        with changed_iterators(loader, _WorkerStarter) as starter:
+        with changed_iterators(loader, partial(_WorkerStarter, keeps_own=keeps_own)) as starter:
             try:
                 with changed_attributes(loader, **ours, _iterator=None):
                     yield
@@ -151,8 +157,11 @@ def iterator_drawing_each_epoch(loader):
 class _WorkerStarter(IteratorMaker):
     """Makes a loader's iterators, counts their processes, and keeps the order of the samples as it was."""
 
-    def __init__(self, loader: DataLoader[Any], inner: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, loader: DataLoader[Any], inner: Callable[[], Any] | None = None, keeps_own: bool = False
+    ) -> None:
         super().__init__(loader, inner)
+        self.keeps_own = keeps_own
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
         self.processes = 0
 
@@ -163,13 +172,23 @@ class _WorkerStarter(IteratorMaker):
         self.processes = max(
             self.processes, sum(worker.is_alive() for worker in getattr(iterator, "_workers", ()))
         )
-        draw_each_epoch(iterator)
+        if not self.keeps_own:
+            draw_each_epoch(iterator)
+
+    def knobs(self) -> tuple[bool]:
+        return (self.keeps_own,)
 
     def stop_persistent(self) -> None:
         """End worker processes that would wait for another epoch; an epoch that somebody is reading goes on."""
         for iterator in list(self._iterators):
             if getattr(iterator, "_persistent_workers", False):
                 iterator._shutdown_workers()
+
+
+def _keeps_own(loader: DataLoader[Any]) -> bool:
+    """Whether the user keeps workers from epoch to epoch: then only the first draws a seed, with ours as with theirs."""
+    starter = find_maker(loader, _WorkerStarter)
+    return starter.keeps_own if starter else bool(loader.persistent_workers and loader.num_workers)
 
 
 def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[str]:
@@ -183,11 +202,6 @@ def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[str]:
                        "Use a data set with indices, or share it out with get_worker_info().")  # fmt: skip
     if loader.num_workers == n:
         reasons.append(f"{name} has {n} worker processes already. Choose another n, or leave this off.")
-    elif loader.persistent_workers and loader.num_workers:
-        reasons.append(
-            f"{name} keeps worker processes of its own (persistent_workers=True). "
-            "Change num_workers where you build it."
-        )
     if lies_on_gpu(loader.dataset):
         reasons.append(
             f"The data of {name} lies on the GPU, where worker processes cannot read it. Leave this off."

@@ -5,9 +5,10 @@ Parameters stay the same objects: the user's optimizer, schedulers and functions
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from accel.accelerations.live_optimizers import live_optimizers
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +124,7 @@ def _with_companions(
     """
     import torch
 
-    optimizers = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer)]
+    optimizers = live_optimizers()
     for tensor, kept in _named(model, plan):
         states = (value for one in optimizers for value in one.state.get(tensor, {}).values())
         candidates = {id(value): value for value in (tensor.grad, *states) if isinstance(value, torch.Tensor)}

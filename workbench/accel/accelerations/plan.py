@@ -15,6 +15,7 @@ from accel.accelerations.acceleration import Acceleration, Effect, Proof
 from accel.accelerations.chosen import OF_THE_PROCESS, ON, only, only_roles, read_names, resolve
 from accel.accelerations.ddp import Ddp
 from accel.accelerations.knobs import as_literal, check_knobs, knobs_of
+from accel.accelerations.live_optimizers import noted_optimizers
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ class Plan:
     def apply(self, replica: Replica) -> Iterator[None]:
         """Apply every entry to the replica's objects in place; leaving the context undoes them, last on, first off."""
         with ExitStack() as stack:
+            if self.entries:
+                stack.enter_context(noted_optimizers())
             for entry in self.entries:
                 stack.enter_context(entry.apply(self._part_for(entry, replica)))
             yield
@@ -256,6 +259,11 @@ def _entry(node: ast.expr, text: str) -> tuple[Acceleration, tuple[str, ...]]:
         known = ", ".join(f"{knob.name}=…" for knob in knobs_of(entry))
         do = f"Write {entry.name}({known})." if known else f"Write {entry.name}; it has no knobs."
         raise AccelError(f"plan {text!r}", because="knobs are given by name", do=do)
+    given = [keyword.arg for keyword in node.keywords]
+    if twice := next((knob for knob in given if given.count(knob) > 1), None):
+        raise AccelError(
+            f"plan {text!r}", because=f"{twice} is given twice", do=f"Write {twice}= once in {entry.name}."
+        )
     knobs = {
         str(keyword.arg): _literal(keyword.value, str(keyword.arg), entry.name) for keyword in node.keywords
     }

@@ -75,6 +75,10 @@ class Prune:
     effect: ClassVar[Effect] = "changes training"
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
+    after_undo: ClassVar[str] = (
+        "the filters that were taken out are back with the values of then, among those trained without them; what training "
+        "would have made of them cannot come back"
+    )
 
     def __post_init__(self) -> None:
         if not 0 <= self.sparsity <= 0.95:

@@ -61,7 +61,7 @@ def position_of_image(dataset: Any, index: int = 0) -> int | None:
 @contextmanager
 def nothing_drawn(*things: Any) -> Iterator[None]:
     """Put the random number generators back afterwards, those that these things hold too, as if nothing had been drawn."""
-    from accel.workload.shipping import generator_states, restore_generators
+    from accel.workload.generators import generator_states, restore_generators
 
     states, own = generator_states(), [(each, state_of(each)) for each in own_generators(*things)]
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.sharded_optimizer import ShardedOptimizers, shard_like
 from accel.errors import AccelError
+from accel.workload.exchanged_values import from_all_ranks
 
 if TYPE_CHECKING:
     import torch
@@ -187,11 +188,7 @@ def _hooks(module: nn.Module) -> list[tuple[str, int]]:
 
 def _is_alike(order: int) -> bool:
     """Whether all ranks called the same blocks in the same order: gathers of equal size match whichever block they are of."""
-    import torch.distributed as dist
-
-    of_ranks: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(of_ranks, order)
-    return len(set(of_ranks)) == 1
+    return len(set(from_all_ranks(order))) == 1
 
 
 def _send_to_all(parameters: Iterable[torch.Tensor]) -> None:

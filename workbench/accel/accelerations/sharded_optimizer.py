@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from accel.accelerations.live_optimizers import live_optimizers
 
 if TYPE_CHECKING:
     import torch
@@ -90,12 +91,10 @@ def optimizers_of(parameters: Sequence[Any]) -> list[torch.optim.Optimizer]:
     >>> optimizers_of([*model.parameters()])
     [Adam (…)]
     """
-    from torch.optim import Optimizer
-
     wanted = {id(p): position for position, p in enumerate(parameters)}
     found: list[tuple[Any, torch.optim.Optimizer]] = []
-    for each in gc.get_objects():
-        if issubclass(type(each), Optimizer) and "param_groups" in vars(each):
+    for each in live_optimizers():
+        if "param_groups" in vars(each):
             held = [wanted[id(p)] for group in each.param_groups for p in group["params"] if id(p) in wanted]
             if held:
                 found.append(((type(each).__name__, held, _settings(each)), each))

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.accelerations.mmap_threshold import LARGEST, LEAST, found_mmap_threshold, is_raised
 
 if TYPE_CHECKING:
     from accel.machine import Machine
     from accel.workload import Replica, Workload
 
-# Numbers of <malloc.h>. glibc's own start values are 128 KiB each; older versions refuse a threshold above 32 MiB.
+# Numbers of <malloc.h>. glibc's own start values are 128 KiB each (LEAST); older versions refuse a threshold above 32 MiB.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-_DEFAULT = 128 * 1024
 _STEADY = ((_MMAP_THRESHOLD, (1 << 30, 1 << 25)), (_TRIM_THRESHOLD, (2**31 - 1,)), (_TOP_PAD, (1 << 28,)))
 _PROBE_BYTES = 16 << 20
 
@@ -38,8 +38,8 @@ class SteadyAllocator:
         instead of 10 %.
     When it hurts
         Freed memory stays with the process: its peak is what it holds until it ends. Nothing for training on a GPU.
-        Undo sets the default thresholds as fixed numbers: glibc's own adjusting of them stays off until the process
-        ends.
+        Undo sets the thresholds that glibc had found for itself by then, and steps take as many page faults as before; but it
+        no longer raises them for larger tensors until the process ends.
     In plain PyTorch
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(-3, 1 << 30) or mallopt(-3, 1 << 25)  # an older glibc refuses the first
@@ -68,6 +68,10 @@ class SteadyAllocator:
                 f"{from_outside} in the environment sets malloc's thresholds already. "
                 "Unset it and restart the kernel to compare."
             )
+        elif not is_steady() and is_raised():
+            reasons.append(
+                "Something raised malloc's thresholds in this process already. Nothing needs to be done."
+            )
         if workload.objects().device_type != "cpu":
             reasons.append("The model's tensors are on a GPU, where malloc has no part. Leave it off.")
         return reasons
@@ -78,11 +82,12 @@ class SteadyAllocator:
         if not replica.is_process_wide or is_steady():
             yield
             return
+        before = present_threshold()
         use_steady_thresholds()
         try:
             yield
         finally:
-            use_default_thresholds()
+            fix_thresholds(before)
 
     def took_effect(self, replica: Replica) -> Proof:
         """Page faults when a large block is made again right after it was freed."""
@@ -107,20 +112,41 @@ class SteadyAllocator:
         )
 
 
-_state = {"is_steady": False, "was_set_back": False}  # glibc has no call that reads the thresholds back
+_SET_BACK = "set back to "
+_state: dict[str, bool | int] = {
+    "is_steady": False,
+    "fixed_at": 0,
+}  # glibc has no call that reads the thresholds back
 
 
 def is_steady() -> bool:
     """Whether `use_steady_thresholds` is in force in this process."""
-    return _state["is_steady"]
+    return bool(_state["is_steady"])
 
 
 def notebook_allocator() -> str:
-    """What another process must be told to allocate as this one does: "steady", "set back" or "as the notebook".
+    """What another process must be told to allocate as this one does: "steady", "set back to …" or "as the notebook".
 
-    After an undo the thresholds are fixed at their defaults, which is not the same as never touched.
+    After an undo the thresholds are fixed, which is not the same as never touched.
     """
-    return "steady" if is_steady() else "set back" if _state["was_set_back"] else "as the notebook"
+    if is_steady():
+        return "steady"
+    return f"{_SET_BACK}{_state['fixed_at']}" if _state["fixed_at"] else "as the notebook"
+
+
+def allocate_as(allocator: str) -> None:
+    """Let this process allocate as the one that `notebook_allocator` was asked in."""
+    if allocator == "steady":
+        use_steady_thresholds()
+    elif allocator.startswith(_SET_BACK):
+        fix_thresholds(int(allocator.removeprefix(_SET_BACK)))
+
+
+def present_threshold() -> int:
+    """The size from which on blocks are mapped, as it is now; where it cannot be found, the largest that glibc would use."""
+    if allocator_name() != "glibc":
+        return LARGEST
+    return int(_state["fixed_at"]) or found_mmap_threshold() or LARGEST
 
 
 def use_steady_thresholds() -> bool:
@@ -137,16 +163,19 @@ def use_steady_thresholds() -> bool:
     return accepted
 
 
-def use_default_thresholds() -> bool:
-    """Put glibc's default thresholds back, as fixed values; False where the allocator is not glibc's."""
+def fix_thresholds(mmap_threshold: int = LEAST) -> bool:
+    """Leave the steady thresholds for these, of which glibc keeps the second at twice the first; False without glibc.
+
+    >>> fix_thresholds(6 << 20)
+    True
+    """
     if allocator_name() != "glibc":
         return False
-    libc = ctypes.CDLL(None)
-    accepted = [
-        libc.mallopt(option, _DEFAULT) == 1 for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD, _TOP_PAD)
-    ]
+    libc, trim = ctypes.CDLL(None), LEAST if mmap_threshold <= LEAST else 2 * mmap_threshold
+    wanted = ((_MMAP_THRESHOLD, mmap_threshold), (_TRIM_THRESHOLD, trim), (_TOP_PAD, LEAST))
+    accepted = [libc.mallopt(option, value) == 1 for option, value in wanted]
     libc.malloc_trim(ctypes.c_size_t(0))
-    _state.update(is_steady=False, was_set_back=True)
+    _state.update(is_steady=False, fixed_at=mmap_threshold)
     return all(accepted)
 
 

@@ -6,10 +6,11 @@ their strides. With mixed layouts they pair the wrong numbers, silently (torch 2
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from accel.accelerations.live_optimizers import live_optimizers
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +24,15 @@ def to_channels_last(model: torch.nn.Module) -> None:
 
     for tensor in (*_own_tensors(model), *_companions(model)):
         tensor.data = tensor.data.to(memory_format=torch.channels_last)
+
+
+def is_channels_last(model: torch.nn.Module) -> bool:
+    """Whether all convolution weights are laid out so, and some in a way that tells it from the usual layout."""
+    import torch
+
+    weights = [p for p in model.parameters() if p.dim() == 4]
+    are_so = all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
+    return are_so and any(not weight.is_contiguous() for weight in weights)
 
 
 def why_not_moved(name: str, model: torch.nn.Module) -> list[str]:
@@ -95,19 +105,12 @@ def _companions(model: torch.nn.Module) -> dict[torch.Tensor, torch.Tensor]:
     """Gradients and optimizer state in the shape of a four-dimensional parameter, each with that parameter."""
     parameters = [p for p in model.parameters() if _has_layout(p)]
     found: dict[torch.Tensor, torch.Tensor] = {p.grad: p for p in parameters if _has_layout(p.grad)}  # type: ignore[misc]
-    for optimizer in _live_optimizers() if parameters else []:
+    for optimizer in live_optimizers() if parameters else []:
         for parameter in parameters:
             for value in optimizer.state.get(parameter, {}).values():
                 if _has_layout(value) and value.shape == parameter.shape:
                     found[value] = parameter
     return found
-
-
-def _live_optimizers() -> list[torch.optim.Optimizer]:
-    """Every optimizer of this process: one that the cell built, or that nobody named, holds state as well."""
-    import torch
-
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer)]
 
 
 def _has_layout(value: object) -> bool:
