@@ -13,7 +13,7 @@ from accel.commands.completing import complete
 from accel.commands.running import run_without_notebook
 from accel.errors import AccelError
 from accel.traces.ranks_report import RanksReport
-from accel.traces.trace_profile import TraceProfile
+from accel.traces.trace_profile import TraceProfile, read_trace
 from tests.traces.writing import trace, training_events, write
 
 
@@ -78,3 +78,13 @@ def test_tab_completes_files(file):
     assert complete(f"%accel open {file.parent}/my") == []  # with a space in it: not one word
     write(file.parent / "step.json", trace(training_events()))
     assert complete(f"%accel open {file.parent}/st") == [str(file.parent / "step.json")]
+
+
+def test_more_events_than_memory_takes_are_refused_while_the_file_is_read(tmp_path):
+    file = write(tmp_path / "large.json.gz", trace(training_events(2000)))
+    with pytest.raises(
+        AccelError, match=r"more than [\d,]+ events, for which .* too little. Record fewer steps"
+    ) as refused:
+        read_trace(file, piece_bytes=1 << 14, free_bytes=400_000)
+    assert int(str(refused.value).split(" events")[0].split()[-1].replace(",", "")) < 5_000  # of 18,000
+    assert read_trace(file, free_bytes=100_000_000).steps

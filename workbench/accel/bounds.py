@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from numbers import Real
 
-from accel.errors import AccelError
+from accel.errors import AccelError, shortened
+
+LEAST_S = 0.001
+MOST_S = 1_000_000  # eleven days; what poll() takes ends at 24
+MOST = 1_000_000_000
+RANKS_A_CPU = 4
 
 
 def check_steps(asked: str, steps: int) -> None:
@@ -17,6 +23,10 @@ def check_steps(asked: str, steps: int) -> None:
         raise AccelError(asked, because="a number of steps is a whole number", do="Use for example 5 steps.")
     if steps < 1:
         raise AccelError(asked, because="at least one step is needed", do="Use for example 5 steps.")
+    if steps > MOST:
+        raise AccelError(
+            shortened(asked, 60), because=f"the largest number of steps is {MOST:,}", do="Use for example 5."
+        )
 
 
 def check_samples(asked: str, samples: int | None) -> None:
@@ -24,21 +34,31 @@ def check_samples(asked: str, samples: int | None) -> None:
 
     >>> check_samples("--largest 512", 512)
     """
-    if samples is not None and (not isinstance(samples, int) or isinstance(samples, bool) or samples < 1):
-        raise AccelError(asked, because="a batch has one sample or more", do="Use for example 512.")
+    is_count = isinstance(samples, int) and not isinstance(samples, bool)
+    if samples is not None and not (is_count and 1 <= samples <= MOST):
+        because = f"a batch has between 1 and {MOST:,} samples"
+        raise AccelError(shortened(asked, 60), because=because, do="Use for example 512.")
 
 
 def check_seconds(asked: str, seconds: float | None) -> None:
-    """Refuse a time that is not above zero and finite; None, the default, is always right.
+    """Refuse a time that no clock of the system takes; None, the default, is always right.
 
     >>> check_seconds("--timeout-s 60", 60.0)
     """
-    if seconds is not None and not (isinstance(seconds, Real) and math.isfinite(seconds) and seconds > 0):
-        raise AccelError(asked, because="a time is a number of seconds above 0", do="Use for example 60.")
+    if seconds is None:
+        return
+    is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not (is_number and seconds > 0 and seconds != math.inf):
+        because = "a time is a number of seconds above 0"
+    elif not LEAST_S <= seconds <= MOST_S:
+        because = f"a time is between {LEAST_S:g} s and {MOST_S:,} s"
+    else:
+        return
+    raise AccelError(shortened(asked, 60), because=because, do="Use for example 60.")
 
 
-def check_count(asked: str, count: int, *, of: str = "processes or threads") -> None:
-    """Refuse fewer than one of something.
+def check_count(asked: str, count: int, *, of: str = "processes or threads", most: int = MOST) -> None:
+    """Refuse fewer than one of something, and more than any machine takes.
 
     >>> check_count("-n 2", 2)
     """
@@ -47,4 +67,23 @@ def check_count(asked: str, count: int, *, of: str = "processes or threads") -> 
             asked,
             because=f"a number of {of} is a whole number from 1 on",
             do="Use for example 2.",
+        )
+    if count > most:
+        raise AccelError(
+            shortened(asked, 60), because=f"the largest number of {of} is {most:,}", do="Use for example 2."
+        )
+
+
+def check_ranks(asked: str, ranks: int) -> None:
+    """Refuse more processes than this machine can hold: each has a Python and a torch of its own.
+
+    >>> check_ranks("-n 2", 2)
+    """
+    check_count(asked, ranks)
+    cpus = os.cpu_count() or 1
+    if ranks > (most := max(16, RANKS_A_CPU * cpus)):
+        raise AccelError(
+            shortened(asked, 60),
+            because=f"this machine has {cpus} CPUs, and a rank is a process with a torch of its own",
+            do=f"Use {cpus} or fewer; {most} is the most.",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.profiling.attribution import MODULE, PHASE, STEP
+from accel.profiling.device_work import finished_by_gpus
 from accel.profiling.intervals import Intervals, covered_until, overlap, union
 from accel.profiling.kernel_names import is_communication
 from accel.profiling.kineto_columns import is_of
@@ -26,6 +27,7 @@ class Communication:
     calls: dict[str, tuple[Ints, Ints]]
     total: Intervals
     exposed: Intervals
+    is_on_gpu: bool
     compute_ns: int  # of kernels on the GPU that do no communication; 0 without a GPU
 
     @property
@@ -39,7 +41,7 @@ class Communication:
 
 
 def read_communication(events: ProfiledEvents) -> Communication:
-    """Communication of the kept steps: NCCL's kernels, or what the CPU's own threads do for gloo.
+    """Communication of the kept steps: NCCL's kernels that they launched, or what the CPU's own threads do for gloo.
 
     >>> read_communication(events).overlap_share
     0.62
@@ -49,15 +51,18 @@ def read_communication(events: ProfiledEvents) -> Communication:
     columns = events.columns
     is_talk = _is_talk(columns)
     on_device = columns.device >= 0
-    works = on_device & ~is_talk if (is_talk & on_device).any() else _is_work(events) & ~is_talk
-    begins, ends = columns.start_ns, columns.start_ns + columns.duration_ns
     from_ns, until_ns = events.kept.from_ns, events.kept.until_ns
+    if is_on_gpu := bool((is_talk & on_device).any()):
+        from_ns, until_ns = finished_by_gpus(events, np.array([from_ns, until_ns])).tolist()
+    works = (on_device if is_on_gpu else _is_work(events)) & ~is_talk
+    begins, ends = columns.start_ns, columns.start_ns + columns.duration_ns
     low, high = np.clip(begins, from_ns, until_ns), np.clip(ends, from_ns, until_ns)
     total, busy = union(low[is_talk], high[is_talk]), union(low[works], high[works])
     return Communication(
         calls=_calls(columns, is_talk & (begins >= from_ns) & (ends <= until_ns)),
         total=total,
         exposed=without(total, busy),
+        is_on_gpu=is_on_gpu,
         compute_ns=busy.length if on_device.any() else 0,
     )
 

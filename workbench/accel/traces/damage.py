@@ -31,6 +31,8 @@ WORDS = {
     ),
 }
 
+LOSSES = frozenset(WORDS) - {"outlived", "odd_category"}
+
 
 @dataclass
 class Damage:
@@ -42,6 +44,11 @@ class Damage:
 
     counts: Counter[str] = field(default_factory=Counter)
     whole_file: list[str] = field(default_factory=list)
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether events of torch were lost, or may have been; overlaps of a coarse clock are none."""
+        return bool(self.whole_file) or any(self.counts[kind] for kind in LOSSES)
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -53,6 +53,9 @@ class EventBatches:
     header: dict[str, Any] = field(default_factory=dict)
     has_events: bool = False
     read_bytes: int = 0
+    _is_bare: bool = (
+        False  # the list alone, as torch before 1.8 wrote it, and EventList.export_chrome_trace still does
+    )
 
     def __iter__(self) -> Iterator[list[TraceEvent]]:
         buffer = self._to_first_event()
@@ -89,10 +92,8 @@ class EventBatches:
         for piece in self._counted():
             buffer += piece
             start = buffer.lstrip(b"\xef\xbb\xbf \t\r\n")
-            if start.startswith(
-                b"["
-            ):  # as torch before 1.8 wrote it, and EventList.export_chrome_trace still does
-                self.has_events = True
+            if start.startswith(b"["):
+                self.has_events = self._is_bare = True
                 return start[1:]
             for found in ARRAY.finditer(buffer):
                 if self._read_head(buffer[: found.start()]):
@@ -124,11 +125,13 @@ class EventBatches:
 
     def _read_tail(self, tail: bytes) -> None:
         try:
-            told = msgspec.json.decode(b'{"traceEvents":0' + tail) if tail.strip() else {}
+            if not self._is_bare:
+                self.header.update(msgspec.json.decode(b'{"traceEvents":0' + tail))
+            is_closed = not (self._is_bare and tail.strip())
         except NO_JSON:
+            is_closed = False
+        if not is_closed:
             self.damage.whole_file.append("The file is cut off or damaged after its last event.")
-            return
-        self.header.update(told)
 
     def _up_to_seam(self, rest: bytes, piece: bytes) -> _Read | None:
         """The common case, with a single copy of the piece: its last seam is one, and all before it is sound."""

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.kineto_columns import BOOKKEEPING, NO_WORK, ON_CPU
+from accel.shown_text import one_line
 from accel.traces.damage import Damage
 from accel.traces.trace_event import NO_ARGS, EventArgs, TraceEvent
 
@@ -125,7 +126,7 @@ class EventTable:
 
         columns = {field: np.concatenate(parts) for field, parts in self._parts.items()}
         self._parts.clear()
-        names, categories = tuple(self._names), tuple(self.categories)
+        names, categories = tuple(map(one_line, self._names)), tuple(self.categories)
         kinds = [OLD_KINDS.get(category.lower(), category.lower()) for category in categories]
         is_torch = any(name.startswith("aten::") for name in names)
         if is_torch and not set(kinds) & (WORK | NO_WORK):  # torch before 1.8 had no categories

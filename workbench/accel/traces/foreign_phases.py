@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from accel.profiling.attribution import MODULE, PHASE, STEP
+from accel.profiling.attribution import FIRST_STEP, MODULE, PHASE, STEP
 from accel.profiling.kineto_columns import is_of
 from accel.traces.event_table import MODULE_FRAME
 from accel.traces.outermost_work import OTHER, PROFILER_STEP, OutermostWork, outermost_work
@@ -39,6 +39,8 @@ def is_ours(columns: KinetoColumns) -> bool:
 def with_phases(columns: KinetoColumns) -> KinetoColumns:
     """The same events within `accel::` ranges, with `accel.step` instants, and module ranges where frames name modules.
 
+    The profiler's own steps are marked from the begin of the first on.
+
     >>> read_events(with_phases(columns)).found.phase[0]
     'forward'
     """
@@ -50,10 +52,13 @@ def with_phases(columns: KinetoColumns) -> KinetoColumns:
         Ranges(PHASE + phase, runs.begins[runs.phase == phase], runs.ends[runs.phase == phase])
         for phase in dict.fromkeys(runs.phase.tolist())
     ]
-    steps = step_ends(columns, runs)
+    steps, begins = step_ends(columns, runs), profiler_steps(columns)[:1, 0]
     named = replace(columns, names=tuple(map(_module_range, columns.names)))
     return rebuilt(
-        named, keep=~work.brackets, added=[*ranges, Ranges(STEP, steps, steps)], thread=work.thread
+        named,
+        keep=~work.brackets,
+        added=[*ranges, Ranges(STEP, steps, steps), Ranges(FIRST_STEP, begins, begins)],
+        thread=work.thread,
     )
 
 

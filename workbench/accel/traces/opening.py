@@ -34,7 +34,15 @@ def open_trace(
         raise AccelError(
             asked, because="no file is named", do="Name a trace, or a folder with one trace a rank."
         )
-    paths = [path for file in files for path in _paths(Path(file).expanduser(), asked)]
+    try:
+        paths = [path for file in files for path in _paths(Path(file).expanduser(), asked)]
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # a name that is too long, or of a user who is not there
+        why = getattr(error, "strerror", None) or str(error)
+        raise AccelError(asked, because=why, do="Give the path of a trace file, or of a folder.") from error
     return read_ranks(list(dict.fromkeys(paths)), each=each)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from accel.profiling.device_work import finished_by_gpus
 from accel.profiling.kept_steps import step_ends
 from accel.traces.communication import Communication, read_communication
 
@@ -60,6 +61,8 @@ def _own_steps(events: ProfiledEvents, talk: Communication) -> tuple[float, ...]
     kept = events.kept
     ends = step_ends(events.columns, events.found.own_thread) if kept.has_steps else np.array([kept.until_ns])
     borders = np.append(kept.from_ns, ends[(ends > kept.from_ns) & (ends <= kept.until_ns)])
+    if talk.is_on_gpu:
+        borders = finished_by_gpus(events, borders)
     return tuple(((np.diff(borders) - np.diff(talk.exposed_until(borders))) / 1e6).tolist())
 
 

@@ -77,6 +77,7 @@ class RanksReport:
     notes: tuple[str, ...]
     profiles: tuple[TraceProfile, ...]
     unrelated: str = ""  # why these are not the ranks of one run, as far as can be seen
+    damaged: tuple[int, ...] = ()  # ranks whose files have lost events
 
     @property
     def headline(self) -> str:
@@ -91,6 +92,13 @@ class RanksReport:
         """Who holds the others up, that no rank stands out, or why these traces cannot tell."""
         if self.unrelated:
             return f"{self.unrelated}: they stand side by side here, and no straggler is looked for"
+        if self.damaged:
+            of = (
+                f"rank {self.damaged[0]} has" if len(self.damaged) == 1 else f"{len(self.damaged)} ranks have"
+            )
+            return (
+                f"The file of {of} lost events: own work cannot be compared, and no straggler is looked for"
+            )
         return str(
             self.straggler
             or "No rank stands out: the differences in own work are within the steps' own spread"
@@ -148,6 +156,7 @@ class RanksReport:
             "missing": list(self.missing),
             "world_size": self.world_size,
             "unrelated": self.unrelated,
+            "damaged": list(self.damaged),
             "notes": list(self.notes),
             "profiles": [profile.to_dict() for profile in self.profiles],
         }

@@ -66,19 +66,25 @@ def compare(ranks: Sequence[RankFacts], notes: Sequence[str] = ()) -> RanksRepor
     ranks = sorted(ranks, key=lambda rank: rank.rank)
     aligned = align(ranks)
     sizes = [size for rank in ranks if (size := rank.profile.source.world_size)]
-    unrelated = why_unrelated(ranks)
+    unrelated, damaged = why_unrelated(ranks), _damaged(ranks)
     world = max(sizes) if sizes and not unrelated else None
     missing = tuple(sorted(set(range(world or 0)) - {rank.rank for rank in ranks}))
     return RanksReport(
         rows=tuple(_row(rank, aligned) for rank in ranks),
-        straggler=None if unrelated else find_straggler(ranks),
+        straggler=None if unrelated or damaged else find_straggler(ranks),
         calls=aligned.calls,
         missing=missing,
         world_size=world,
         notes=(*_notes(ranks, aligned, missing), *notes),
         profiles=tuple(rank.profile for rank in ranks),
         unrelated=unrelated,
+        damaged=damaged,
     )
+
+
+def _damaged(ranks: Sequence[RankFacts]) -> tuple[int, ...]:
+    """The ranks whose files have lost events: their own work cannot be told."""
+    return tuple(rank.rank for rank in ranks if rank.profile.completeness.is_of_file)
 
 
 def why_unrelated(ranks: Sequence[RankFacts]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +35,8 @@ def read_pieces(path: Path, damage: Damage, *, piece_bytes: int = PIECE_BYTES) -
     """
     try:
         with path.open("rb") as file:
+            if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is a device")  # it may have no end
             first = file.read(piece_bytes)
             _refuse_other_formats(path, first)
             pieces = _chain(first, iter(lambda: file.read(piece_bytes), b""))

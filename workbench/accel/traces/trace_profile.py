@@ -6,14 +6,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel.profiling.completeness import check_completeness
+from accel.errors import AccelError
+from accel.machine.memory import read_memory
+from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.op_table import OpTable, read_op_table
 from accel.profiling.profile import Profile
 from accel.profiling.profile_notes import count_of
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_events import ProfiledEvents, read_events
 from accel.profiling.reading_device_activity import read_device_activity
+from accel.profiling.report.words import size
 from accel.profiling.step_timing import CELL_END, CELL_START
+from accel.shown_text import one_line
 from accel.traces.damage import Damage
 from accel.traces.event_batches import EventBatches
 from accel.traces.event_table import EventTable
@@ -27,7 +31,18 @@ from accel.traces.trace_timing import read_trace_timing
 if TYPE_CHECKING:
     from accel.profiling.kineto_columns import KinetoColumns
 
-TRACE_START, TRACE_END = "the start of the trace", "the end of the trace"
+# What a live profile calls the start and the end of the cell, of a trace as a whole and of one that marks its steps.
+OF_TRACE = {CELL_START: "the start of the trace", CELL_END: "the end of the trace"}
+OF_STEPS = {CELL_START: "the start of the first step", CELL_END: "the end of the last step"}
+# What is lost of a GPU's work looks like idle time, and what is lost of an operator's time like Python code.
+DAMAGED = Completeness(
+    is_complete=False,
+    reasons=("the file has lost events",),
+    remedy="The times here are of what could be read; GPU shares and findings would be wrong and are left out. Copy the file "
+    "again, or export it again once the profiler has stopped.",
+    is_of_file=True,
+)
+BYTES_AN_EVENT = 400  # at the peak, while the report is made
 WARM_UP = 2  # steps, as in a live profile; none where the profiler's own schedule had begun later
 
 
@@ -44,16 +59,20 @@ class TraceProfile(Profile):
     damage: tuple[str, ...] = ()
 
 
-def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES) -> TraceProfile:
+def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES, free_bytes: int | None = None) -> TraceProfile:
     """Read one trace, gzip or not, in bounded memory: some 10 MB, and about 400 bytes an event.
 
-    AccelError when the file cannot be read or holds no work of torch; other damage is told in the notes.
+    AccelError when the file cannot be read, holds no work of torch, or so many events that the free memory (default: what
+    this process may still take) would not do; other damage is told in the notes.
     """
     damage = Damage()
+    most = (read_memory().available_bytes if free_bytes is None else free_bytes) // BYTES_AN_EVENT
     batches = EventBatches(read_pieces(path, damage, piece_bytes=piece_bytes), damage)
     table = EventTable(damage)
     for batch in batches:
         table.add(batch)
+        if table.seen > most > 0:  # 0 where the system does not tell
+            raise _too_large(path, table.seen, most * BYTES_AN_EVENT)
     if not batches.has_events:
         raise refuse_without_events(path, batches.header)
     arrays = table.arrays()
@@ -69,11 +88,23 @@ def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES) -> TraceProfile:
     return _profile(events, source, batches.header, damage)
 
 
+def _too_large(path: Path, events: int, free_bytes: int) -> AccelError:
+    free = size(free_bytes)
+    return AccelError(
+        f"open {path}",
+        because=f"it has more than {events:,} events, for which {free} of free memory are too little",
+        do="Record fewer steps, as with schedule(wait=1, warmup=1, active=3), or open it where more memory is free.",
+    )
+
+
 def _attributed(columns: KinetoColumns) -> ProfiledEvents | None:
     steps = profiler_steps(columns)
     begins_late = len(steps) > 0 and "ProfilerStep#0" not in columns.names
     events = read_events(with_phases(columns), warmup=0 if begins_late else WARM_UP)
-    return None if events is None else replace(events, found=events.found.renamed(_of_trace))
+    if events is None:
+        return None
+    words = OF_STEPS if len(steps) else OF_TRACE
+    return replace(events, found=events.found.renamed(lambda name: _renamed(name, words)))
 
 
 def _profile(
@@ -84,28 +115,33 @@ def _profile(
         timing=read_trace_timing(events),
         rows=table.rows,
         profiled_steps=table.steps if table.has_steps else 0,
-        samples_per_s=None,
         accumulation=1,
         notes=(*damage.sentences, *_notes(table, source)),
         machine_line=str(source),
-        versions=tuple(
-            (name.removesuffix("_version"), str(header[name])) for name in sorted(header) if name.endswith("_version")
-        ),
+        versions=_versions(header),
         options=ProfileOptions(
             steps=max(table.steps, 1), shapes=bool(header.get("record_shapes")), stacks=bool(header.get("with_stack")),
             memory=bool(header.get("profile_memory")),
         ),
-        completeness=check_completeness(events),
-        devices=read_device_activity(events),
+        completeness=DAMAGED if damage.is_loss else check_completeness(events),
+        devices=() if damage.is_loss else read_device_activity(events),
         events=events,
         source=source,
         damage=damage.sentences,
     )  # fmt: skip
 
 
-def _of_trace(name: str) -> str:
-    """What a live profile calls the start and the end of the cell is that of the trace."""
-    return name.replace(CELL_START, TRACE_START).replace(CELL_END, TRACE_END)
+def _versions(header: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    named = [name for name in sorted(header) if name.endswith("_version")]
+    return tuple(
+        (one_line(name.removesuffix("_version"), 100), one_line(str(header[name]), 100)) for name in named
+    )
+
+
+def _renamed(name: str, words: dict[str, str]) -> str:
+    for live, said in words.items():
+        name = name.replace(live, said)
+    return name
 
 
 def _notes(table: OpTable, source: TraceSource) -> list[str]:

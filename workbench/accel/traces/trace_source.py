@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accel.shown_text import one_line
+
+LONGEST_WORD, SHOWN_KINDS = 100, 4
+
 
 @dataclass(frozen=True)
 class TraceSource:
@@ -32,10 +36,11 @@ class TraceSource:
 
         kinds = {name: self.gpus.count(name) for name in self.gpus}
         parts = [
-            Path(self.path).name,
+            one_line(Path(self.path).name),
             f"{self.events:,} events, {size(self.bytes)}",
             f"host {self.host}" if self.host else "",
-            *(f"{count} × {name}" if count > 1 else name for name, count in kinds.items()),
+            *[f"{count} × {name}" if count > 1 else name for name, count in kinds.items()][:SHOWN_KINDS],
+            f"{len(kinds) - SHOWN_KINDS} more kinds of GPU" if len(kinds) > SHOWN_KINDS else "",
             ""
             if self.rank is None
             else f"rank {self.rank}" + (f" of {self.world_size}" if self.world_size else ""),
@@ -51,16 +56,20 @@ def read_source(
     distributed: Mapping[str, Any] = told if isinstance(told, dict) else {}
     listed = header.get("deviceProperties")
     gpus = (
-        [str(gpu.get("name", "")) for gpu in listed if isinstance(gpu, dict)]
+        [_word(gpu.get("name", "")) for gpu in listed if isinstance(gpu, dict)]
         if isinstance(listed, list)
         else []
     )
     return TraceSource(
-        path=str(path), bytes=read_bytes, events=events, host=str(header.get("host_name", "")),
+        path=str(path), bytes=read_bytes, events=events, host=_word(header.get("host_name", "")),
         gpus=tuple(filter(None, gpus)), rank=_count(distributed.get("rank")),
-        world_size=_count(distributed.get("world_size")), backend=str(distributed.get("backend", "")),
+        world_size=_count(distributed.get("world_size")), backend=_word(distributed.get("backend", "")),
         base_ns=_count(header.get("baseTimeNanoseconds")) or 0, is_ours=is_ours,
     )  # fmt: skip
+
+
+def _word(value: Any) -> str:
+    return one_line(str(value), LONGEST_WORD)
 
 
 def _count(value: Any) -> int | None:

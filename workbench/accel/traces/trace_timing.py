@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel.profiling.kept_steps import step_ends
+from accel.profiling.kept_steps import step_borders
 from accel.profiling.step_timing import MOST_STEPS, OneStep, PhaseShare, StepTiming
 from accel.workload.step_boundaries import Step, with_outliers
 
@@ -43,11 +43,8 @@ def read_trace_timing(events: ProfiledEvents) -> StepTiming:
 
 
 def _steps(events: ProfiledEvents) -> list[Step]:
-    """Each step's time by phase. The first begins with the trace's first phase: before it the loop had not begun."""
-    ends = step_ends(events.columns, events.found.own_thread).tolist()
-    begun = [time for time in events.found.timeline.starts[1:2].tolist() if time < ends[0]]
-    borders = [*(begun or [int(events.columns.start_ns.min())]), *ends]
-    return _between(events, borders)
+    """Each step's time by phase."""
+    return _between(events, step_borders(events.columns, events.found.own_thread).tolist())
 
 
 def _whole(events: ProfiledEvents) -> list[Step]:
