@@ -158,3 +158,33 @@ def test_the_quickstart_runs_and_its_panel_tries_a_toggle(notebook):
     expect(newest.get_by_test_id("progress")).to_contain_text("pairs", timeout=VERDICT_MS)
     page.get_by_test_id("stop").click()
     expect(newest.get_by_test_id("trial-state")).to_have_text("stopped", timeout=15_000)
+
+
+STATE = """() => { const cells = window.jupyterapp.shell.currentWidget.content;
+  return [cells.activeCellIndex, cells.widgets.length]; }"""
+RESTART = "async () => await window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()"
+TOLD = "panel => getComputedStyle(panel, '::before').content"
+
+
+def test_keys_are_the_panels_and_a_restarted_kernel_is_told(notebook, server):
+    page = opened(notebook, server, "keys.ipynb")
+    before = page.evaluate(STATE)
+    phases, switch = page.get_by_test_id("op-phase"), page.locator(".accel-toggle-fused_optimizer input")
+    phases.press("ArrowDown")
+    expect(phases).not_to_have_value("")
+    for key in ("Space", "Space", "x", "Enter", "ArrowUp"):
+        switch.press(key)
+    expect(switch).not_to_be_checked()  # Space switched it on and off
+    switch.press("Space")
+    expect(switch).to_be_checked()
+    assert page.evaluate(STATE) == before
+    live, static = notebook.outputs(PANEL)
+    assert "application/vnd.jupyter.widget-view+json" in live["data"]
+    assert "Forward" in static["data"]["text/html"]
+    expect(page.locator("summary", has_text="all there is without a kernel")).to_be_visible()
+    panel = page.locator(".accel-workbench")
+    assert panel.evaluate(TOLD) == "none"
+    page.evaluate(RESTART)
+    expect(panel).to_have_class(re.compile("jupyter-widgets-disconnected"), timeout=60_000)
+    assert "Run the cell again" in panel.evaluate(TOLD)
+    assert page.locator(".accel-board").first.evaluate(TOLD) == "none"  # no row of broken links

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accel
+from accel.accelerations.plan import Plan
 from accel.commands import COMMANDS, help_text, parse, split_words
 from accel.errors import AccelError, UnknownName
 
@@ -49,6 +50,14 @@ def test_an_empty_line_is_no_command_and_help_is_one() -> None:
 def test_a_wrong_word_gets_the_nearest_right_one(line: str, nearest: str) -> None:
     with pytest.raises(UnknownName, match=f"Did you mean {nearest}"):
         parse(line)
+
+
+@pytest.mark.parametrize(("word", "serves"), [("ipex", "autocast"), ("nni", "%accel try prune")])
+def test_tools_of_other_makers_are_answered_with_what_serves_instead(word: str, serves: str) -> None:
+    for read in (parse, Plan.parse):
+        with pytest.raises(UnknownName, match=serves) as unknown:
+            read(word)
+        assert "Known:" not in str(unknown.value)
 
 
 @pytest.mark.parametrize(

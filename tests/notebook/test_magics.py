@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+import random
+from contextlib import nullcontext
 
-from accel.commands import COMMANDS
+import numpy
+import pytest
+import torch
+
+from accel.commands import COMMANDS, parse
+from accel.commands.result_name import check_result_name
 from accel.errors import AccelError, UnknownName
 from accel.machine import Machine
+from accel.notebook.profiled_cell import plain_python
+from accel.workload.generators import generator_states
 
 
 def test_accel_alone_shows_status_and_help(shell) -> None:
@@ -27,6 +35,46 @@ def test_out_puts_the_result_into_a_variable(shell, command: str) -> None:
     result = shell.run(f"%accel {command} -o answer").result
     assert result is not None
     assert shell.user_ns["answer"] is result
+
+
+@pytest.mark.parametrize(
+    "line", ["%accel status -o model", "%%accel profile -o model\ntrain()", "%%accel ddp -o model\ntrain()"]
+)
+def test_out_never_replaces_a_variable_of_the_users(shell, line: str) -> None:
+    model = shell.user_ns["model"]
+    result = shell.run(line)
+    assert isinstance(result.error_in_exec, AccelError)
+    assert "model is a variable of yours, and its Sequential would be lost" in shell.tracebacks[-1]
+    assert shell.user_ns["model"] is model
+
+
+@pytest.mark.parametrize("name", ["fresh", "print", "for"])
+def test_out_takes_no_name_that_the_cell_makes_or_python_has(shell, name: str) -> None:
+    result = shell.run(f"%%accel profile -o {name}\nfresh = train()")
+    assert isinstance(result.error_in_exec, AccelError)
+    assert name not in shell.user_ns
+
+
+USES = {
+    "fresh = 1": True, "print(fresh)": True, "def f():\n    global fresh\n    fresh = 1\nf()": True, "import fresh": True,
+    "for fresh in []: pass": True, "%time fresh = 1": True, "del fresh": True, "fresh += 1": True, "[fresh for _ in x]": True,
+    "# the fresh result": False, "print('fresh')": False, "f(fresh=3)": False, "x.fresh = y": False, "": False,
+    "def f(fresh): return fresh\nf(1)": False, "[fresh for fresh in x]": False, "!ls fresh": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cell", "uses"), USES.items(), ids=USES)
+def test_out_may_have_a_name_that_the_cell_only_mentions(shell, cell: str, uses: bool) -> None:
+    source = plain_python(cell, shell.transform_cell)
+    with pytest.raises(AccelError, match="the cell itself uses fresh") if uses else nullcontext():
+        check_result_name("fresh", {}, source)
+
+
+def test_out_replaces_a_former_result_and_none(shell) -> None:
+    shell.user_ns["answer"] = None
+    for command in ("status", "machine", "status"):
+        result = shell.run(f"%accel {command} -o answer").result
+        assert shell.user_ns["answer"] is result
 
 
 def test_a_semicolon_is_no_part_of_the_line(shell, capsys) -> None:
@@ -111,3 +159,19 @@ def test_export_gives_plain_pytorch(shell) -> None:
     export = shell.run("%accel export --to cell").result
     assert "fused" in str(export)
     assert "accel" not in str(export).replace("%%accel", "")
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS if command.name != "profile"])
+def test_no_command_moves_the_random_numbers_of_the_notebook(shell, monkeypatch, command: str) -> None:
+    def drawing(line: str):
+        random.random(), numpy.random.rand(), torch.rand(1)  # as a library below a command may
+        return parse(line)
+
+    monkeypatch.setattr("accel.notebook.magics.parse", drawing)
+    before = generator_states()
+    shell.run(f"%accel {command} --help")  # answers before it begins
+    shell.run(f"%accel {command} --no-such-option")  # and fails
+    after = generator_states()
+    assert before["python"] == after["python"]
+    assert (before["torch"] == after["torch"]).all()
+    assert (before["numpy"][1] == after["numpy"][1]).all()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
-from accel.notebook.profiled_cell import Marker, mark_profiled_cell, marker_of, plain_python
+from accel.notebook.profiled_cell import Marker, left_out, mark_profiled_cell, marker_of, plain_python
 
 
 def transformed(cell: str) -> str:
@@ -65,6 +65,20 @@ def test_the_workloads_source_is_python_without_ipython_with_the_same_numbers(li
 )
 def test_other_cells_are_left_to_ipython(cell: str) -> None:
     assert transformed(cell) == TransformerManager().transform_cell(cell)
+
+
+@pytest.mark.parametrize("command", ["profile --steps 3", "ddp -n 2", "profile -h", "status"])
+def test_comments_may_stand_above_the_line_and_the_code_keeps_its_numbers(command: str) -> None:
+    above = transformed(f"# Training\n\n# with accel\n%%accel {command}\ntrain()\n")
+    assert above == transformed(f"%%accel {command}\n# Training\n\n# with accel\ntrain()\n")
+    if command == "profile --steps 3":
+        assert above.splitlines()[4] == "train()"
+        assert marker_of(ast.parse(above)) is not None
+
+
+def test_what_is_left_out_is_named_as_it_was_typed() -> None:
+    cell = "%%time\n%time train()\nif x:\n    %accel status\n!ls\nfiles = !ls\n"
+    assert left_out(cell, TransformerManager().transform_cell) == ["%%time", "%time", "%accel status", "!ls"]
 
 
 def test_a_cell_magic_on_the_second_line_is_ipythons() -> None:

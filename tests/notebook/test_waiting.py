@@ -36,7 +36,8 @@ def test_it_waits_shows_the_ladder_filling_and_returns_it(profiled) -> None:
     result = profiled.run(f"{TRY} -o ladder")
     assert isinstance(result.result, Ladder)
     assert profiled.user_ns["ladder"] is result.result
-    assert re.match(r"Trial: \w+, 0 s. Interrupt stops it.", profiled.shown[0])
+    assert re.match(r"Trial: [\w ,]+, \d+ s. Interrupt stops it.", profiled.shown[0])
+    assert any("starting workers" in shown for shown in profiled.shown)
     assert re.match(r"Trial done after \d+ s.", profiled.shown[-1])
     first, *later = profiled.display_pub.outputs
     assert all(output["update"] for output in later)

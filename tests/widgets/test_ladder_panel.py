@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -24,6 +25,7 @@ MEASURING = Comparison(
     plan="fused_optimizer", verdict="undecided", headline=None, steady=Interval(1.1, 0.9, 1.3, 1, 34),
     quality=Quality("unknown"), effect="exact", state="measuring",
 )  # fmt: skip
+CONFIRMING = dataclasses.replace(MEASURING, headline=Interval(1.1, 0.98, 1.22, 1, 12), state="confirming")
 FAILED = Comparison(
     plan="loader_workers", verdict="undecided", headline=None, steady=None, quality=Quality("unknown"), effect="exact",
     state="failed", error="the worker was killed (SIGKILL). Lower the batch size.",
@@ -69,8 +71,25 @@ def test_bars_and_whiskers_lie_at_their_values(show):
 def test_a_running_row_counts_pairs_and_gives_no_verdict_yet(show):
     view = show(LadderPanel, trials=[trial(MEASURING, state="running")], is_running=True)
     assert view.texts("progress") == ["measuring … 34 pairs"]
-    assert view.texts("sentence") == ["1.10× [0.90, 1.30] so far"]
+    assert view.texts("sentence") == [""]
     assert not view.page.get_by_test_id("keep").is_visible()
+    view.set(trials=[trial(CONFIRMING, state="running")])
+    assert view.texts("sentence") == ["1.10× [0.98, 1.22] so far"]
+
+
+def test_one_wide_interval_leaves_the_other_bars_their_length_and_other_trials_their_axis(show):
+    wide = dataclasses.replace(FASTER, plan="wide", headline=Interval(4.66, 1.17, 18.53, 1, 10))
+    other = {
+        **trial(dataclasses.replace(FASTER, plan="long", headline=Interval(9.0, 8.8, 9.2, 3, 90))),
+        "id": "t2",
+    }
+    view = show(LadderPanel, trials=[other, trial(FASTER, wide)])
+    bar = row_of(view, FASTER.plan).locator(".accel-ladder-bar").bounding_box()
+    fill = row_of(view, FASTER.plan).locator(".accel-ladder-fill").bounding_box()
+    whisker = row_of(view, "wide").get_by_test_id("whisker").bounding_box()
+    assert fill["width"] > 0.5 * bar["width"]
+    assert whisker["x"] + whisker["width"] <= bar["x"] + bar["width"] + 1
+    assert view.texts("sentence")[2] == "at least 1.1× faster [1.17, 18.53]"
 
 
 def test_stop_is_there_while_a_trial_runs_and_sends_stop(show):

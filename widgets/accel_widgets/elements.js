@@ -17,3 +17,20 @@ function element(tag, attributes = {}, ...children) {
 function write(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
+
+/**
+ * Keys that are pressed in a panel are the panel's: in JupyterLab a bare arrow moves to another cell, and x cuts this one. Shortcuts with
+ * Ctrl, Alt or Cmd, and Escape, which leaves the panel, reach the notebook as ever. Once a page, for whatever stands in a panel:
+ * JupyterLab listens further out, at the document.
+ */
+function keepKeysInPanels() {
+  const done = Symbol.for("accel: keys stay in panels");
+  const page = /** @type {any} */ (document.body);
+  if (page[done]) return;
+  page[done] = true;
+  page.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    const isBare = !event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Escape";
+    if (isBare && event.target instanceof Element && event.target.closest(".accel")) event.stopPropagation();
+  });
+}
+keepKeysInPanels();

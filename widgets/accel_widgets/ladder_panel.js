@@ -37,9 +37,10 @@ function arrange(parent, wanted) {
   if (focused && focused !== document.activeElement && parent.contains(focused)) focused.focus();
 }
 
-/** The right end of the axis: a little beyond the longest bar, and never less than 1.5×. @param {Trial[]} trials */
-export function axisEnd(trials) {
-  const ends = trials.flatMap((trial) => trial.rows).map((row) => Math.max(row.ratio ?? 0, row.high ?? 0));
+/** The right end of a trial's axis: never less than 1.5×, and of one wide interval no more than leaves room for the bars. @param {Trial} trial */
+export function axisEnd(trial) {
+  const longest = Math.max(1, ...trial.rows.map((row) => row.ratio ?? 0));
+  const ends = trial.rows.map((row) => Math.min(Math.max(row.ratio ?? 0, row.high ?? 0), 1.5 * longest));
   return Math.max(1.5, ...ends.map((end) => end * 1.06));
 }
 
@@ -141,6 +142,7 @@ function makeRow(send) {
     fill.style.width = percent(row.ratio ?? 0, end);
     unit.style.left = percent(1, end);
     whisker.hidden = row.low === null || row.high === null;
+    whisker.classList.toggle("is-cut", (row.high ?? 0) > end);
     whisker.style.left = percent(row.low ?? 0, end);
     whisker.style.right = `calc(100% - ${percent(row.high ?? 0, end)})`;
     write(mark, ["failed", "not applicable"].includes(row.state) ? "✗" : row.state === "done" ? MARKS[row.verdict] ?? "" : "");
@@ -172,8 +174,9 @@ function makeTrial(send) {
   /** @type {Map<string, {node: Element, update: (row: Row, end: number) => void}>} */
   const rows = new Map();
 
-  /** @param {Trial} trial @param {number} end */
-  const update = (trial, end) => {
+  /** @param {Trial} trial */
+  const update = (trial) => {
+    const end = axisEnd(trial);
     node.setAttribute("data-state", trial.state);
     node.classList.toggle("is-running", trial.is_running);
     write(title, trial.title);
@@ -204,13 +207,12 @@ function render({ model, el }) {
   el.classList.add("accel", "accel-ladder");
   el.append(element("div", { class: "accel-ladder-header" }, element("h3", { class: "accel-heading" }, "Trials"), stop), empty, list);
   stop.addEventListener("click", () => send({ do: "stop" }));
-  /** @type {Map<string, {node: Element, update: (trial: Trial, end: number) => void}>} */
+  /** @type {Map<string, {node: Element, update: (trial: Trial) => void}>} */
   const shown = new Map();
 
   const draw = () => {
     /** @type {Trial[]} */
     const trials = model.get("trials");
-    const end = axisEnd(trials);
     for (const id of [...shown.keys()].filter((id) => !trials.some((trial) => trial.id === id))) {
       shown.get(id)?.node.remove();
       shown.delete(id);
@@ -221,7 +223,7 @@ function render({ model, el }) {
         shown.set(trial.id, made);
         list.insertBefore(made.node, list.children[index] ?? null);
       }
-      shown.get(trial.id)?.update(trial, end);
+      shown.get(trial.id)?.update(trial);
     });
     stop.hidden = !model.get("is_running");
     write(empty, model.get("empty_note"));

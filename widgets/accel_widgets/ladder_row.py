@@ -19,7 +19,7 @@ def ladder_row(comparison: Comparison, *, row_id: str, kept: str = "") -> dict[s
     >>> ladder_row(comparison, row_id="trial-1-0")["sentence"]
     '1.93× [1.88, 1.99] faster'
     """
-    shown = comparison.headline or comparison.steady
+    shown = comparison.shown
     is_done = comparison.state == "done"
     is_kept = bool(kept) and comparison.plan == kept
     return {
@@ -28,8 +28,8 @@ def ladder_row(comparison: Comparison, *, row_id: str, kept: str = "") -> dict[s
         "state": comparison.state,
         "progress": progress_text(comparison),
         "verdict": comparison.verdict if is_done else "",
-        "sentence": running_sentence(comparison) if comparison.state in RUNNING else comparison.sentence,
-        "ratio": finite(shown.ratio if shown else None),
+        "sentence": comparison.sentence if shown or comparison.state not in RUNNING else "",
+        "ratio": finite(shown.carried if shown else None),
         "low": finite(shown.low if shown else None),
         "high": finite(shown.high if shown else None),
         "quality": str(comparison.quality) if is_done else "",
@@ -42,12 +42,6 @@ def ladder_row(comparison: Comparison, *, row_id: str, kept: str = "") -> dict[s
         "can_keep": is_done and not is_kept,
         "is_kept": is_kept,
     }
-
-
-def running_sentence(comparison: Comparison) -> str:
-    """While it runs: the interval so far, without a verdict that may yet change."""
-    shown = comparison.headline or comparison.steady
-    return "" if shown is None else f"{shown} so far"
 
 
 def progress_text(comparison: Comparison) -> str:

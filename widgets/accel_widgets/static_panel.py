@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.html_parts import Markup, block, note
+from accel.html_parts import Markup, block, note, text
 
 if TYPE_CHECKING:
     from accel.workbench import Workbench
 
+FOR_A_SAVED_NOTEBOOK = "How the workbench stood when the panel was opened: all there is without a kernel"
 LIVE_ONLY = (
     "This is how the workbench stood when the panel was opened; run the cell again for the live panel."
 )
@@ -27,3 +28,11 @@ def static_panel(workbench: Workbench) -> dict[str, str]:
         "text/plain": "\n\n".join(bundle["text/plain"] for bundle in bundles),
         "text/html": block(*(Markup(bundle["text/html"]) for bundle in bundles), note(LIVE_ONLY)),
     }
+
+
+def folded(html: str) -> str:
+    """The same behind a line that opens it.
+
+    JupyterLab shows a saved panel as "model not found" and passes over the HTML of the same output: this is one of its own.
+    """
+    return f"<details><summary>{text(FOR_A_SAVED_NOTEBOOK)}</summary>{html}</details>"

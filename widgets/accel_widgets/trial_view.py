@@ -29,17 +29,18 @@ def trial_shown(trial: Trial | QualityTrial, number: int, *, kept: str) -> dict[
     shown = (
         _by_quality(result, f"trial-{number}", kept=kept)
         if isinstance(result, TimeToQuality)
-        else _by_speed(result, f"trial-{number}", kept=kept)
+        else _by_speed(result, f"trial-{number}", kept=kept, is_running=not trial.is_over)
     )
     return {
         "id": f"trial-{number}", "title": f"Trial {number}", "state": trial.state, "is_running": not trial.is_over, **shown,
     }  # fmt: skip
 
 
-def _by_speed(ladder: Ladder, trial_id: str, *, kept: str) -> dict[str, Any]:
+def _by_speed(ladder: Ladder, trial_id: str, *, kept: str, is_running: bool) -> dict[str, Any]:
     """Rows best first."""
     has_baseline = ladder.baseline_ms == ladder.baseline_ms
-    last_lines = (*ladder.notes, ladder.unchanged_line, ladder.allocator_line, ladder.machine_line)
+    took = str(ladder.took) if ladder.took is not None and not is_running else ""
+    last_lines = (took, *ladder.notes, ladder.unchanged_line, ladder.allocator_line, ladder.machine_line)
     return {
         "facts": [f"baseline {milliseconds(ladder.baseline_ms)} a step"] if has_baseline else [],
         "notes": [line for line in last_lines if line],

@@ -20,7 +20,7 @@ from accel_widgets.op_table_panel import OpTablePanel
 from accel_widgets.phase_bar_panel import PhaseBarPanel
 from accel_widgets.profile_view import op_rows, phase_bar
 from accel_widgets.shared_looks import looks, shared
-from accel_widgets.static_panel import static_panel
+from accel_widgets.static_panel import FOR_A_SAVED_NOTEBOOK, folded, static_panel
 from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
@@ -76,6 +76,15 @@ class WorkbenchPanel(ipywidgets.VBox):
 
     def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
         return {**super()._repr_mimebundle_(**named), **static_panel(self.workbench)}
+
+    def _ipython_display_(self) -> None:
+        """The live panel, and below it, folded, what a notebook that is opened without a kernel can show."""
+        from IPython.display import display
+
+        bundle = self._repr_mimebundle_()
+        static = bundle.pop("text/html")
+        display(bundle, raw=True)
+        display({"text/plain": FOR_A_SAVED_NOTEBOOK, "text/html": folded(static)}, raw=True)
 
     def _parts(self) -> list[ipywidgets.Widget]:
         style = ipywidgets.HTML(f"<style>{themed('workbench_panel.css')}</style>", layout={"display": "none"})

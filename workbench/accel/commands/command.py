@@ -25,6 +25,12 @@ class Argument:
         return self.flags[0].startswith("-")
 
     @property
+    def keyword(self) -> str:
+        """The name of its value among the parsed options."""
+        long = next((flag for flag in self.flags if flag.startswith("--")), self.flags[0])
+        return str(dict(self.settings).get("dest", long.lstrip("-").replace("-", "_")))
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The words allowed, when they are a fixed few."""
         return tuple(dict(self.settings).get("choices", ()))

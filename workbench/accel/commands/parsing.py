@@ -6,12 +6,15 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from accel.bounds import check_count, check_seconds, check_steps
+from accel.bounds import check_ranks, check_seconds, check_steps
 from accel.commands.command import HELP, JSON, OUT, Argument, Command
+from accel.commands.result_name import check_result_name
 from accel.commands.table import COMMANDS, command_named
 from accel.errors import AccelError, UnknownName
 from accel.measuring.quality_target import QualityTarget
+from accel.shown_text import one_line
 
+LONGEST_WORDS = 300
 OPENING, CLOSING, QUOTES = "([{", ")]}", "\"'"
 
 
@@ -30,13 +33,23 @@ def parse(line: str | Sequence[str], *, program: str = "%accel") -> argparse.Nam
         return argparse.Namespace(command="help", topic=None, out=None, help=False, json=False)
     command = command_named(words[0])
     parser = parser_of(command, program=program)
+    if not all(map(_can_be_a_path, words)):
+        parser.error("it holds a character that is in no name, number or path")
     options, strange = parser.parse_known_intermixed_args(words[1:])
+    for option in command.options:  # argparse makes an empty list of "--" where a value belongs
+        if option.takes_value and getattr(options, option.keyword, None) == []:
+            parser.error(f"argument {option.flags[0]}: expected one argument")
     if strange:
         _reject(strange[0], command, program)
     options.command = command.name
     if not options.help:
         _check(options, program)
     return options
+
+
+def _can_be_a_path(word: str) -> bool:
+    """Without NUL characters and lone halves of letters, at which calls to the system raise."""
+    return "\0" not in word and word == word.encode("utf-8", "ignore").decode()
 
 
 def parser_of(command: Command, *, program: str = "%accel") -> argparse.ArgumentParser:
@@ -67,7 +80,7 @@ class _Parser(argparse.ArgumentParser):
             raise UnknownName(f"value of {action.option_strings[-1]}", str(value), map(str, action.choices))
 
     def error(self, message: str) -> NoReturn:
-        words = message[:1].lower() + message[1:]
+        words = one_line(message[:1].lower() + message[1:], LONGEST_WORDS)
         raise AccelError(self.prog, because=words, do=f"{self.prog} -h explains it.")
 
 
@@ -131,11 +144,8 @@ def _reject(word: str, command: Command, program: str) -> NoReturn:
 
 def _check(options: argparse.Namespace, program: str) -> None:
     """What argparse cannot check."""
-    name = getattr(options, "out", None)
-    if name is not None and not name.isidentifier():
-        raise AccelError(
-            f"-o {name}", because="it is not a name for a variable", do="Use for example -o result."
-        )
+    if (name := getattr(options, "out", None)) is not None:
+        check_result_name(name, {})
     if options.command == "profile":
         check_steps(f"--steps {options.steps}", options.steps)
     if options.command == "try":
@@ -145,7 +155,7 @@ def _check(options: argparse.Namespace, program: str) -> None:
         if options.until is not None:
             QualityTarget.parse(options.until)
     if options.command == "ddp":
-        check_count(f"-n {options.n}", options.n)
+        check_ranks(f"-n {options.n}", options.n)
         check_seconds(f"--timeout {options.timeout_s}", options.timeout_s)
     if options.command == "monitor":
         check_seconds(f"--every {options.every}", options.every)

@@ -347,9 +347,10 @@ COMMAND_NAMES = tuple(command.name for command in COMMANDS)
 
 def command_named(name: str) -> Command:
     """The command of that name; UnknownName with the nearest right word when there is none."""
+    from accel.accelerations.other_tools import instead_of
     from accel.errors import UnknownName
 
     for command in COMMANDS:
         if command.name == name:
             return command
-    raise UnknownName("command", name, COMMAND_NAMES)
+    raise UnknownName("command", name, COMMAND_NAMES, instead=instead_of(name))

@@ -19,9 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accel.commands import parse
+from accel.commands.result_name import check_result_name
 from accel.current import existing_workbench
 from accel.errors import AccelError
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
+from accel.workload.attribute_patches import repair_patches
+from accel.workload.generators import generators_kept
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -88,6 +91,7 @@ class CellRunner:
                 )
             prepared.options = parse(self._shell.var_expand(marker.command))
             source = plain_python(marker.body, self._shell.transform_cell)
+            check_result_name(prepared.options.out, self._shell.user_ns, source)
             wanted = _wanted(prepared.options)
             session = self._workbench().begin_profile("\n" + marker.body, source, filename=filename, **wanted)
             transformed = session.transform(tree)
@@ -154,6 +158,8 @@ class CellRunner:
         depth, self._depth = self._depth, max(0, self._depth - 1)
         if self._running is not None and depth <= self._running.depth:
             self._show(self._running, result)
+        if not self._depth:
+            repair_patches()  # what this cell may have put back of an earlier run
 
     def _show(self, running: _Running, result: Any) -> None:
         from IPython.display import display
@@ -161,7 +167,8 @@ class CellRunner:
         error = getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None)
         self._close(error)
         try:
-            profile = running.session.finish()
+            with generators_kept():
+                profile = running.session.finish()
         except AccelError as reason:
             if error is None and result is not None:
                 self._fail(result, reason)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 from accel.notebook.live_runs import LiveLanes, LiveRuns
-from accel.notebook.profiled_cell import WRAPPING_MAGIC, plain_python
+from accel.notebook.profiled_cell import WRAPPING_MAGIC, left_out, plain_python
 from accel.workbench.kept_ranks import DdpOptions, registered
+from accel.workload.cell_code import compiled
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -52,8 +53,8 @@ def run_ddp_cell(
         return workbench.ranks.begin(source, wanted, filename=filename, on_over=LiveRuns(shell).when_over)
     try:
         return workbench.ranks.run_printing(source, wanted, filename=filename, page=LiveLanes(shell))
-    except KeyboardInterrupt:
-        raise RunInterrupted("all ranks were ended; your objects are as they were.") from None
+    except KeyboardInterrupt as error:
+        raise RunInterrupted(str(error) or "all ranks were ended; your objects are as they were.") from None
 
 
 def cell_as_python(cell: str, transform_cell: Callable[[str], str], asked: str = "%%accel ddp") -> str:
@@ -66,9 +67,9 @@ def cell_as_python(cell: str, transform_cell: Callable[[str], str], asked: str =
             do="Take one of the two lines off.",
         )
     try:
-        source = plain_python(cell, transform_cell)
+        source, strange = plain_python(cell, transform_cell), left_out(cell, transform_cell)
         tree = ast.parse(source)
-        compile(tree, "<cell>", "exec")
+        compiled(tree, "<cell>")
     except SyntaxError as error:
         raise CellIsNotPython(error) from None
     if not tree.body:
@@ -77,4 +78,17 @@ def cell_as_python(cell: str, transform_cell: Callable[[str], str], asked: str =
             because="the cell is empty",
             do="Put it on the first line of your training cell.",
         )
+    _say_what_is_left_out(strange, asked)
     return source
+
+
+def _say_what_is_left_out(strange: list[str], asked: str) -> None:
+    for line in strange:
+        if line.startswith("%accel"):
+            raise AccelError(
+                asked,
+                because=f"ranks run plain Python, and {line} is for the notebook",
+                do="Move that line to a cell of its own.",
+            )
+    if strange:
+        print(f"Left out, as ranks run plain Python: {', '.join(strange)}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from accel.distributed.lanes_view import LanesView
-from accel.notebook.waiting import SECONDS_BETWEEN_UPDATES
+from accel.notebook.screen import Screen
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -41,7 +40,7 @@ class LiveRuns:
 
 
 class LiveLanes:
-    """The lanes of one run, redrawn in place in a notebook; in a terminal one line at the beginning.
+    """The lanes of one run, redrawn in place in a notebook; in a terminal one line until they train.
 
     >>> page = LiveLanes(shell)
     >>> page.show(run)              # when it begins, as often as one likes, and when it is over
@@ -52,50 +51,47 @@ class LiveLanes:
 
     def __init__(self, shell: InteractiveShell, *, is_result_shown: bool = True) -> None:
         self._kernel: Any = getattr(shell, "kernel", None)
+        self._has_begun = False  # the ranks train: in a terminal what they print comes next
         self._is_notebook, self._is_result_shown = hasattr(shell, "kernel"), is_result_shown
-        self._screen: Any = None
+        self._screen = Screen(shell)
         self._panel: Any = None
-        self._drawn = -float("inf")
 
     def show(self, run: WatchedRun) -> None:
         """Draw, but not more than a few times a second."""
-        now = time.monotonic()
         if run.is_over:
             self._end(run)
-        elif self._screen is None or (self._is_notebook and now - self._drawn >= SECONDS_BETWEEN_UPDATES):
-            self._drawn = now
+        elif self._screen.is_due(bool(run.lanes)) and (self._is_notebook or not self._has_begun):
             self._redraw(run)
+            self._has_begun = bool(run.lanes)
 
     def _redraw(self, run: WatchedRun) -> None:
         if self._panel is not None:
             self._panel.refresh()
         elif run.seconds > _WIDGET_AFTER_S and run.lanes and _hears_clicks(self._kernel):
             self._panel = run.panel()
-            self._screen.update(self._panel)
+            self._screen.replace(self._panel)
         else:
             later = () if run.lanes else ("They stay warm for the next run.",)
-            self._put(LanesView(run.line, run.lanes, (*run.notes, run.how_to_stop, *later)))
+            line = run.line if self._is_notebook else f"{run.line} Interrupt ends it."
+            self._put(
+                LanesView(line, run.lanes, (*run.notes, run.how_to_stop, *later)), is_last=bool(run.lanes)
+            )
 
     def _end(self, run: WatchedRun) -> None:
         """It is over; the result itself is the value of a cell that asked for it, and an error follows by itself."""
-        if self._is_notebook and self._screen is not None:
+        if self._screen.is_used and (self._is_notebook or not self._has_begun):
             has_value = self._is_result_shown and run.result is not None
             notes = run.notes if run.result is not None and not has_value else ()
-            self._put(LanesView(run.line, () if has_value else run.lanes, notes))
+            self._put(LanesView(run.line, () if has_value else run.lanes, notes), is_last=True)
         if self._panel is not None:
             self._panel.close()
             self._panel = None
 
-    def _put(self, view: LanesView) -> None:
-        from IPython.display import display
-
-        if not self._is_notebook:
-            print(view.line, "Interrupt ends it.")
-            self._screen = view
-        elif self._screen is None:
-            self._screen = display(view, display_id=True)
+    def _put(self, view: LanesView, *, is_last: bool) -> None:
+        if self._is_notebook or not is_last:
+            self._screen.show(view)
         else:
-            self._screen.update(view)
+            self._screen.end(view)
 
 
 def _hears_clicks(kernel: Any) -> bool:

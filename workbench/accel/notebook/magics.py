@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from accel.commands import COMMANDS, help_text, parse
+from accel.commands.result_name import check_result_name
 from accel.commands.running import run, run_without_notebook
 from accel.errors import AccelError
 from accel.machine.affinity import Affinity
 from accel.machine.telemetry import Monitor, monitor
 from accel.notebook.cell_runner import CellRunner, reject_line_profile
 from accel.notebook.overview import Overview
+from accel.notebook.profiled_cell import plain_python
 from accel.notebook.waiting import search_with_progress, wait_with_progress
 from accel.notebook.watched_cells import tell_cells
+from accel.workload.generators import generators_kept
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -46,6 +50,15 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         if cell is not None and line.split()[:1] == ["profile"] and not {"-h", "--help"} & set(line.split()):
             self._runner.begin(line, cell)
             return None
+        with generators_kept():
+            return self._answer(line, cell)
+
+    def _python(self, cell: str) -> str:
+        with suppress(SyntaxError):
+            return plain_python(cell, self.shell.transform_cell)
+        return ""  # a table, or what Python will refuse
+
+    def _answer(self, line: str, cell: str | None) -> object:
         options = parse(line.rstrip().removesuffix(";"))
         if options.help:
             print(help_text(options.command))
@@ -53,6 +66,8 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         if cell is not None:
             _check_takes_cell(options.command)
             options.cell = cell
+        if out := getattr(options, "out", None):  # help has none
+            check_result_name(out, self.shell.user_ns, self._python(cell or ""))
         if cell is not None and options.command == "ddp":
             from accel.notebook.ddp_cell import run_ddp_cell  # loads what `%load_ext accel` must not
 
@@ -63,7 +78,7 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
             result = run_sweep(self.shell, self._workbench(), line, options, cell)
         else:
             result = self._result(options)
-        if name := getattr(options, "out", None):  # help has none
+        if name := getattr(options, "out", None):
             self.shell.user_ns[name] = result
         if options.command == "ddp" and not options.wait and hasattr(self.shell, "kernel"):
             return result.panel()  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from IPython.core.inputtransformer2 import cell_magic
 
 PROFILE_LINE = re.compile(r"%%accel[ \t]+(?P<command>profile\b[^\n]*)")
+ACCEL_LINE = re.compile(r"%%accel\b")
 TIMING_MAGIC = re.compile(r"^(?P<indent>\s*)%time[ \t]+(?=\S)", re.MULTILINE)
 WRAPPING_MAGIC = re.compile(r"\A(?P<blank>\s*)%%(?:time|capture)\b[^\n]*")
 
@@ -39,8 +40,10 @@ class Marker(NamedTuple):
 def mark_profiled_cell(lines: list[str]) -> list[str]:
     """An input transformer: replace the line `%%accel profile …` by its marker and leave the rest as it is.
 
-    A cell magic on the next line, as `%%time`, is transformed as if it stood first.
+    A cell magic on the next line, as `%%time`, is transformed as if it stood first. Comments above any `%%accel` line change
+    places with it: it is the first line, and the code keeps its numbers.
     """
+    lines = _magic_first(lines)
     match = PROFILE_LINE.match(lines[0]) if lines else None
     if match is None or {"-h", "--help"} & set(match["command"].split()):
         return lines
@@ -48,6 +51,15 @@ def mark_profiled_cell(lines: list[str]) -> list[str]:
     first = next((number for number, line in enumerate(body) if line.strip()), len(body))
     marker = Marker(match["command"].strip(), "".join(body) or "\n")
     return [marker.line, *body[:first], *cell_magic(body[first:])]
+
+
+def _magic_first(lines: list[str]) -> list[str]:
+    for number, line in enumerate(lines):
+        if ACCEL_LINE.match(line):
+            return [line, *lines[:number], *lines[number + 1 :]]
+        if line.strip() and not line.lstrip().startswith("#"):
+            break
+    return lines
 
 
 def marker_of(tree: ast.AST) -> Marker | None:
@@ -87,13 +99,30 @@ def plain_python(body: str, transform_cell: Callable[[str], str]) -> str:
     >>> plain_python("%time train()", get_ipython().transform_cell)
     '\\ntrain()\\n'
     """
-    unwrapped = TIMING_MAGIC.sub(r"\g<indent>", WRAPPING_MAGIC.sub(r"\g<blank>", body))
-    # A comment, not an empty line: IPython drops leading empty lines, which would move every number.
-    python = transform_cell("#\n" + unwrapped).split("\n", 1)[1]
-    lines = ["", *python.split("\n")]
+    lines = _transformed(body, transform_cell)
     for statement in _magic_statements("\n".join(lines)):
         lines[statement.lineno - 1] = lines[statement.lineno - 1][: statement.col_offset] + "pass"
     return "\n".join(lines)
+
+
+def left_out(body: str, transform_cell: Callable[[str], str]) -> list[str]:
+    """What `plain_python` takes off or replaces, as it was typed.
+
+    >>> left_out("%time train()\\n!ls", get_ipython().transform_cell)
+    ['%time', '!ls']
+    """
+    typed = ["", *body.split("\n")]
+    statements = _magic_statements("\n".join(_transformed(body, transform_cell)))
+    found = [match[0].strip() for magic in (WRAPPING_MAGIC, TIMING_MAGIC) for match in magic.finditer(body)]
+    numbers = sorted(statement.lineno for statement in statements)
+    return list(dict.fromkeys(found + [typed[number - 1].strip() for number in numbers]))
+
+
+def _transformed(body: str, transform_cell: Callable[[str], str]) -> list[str]:
+    """The lines as IPython writes them, timing magics taken off."""
+    unwrapped = TIMING_MAGIC.sub(r"\g<indent>", WRAPPING_MAGIC.sub(r"\g<blank>", body))
+    # A comment, not an empty line: IPython drops leading empty lines, which would move every number.
+    return ["", *transform_cell("#\n" + unwrapped).split("\n", 1)[1].split("\n")]
 
 
 def _magic_statements(source: str) -> list[ast.Expr]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accel import html_parts
 from accel.measuring.sweep import Sweep
 from accel.notebook.ddp_cell import RunInterrupted, cell_as_python
+from accel.notebook.screen import Screen
 from accel.workbench.kept_ranks import registered
 from accel.workbench.rank_sweep import sweep_of
 
@@ -63,31 +64,17 @@ class SweepProgress:
 
 
 class _LiveTable:
-    """Redrawn in place in a notebook; in a terminal a line for each run as it begins."""
+    """Redrawn in place in a notebook; in a terminal a line."""
 
     def __init__(self, shell: InteractiveShell) -> None:
-        self._is_notebook, self._began = hasattr(shell, "kernel"), time.monotonic()
-        self._screen: Any = None
-        self._told = ""
+        self._screen, self._began = Screen(shell), time.monotonic()
 
     def draw(self, sweep: Sweep, now: str) -> None:
         """The rows so far, and what runs."""
         line = f"{now}; {time.monotonic() - self._began:.0f} s. Interrupt keeps what was measured."
-        if self._is_notebook:
-            self._show(SweepProgress(line, sweep))
-        elif not now.startswith(self._told) or not self._told:
-            self._told = now
-            print(line)
+        self._screen.show(SweepProgress(line, sweep), topic=now.split(",")[0])
 
     def end(self, how: str) -> None:
         """It is over; the result itself is the value of the cell."""
-        if self._screen is not None:  # else nothing was begun
-            self._show(SweepProgress(f"{how.rstrip('.')}, {time.monotonic() - self._began:.0f} s."))
-
-    def _show(self, progress: SweepProgress) -> None:
-        from IPython.display import display
-
-        if self._screen is None:
-            self._screen = display(progress, display_id=True)
-        else:
-            self._screen.update(progress)
+        if self._screen.is_used:  # else nothing was begun
+            self._screen.end(SweepProgress(f"{how.rstrip('.')}, {time.monotonic() - self._began:.0f} s."))

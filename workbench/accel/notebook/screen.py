@@ -1,0 +1,103 @@
+"""One place that is redrawn while something goes on: a display in a notebook, one line in a terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+SECONDS_BETWEEN_UPDATES = 0.25
+SECONDS_OF_SILENCE = 1.0  # at most, in whatever can be overwritten
+SECONDS_BETWEEN_LINES = 30.0  # in what cannot, such as a file
+_CLEAR_TO_END = "\x1b[K"
+
+
+class Shown(Protocol):
+    """What is drawn: a notebook takes its MIME bundle, a terminal its line."""
+
+    @property
+    def line(self) -> str: ...
+
+
+class Screen:
+    """Draws in place, and leaves what it ends with.
+
+    >>> screen = Screen(shell)
+    >>> while not trial.is_over:
+    ...     if screen.is_due(has_changed):
+    ...         screen.show(progress, topic="batch of 64")
+    >>> screen.end(progress)
+
+    A line that ticks each second is for a notebook and a terminal; where output goes to a file there is one for each `topic`
+    and one every half a minute.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._is_notebook, self._stream, self._clock = hasattr(shell, "kernel"), stream, clock
+        self._display: Any = None
+        self._topic: str | None = None
+        self._drawn, self._is_line_open = -float("inf"), False
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was drawn."""
+        return self._drawn > -float("inf")
+
+    def is_due(self, has_changed: bool) -> bool:
+        """Whether to draw now: soon after something changed, and each second whatever happens."""
+        return self._clock() - self._drawn >= (SECONDS_BETWEEN_UPDATES if has_changed else SECONDS_OF_SILENCE)
+
+    def show(self, shown: Shown, *, topic: str = "") -> None:
+        """Draw it in the place of what was there."""
+        now = self._clock()
+        if self._is_notebook:
+            self._redraw(shown)
+        elif self._out.isatty():
+            self._overwrite(shown.line)
+        elif topic == self._topic and now - self._drawn < SECONDS_BETWEEN_LINES:
+            return
+        else:
+            print(shown.line, file=self._out, flush=True)
+        self._drawn, self._topic = now, topic
+
+    def end(self, shown: Shown) -> None:
+        """Leave this: in a terminal no ticking line stays, in a notebook the display keeps it."""
+        if self._is_notebook:
+            self._redraw(shown)
+        elif self._is_line_open:
+            self._overwrite(shown.line)
+            print(file=self._out, flush=True)
+            self._is_line_open = False
+
+    @property
+    def _out(self) -> TextIO:
+        return self._stream or sys.stdout
+
+    def _redraw(self, shown: Shown) -> None:
+        from IPython.display import display
+
+        if self._display is None:
+            self._display = display(shown, display_id=True)
+        else:
+            self._display.update(shown)
+
+    def replace(self, shown: object) -> None:
+        """Put something else into a notebook's display, such as a panel; a terminal has no place for it."""
+        if self._display is not None:
+            self._display.update(shown)
+
+    def _overwrite(self, line: str) -> None:
+        columns = shutil.get_terminal_size().columns
+        print(f"\r{line[: columns - 1]}{_CLEAR_TO_END}", end="", file=self._out, flush=True)
+        self._is_line_open = True
