@@ -1,0 +1,91 @@
+"""Plain ways to write a training loop: statements, functions, classes, other loops than `for`."""
+
+from tests.cells.cell import Cell
+
+TRAIN = """
+for inputs, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+"""
+STEP = """
+def step(inputs, labels):
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+"""
+TRAINER = """
+class Trainer:
+    def __init__(self, model, loader):
+        self.model, self.loader = model, loader
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        self.criterion = nn.CrossEntropyLoss()
+        self.losses = []
+
+    def step(self, inputs, labels):
+        self.optimizer.zero_grad()
+        loss = self.criterion(self.model(inputs), labels)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def fit(self, epochs=1):
+        for epoch in range(epochs):
+            for inputs, labels in self.loader:
+                self.losses.append(self.step(inputs, labels))
+"""
+
+CELLS = (
+    Cell("plain loop", TRAIN),
+    Cell("function of an earlier cell", "losses = [step(inputs, labels) for inputs, labels in loader]", STEP),
+    Cell("function in the cell", STEP + "for inputs, labels in loader:\n    step(inputs, labels)\n"),
+    Cell(
+        "trainer built in an earlier cell",
+        "trainer.fit(epochs=2)",
+        TRAINER + "trainer = Trainer(model, loader)\n",
+        steps=16,
+        roles="models=model optimizers=trainer.optimizer criteria=trainer.criterion loaders=loader",
+    ),
+    Cell(
+        "trainer built in the cell",
+        "trainer = Trainer(model, loader)\ntrainer.fit()\n",
+        TRAINER,
+        roles="models=model optimizers=trainer.optimizer criteria=trainer.criterion loaders=loader",
+    ),
+    Cell(
+        "criterion made in each step",
+        TRAIN.replace("criterion(", "nn.CrossEntropyLoss()("),
+        roles="models=model optimizers=optimizer criteria=CrossEntropyLoss_1 loaders=loader",
+    ),
+    Cell(
+        "while loop with next(it)",
+        """
+it = iter(loader)
+done = 0
+while done < 8:
+    inputs, labels = next(it)
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+    done += 1
+""",
+    ),
+    Cell(
+        "while loop with try around next",
+        """
+it = iter(loader)
+while True:
+    try:
+        inputs, labels = next(it)
+    except StopIteration:
+        break
+    optimizer.zero_grad()
+    criterion(model(inputs), labels).backward()
+    optimizer.step()
+""",
+    ),
+)

@@ -1,0 +1,67 @@
+"""A trial's relaunch of a few steps in workers that stay warm from cell to cell: `%accel try` itself has fresh ones for each."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from accel.accelerations.plan import Plan
+from accel.errors import AccelError
+from accel.workbench import Workbench
+from accel.workbench.trial_start import load_for, packed
+from accel.workers.messages import Finish, Finished
+from accel.workers.pool import WorkerPool
+from accel.workers.relaunch import Effort, Relaunch, Samples
+from accel.workers.variant_worker import Variant
+from accel.workers.worker import Worker
+
+FEW_STEPS = Effort(warm_up=2, least_rounds=2, most_rounds=2, seconds=5.0)
+
+
+class KeptWorker(Worker):
+    """One that takes another workload when its relaunch is over."""
+
+    def close(self) -> None:
+        try:
+            self.send(Finish())
+            self.receive(Finished, timeout_s=20.0)
+        except AccelError:
+            super().close()
+
+
+class KeptWorkers(WorkerPool):
+    """Gives the same two workers to each relaunch, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(spares=0)
+        self._kept: list[Worker] = []
+
+    def take(self, count: int) -> list[Worker]:
+        self._kept = [worker for worker in self._kept if worker.is_alive]
+        self._kept += [KeptWorker() for _ in range(count - len(self._kept))]
+        return self._kept[:count]
+
+    def close(self) -> None:
+        for worker in self._kept:
+            Worker.close(worker)
+
+
+def try_quickly(workbench: Workbench, plan: str, workers: KeptWorkers) -> dict[str, Samples]:
+    """What the workers of baseline and plan reported; raises what went wrong with either."""
+    workload = workbench.workload
+    assert workload is not None
+    workbench.checked(plan, workload)
+    parcel, changed_by_packing = packed(workbench, workload)
+    assert not changed_by_packing
+    variants = [
+        Variant("baseline", "", "as the notebook"),
+        Variant(plan, str(Plan.parse(plan)), "as the notebook"),
+    ]
+    load = load_for(parcel, workload)
+    with Relaunch(workers, parcel, variants, load=load, timeout_s=60.0) as relaunch:
+        samples = relaunch.measure(FEW_STEPS, stop=threading.Event(), deadline=time.monotonic() + 60.0)
+    parcel.close()
+    for each in samples.values():
+        if each.error is not None:
+            raise each.error
+    return samples
