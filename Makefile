@@ -12,10 +12,10 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab oneccl test check browser clean
+.PHONY: help setup demo lab oneccl test test-all check browser clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Create .venv and install accel-workbench into it, with the tools that the tests need
 
@@ -38,6 +38,9 @@ oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
 	@$(RUN)python -m pytest --ignore=tests/browser --ignore=tests/widgets
 	@$(RUN)python -m pytest tests/browser tests/widgets  # apart: Playwright's event loop would run under all other tests
+
+test-all: test ## Run the tests that take minutes too: cells of Hugging Face, Lightning, timm, and whole trials of all cells
+	@$(RUN)python -m pytest -m whole --timeout=1800
 
 browser:
 	@.ci/chromium

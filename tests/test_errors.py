@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.errors import AccelError, NotApplicable, NotShippable, UnknownName, WorkerError
+from accel.errors import (
+    AccelError,
+    NotApplicable,
+    NotShippable,
+    UnknownName,
+    WorkerError,
+    first_line,
+    words_of,
+)
 
 WORDS = st.text(alphabet="abcdefghij_", min_size=1, max_size=12)
 
@@ -68,3 +76,39 @@ def test_a_worker_error_shows_the_workers_traceback_first() -> None:
 @pytest.mark.parametrize("kind", [UnknownName, NotApplicable, NotShippable, WorkerError])
 def test_one_except_clause_catches_all(kind: type[Exception]) -> None:
     assert issubclass(kind, AccelError)
+
+
+class Hostile(Exception):
+    """Its text cannot be had."""
+
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("a\nb"), "a\nb"),
+        (ValueError(), ""),
+        (Hostile(), "(its text cannot be read: __str__ raised LookupError)"),
+        (ValueError("lone \ud800"), "lone \\ud800"),
+        (KeyError("\x00"), "'\\x00'"),
+    ],
+)
+def test_what_a_foreign_error_says_can_be_had_and_sent(error: Exception, said: str) -> None:
+    assert words_of(error) == said
+    words_of(error).encode()
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
+    said = words_of(ValueError("begin" + "x" * 50_000_000 + "end"))
+    assert len(said) < 5_000
+    assert said.startswith("begin")
+    assert said.endswith("end")
+    assert "characters left out" in said
+
+
+def test_the_first_line_is_never_empty() -> None:
+    assert first_line(ValueError()) == "ValueError"
+    assert first_line(ValueError("\n  \nthis.\nthat")) == "this"
+    assert len(first_line(ValueError("y" * 10**6))) < 400

@@ -88,7 +88,7 @@ def by_hand(
     shares = tuple(PhaseShare(name, share, share * step_ms) for name, share in phases.items())
     profile = Profile(
         timing=StepTiming((step_ms,) * 9, shares, 2, 5, 0, "step", False, False, 20 * step_ms),
-        rows=rows, profiled_steps=5, samples_per_s=None, accumulation=1, notes=(), machine_line="", versions=(), **more,
+        rows=rows, profiled_steps=5, accumulation=1, notes=(), machine_line="", versions=(), **more,
     )  # fmt: skip
     namespace = notebook() if namespace is None else namespace
     reads = tuple(name for name in namespace if name in source)

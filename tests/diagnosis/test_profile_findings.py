@@ -95,3 +95,12 @@ def test_a_rule_that_fails_is_named_and_the_others_are_applied(monkeypatch):
 def test_a_cell_without_a_step_has_no_findings():
     workbench = Workbench(notebook(), spare_workers=0)
     assert workbench.profile("total = sum(range(10))").findings == ()
+
+
+def test_one_clean_step_is_too_few_to_say_what_is_slow(workbench):
+    short, long = (workbench.profile(TRAIN.replace("range(14)", f"range({steps})")) for steps in (8, 14))
+    assert short.steps == 1
+    assert short.findings == ()
+    assert any("--steps 2" in note for note in short.notes)
+    assert long.findings
+    assert not any("--steps 2" in note for note in long.notes)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from accel import cli
 from accel.accelerations.plan import Plan
-from accel.workbench import Workbench
+from accel.workbench import Workbench, trial_start
+from accel.workers.trial import TrialSetting
 from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, one_thread
+from tests.workers.conftest import QUICK
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +28,9 @@ def file(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def workbench(file):
+def workbench(file, monkeypatch):
+    short = partial(TrialSetting, effort=QUICK, steady_relaunches=1, notebook_relaunches=1)
+    monkeypatch.setattr(trial_start, "TrialSetting", short)
     workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=2)
     yield workbench
     workbench.close()
@@ -32,7 +38,7 @@ def workbench(file):
 
 def test_a_trial_of_what_was_suggested_is_joined_with_its_prediction(workbench):
     workbench.profile(TRAIN)
-    workbench.try_("fused_optimizer", budget_s=40)
+    workbench.try_("fused_optimizer")
     past = workbench.history(predictions=True)
     row = next(row for row in past.rows if row.predicted.kind == "optimizer_not_fused")
     assert row.predicted.plan == "fused_optimizer"
@@ -41,7 +47,7 @@ def test_a_trial_of_what_was_suggested_is_joined_with_its_prediction(workbench):
     trial = workbench.history().rows[0]
     shown = workbench.trials[-1].ladder.rows[0]
     assert trial.verdict == shown.verdict
-    assert trial.ratio == (shown.headline or shown.steady).ratio
+    assert trial.ratio == shown.shown.ratio
     workbench.profile(TRAIN)
     assert not workbench.history(predictions=True).rows[0].is_measured
     assert len(workbench.history().rows) == 1
@@ -51,7 +57,7 @@ def test_what_is_predicted_on_top_of_what_is_kept_is_not_scored_by_a_trial_witho
     workbench.profile(TRAIN)
     workbench.keep("intraop_threads(n=2)")
     workbench.profile(TRAIN)
-    workbench.try_("fused_optimizer", budget_s=15)
+    workbench.try_("fused_optimizer")
     rows = workbench.history(predictions=True).rows
     row = next(row for row in rows if row.predicted.kind == "optimizer_not_fused")
     assert row.predicted.live == str(Plan.parse("intraop_threads(n=2)"))

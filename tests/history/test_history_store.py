@@ -218,3 +218,13 @@ def test_the_history_can_be_off(monkeypatch, word):
     assert store.is_off
     assert store.predictions() == []
     assert store.problem == ""
+
+
+@pytest.mark.parametrize("was", [None, 0o644, 0o666])
+def test_the_file_is_readable_by_its_user_alone(tmp_path, was):
+    path = tmp_path / "history.sqlite"
+    if was is not None:
+        path.touch()
+        path.chmod(was)
+    HistoryStore(path).add([TRIAL])
+    assert path.stat().st_mode & 0o777 == 0o600

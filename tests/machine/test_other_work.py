@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
 from accel.machine.peaks import other_work
+from accel.machine.peaks.family_time import FamilyTime, ProcessTime
 from accel.machine.peaks.other_work import OtherWork, gpus_at_work, undisturbed
 
 HZ = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -95,3 +99,40 @@ def test_a_gpu_that_computes_for_somebody_is_seen_by_its_own_name():
     assert gpus_at_work(nvml, ["a", "GPU-b", "MIG-c"]) == {1: 87}
     assert gpus_at_work(nvml, ["b", "a"]) == {0: 87}
     assert gpus_at_work(None, ["a"]) == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+def test_work_of_ones_own_children_is_not_that_of_others():
+    """A child that spins counts as ours while it runs, and once more only for what it added when it was waited for."""
+    spins = "import time\nuntil = time.process_time() + 0.3\nwhile time.process_time() < until: pass\ninput()"
+    first = FamilyTime.now()
+    with subprocess.Popen([sys.executable, "-c", spins], stdin=subprocess.PIPE) as child:
+        until = time.monotonic() + 60
+        while (running := first.used_until(FamilyTime.now())) < 0.3 and time.monotonic() < until:
+            time.sleep(0.05)
+        between = FamilyTime.now()
+    assert child.returncode != 0  # input() met the end
+    assert running >= 0.3
+    assert between.used_until(FamilyTime.now()) < 0.3
+
+
+def family(**processes):
+    return FamilyTime({(int(name[1:]), 7): ProcessTime(*times) for name, times in processes.items()})
+
+
+def test_a_process_that_ended_unwaited_for_leaves_our_time_unknown():
+    before = family(p1=(0, 1.0), p2=(1, 5.0), p3=(2, 3.5))
+    assert before.used_until(family(p1=(0, 1.5), p2=(1, 6.0, 3.7))) == pytest.approx(1.7)  # its parent waited
+    assert before.used_until(family(p1=(0, 1.5), p2=(1, 6.0))) is None  # its parent did not
+    assert before.used_until(family(p1=(0, 1.5, 5.5))) is None  # and here it ended with its parent
+    given_away = FamilyTime({**before.processes, (3, 9): ProcessTime(2, 0.1)})
+    del given_away.processes[3, 7]
+    assert before.used_until(given_away) is None
+
+
+def test_others_never_take_more_than_there_is(tmp_path):
+    own = iter([5.0, 1.0])
+    write_stat(tmp_path, busy_s=0, idle_s=0)
+    with OtherWork(1, [0, 1], root=tmp_path, own_s=lambda: next(own)) as others:
+        write_stat(tmp_path, busy_s=9, idle_s=1)
+    assert others.share == 1.0

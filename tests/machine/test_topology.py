@@ -333,3 +333,30 @@ def test_where_nothing_tells_of_the_machine_a_sentence_says_so(tmp_path) -> None
     nothing = replace(Topology((), ()), nodes=numa_nodes(tmp_path))
     assert "CPUs and network cards are not known: there is no /sys" in str(nothing)
     assert nothing.to_dict()["machine"]["parts"] == []
+
+
+def matrix_of(gpus: int) -> str:
+    """As many GPUs, all joined alike."""
+    names = [f"GPU{number}" for number in range(gpus)]
+    rows = [[name, *("X" if other == name else "SYS" for other in names)] for name in names]
+    return "\n".join("\t".join(row) for row in (["", *names], *rows))
+
+
+@pytest.mark.parametrize("gpus", [200, 1000])
+def test_a_matrix_of_more_devices_than_any_machine_has_is_refused(gpus):
+    with pytest.raises(AccelError, match=f"it names {gpus:,} devices, and 128 are the most"):
+        read_matrix(matrix_of(gpus))
+
+
+def test_the_largest_matrix_is_shown_and_its_groups_are_counted_before_they_are_looked_at():
+    topology = read_matrix(matrix_of(128))
+    assert "Best 2: " in str(topology)
+    assert set(topology.to_dict()["best"]) == {"2", "3", "127", "128"}
+
+
+@pytest.mark.parametrize("file", ["/dev/zero", "large.txt"])
+def test_a_file_without_an_end_is_refused(tmp_path, monkeypatch, file):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "large.txt").write_bytes(b"GPU0 " * 1_000_000)
+    with pytest.raises(AccelError, match="larger than any matrix"):
+        accel.topology(from_file=file)

@@ -17,9 +17,9 @@ from accel.accelerations.loader_workers import LoaderWorkers
 from accel.profiling.loader_watch import BATCHES, LoaderWatch
 from accel.profiling.pipeline_timer import TimedCall
 from accel.workbench import Workbench
+from accel.workload.generators import generator_states
 from accel.workload.phase_marks import PhaseMarks
 from accel.workload.replica import Replica
-from accel.workload.shipping import generator_states
 
 
 class Slow:

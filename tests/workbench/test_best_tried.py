@@ -51,7 +51,7 @@ REFUSED = QualityRow("pin_memory", "exact", state="not applicable", error="No GP
 
 
 def trial(*rows):
-    return SimpleNamespace(result=result(*rows), state="done")
+    return SimpleNamespace(result=result(*rows), state="done", is_over=True)
 
 
 def test_keep_takes_the_soonest_of_a_trial_by_quality():

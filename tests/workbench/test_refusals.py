@@ -69,6 +69,15 @@ def test_a_refusal_names_the_object_on_which_the_entry_can_work(workbench, entry
     assert workbench.kept.names == (entry,)
 
 
+def test_where_every_plan_is_refused_all_reasons_are_shown(workbench):
+    with pytest.raises(NotApplicable) as refused:
+        workbench.try_("bias_off", "cache_dataset+bias_off", "loader_workers(n=4000)")
+    reasons = {reason.partition(": ")[0]: reason for reason in refused.value.reasons}
+    assert list(reasons) == ["bias_off", "cache_dataset+bias_off", "loader_workers(n=4000)"]
+    assert "cache_dataset: " in reasons["cache_dataset+bias_off"]
+    assert "bias_off: " in reasons["cache_dataset+bias_off"]
+
+
 def test_knobs_stay_in_what_is_suggested(workbench):
     entry = Plan.parse('bias_off(scope="before norm")').entries[0]
     says = 'It can work on second alone: bias_off(scope="before norm", on="second").'

@@ -14,6 +14,7 @@ from accel.commands.running import run_without_notebook
 from accel.errors import AccelError
 from accel.machine.topology import unread_input
 from accel.printing import print_nearest
+from accel.shown_text import shown
 
 PROGRAM = "accel"
 CANNOT_WRITE = 1
@@ -80,7 +81,7 @@ def answer(arguments: Sequence[str]) -> str:
         result = run_without_notebook(options)
         if options.command == "topology" and options.from_file is None and (hint := unread_input()):
             print(hint, file=sys.stderr)
-    return json.dumps(result.to_dict(), indent=2) if getattr(options, "json", False) else str(result)
+    return json.dumps(result.to_dict(), indent=2) if getattr(options, "json", False) else shown(str(result))
 
 
 def _needs_notebook(name: str) -> AccelError:

@@ -13,6 +13,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from accel.shown_text import one_line, shown
+
+LONGEST_ASKED = 200
+
 
 class AccelError(Exception):
     """What you asked for, why it cannot be, and what to do.
@@ -21,6 +25,7 @@ class AccelError(Exception):
     """
 
     def __init__(self, asked: str, *, because: str, do: str) -> None:
+        asked, because, do = one_line(asked, LONGEST_ASKED), shown(because), shown(do)
         super().__init__(
             f"{asked}: {because}. {do}" if because[-1:] not in ".!?" else f"{asked}: {because} {do}"
         )
@@ -32,18 +37,18 @@ class AccelError(Exception):
 
 
 class UnknownName(AccelError):
-    """A word that is not in the list of right ones; names the nearest.
+    """A word that is not in the list of right ones; names the nearest, or what serves `instead`.
 
     >>> raise UnknownName("acceleration", "chanels_last", ["channels_last", "autocast"])
     """
 
-    def __init__(self, kind: str, given: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, given: str, known: Iterable[str], *, instead: str = "") -> None:
         known = sorted(known)
-        near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(given[:LONGEST_ASKED], known, n=1, cutoff=0.5)
         suggestion = f"Did you mean {near[0]!r}? " if near else ""
         super().__init__(
             f"{kind} {given!r}", because=f"there is no {kind} of that name",
-            do=f"{suggestion}Known: {', '.join(known)}." if known else "There are none.",
+            do=instead or (f"{suggestion}Known: {', '.join(known)}." if known else "There are none."),
         )  # fmt: skip
         self.given, self.known = given, known
 
@@ -65,7 +70,7 @@ class WorkerError(AccelError):
 
     def __init__(self, asked: str, *, because: str, do: str, traceback_text: str = "") -> None:
         super().__init__(asked, because=because, do=do)
-        self.traceback_text = traceback_text
+        self.traceback_text = shown(traceback_text)
 
     def __str__(self) -> str:
         return f"{self.traceback_text.rstrip()}\n{super().__str__()}".lstrip("\n")
@@ -92,3 +97,39 @@ class RankError(WorkerError):
     ) -> None:
         super().__init__(asked, because=because, do=do, traceback_text=traceback_text)
         self.rank, self.has_raised = rank, has_raised
+
+
+_LONGEST_TEXT, _LONGEST_LINE = 4_000, 300
+
+
+def words_of(error: BaseException) -> str:
+    """What an error of the user's says, whatever its class does when it is asked: text that can be sent, of bounded length.
+
+    >>> words_of(KeyError("a"))
+    "'a'"
+    """
+    try:
+        text = "".join(
+            str(error)
+        )  # of a plain class: torch's errors of loader workers are texts of their own
+    except (Exception, SystemExit) as own:
+        return f"(its text cannot be read: __str__ raised {type(own).__name__})"
+    return shortened(text)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text that says something, or its class."""
+    lines = [line.strip() for line in words_of(error).splitlines() if line.strip()]
+    return shortened(lines[0], _LONGEST_LINE).rstrip(".") if lines else type(error).__name__
+
+
+def shortened(text: str, longest: int = _LONGEST_TEXT) -> str:
+    """A text with its middle left out where it is longer; lone surrogates, which no JSON takes, as escapes.
+
+    >>> shortened("abcdefgh", 4)
+    'ab … (4 characters left out) … gh'
+    """
+    if len(text) > longest:
+        half = longest // 2
+        text = f"{text[:half]} … ({len(text) - 2 * half:,} characters left out) … {text[-half:]}"
+    return text.encode("utf-8", "backslashreplace").decode()

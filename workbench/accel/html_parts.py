@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from accel.shown_text import shown
+
 # Dark enough for white text: a contrast of at least 4.5 to 1.
 PHASE_COLOURS = {
     "data": "#b45309", "copy": "#854d0e", "forward": "#2563eb", "loss": "#7c3aed", "backward": "#0e7490",
@@ -23,12 +25,12 @@ class Markup(str):
 
 
 def text(value: object) -> Markup:
-    """Escape a value for use in HTML; `Markup` passes unchanged.
+    """Escape a value for use in HTML, and write out what would turn a line round; `Markup` passes unchanged.
 
     >>> text("<b>")
     '&lt;b&gt;'
     """
-    return value if isinstance(value, Markup) else Markup(escape(str(value), quote=True))
+    return value if isinstance(value, Markup) else Markup(escape(shown(str(value)), quote=True))
 
 
 def table(

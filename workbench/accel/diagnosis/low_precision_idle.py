@@ -77,9 +77,10 @@ def _plan(number_format: str, *, has_images: bool) -> str:
 
 def _is_fp32(evidence: Evidence) -> bool:
     """Weights in float32, and no mixed precision yet, neither kept nor the user's own."""
+    models = evidence.objects.models.values()  # a trace has none, and needs no torch
+
     import torch
 
-    models = evidence.objects.models.values()
     is_float = any(p.dtype == torch.float32 for model in models for p in model.parameters())
     return (
         is_float

@@ -82,7 +82,7 @@ class InPlace:
             return None
         for call in calls:
             assert call is not None
-            self._edits.change_call(call, lambda edited: with_keywords(edited, _keywords(entry, edited)))
+            self._edits.change_call(call, lambda edited: with_keywords(edited, _keywords(entry)))
         return ""
 
     def _model(self, entry: Acceleration, role: Role) -> str | None:
@@ -172,11 +172,9 @@ def _arguments_before(kind: type, name: str) -> int:
     return list(inspect.signature(kind).parameters).index(name)
 
 
-def _keywords(entry: Acceleration, call: cst.Call) -> dict[str, object]:
+def _keywords(entry: Acceleration) -> dict[str, object]:
     """The arguments that an entry is, in the constructor of its object."""
     if isinstance(entry, FusedOptimizer):
         return {entry.kind: True}
     assert isinstance(entry, LoaderWorkers)
-    given = {argument.keyword.value for argument in call.args if argument.keyword is not None}
-    ending = {"persistent_workers": False} if "persistent_workers" in given else {}
-    return {"num_workers": entry.n, "prefetch_factor": entry.prefetch_factor, **ending}
+    return {"num_workers": entry.n, "prefetch_factor": entry.prefetch_factor}

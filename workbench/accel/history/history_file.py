@@ -42,6 +42,7 @@ def opened(
     `is_damage` tells which.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    _keep_private(path)
     with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as connection:
         connection.row_factory = sqlite3.Row
         if _format(connection, path) < FORMAT:
@@ -56,6 +57,14 @@ def opened(
                 connection.execute(f"PRAGMA user_version={FORMAT}")
         with connection:
             yield connection
+
+
+def _keep_private(path: Path) -> None:
+    """What was trained, and when, is nobody else's to read; SQLite gives its journal the file's own mode."""
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    if path.stat().st_uid == os.getuid() and path.stat().st_mode & 0o077:
+        path.chmod(0o600)
 
 
 def _format(connection: sqlite3.Connection, path: Path) -> int:

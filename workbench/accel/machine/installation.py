@@ -14,6 +14,7 @@ from accel import html_parts
 from accel.machine.linked_libraries import owner_of
 from accel.machine.machine import Machine
 from accel.machine.reading import read_machine
+from accel.private_disk import disk_privacy
 
 if TYPE_CHECKING:
     import pandas
@@ -181,7 +182,19 @@ def _mallopt(machine: Machine) -> Part:
     return Part("glibc mallopt", works, found, "steady_allocator, live in the notebook", get)
 
 
-CHECKS: tuple[Callable[[Machine], Part], ...] = (_compiler, _header, _cuda, _nvml, _mallopt)
+def _disk_of_trials(machine: Machine) -> Part:
+    found = disk_privacy()
+    get = "Linux 5.13 or later has one of the two; some containers forbid both."
+    return Part(
+        "Private disk",
+        found.mechanism in ("namespace", "landlock"),
+        str(found),
+        f"trials that keep every write from your files. What holds here: {found}",
+        get,
+    )
+
+
+CHECKS: tuple[Callable[[Machine], Part], ...] = (_compiler, _header, _cuda, _nvml, _mallopt, _disk_of_trials)
 
 
 def _shadowing_packages() -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from accel import html_parts
@@ -60,6 +61,10 @@ class Machine:
     highest_clock_mhz: float | None
     memory: Memory
     not_told: NotTold
+
+    def now(self) -> Machine:
+        """The same with the load of this minute: it changes, all else is read once."""
+        return replace(self, load_average=os.getloadavg()[0]) if hasattr(os, "getloadavg") else self
 
     @property
     def has_bf16(self) -> bool:

@@ -7,13 +7,13 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError
+from accel.errors import AccelError, first_line
 from accel.opgraph.exported_ops import exported_ops
 from accel.opgraph.module_costs import module_costs
 from accel.opgraph.op_graph import OpGraph, Origin
 from accel.opgraph.recorded_ops import recorded_ops
 from accel.workload.call_inputs import CallInputs, TensorShape
-from accel.workload.model_copy import first_line, reason_of, unwrapped, with_weights, without_weights
+from accel.workload.model_copy import reason_of, unwrapped, with_weights, without_weights
 
 if TYPE_CHECKING:
     import torch

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accel.profiling.inheritance import (
     BACKWARD_NODE,
     COMPILED,
+    FIRST_STEP,
     MODULE,
     PHASE,
     STEP,
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
     Names = NDArray[np.object_]
 
-__all__ = ["BACKWARD_NODE", "COMPILED", "MODULE", "PHASE", "STEP", "Attribution", "Timeline", "attribute"]
+__all__ = [
+    "BACKWARD_NODE", "COMPILED", "FIRST_STEP", "MODULE", "PHASE", "STEP", "Attribution", "Timeline", "attribute",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 Sources: pytorch/pytorch#175790 (in later profiles of one process the GPU's rows are shifted), #192021 (kernels dropped at
 the start of later sessions), #118982 (the profiler falls back to the CPU alone). Both cross-checks ask the calls into
 the runtime, which are recorded apart from the GPU's rows and stay right: each call that launches work must have its row,
-and no row may begin before its call or end after a synchronisation that waited for it.
+each row its call, and no row may begin before its call or end after a synchronisation that waited for it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,15 @@ CAPTURE_BEGINS, CAPTURE_ENDS = (re.compile(rf"(cuda|cu|hip)Stream{edge}Capture")
 # Times of CPU and GPU are 8 to 9 µs apart on a healthy H200 (tile-ai/TileOPs#1838); shifts that mislead are of milliseconds.
 TOLERANCE_NS = 50_000
 NOTHING = "nothing was recorded of the GPU, though the model is on it"
+OF_CUPTI = (
+    "This is the profiler's fault, not your cell's: CUPTI before CUDA 13.1 is known to lose or shift rows in profiles after "
+    "a process's first. Restart the kernel and profile again; times of the CPU are right."
+)
 
 
 @dataclass(frozen=True)
 class Completeness:
-    """The stamp on a report.
+    """The stamp on a report; `remedy` is what to do where it is not complete, `is_of_file` says that a file has lost events.
 
     >>> str(Completeness(False, ("412 of 1,200 launched kernels and copies are missing",)))
     'Incomplete: 412 of 1,200 launched kernels and copies are missing'
@@ -41,6 +45,8 @@ class Completeness:
 
     is_complete: bool = True
     reasons: tuple[str, ...] = ()
+    remedy: str = OF_CUPTI
+    is_of_file: bool = False
 
     def __str__(self) -> str:
         return "Complete" if self.is_complete else "Incomplete: " + "; ".join(self.reasons)
@@ -65,6 +71,7 @@ def _reasons(events: ProfiledEvents) -> Iterator[str]:
     calls = launch_calls(columns)[rows]
     known = calls >= 0
     yield from _missing(events, columns.correlation[rows])
+    yield from _without_call(columns, rows, known)
     yield from _too_early(columns, rows[known], calls[known])
     yield from _too_late(columns, rows[known], calls[known])
 
@@ -88,6 +95,22 @@ def _missing(events: ProfiledEvents, made: Ints) -> Iterator[str]:
     missing = count - int(np.isin(columns.correlation[launches], made).sum())
     if missing:
         yield f"{missing:,} of {count:,} launched kernels and copies are missing"
+
+
+def _without_call(columns: KinetoColumns, rows: Ints, known: Flags) -> Iterator[str]:
+    """Rows whose call is missing, though it was made after the first one recorded, and others of their name have theirs.
+
+    What was launched before the recording began has no call, nor has what a library launches by calls that are not recorded.
+    """
+    import numpy as np
+
+    made = columns.correlation[rows]
+    if not known.any() or known.all():
+        return
+    has_calls = np.isin(columns.name[rows], columns.name[rows[known]])
+    missing = int((~known & has_calls & (made > made[known].min())).sum())
+    if missing:
+        yield f"the calls that launched {missing:,} of {len(rows):,} kernels and copies are missing"
 
 
 def _while_capturing(columns: KinetoColumns) -> Flags:

@@ -74,13 +74,30 @@ def read_device_work(events: ProfiledEvents) -> tuple[DeviceWork, ...]:
 
 
 def launch_times(columns: KinetoColumns) -> Ints:
-    """When each event was asked for: by its call, else by the operation it is linked to, else when it began."""
+    """When each event was asked for: by its call, else by the operation it is linked to, else when it began.
+
+    Correlations count up: work with a smaller one than any call recorded was asked for before the recording began.
+    """
     import numpy as np
 
-    asked_by = launch_calls(columns)
-    asked_by = np.where(asked_by >= 0, asked_by, columns.launcher)
+    calls = launch_calls(columns)
+    asked_by = np.where(calls >= 0, calls, columns.launcher)
     times: Ints = np.where(asked_by >= 0, columns.start_ns[asked_by], columns.start_ns)
+    recorded = columns.correlation[calls[calls >= 0]]
+    if len(recorded):
+        is_earlier = (columns.device >= 0) & (asked_by < 0) & (columns.correlation > 0)
+        times[is_earlier & (columns.correlation < recorded.min())] = columns.start_ns.min() - 1
     return times
+
+
+def finished_by_gpus(events: ProfiledEvents, times_ns: Ints) -> Ints:
+    """Those times, each put off until the GPUs have done what was launched before it."""
+    import numpy as np
+
+    work = read_device_work(events)
+    launched = np.concatenate([np.zeros(0, dtype=np.int64), *(each.launched_ns for each in work)])
+    ends = np.concatenate([np.zeros(0, dtype=np.int64), *(each.ends for each in work)])
+    return np.array([_done(time, launched, ends) for time in times_ns.tolist()], dtype=np.int64)
 
 
 def _one_device(events: ProfiledEvents, device: int, rows: Ints, launched: Ints) -> DeviceWork:

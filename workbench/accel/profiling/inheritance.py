@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
 
 PHASE, MODULE, STEP = "accel::", "accel.module::", "accel.step"
+FIRST_STEP = "accel.step begins"  # where a trace marks its steps from end to end: the others begin as the one before ends
 BACKWARD_NODE = "autograd::engine::evaluate_function"
 COMPILED = "CompiledFxGraph"
 

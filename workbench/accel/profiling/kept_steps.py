@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from accel.profiling.attribution import PHASE, STEP
+from accel.profiling.attribution import FIRST_STEP, PHASE, STEP
 
 if TYPE_CHECKING:
     from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
@@ -21,17 +21,18 @@ class KeptSteps(NamedTuple):
 
 
 def kept_steps(columns: KinetoColumns, thread: int, warmup: int) -> KeptSteps:
-    """Drop the first `warmup` steps, but never more than half of those seen; with one step or none, keep everything.
+    """From the first step to the end of the last, less `warmup` steps, but never more than half; without steps, everything.
 
     >>> kept_steps(columns, thread=1, warmup=2)
     KeptSteps(from_ns=1795222988063546060, until_ns=1795222988112083911, steps=5, dropped=2, has_steps=True)
     """
-    ends = step_ends(columns, thread)
-    dropped = min(warmup, len(ends) // 2)
-    if dropped:
-        return KeptSteps(int(ends[dropped - 1]), int(ends[-1]), len(ends) - dropped, dropped, True)
-    last = int((columns.start_ns + columns.duration_ns).max())
-    return KeptSteps(int(columns.start_ns.min()), last, max(len(ends), 1), 0, len(ends) > 0)
+    borders = step_borders(columns, thread)
+    if not len(borders):
+        last = int((columns.start_ns + columns.duration_ns).max())
+        return KeptSteps(int(columns.start_ns.min()), last, 1, 0, False)
+    steps = len(borders) - 1
+    dropped = min(warmup, steps // 2)
+    return KeptSteps(int(borders[dropped]), int(borders[-1]), steps - dropped, dropped, True)
 
 
 def is_named(columns: KinetoColumns, name: str) -> Flags:
@@ -41,15 +42,41 @@ def is_named(columns: KinetoColumns, name: str) -> Flags:
     return np.array([known == name for known in columns.names], dtype=np.bool_)[columns.name]
 
 
+def is_step_mark(columns: KinetoColumns) -> Flags:
+    """Which events are instants that say where steps begin or end, and so no work."""
+    return is_named(columns, STEP) | is_named(columns, FIRST_STEP)
+
+
+def step_borders(columns: KinetoColumns, thread: int) -> Ints:
+    """When the first step begins, and when each ends; empty without steps.
+
+    The first begins where the trace marks it, else with the first phase: before that the loop had not begun.
+    """
+    import numpy as np
+
+    ends = step_ends(columns, thread)
+    if not len(ends):
+        return ends
+    of_phase = np.array([name.startswith(PHASE) for name in columns.names], dtype=np.bool_)[columns.name]
+    for begins in (is_named(columns, FIRST_STEP), of_phase):
+        found = columns.start_ns[begins & (columns.thread == thread)]
+        if len(found) and found.min() < ends[0]:
+            return np.append(found.min(), ends)
+    return np.append(columns.start_ns.min(), ends)
+
+
 def step_ends(columns: KinetoColumns, thread: int) -> Ints:
     """When steps end: with the phase before each step instant, so that the gap after it belongs to the next step.
 
+    Where the trace marks its steps from end to end, they end where it says.
     Until an optimizer steps, each backward counts as a step; those are taken back if an optimizer does.
     """
     import numpy as np
 
     on_thread = columns.thread == thread
     instants: Ints = np.sort(columns.start_ns[is_named(columns, STEP) & on_thread])
+    if is_named(columns, FIRST_STEP).any():
+        return instants
     event_ends = columns.start_ns + columns.duration_ns
     optimizer = is_named(columns, PHASE + "optimizer") & on_thread
     if optimizer.any():

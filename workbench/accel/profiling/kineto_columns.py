@@ -10,6 +10,7 @@ from accel.profiling.activity_kind import kind_reader
 from accel.profiling.device_columns import cpu_only, read_device_columns
 from accel.profiling.op_inputs import RecordedInputs, read_inputs
 from accel.profiling.user_lines import LINE
+from accel.shown_text import one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +109,7 @@ def read_columns(events: Iterable[Any], *, with_inputs: bool = False) -> KinetoC
     thread[linked] = thread[launcher[linked]]
     order = np.lexsort((-duration, start, thread))
     return KinetoColumns(
-        names=tuple(number), name=name, start_ns=start, duration_ns=duration, thread=thread,
+        names=tuple(map(one_line, number)), name=name, start_ns=start, duration_ns=duration, thread=thread,
         sequence=np.array([e.sequence_nr() for e in kept], dtype=np.int64),
         forward_thread=np.array([e.fwd_thread_id() for e in kept], dtype=np.int64),
         is_annotation=is_of(kind, kinds, {"user_annotation"}),

@@ -61,7 +61,6 @@ class Profile:
     timing: StepTiming
     rows: tuple[OpRow, ...]
     profiled_steps: int
-    samples_per_s: float | None
     accumulation: int
     notes: tuple[str, ...]
     machine_line: str
@@ -94,6 +93,11 @@ class Profile:
     def steps(self) -> int:
         """Steps that `step_ms` is the median of."""
         return self.timing.steps
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """What the timed steps trained on, by their median time; None where samples could not be counted."""
+        return self.timing.samples_per_s
 
     @property
     def phases(self) -> tuple[PhaseShare, ...]:
@@ -134,6 +138,7 @@ class Profile:
         """Everything as plain values that JSON can hold; what is not known is None."""
         told = asdict(replace(self, events=None)) | {"versions": dict(self.versions)}
         del told["events"]
+        told["samples_per_s"] = told["timing"].pop("samples_per_s")
         told["timing"]["step_ms"] = _known(self.step_ms)
         told["timing"]["spread_ms"] = [_known(value) for value in self.spread_ms]
         return told
@@ -218,12 +223,10 @@ def build_profile(
     devices = read_device_activity(events)
     table = read_op_table(events)
     timing = read_timing(recording, window.window_ns)
-    per_step, step_s = workload.samples_per_step, timing.step_ms / 1e3
     return Profile(
         timing=timing,
         rows=table.rows,
         profiled_steps=table.steps if table.has_steps else 0,
-        samples_per_s=per_step / step_s if per_step and step_s > 0 else None,
         accumulation=workload.accumulation,
         notes=notes_for(timing, table, window, machine, ended_early=ended_early),
         machine_line=machine.line,

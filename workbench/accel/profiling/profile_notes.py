@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
+
+from accel.machine.affinity.starting_mask import narrowing_variables, starting_mask
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -26,6 +29,7 @@ def notes_for(
         _about_operations(table),
         _about_lines(table, window),
         _about_noise(timing, machine),
+        _about_binding(),
         _about_gpu(window, machine),
     ]
     return tuple(note for note in notes if note)
@@ -96,6 +100,17 @@ def _about_noise(timing: StepTiming, machine: Machine) -> str:
     if timing.steps > 3 and high - low > WIDE_SPREAD * timing.step_ms:
         return "Step times vary widely: the steps differ, or the machine is busy with other work."
     return ""
+
+
+def _about_binding() -> str:
+    """Variables by which OpenMP has bound this thread, and whoever it starts, to one of several CPUs."""
+    told = ", ".join(f"{name}={value}" for name, value in narrowing_variables())
+    if not told or not hasattr(os, "sched_getaffinity") or len(own := sorted(os.sched_getaffinity(0))) > 1:
+        return ""
+    return (
+        f"{told} keeps the main thread on CPU {own[0]} of the {len(starting_mask())} that there are, and loader workers inherit "
+        "that: with accel.loader_affinity() round the loop, they have all."
+    )
 
 
 def _about_gpu(window: ProfiledWindow, machine: Machine) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel.profiling.attribution import STEP, Attribution, attribute
+from accel.profiling.attribution import Attribution, attribute
 from accel.profiling.device_work import launch_times
-from accel.profiling.kept_steps import KeptSteps, is_named, kept_steps
+from accel.profiling.kept_steps import KeptSteps, is_step_mark, kept_steps
 from accel.profiling.kineto_columns import KinetoColumns, self_time
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def read_events(columns: KinetoColumns, *, warmup: int = 2) -> ProfiledEvents | 
 
 def _spans(columns: KinetoColumns, found: Attribution) -> Flags:
     """Events that are only brackets: step instants, and annotations (the user's, Optimizer.step) around phases."""
-    return is_named(columns, STEP) | (columns.is_annotation & found.is_outside)
+    return is_step_mark(columns) | (columns.is_annotation & found.is_outside)
 
 
 def _past_spans(parent: Ints, is_span: Flags) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ class StepTiming:
     cell_ms: float
     each_step: tuple[OneStep, ...] = ()
     whole: Literal["cell", "trace"] = "cell"  # what was timed, for a run without steps
+    samples_per_s: float | None = (
+        None  # over the steps of the shares: what they trained on, by the time they took
+    )
 
     @property
     def steps(self) -> int:
@@ -106,6 +109,7 @@ def read_timing(recording: Recording, window_ns: tuple[int, int] | None) -> Step
         includes_warmup=any(step.is_warm_up for step in timed),
         cell_ms=recording.duration_ms,
         each_step=_one_by_one(steps.steps[:MOST_STEPS]),
+        samples_per_s=_samples_per_s(timed),
     )
 
 
@@ -135,6 +139,14 @@ def _flag_profiled(steps: Steps, window_ns: tuple[int, int] | None) -> Steps:
         )
 
     return replace(steps, steps=tuple(map(flagged, steps.steps)))
+
+
+def _samples_per_s(timed: Sequence[Step]) -> float | None:
+    """By the median time, as the step's: one that was disturbed says nothing of the rate."""
+    samples = sum(step.samples for step in timed)
+    if not samples:
+        return None
+    return samples / len(timed) / median(step.duration_ns for step in timed) * 1e9
 
 
 def _phases(steps: Steps) -> tuple[PhaseShare, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from accel.profiling.attribution import MODULE, PHASE, STEP
-from accel.profiling.kept_steps import is_named, step_ends
+from accel.profiling.attribution import MODULE, PHASE
+from accel.profiling.kept_steps import is_step_mark, step_borders
 from accel.profiling.report.words import phase_words
 from accel.profiling.timeline_rows import RowKind, places
 
@@ -80,7 +81,7 @@ def read_timeline(events: ProfiledEvents, *, most: int = MOST_SLICES) -> EventTi
     import numpy as np
 
     columns, found = events.columns, events.found
-    chosen, left_out_ms = _chosen(columns.duration_ns, ~is_named(columns, STEP), most)
+    chosen, left_out_ms = _chosen(columns.duration_ns, ~is_step_mark(columns), most)
     placed = places(events, chosen)
     begin, end = int(columns.start_ns.min()), int((columns.start_ns + columns.duration_ns).max())
     bands = [*_steps(events, begin, end), *_phases(events, begin, end)]
@@ -105,7 +106,7 @@ def read_timeline(events: ProfiledEvents, *, most: int = MOST_SLICES) -> EventTi
         lines=events.lines,
         names=names.all, phases=phases.all, modules=modules.all,
         counted_ms=((events.kept.from_ns - begin) / 1e6, (events.kept.until_ns - begin) / 1e6),
-        left_out=int((~is_named(columns, STEP)).sum()) - len(chosen),
+        left_out=int((~is_step_mark(columns)).sum()) - len(chosen),
         left_out_ms=left_out_ms,
     )  # fmt: skip
 
@@ -157,8 +158,8 @@ def _shown(name: str) -> str:
 
 def _steps(events: ProfiledEvents, begin: int, end: int) -> Iterator[_Band]:
     """Each profiled step from the end of the one before; without any, no band."""
-    ends = step_ends(events.columns, events.found.own_thread).tolist()
-    for number, (since, until) in enumerate(zip([begin, *ends], ends, strict=False), 1):
+    borders = step_borders(events.columns, events.found.own_thread).tolist()
+    for number, (since, until) in enumerate(pairwise(borders), 1):
         said = f"Step {number} (warm-up)" if number <= events.kept.dropped else f"Step {number}"
         yield _Band("steps", said, "", since, until - since)
 

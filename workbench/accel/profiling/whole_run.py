@@ -80,11 +80,11 @@ def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
 def _step_loader(recording: Recording, workload: Workload) -> str | None:
     if recording.steps.boundary == "none":
         return None  # which loader is noted as a step ends, and here only models are called
-    if recording.step_loader is None:
+    if recording.steps.loader is None:
         return ""
     loaders = [(role.name, role.reference()) for role in workload.roles if role.kind == "loaders"]
     gone = [name for name, loader in loaders if loader is None]  # of a function that is over
-    named = [name for name, loader in loaders if loader is not None and id(loader) == recording.step_loader]
+    named = [name for name, loader in loaders if loader is not None and id(loader) == recording.steps.loader]
     return next(iter(named or (gone if len(gone) == 1 else [])), None if gone else "")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,6 +11,8 @@ from accel.bounds import check_samples, check_seconds
 from accel.errors import AccelError, NotApplicable
 from accel.measuring.comparison import Comparison
 from accel.measuring.fastest_batch import BatchRung, FastestBatch, is_faster
+from accel.measuring.took import Took, nice
+from accel.workers.time_budget import TimeBudget
 from accel.workers.trial import Trial
 from accel.workers.trial_rows import refused_row
 
@@ -44,10 +45,14 @@ class BatchSearch:
         check_seconds(f"fastest_batch(budget_s={budget_s})", budget_s)
         self._workbench, self._workload, self._largest = workbench, workload, largest
         self._watch = watch or (lambda trial, _about: trial.wait())
-        self._present = _present_batch(workload)
-        self._deadline = time.monotonic() + (BUDGET_S if budget_s is None else budget_s)
+        self._present = _present_batch(workbench, workload)
+        self._budget = TimeBudget(budget_s, usual_s=BUDGET_S)
         self._rungs = {1.0: BatchRung(self._present, "")}
-        self._why_ended = ""
+        self._why_ended = self._advice = ""
+
+    def _took(self) -> Took:
+        ended_by = self._why_ended or "the next size is no faster, or is not possible"
+        return Took(self._budget.used_s, self._budget.asked_s, (), ended_by, self._advice)
 
     def run(self) -> FastestBatch:
         """Measure until the next size is no faster, does not fit, or time is up."""
@@ -58,21 +63,33 @@ class BatchSearch:
         for factors in (UP, DOWN):
             self._climb(factors)
         rungs = sorted(self._rungs.values(), key=lambda rung: rung.batch)
-        return FastestBatch(tuple(rungs), self._present, self._workbench.machine.line, self._why_ended)
+        return FastestBatch(tuple(rungs), self._present, self._workbench.machine.line, self._took())
 
     def _climb(self, factors: Sequence[float]) -> None:
         """Further, while the last size is told faster than the one before it."""
         before, last = 1.0, factors[0]
         for further in factors[1:]:
             if not is_faster(self._rungs[last].speed, self._rungs[before].speed):
+                self._note_what_is_open(self._rungs[last])
                 return
-            if self._deadline - time.monotonic() < LEAST_S:
-                self._why_ended = (
-                    "Time was up before samples a second stopped rising: give it more with --budget-s."
-                )
+            if self._budget.left_s < LEAST_S:
+                self._end("the time was up before samples a second stopped rising")
                 return
             self._measure([further])
             before, last = last, further
+
+    def _note_what_is_open(self, rung: BatchRung) -> None:
+        """A size that is no faster ends the search; one that was not measured, or is undecided, only leaves it open."""
+        if self._why_ended or rung.row is None or rung.row.state != "done":
+            return
+        if rung.speed is None:
+            self._end("the time was up")
+        elif rung.row.verdict == "undecided":
+            self._end(f"whether {rung.batch:,} samples are faster is undecided")
+
+    def _end(self, why: str) -> None:
+        self._why_ended = why
+        self._advice = f"--budget-s {nice(2 * max(self._budget.used_s, self._budget.seconds))} goes further."
 
     def _measure(self, factors: list[float]) -> None:
         """One trial; a size that cannot be, or whose worker fails (memory, above all), has its reason in its row."""
@@ -101,8 +118,7 @@ class BatchSearch:
     def _try(self, plans: list[Plan]) -> list[Comparison]:
         if not plans:
             return []
-        seconds = max(self._deadline - time.monotonic(), LEAST_S)
-        trial = self._workbench.try_(*plans, wait=False, budget_s=seconds)
+        trial = self._workbench.try_(*plans, wait=False, budget_s=self._seconds_of_trial())
         assert isinstance(trial, Trial)
         try:
             ladder = self._watch(trial, self._about(plans))
@@ -111,11 +127,24 @@ class BatchSearch:
             if not all(row.state == "failed" for row in ladder.rows):  # the baseline itself failed
                 raise
         if trial.state == "stopped":
-            self._why_ended = "The search was stopped."
+            self._why_ended = "you stopped it"
         return [ladder[str(plan)] for plan in plans]
 
+    def _seconds_of_trial(self) -> float | None:
+        """The first leaves half of the time for going on from it; where nobody asked for a time, a trial takes its usual one."""
+        if not self._budget.is_strict:
+            return None
+        left_s = max(self._budget.left_s, 0.1)
+        is_first = len(self._rungs) == 1
+        return max(left_s / 2, min(left_s, LEAST_S)) if is_first else left_s
 
-def _present_batch(workload: Workload) -> int:
+
+def _present_batch(workbench: Workbench, workload: Workload) -> int:
+    """What the training's loader puts together; a cell may split its batches, and an epoch's only batch may be smaller."""
+    with workbench.live.suspended():
+        loader = workload.objects().loaders.get(workbench.training_loader or "")
+        if batch := getattr(loader, "batch_size", None):
+            return int(batch)
     samples = workload.samples_per_step
     if not samples:
         raise AccelError(

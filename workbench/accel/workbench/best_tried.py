@@ -62,15 +62,19 @@ def summary(trial: Trial | QualityTrial | None) -> str:
     if trial is None:
         return "none"
     result: Ladder | TimeToQuality = trial.result
-    told = [str(trial.state)]
+    told = [str(trial.state) if trial.is_over else f"{trial.phases.now}, {trial.seconds:.0f} s"]
     if isinstance(result, TimeToQuality):
         told.append(result.headline)
     if result.best is not None:
         told.append(f"best: {result.best.plan}, {_sentence(result)}")
+    else:
+        told += [f"{row.plan}: {_answer(result, row.plan)}" for row in result.rows if row.plan != "baseline"]
     return "; ".join(told)
 
 
 def _sentence(result: Ladder | TimeToQuality) -> str:
-    if isinstance(result, TimeToQuality):
-        return result.answer(result.best.plan).sentence if result.best else ""
-    return result.best.sentence if result.best else ""
+    return _answer(result, result.best.plan) if result.best else ""
+
+
+def _answer(result: Ladder | TimeToQuality, plan: str) -> str:
+    return result.answer(plan).sentence if isinstance(result, TimeToQuality) else result[plan].sentence

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel.accelerations.plan import Plan
-from accel.bounds import check_count
+from accel.bounds import check_count, check_ranks
 from accel.distributed.rank_prints import RankPrints
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
@@ -48,7 +48,7 @@ class DdpOptions:
     run: RunOptions = field(default_factory=RunOptions)
 
     def __post_init__(self) -> None:
-        check_count(f"-n {self.n}", self.n)
+        check_ranks(f"-n {self.n}", self.n)
         if self.threads is not None:
             check_count(f"--threads {self.threads}", self.threads)
 
@@ -101,8 +101,8 @@ class KeptRanks:
         return (
             self._pool is not None
             and self._pool.is_warm
-            and (*self._pool_is_for[:2], self._pool_is_for[3])
-            == (options.n, options.threads, _own_process(options))
+            and (*self._pool_is_for[:2], *self._pool_is_for[3:])
+            == (options.n, options.threads, _own_process(options), options.run.is_private)
         )
 
     def run(
@@ -122,19 +122,20 @@ class KeptRanks:
         with self.alone():
             run, devices = self._prepared(cell, options, filename=filename, on_print=on_print, watch=look)
             watched = self._begins(WatchedRun(run))
-            try:
-                look()
-                outcome = run.run()
-                watched.ended(outcome)
-                watched.is_home(self._finish(run, outcome, devices))
-            except BaseException as error:
-                if watched.is_over:
-                    watched.is_home(None, error)
-                else:
-                    watched.ended(None, error)
-                raise
-            finally:
-                look()
+            with run.true_interrupts():
+                try:
+                    look()
+                    outcome = run.run()
+                    watched.ended(outcome)
+                    watched.is_home(self._finish(run, outcome, devices))
+                except BaseException as error:
+                    if watched.is_over:
+                        watched.is_home(None, error)
+                    else:
+                        watched.ended(None, error)
+                    raise
+                finally:
+                    look()
         return watched.result if isinstance(cell, str) else run.returned
 
     def run_printing(
@@ -279,7 +280,10 @@ class KeptRanks:
 
     def _finish(self, run: CellRun, outcome: RunOutcome, devices: RankDevices) -> DdpResult:
         run.meanwhile.look()
-        with self._as_if_nothing_were_kept():  # what is kept sits on the objects that the state is put into
+        with (
+            run.true_interrupts(),
+            self._as_if_nothing_were_kept(),
+        ):  # what is kept sits on the objects that the state is put into
             result = run.finish(outcome)
         notes = [*result.notes, devices.reason] if devices.reason else [*result.notes]
         if kept := self._workbench.kept:
@@ -292,13 +296,20 @@ class KeptRanks:
         from accel.distributed.rank_pool import RankPool
         from accel.distributed.room_for_ranks import check_room
 
-        wanted = (options.n, options.threads, devices.environments, _own_process(options))
+        wanted = (
+            options.n,
+            options.threads,
+            devices.environments,
+            _own_process(options),
+            options.run.is_private,
+        )
         if self._pool is None or self._pool_is_for != wanted:
             self.close()
             check_room(options.n)
             self._pool = RankPool(
-                options.n, threads=options.threads, environments=[dict(each) for each in devices.environments]
-            )
+                options.n, threads=options.threads, environments=[dict(each) for each in devices.environments],
+                is_private=options.run.is_private,
+            )  # fmt: skip
             self._pool_is_for = wanted
         return self._pool
 

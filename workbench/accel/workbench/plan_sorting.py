@@ -21,22 +21,24 @@ def sorted_out(
     ([Plan.parse("channels_last")], {"autocast": "…"})
     """
     parsed: list[Plan] = []
-    refused: dict[str, str] = {}
-    first: NotApplicable | None = None
+    refused: dict[str, NotApplicable] = {}
     for plan in dict.fromkeys(plans):
         try:
             checked = _differing(workbench.checked(plan, workload, on), workbench.kept)
             if checked not in parsed:
                 parsed.append(checked)
         except NotApplicable as error:
-            refused[str(plan)], first = " ".join(error.reasons), first or error
+            refused[str(plan)] = error
     if not plans:
         raise AccelError(
             "%accel try", because="it names no plan", do="Name one or more: %accel try channels_last"
         )
-    if not parsed and first is not None:
-        raise first
-    return parsed, refused
+    said = {plan: " ".join(error.reasons) for plan, error in refused.items()}
+    if not parsed and len(refused) == 1:
+        raise refused.popitem()[1]
+    if not parsed:
+        raise NotApplicable("None of these plans", [f"{plan}: {reasons}" for plan, reasons in said.items()])
+    return parsed, said
 
 
 def _differing(plan: Plan, kept: Plan) -> Plan:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel.accelerations.plan import Plan
-from accel.diagnosis import RULES, Evidence, diagnose
+from accel.diagnosis import HYGIENE, RULES, Evidence, diagnose
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 DISTURBED = (
     "Other work on the machine came between in the profiled steps, which took more than twice as long as the rest: "
     "rules that look at single operations say nothing."
+)
+
+FEWEST_STEPS = 3  # of one or two, other work on the machine may have made any phase the longest
+TOO_FEW = (
+    "Findings that rest on shares of the step are left out: fewer than 3 steps ran free of warm-up and profiler. "
+    "Run more steps, or profile fewer of them: %%accel profile --steps 2."
 )
 
 NO_STEP = "the cell takes no training step, and only training can be tried."
@@ -40,6 +46,10 @@ def with_findings(profile: Profile, workload: Workload, machine: Machine, *, kep
             )
     if Evidence(profile, workload, machine).is_disturbed:
         faults.append(DISTURBED)
+    if found and profile.timing.steps < FEWEST_STEPS:
+        sure = [finding for finding in found if finding.kind in HYGIENE]
+        faults += [TOO_FEW] * (len(sure) < len(found))
+        found = sure
     usable = [finding for each in found if (finding := _possible(each, workload, machine, kept)) is not None]
     usable.sort(key=lambda finding: -finding.share)
     return replace(profile, findings=tuple(usable), notes=(*profile.notes, *faults))

@@ -14,8 +14,10 @@ from accel.profiling.compile_watch import CompileWatch
 from accel.profiling.loader_watch import LoaderWatch
 from accel.profiling.profiled_window import ProfiledWindow
 from accel.profiling.synchronisation_watch import SynchronisationWatch
+from accel.workload.attribute_patches import repair_patches
 from accel.workload.capture import CellCapture
 from accel.workload.training_code import as_changed
+from accel.workload.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
@@ -63,7 +65,8 @@ class ProfileSession:
         return self._capture.transform(as_changed(tree))
 
     def __enter__(self) -> ProfileSession:
-        with ExitStack() as entering:
+        with uninterrupted(), ExitStack() as entering:
+            repair_patches()
             entering.enter_context(self._capture)
             self._watch.install(self._capture.marks.patches)
             entering.enter_context(self._loaders)
@@ -77,7 +80,8 @@ class ProfileSession:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._raised = error is not None
-        self._stack.__exit__(kind, error, where)
+        with uninterrupted():
+            self._stack.__exit__(kind, error, where)
 
     def finish(self) -> Profile:
         """Everything is restored; build the profile (partial if the cell raised) and remember the workload.
@@ -90,7 +94,7 @@ class ProfileSession:
         self._stack.close()
         workload, recording = self._capture.finish()
         workload = replace(workload, reads_back=self._watch.read_backs())
-        machine = self._workbench.machine
+        machine = self._workbench.machine.now()
         profile = build_profile(
             recording, self._window, workload, machine,
             synchronisations=self._watch.found(recording.steps),

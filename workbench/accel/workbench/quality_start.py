@@ -18,6 +18,7 @@ from accel.workbench.trial_start import load_for, names_by_kind, packed, unchang
 from accel.workers.messages import QualityQuestion
 from accel.workers.quality_schedule import Goal
 from accel.workers.quality_trial import QualitySetting, QualityTrial
+from accel.workers.time_budget import TimeBudget
 from accel.workload.cell_names import names_read
 from accel.workload.workload import Role, Workload
 
@@ -29,7 +30,7 @@ BUDGET_S = 600.0
 
 def start_quality_trial(
     workbench: Workbench, workload: Workload, plans: list[Plan], request: QualityRequest, *,
-    refused: dict[str, str], budget_s: float | None, timeout_s: float,
+    refused: dict[str, str], budget: TimeBudget, timeout_s: float,
 ) -> QualityTrial:  # fmt: skip
     """Find metric, data and model, pack, guard and go; returns the running trial."""
     from accel.distributed.trial_group import group_for
@@ -47,13 +48,13 @@ def start_quality_trial(
         seed=0, start=beginning.start, repeats=repeats,
     )  # fmt: skip
     notes = (*beginning.notes, *quality_notes(workbench, workload, role, held_out, repeats=repeats))
-    enough_s = max(BUDGET_S, 2 * (request.train_s or 0) * request.seeds * (len(plans) + 1))
+    budget.usual_s = max(BUDGET_S, 2 * (request.train_s or 0) * request.seeds * (len(plans) + 1))
     setting = QualitySetting(
         goal=Goal(request.target, request.train_s), seeds=request.seeds, start=beginning.start, notes=notes,
         metric=metric.label, metric_line=metric.described(role.name, held_out),
         is_higher_better=metric.is_higher_better, machine_line=workbench.machine.line, allocator=notebook_allocator(),
         epoch_samples=_samples_of_epoch(training_loader(workload, training)),
-        timeout_s=timeout_s, budget_s=enough_s if budget_s is None else budget_s,
+        timeout_s=timeout_s, budget=budget,
     )  # fmt: skip
     parcel, while_packing = packed(workbench, shipped)
     try:

@@ -13,6 +13,9 @@ from accel.distributed.run_options import RunOptions
 from accel.distributed.sweep_plan import SweepWish, counts, gpus_of, planned_rows
 from accel.distributed.sweep_run import SweepRun
 from accel.errors import AccelError
+from accel.machine.others_measuring import OthersMeasuring
+from accel.machine.peaks.other_work import OtherWork
+from accel.measuring.disturbance import Disturbance
 from accel.measuring.sweep import Sweep
 from accel.measuring.sweep_row import Configuration, SweepRow, SweptRun
 from accel.workbench.kept_ranks import DdpOptions, registered
@@ -49,6 +52,7 @@ class RankSweep:
         self._rows = planned_rows(wish)
         self._notes: dict[str, None] = {}  # in order of first appearance
         self._now = ""
+        self._others = OthersMeasuring()
 
     def run(self) -> Sweep:
         """Measure them; Ctrl-C ends it and gives what was measured until then."""
@@ -58,9 +62,13 @@ class RankSweep:
             )
         if kept := self._workbench.kept:
             self._notes[f"What is kept here ({kept}) had no part in these runs."] = None
-        with self._workbench.ranks.alone(_ASKED):
-            run = SweepRun(self._rows, self._measure, rounds=self._wish.rounds, show=self._draw)
+        with self._workbench.ranks.alone(_ASKED), OthersMeasuring() as self._others:
+            run = SweepRun(
+                self._rows, self._measured_beside_others, rounds=self._wish.rounds, show=self._draw
+            )
             rows, why_ended = run.go()
+        if line := self._others.line:
+            self._notes[line] = None
         return self._sweep(rows, why_ended)
 
     def _draw(self, rows: tuple[SweepRow, ...], now: str) -> None:
@@ -73,6 +81,17 @@ class RankSweep:
             rows, self._workbench.machine.line, rounds=wish.rounds, bound=wish.bound, batch=wish.batch, metric=quality.label,
             metric_line=quality.line, quality_reason=quality.reason, notes=tuple(self._notes), why_ended=why_ended,
         )  # fmt: skip
+
+    def _measured_beside_others(self, configuration: Configuration) -> SweptRun:
+        """What other programs took of the CPUs during a run hits its row alone, so it is told of that row."""
+        with OtherWork(counts_children=True) as others:
+            run = self._measure(configuration)
+        self._others.look()
+        if disturbed := Disturbance(
+            others.share, others.cpus, configuration.processes * (configuration.threads or 1)
+        ):
+            self._notes[f"{configuration.words}: {disturbed}"] = None
+        return run
 
     def _measure(self, configuration: Configuration) -> SweptRun:
         drawn = time.monotonic()
@@ -112,7 +131,7 @@ class RankSweep:
     def _options(self, configuration: Configuration) -> DdpOptions:
         wish = self._wish
         run = RunOptions(
-            batch=wish.batch, timeout_s=wish.timeout_s, discard=True, steps=wish.steps or 0, private_files=True
+            batch=wish.batch, timeout_s=wish.timeout_s, discard=True, steps=wish.steps or 0
         )  # fmt: skip
         backend: Any = configuration.backend or "gloo"
         gpus = gpus_of(configuration, CudaHere.now()) if configuration.on_gpus else "auto"
@@ -152,7 +171,8 @@ def swept(result: DdpResult) -> SweptRun:
     return SweptRun(
         seconds=max(lane.training_s for lane in lanes), samples=sum(lane.samples for lane in lanes), steps=result.steps,
         samples_per_s=sum(lane.steady_samples_per_s for lane in lanes),
-        communication_share=statistics.mean(lane.communication_share for lane in lanes), quality=result.quality,
+        communication_share=float("nan") if result.distributes_itself
+        else statistics.mean(lane.communication_share for lane in lanes), quality=result.quality,
     )  # fmt: skip
 
 

@@ -121,9 +121,11 @@ class Status:
     last_trial: str
     machine_line: str
     ranks: str = ""
+    has_trained: bool = False  # since the plan is kept
+    came_back: tuple[str, ...] = ()  # by an undo
 
     @classmethod
-    def of(cls, workbench: Workbench) -> Status:
+    def of(cls, workbench: Workbench, came_back: tuple[str, ...] = ()) -> Status:
         from accel.workload.replica import merged
 
         live = workbench._live
@@ -137,26 +139,29 @@ class Status:
             last_trial=summary(workbench.trials[-1] if workbench.trials else None),
             machine_line=workbench.machine.line,
             ranks=workbench.ranks.line,
+            has_trained=live is not None and live.has_trained,
+            came_back=came_back,
         )
 
     @property
     def facts(self) -> list[tuple[str, str]]:
         """(what, value) in reading order."""
-        proofs = [
-            (
-                f"  {name}",
-                f"{'in effect' if took else 'no effect seen yet (run your cell, then ask again)'}: {evidence}",
-            )
-            for name, took, evidence in self.proofs
-        ]
+        proofs = [(f"  {name}", self._effect(took, evidence)) for name, took, evidence in self.proofs]
         return [
             ("Workload", self.workload),
             ("Kept", self.kept),
             *proofs,
+            *([("Undone", "; ".join(self.came_back))] if self.came_back else []),
             ("Last trial", self.last_trial),
             *([("Ranks", self.ranks)] if self.ranks else []),
             ("Machine", self.machine_line),
         ]
+
+    def _effect(self, took: bool, evidence: str) -> str:
+        """Before anything was trained with it, an effect that is not seen is no fault."""
+        if not took and not self.has_trained:
+            return "live; confirmed by your next cell"
+        return f"{'in effect' if took else 'no effect seen'}: {evidence}"
 
     def __str__(self) -> str:
         width = max(len(what) for what, _ in self.facts)

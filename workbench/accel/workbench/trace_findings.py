@@ -44,6 +44,8 @@ def with_trace_findings(report: TraceProfile) -> TraceProfile:
 
     A rule that fails is named in a note: a damaged trace must not cost the reader the report.
     """
+    if report.completeness.is_of_file:  # the stamp says so: what is lost looks like idle time
+        return report
     has_gpu = bool(report.source.gpus)
     found: list[Finding] = []
     notes: list[str] = []

@@ -29,7 +29,7 @@ def records_of(result: Ladder | TimeToQuality, about: dict[str, Any]) -> list[Tr
 
 
 def _by_speed(row: Comparison, about: dict[str, Any]) -> TrialRecord:
-    shown = row.headline or row.steady
+    shown = row.shown
     return TrialRecord(
         plan=row.plan,
         verdict=row.state if row.state == "failed" else row.verdict,

@@ -10,6 +10,7 @@ from accel.accelerations.plan import Plan
 from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
 from accel.workers.messages import Load
 from accel.workers.relaunch import load_message
+from accel.workers.time_budget import TimeBudget
 from accel.workers.trial import Trial, TrialSetting
 from accel.workload.shipping import Parcel, pack
 from accel.workload.state_guard import StateGuard
@@ -23,7 +24,7 @@ TRIED_KINDS = ("models", "optimizers", "loaders")
 
 def start_trial(
     workbench: Workbench, workload: Workload, plans: list[Plan], *,
-    refused: dict[str, str], budget_s: float | None, timeout_s: float,
+    refused: dict[str, str], budget: TimeBudget, timeout_s: float,
 ) -> Trial:  # fmt: skip
     """Pack, guard and go; returns the running trial."""
     from accel.distributed.trial_group import group_for
@@ -38,7 +39,8 @@ def start_trial(
         notebook_is_steady=allocator == "steady" or bool(set_from_outside()) or not is_glibc,
         can_be_steady=is_glibc,
         timeout_s=timeout_s,
-        budget_s=240.0 if budget_s is None else budget_s,
+        budget=budget,
+        step_s=(workload.step_ms or 0.0) / 1e3 if workload.step_ms == workload.step_ms else 0.0,
     )
     try:
         load = load_for(parcel, workload)

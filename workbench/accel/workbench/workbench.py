@@ -193,9 +193,11 @@ class Workbench:
         from accel.workbench.quality_request import QualityRequest
         from accel.workbench.quality_start import start_quality_trial
         from accel.workbench.trial_start import start_trial
+        from accel.workers.time_budget import TimeBudget
 
         check_seconds(f"try_(budget_s={budget_s})", budget_s)
         check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
+        budget = TimeBudget(budget_s)
         workload = self._workload_to_train("try")
         if self.running_trial is not None or self.ranks.is_running:
             what = (
@@ -210,12 +212,10 @@ class Workbench:
         kept = self.kept
         if request is not None:
             trial = start_quality_trial(
-                self, workload, parsed, request, refused=refused, budget_s=budget_s, timeout_s=timeout_s
+                self, workload, parsed, request, refused=refused, budget=budget, timeout_s=timeout_s
             )
         else:
-            trial = start_trial(
-                self, workload, parsed, refused=refused, budget_s=budget_s, timeout_s=timeout_s
-            )
+            trial = start_trial(self, workload, parsed, refused=refused, budget=budget, timeout_s=timeout_s)
         self.trials.append(trial)
         self.history_keeper.follow(trial, workload, self.machine, kept=kept)
         trial.on_change(lambda: self.tell("trial"))
@@ -262,8 +262,9 @@ class Workbench:
             raise AccelError(
                 "The empty plan", because="it is the baseline itself", do="Name an acceleration."
             )
-        for name, reasons in self._refusals.of(plan, workload, self.machine, kept=self.kept).items():
-            raise NotApplicable(name, reasons)
+        if refusals := self._refusals.of(plan, workload, self.machine, kept=self.kept):
+            said = [f"{name}: {' '.join(reasons)}" for name, reasons in refusals.items()]
+            raise NotApplicable(str(plan), said) if len(said) > 1 else NotApplicable(*refusals.popitem())
         return plan
 
     # --- keep, undo, status, export ---------------------------------------------------------------------------------
@@ -291,13 +292,14 @@ class Workbench:
         return self.status()
 
     def undo(self, name: str | None = None) -> Status:
-        """Take back one kept acceleration, or everything, bit for bit."""
+        """Take back one kept acceleration, or everything, bit for bit; the answer says what came back."""
+        came_back: tuple[str, ...] = ()
         if self._live is not None:
-            self._live.undo(name)
+            came_back = self._live.undo(name)
         elif name is not None:
             raise AccelError(f"%accel undo {name}", because="nothing is kept", do="See %accel status.")
         self.tell("kept")
-        return self.status()
+        return Status.of(self, came_back)
 
     def status(self) -> Status:
         """What the workload is, what is kept and whether it took effect, what was tried."""

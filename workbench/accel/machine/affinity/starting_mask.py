@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -19,6 +20,12 @@ _OPENMP = re.compile(r"/.*/lib(?:gomp|iomp5|omp)[-.\w]*\.so[.\w]*$")
 def binding_variables() -> tuple[tuple[str, str], ...]:
     """The variables in this process's environment that tell OpenMP to bind threads; not those that tell it not to."""
     return _binding(os.environ)
+
+
+def unbind() -> None:
+    """Take these variables out of this process's environment: it has CPUs of its own, and has not loaded OpenMP yet."""
+    for name in BINDING:
+        os.environ.pop(name, None)
 
 
 def narrowing_variables() -> tuple[tuple[str, str], ...]:
@@ -68,7 +75,7 @@ def starting_mask() -> tuple[int, ...]:
     own = os.sched_getaffinity(0)
     if not binding_variables():
         return tuple(sorted(own))
-    return tuple(sorted(own | _masks_of_threads() | _openmp_places()))
+    return tuple(sorted(own | _that_exist(_masks_of_threads() | _openmp_places())))
 
 
 def allowed_cpus() -> list[int]:
@@ -77,6 +84,23 @@ def allowed_cpus() -> list[int]:
         return list(starting_mask())
     except AccelError:  # macOS and Windows
         return []
+
+
+def _that_exist(cpus: set[int]) -> set[int]:
+    """Of these, the CPUs that the system lets a thread use: GOMP_CPU_AFFINITY may name 16 where there are 2."""
+
+    def try_them() -> None:
+        try:
+            os.sched_setaffinity(0, cpus)  # leaves out what is not there, and fails where none is
+        except OSError:
+            return
+        found.update(os.sched_getaffinity(0))
+
+    found: set[int] = set()
+    thread = threading.Thread(target=try_them)  # whose mask ends with it
+    thread.start()
+    thread.join()
+    return found
 
 
 def _masks_of_threads() -> set[int]:

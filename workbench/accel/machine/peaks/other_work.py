@@ -12,6 +12,7 @@ from typing import Any
 
 from accel.machine.affinity.starting_mask import allowed_cpus
 from accel.machine.peaks import timing
+from accel.machine.peaks.family_time import FamilyTime
 
 PATIENCE = 2  # times the budget of a rate, until one that others disturb is left as it is
 ENOUGH = 0.75  # of a core for each of our threads; one busy neighbour on two cores leaves 0.6 to 0.9
@@ -28,7 +29,9 @@ class OtherWork:
     >>> others.share, others.disturbed
     (0.02, False)
 
-    Children that have been waited for count as ours. A system that does not tell (only Linux does) disturbs nothing.
+    Children that have been waited for count as ours; with `counts_children` also those that run, where what is measured runs
+    in workers. Where that cannot be known, because one ended and nobody waited for it, nothing is said. A system that does
+    not tell (only Linux does) disturbs nothing.
     One's own CPU time would not do: OpenMP's threads spin, and so look busy, while one of them has no core.
     """
 
@@ -39,10 +42,17 @@ class OtherWork:
         *,
         root: Path | str = "/",
         own_s: Callable[[], float] | None = None,
+        counts_children: bool = False,
     ) -> None:
         self._threads, self._cpus = threads, allowed_cpus() if cpus is None else cpus
         self._stat, self._own_s = Path(root) / "proc/stat", own_s or _own_s
+        self._counts_children = counts_children
         self.share = 0.0  # of the time of these CPUs
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs were watched."""
+        return len(self._cpus)
 
     @property
     def disturbed(self) -> bool:
@@ -53,14 +63,16 @@ class OtherWork:
 
     def __enter__(self) -> OtherWork:
         self._before = self._read()
+        self._family = FamilyTime.now() if self._stat.exists() and self._counts_children else None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         (busy, whole, own), (busy_now, whole_now, own_now) = self._before, self._read()
-        if whole_now > whole:
-            self.share = max(0.0, (busy_now - busy) - (own_now - own)) / (whole_now - whole)
+        ours = own_now - own if self._family is None else self._family.used_until(FamilyTime.now())
+        if whole_now > whole and ours is not None:
+            self.share = min(max(0.0, (busy_now - busy) - ours) / (whole_now - whole), 1.0)
 
     def _read(self) -> tuple[float, float, float]:
         """Seconds that the CPUs worked and that they were there, and those of our own."""

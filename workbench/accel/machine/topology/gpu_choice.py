@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accel.machine.topology.devices import Device
     from accel.machine.topology.topology import Topology
 
-MOST_GROUPS = 200_000  # 16 GPUs have at most 12,870 of a size
+MOST_PAIRS = 10_000_000  # in all groups together, some tenths of a second: 16 GPUs have at most 400,000 in those of a size
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def best_gpus(topology: Topology, count: int) -> GpuChoice:
 
 def can_choose(count: int, gpus: int) -> bool:
     """Whether there are few enough groups of that size to look at every one: of any size among 20 GPUs, of 4 among 32."""
-    return math.comb(gpus, count) <= MOST_GROUPS
+    return math.comb(gpus, count) * math.comb(count, 2) <= MOST_PAIRS
 
 
 def _best_groups(topology: Topology, gpus: Sequence[Device], count: int) -> tuple[list[Device], int]:

@@ -25,6 +25,7 @@ _COLUMNS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _BEHIND = re.compile(r"(?:^|\s)(CPU\s+Affinity)?(?:\s*(NUMA\s+Affinity))?(?:\s*(GPU\s+NUMA\s+ID))?\s*$")
 _NAMED_CARD = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*$")
 _NUMBERS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
+MOST_DEVICES = 128  # a machine has 16 GPUs and as many network cards; what is shown grows with the square
 LARGEST_NUMBER = 65_535  # Linux knows 8,192 CPUs at most
 _PEER_ACCESS = {"OK", "CNS", "GNS", "TNS", "NS", "DR", "U"}
 _NO_MATRIX = (
@@ -94,6 +95,10 @@ def _header(lines: Sequence[tuple[int, str]]) -> tuple[int, _Header]:
         behind = _BEHIND.fullmatch(rest)
         if words[0] != "GPU0" or behind is None:
             continue
+        if len(names) > MOST_DEVICES:
+            raise _refused(
+                number, f"it names {len(names):,} devices, and {MOST_DEVICES} are the most that are shown"
+            )
         if len(set(names)) != len(names):
             raise _refused(number, f"a column is named twice: {line.strip()}")
         joined = next((name for name in names if re.search(r"(?:GPU|NIC)\d+(?:GPU|NIC)", name)), None)

@@ -61,7 +61,9 @@ def nvlinks_of(topology: Topology) -> NvLinks:
 def _switch_of(topology: Topology, group: list[Device]) -> NvSwitch | None:
     """The switch of a group: any two are joined by as many links as the one with fewer has."""
     pairs = list(topology.pairs(group))
-    own = {gpu.name: max((link.nvlinks for a, b, link in pairs if gpu in (a, b)), default=0) for gpu in group}
+    own = {gpu.name: 0 for gpu in group}
+    for a, b, link in pairs:
+        own[a.name], own[b.name] = max(own[a.name], link.nvlinks), max(own[b.name], link.nvlinks)
     most = max(own.values())
     is_alike = all(link.nvlinks == min(own[a.name], own[b.name]) for a, b, link in pairs)
     if not is_alike or most * (len(group) - 1) <= MOST_LINKS_OF_A_GPU:

@@ -28,6 +28,8 @@ NO_GPU = "the driver knows no GPU"
 # NVML_TOPOLOGY_*: what two GPUs have in common on the way to the CPU.
 ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
+MOST_BYTES = 1 << 20  # of a matrix; a device may have no end
+
 
 def topology(from_file: str | None = None, *, text: str | None = None, html: str | None = None) -> Topology:
     """How the GPUs and network cards of this machine are joined, or those of a printed matrix.
@@ -154,10 +156,10 @@ def _nvlinks_between(peers: dict[int, dict[str, int]], first: int, second: int) 
 
 def _text_of(file: str) -> str:
     if file == "-":
-        return _decoded(sys.stdin.buffer.read())
-    path = Path(file).expanduser()
+        return _decoded(sys.stdin.buffer.read(MOST_BYTES + 1), file)
     try:
-        return _decoded(path.read_bytes())
+        with Path(file).expanduser().open("rb") as matrix:
+            return _decoded(matrix.read(MOST_BYTES + 1), file)
     except OSError as error:
         raise AccelError(
             f"topology from {file}", because=error.strerror or str(error),
@@ -176,8 +178,13 @@ def unread_input() -> str:
     return "Standard input was not read, and this is the machine here; to read a matrix from it: accel topology --from -"
 
 
-def _decoded(content: bytes) -> str:
+def _decoded(content: bytes, file: str) -> str:
     """The text of a file; PowerShell's `>` writes UTF-16."""
+    if len(content) > MOST_BYTES:
+        raise AccelError(
+            f"topology from {file}", because="it is larger than any matrix",
+            do="Write one to a file: nvidia-smi topo -m > topo.txt.",
+        )  # fmt: skip
     marks = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8: "utf-8-sig"}
     encoding = next((name for mark, name in marks.items() if content.startswith(mark)), "utf-8")
     return content.decode(encoding, errors="replace")

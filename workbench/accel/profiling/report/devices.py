@@ -16,14 +16,11 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
 
 WIDTH, LINE_WIDTH = 108, 125
-SHOWN_KERNELS, SHOWN_CAUSES = 8, 4
+SHOWN_KERNELS, SHOWN_CAUSES, SHOWN_DEVICES = 8, 4, 8
 NAME_WIDTH = 60
 WORTH_TELLING = 0.01
 UNSEEN = "On the GPU"
-REMEDY = (
-    "This is the profiler's fault, not your cell's: CUPTI before CUDA 13.1 is known to lose or shift rows in profiles after "
-    "a process's first. Restart the kernel and profile again; times of the CPU are right."
-)
+OF_FILE = "A damaged file"
 
 
 def device_lines(activity: DeviceActivity) -> Iterator[str]:
@@ -40,17 +37,18 @@ def device_lines(activity: DeviceActivity) -> Iterator[str]:
 
 
 def _text(profile: Profile) -> Iterator[str]:
-    for i, activity in enumerate(profile.devices):
+    for i, activity in enumerate(_busiest(profile)):
         yield from [""] * (i > 0)
         yield from device_lines(activity)
-    if _is_unseen(profile):
-        yield UNSEEN
+    yield from _others(profile)
+    if title := _title_of_stamp(profile):
+        yield title
     for said in _stamp(profile):
         yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _html(profile: Profile) -> Iterator[object]:
-    for activity in profile.devices:
+    for activity in _busiest(profile):
         yield heading(_title(activity))
         yield table(["", "Share of the step", "Time per step"], _shares(activity), numeric=(1, 2))
         if activity.copies:
@@ -62,9 +60,21 @@ def _html(profile: Profile) -> Iterator[object]:
                 headings, [*map(_kernel_cells, activity.kernels)], numeric=(2, 3, 4), shown=SHOWN_KERNELS,
                 rest_in=".devices[…].kernels",
             )  # fmt: skip
-    if _is_unseen(profile):
-        yield heading(UNSEEN)
+    yield from map(note, _others(profile))
+    if title := _title_of_stamp(profile):
+        yield heading(title)
     yield from map(note, _stamp(profile))
+
+
+def _busiest(profile: Profile) -> list[DeviceActivity]:
+    """All of a machine's; of more the busiest, in the order of their numbers."""
+    busiest = sorted(profile.devices, key=lambda device: -device.busy_share)[:SHOWN_DEVICES]
+    return [device for device in profile.devices if device in busiest]
+
+
+def _others(profile: Profile) -> Iterator[str]:
+    if (more := len(profile.devices) - SHOWN_DEVICES) > 0:
+        yield f"{more:,} GPUs that were less busy are not shown; .devices has all of them."
 
 
 def _title(activity: DeviceActivity) -> str:
@@ -172,16 +182,18 @@ def _times(calls: float) -> str:
     return "1 copy" if calls == 1 else f"{calls:.3g} copies"
 
 
-def _is_unseen(profile: Profile) -> bool:
-    """A GPU was at work, and nothing is known of it: the stamp needs a title of its own."""
-    return not profile.devices and not profile.completeness.is_complete
+def _title_of_stamp(profile: Profile) -> str:
+    """A GPU was at work and nothing is known of it, or nothing is told: the stamp then needs a title of its own."""
+    if profile.devices or profile.completeness.is_complete:
+        return ""
+    return OF_FILE if profile.completeness.is_of_file else UNSEEN
 
 
 def _stamp(profile: Profile) -> Iterator[str]:
     """Said where there is a GPU: complete, or what is missing and what to do."""
     completeness = profile.completeness
     if not completeness.is_complete:
-        yield f"{completeness}. {REMEDY}"
+        yield f"{completeness}. {completeness.remedy}"
     elif profile.devices:
         yield "Complete: every launch of these steps has its kernel or copy, and their times fit the CPU's."
 

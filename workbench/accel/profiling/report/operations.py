@@ -8,12 +8,15 @@ from accel.html_parts import heading
 from accel.profiling.report.parts import count_cell, long_table, phase_bar, time_cell, whole
 from accel.profiling.report.section import Section
 from accel.profiling.report.words import SHOWN_ROWS, milliseconds, op_base, percent, phase_words
+from accel.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel.profiling.op_table import OpRow
     from accel.profiling.profile import Profile
+
+WIDEST = 100  # of a name; the rows have it whole
 
 
 def _title(profile: Profile) -> str:
@@ -27,7 +30,7 @@ def _text(profile: Profile) -> Iterator[str]:
 
 
 def _line(row: OpRow) -> str:
-    return f"  {percent(row.share):>7}  {milliseconds(row.self_ms):>9}  {row.op}  · {phase_words(row.phase)}"
+    return f"  {percent(row.share):>7}  {milliseconds(row.self_ms):>9}  {one_line(row.op, WIDEST)}  · {phase_words(row.phase)}"
 
 
 def _html(profile: Profile) -> Iterator[object]:
@@ -44,7 +47,7 @@ def _html(profile: Profile) -> Iterator[object]:
 def _cells(row: OpRow, on_gpu: bool) -> list[object]:
     device = [time_cell(row.device_ms)] if on_gpu else []
     share = whole(percent(row.share))
-    return [row.op, phase_words(row.phase), time_cell(row.self_ms), *device, share, count_cell(row.calls),
+    return [one_line(row.op, WIDEST), phase_words(row.phase), time_cell(row.self_ms), *device, share, count_cell(row.calls),
             phase_bar(row.share, row.phase)]  # fmt: skip
 
 
