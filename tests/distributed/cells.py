@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import os
 from typing import Any
 
 from accel.distributed.ddp_result import DdpResult
@@ -62,9 +61,6 @@ def on_ranks(
     namespace = notebook(more, earlier)
     options.setdefault("batch", "global")
     options.setdefault("timeout_s", 20.0)
-    os.environ.pop(
-        "PYTEST_CURRENT_TEST", None
-    )  # which differs in each test: ranks that were started with another end
     result = CellRun(pool, cell, namespace, RunOptions(**options), filename="<cell>").go()
     return namespace, result
 

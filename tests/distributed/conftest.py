@@ -1,4 +1,4 @@
-"""Ranks for the tests of a file: started once, and used warm by all of them."""
+"""Ranks for the tests of this folder: started once, and used warm by all of them, as a notebook uses them for its cells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from accel.distributed.rank_pool import RankPool
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def pool() -> Iterator[RankPool]:
     """Two ranks with one thread each."""
     ranks = RankPool(2)

@@ -38,7 +38,6 @@ on_linux = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RankPool]:
     """Two ranks with one thread each."""
-    os.environ.pop("PYTEST_CURRENT_TEST", None)  # which differs in each test: a changed variable ends ranks
     ranks = RankPool(2, threads=1)
     yield ranks
     pids = set(ranks.pids.values())
@@ -66,7 +65,6 @@ def trained(
     namespace = notebook(
         "import os, signal, time\ndef is_rank(number): return torch.distributed.get_rank() == number"
     )
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     options = RunOptions(batch="global", timeout_s=timeout_s, **more)
     return namespace, CellRun(pool, cell, namespace, options, filename="<cell>", backend=backend).go()
 
@@ -191,7 +189,6 @@ def test_where_one_rank_alone_cannot_use_it_none_does(pool, tmp_path, monkeypatc
         os.environ.pop("XDG_CACHE_HOME", None)
         return dist.get_backend()
 
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     pool.run(look_elsewhere, str(tmp_path))
     assert run_function(pool, look_here_again, (), {}, backend="ccl") == ["gloo", "gloo"]
     pool.run(look_here_again)
@@ -249,7 +246,6 @@ def test_what_oneccl_has_to_say_is_not_among_the_cells_prints() -> None:
 
 @is_built
 def test_every_collective_gives_what_gloo_gives(pool) -> None:
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     by_ccl = run_function(pool, every_collective, (), {}, backend="ccl")
     assert by_ccl == run_function(pool, every_collective, (), {}, backend="gloo")
 
@@ -277,7 +273,6 @@ def test_a_cell_can_have_groups_of_its_own(pool) -> None:
         dist.all_reduce(of_one, group=alone)
         return of_both.item(), of_one.item()
 
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     assert run_function(pool, in_groups, (), {}, backend="ccl") == [(3.0, 1.0), (3.0, 2.0)]
 
 
@@ -294,7 +289,6 @@ def test_nothing_listens_on_a_port(pool) -> None:
         dist.barrier()
         return len(found)
 
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     assert run_function(pool, ports, (), {}, backend="ccl") == [0, 0]
 
 
@@ -314,7 +308,6 @@ def test_a_mean_is_divided_and_what_cannot_be_had_is_refused_in_words(pool) -> N
 
         dist.all_reduce(torch.tensor([True]))
 
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     assert run_function(pool, mean, (), {}, backend="ccl") == [1.5, 1.5]
     with pytest.raises(RankError, match="--backend ccl: it cannot add up tensors of Bool; use gloo"):
         run_function(pool, add_up_booleans, (), {}, backend="ccl")

@@ -16,11 +16,7 @@ def listening_addresses() -> list[str]:
     return [each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN]
 
 
-def test_every_socket_that_a_rank_listens_on_is_of_the_loopback_interface() -> None:
-    pool = RankPool(2)
-    try:
-        found = [address for addresses in pool.run(listening_addresses) for address in addresses]
-    finally:
-        pool.close()
+def test_every_socket_that_a_rank_listens_on_is_of_the_loopback_interface(pool: RankPool) -> None:
+    found = [address for addresses in pool.run(listening_addresses) for address in addresses]
     assert found  # gloo listens
     assert [address for address in found if not address.startswith("127.") and address != "::1"] == []
