@@ -55,6 +55,17 @@ def test_a_stream_beside_a_loader_that_takes_workers_is_no_failure():
     assert "stream reads an IterableDataset" in proof.evidence
 
 
+def test_iterators_that_a_loaders_class_makes_by_itself_are_left_as_they_are():
+    class Foreign(DataLoader):
+        def _get_iterator(self):
+            return iter([1, 2])
+
+    replica = Replica(loaders={"rows": Foreign(ROWS)})
+    with LoaderWorkers(n=1).apply(replica):
+        assert list(replica.loaders["rows"]) == [1, 2]
+        assert not LoaderWorkers(n=1).took_effect(replica).took_effect
+
+
 def on_gpu():
     with FakeTensorMode():
         return TensorDataset(torch.empty(10, 3, device="cuda"))

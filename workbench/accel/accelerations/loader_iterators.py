@@ -29,10 +29,13 @@ class IteratorMaker(ABC):
         self.inner = inner
 
     def __call__(self) -> Any:
+        from torch.utils.data.dataloader import _BaseDataLoaderIter
+
         loader = self._loader()
         assert loader is not None, "a loader calls this itself"
         iterator = type(loader)._get_iterator(loader) if self.inner is None else self.inner()
-        self.change(iterator)
+        if isinstance(iterator, _BaseDataLoaderIter):  # what a subclass makes instead is left as it is
+            self.change(iterator)
         return iterator
 
     @abstractmethod

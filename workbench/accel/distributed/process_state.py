@@ -61,6 +61,13 @@ def _compiler_switches() -> list[Any]:
     return [config.get_hash()] if hasattr(config, "get_hash") else []
 
 
+def _process_groups() -> list[Any]:
+    """With the number that torch gives its next group: ranks whose numbers differ wait for each other in vain."""
+    from torch.distributed import distributed_c10d, is_initialized
+
+    return [is_initialized(), distributed_c10d.get_pg_count()]
+
+
 def _start_method() -> str:
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
@@ -84,6 +91,7 @@ _READ: dict[str, Callable[[], Any]] = {
     "hooks of all modules or optimizers": _hooks,
     "switches of torch": _torch_switches,
     "switches of torch.compile": _compiler_switches,
+    "process groups": _process_groups,
     "garbage collection": gc.isenabled,
     "tracing": lambda: (sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()),
     "CPUs": lambda: sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import islice
 from operator import index
 from time import perf_counter_ns
@@ -45,7 +46,10 @@ class LoopRecord:
         self.made_ns.append(perf_counter_ns())
         if iterator is not None:
             self.loaders.add(key)
-            self._iterators[id(iterator)] = run, weakref.ref(iterator, self._gone(run))
+            with suppress(
+                TypeError
+            ):  # a list's iterator takes none, and none asks for the run of its fetches
+                self._iterators[id(iterator)] = run, weakref.ref(iterator, self._gone(run))
         return run
 
     def ends(self, run: int, time_ns: int | None = None) -> None:
