@@ -9,6 +9,8 @@ import torch
 from notebook import OBJECTS, SETUP, Notebook, parameters
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
+from accel.accelerations.steady_allocator import fix_thresholds
+
 LOOP = """
 for epoch in range(2):
     for images, labels in loader:
@@ -180,8 +182,8 @@ def assert_same(notebook: Notebook, plan: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def one_thread_and_backward_as_it_was() -> object:
-    """Exported code has no undo: what it puts into torch must not reach the next test."""
+def one_thread_and_the_process_as_it_was() -> object:
+    """Exported code has no undo: what it puts into torch and malloc must not reach the next test."""
     before, backward = torch.get_num_threads(), torch.autograd.backward
     hooks = [(each, dict(each)) for each in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)]
     torch.set_num_threads(1)
@@ -191,6 +193,7 @@ def one_thread_and_backward_as_it_was() -> object:
     for each, known in hooks:
         each.clear()
         each.update(known)
+    fix_thresholds()
 
 
 @pytest.mark.parametrize("plan", PLANS)

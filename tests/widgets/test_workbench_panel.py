@@ -29,9 +29,10 @@ def workbench():
         "model": model, "optimizer": torch.optim.Adam(model.parameters()), "criterion": nn.CrossEntropyLoss(),
         "x": torch.randn(8, 16), "y": torch.randint(4, (8,)),
     }  # fmt: skip
-    bench = Workbench(namespace, spare_workers=0)
+    bench, threads = Workbench(namespace, spare_workers=0), torch.get_num_threads()
     yield bench
     bench.close()
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

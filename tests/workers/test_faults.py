@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 import uuid
 
 import psutil
 import pytest
 
 from accel.errors import AccelError, NotShippable, WorkerError
+from accel.workers.pool import WorkerPool
+from accel.workers.worker import Worker
 from tests.workers.conftest import CELL, SETUP, worker_processes
 
 
@@ -227,22 +226,35 @@ def test_no_worker_outlives_a_kernel_that_was_killed(tmp_path):
     bench = Workbench(namespace, spare_workers=0)
     bench.profile("train()")
     trial = bench.try_("fused_optimizer", wait=False)
-    changes = []
-    trial.on_change(lambda: changes.append(1))
-    while trial.state == "starting" or not changes:
-        pass
-    print("measuring", flush=True)
+    def tell():
+        if trial.ladder.rows[0].details["rounds_now"]:
+            print("measuring", flush=True)
+    trial.on_change(tell)
     trial.wait()
     """
     script.write_text(textwrap.dedent(body))
-    kernel = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    while "measuring" not in kernel.stdout.readline():
-        assert kernel.poll() is None, "the script ended before it measured"
-    workers = psutil.Process(kernel.pid).children(recursive=True)
-    assert workers
-    os.kill(kernel.pid, signal.SIGKILL)
-    kernel.wait()
-    deadline = time.monotonic() + 10
-    while any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers):
-        assert time.monotonic() < deadline, "a worker outlived its kernel by ten seconds"
-        time.sleep(0.05)
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as kernel:
+        try:
+            while "measuring" not in kernel.stdout.readline():
+                assert kernel.poll() is None, "the script ended before it measured"
+            while not (workers := psutil.Process(kernel.pid).children(recursive=True)):
+                assert kernel.poll() is None, "the script ended between two relaunches"
+        finally:
+            kernel.kill()
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_where_one_worker_cannot_be_started_those_before_it_are_ended(monkeypatch):
+    started = []
+
+    def start():
+        if started:
+            raise AccelError("Starting a process", because="the system refuses", do="Try again.")
+        started.append(Worker())
+        return started[0]
+
+    monkeypatch.setattr("accel.workers.pool.Worker", start)
+    with pytest.raises(AccelError, match="the system refuses"):
+        WorkerPool(spares=0).take(2)
+    assert not started[0].is_alive

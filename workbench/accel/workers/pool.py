@@ -39,7 +39,14 @@ class WorkerPool:
             taken, self._warm = usable[:count], usable[count:]
         for worker in stale:
             worker.close()
-        return taken + [Worker() for _ in range(count - len(taken))]
+        try:
+            while len(taken) < count:
+                taken.append(Worker())
+        except BaseException:  # the caller gets none of them
+            for worker in taken:
+                worker.close()
+            raise
+        return taken
 
     def start_s(self, count: int) -> float:
         """About how long it takes until so many are ready."""

@@ -46,9 +46,7 @@ class LoopRecord:
         self.made_ns.append(perf_counter_ns())
         if iterator is not None:
             self.loaders.add(key)
-            with suppress(
-                TypeError
-            ):  # a list's iterator takes none, and none asks for the run of its fetches
+            with suppress(TypeError):  # a list's iterator takes none; nobody sees its fetches
                 self._iterators[id(iterator)] = run, weakref.ref(iterator, self._gone(run))
         return run
 
