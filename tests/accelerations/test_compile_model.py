@@ -15,6 +15,7 @@ from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.plan import Plan
 from accel.accelerations.repeated_blocks import repeated_blocks
 from accel.machine import read_machine
+from accel.profiling.compile_watch import CompileWatch
 from accel.workload import Replica
 
 REGIONS = CompileModel(backend="aot_eager", scope="regions")
@@ -270,3 +271,21 @@ def test_the_code_of_a_model_is_one_line():
     assert entry.as_code(workload(model)) == (
         'model.compile(mode="max-autotune", dynamic=True, fullgraph=True)\n'
     )
+
+
+def test_a_recompilation_names_the_models_own_forward_and_line():
+    model = Tower()
+    with CompileModel(backend="eager", dynamic=False).apply(replica(model)), CompileWatch() as watch:
+        for rows in (2, 3):
+            model(torch.randn(rows, 3))
+    again = watch.found().recompilations[0]
+    assert again.filename == __file__
+    assert again.line == Tower.forward.__code__.co_firstlineno
+    assert again.function.startswith("Tower_")
+
+
+def test_a_model_of_torchs_own_classes_is_compiled_too():
+    model = nn.Sequential(nn.Linear(3, 2))
+    with CompileModel(backend="eager").apply(replica(model)):
+        model(torch.randn(2, 3))
+        assert CompileModel(backend="eager").took_effect(replica(model)).took_effect

@@ -28,7 +28,6 @@ from accel.accelerations.model_call import (
     distinct,
     find_wrapper,
     is_compiled_by_user,
-    plain_call,
     why_never_called,
     why_not_inside,
     wrapped_call,
@@ -233,10 +232,11 @@ class CompileModel:
         ]
 
 
-def _call_model(model: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-    # A function of our own round the model's call: torch.compile passes over functions defined inside torch.
-    note_if_in_python()
-    return plain_call(model)(*args, **kwargs)
+# A function of our own round the model's call: torch.compile passes over functions defined inside torch. On one line, which
+# `compiled_for` shows as that of the model's class.
+# fmt: off
+def _call_model(model: torch.nn.Module, *args: Any, **kwargs: Any) -> Any: note_if_in_python(); return model._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]  # noqa: E501, E702
+# fmt: on
 
 
 @dataclass

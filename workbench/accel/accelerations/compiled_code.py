@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import types
 import weakref
@@ -48,7 +49,7 @@ class Compiled:
         import torch
 
         self.options = options
-        self._call: Callable[..., Any] = torch.compile(_with_code_of_its_own(function), **options.arguments)
+        self._call: Callable[..., Any] = torch.compile(function, **options.arguments)
         self.graphs = self.refused = self.in_python = 0
         self._skips_before = _cuda_graph_skips()
 
@@ -101,7 +102,7 @@ def compiled_for(
     of_owner = _OF_OWNER.setdefault(owner, {})
     key = (function.__name__, options, kind)
     if key not in of_owner:
-        of_owner[key] = Compiled(function, options)
+        of_owner[key] = Compiled(_with_code_of_its_own(function, type(owner)), options)
     return of_owner[key]
 
 
@@ -109,11 +110,18 @@ _OF_OWNER: weakref.WeakKeyDictionary[object, dict[Hashable, Compiled]] = weakref
 _NUMBERS = itertools.count()
 
 
-def _with_code_of_its_own(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_code_of_its_own(function: Callable[..., Any], kind: type) -> Callable[..., Any]:
     """torch keeps graphs, their limit (8) and what it takes for a varying shape by the code's name, and those of one object
-    must not be another's."""
+    must not be another's. What it says of recompilations names the object's class and, if that is not torch's, its `forward`.
+    """
     assert isinstance(function, types.FunctionType)
-    code = function.__code__.replace(co_name=f"{function.__name__}_{next(_NUMBERS)}")
+    forward = getattr(inspect.unwrap(getattr(kind, "forward", function)), "__code__", function.__code__)
+    place = function.__code__ if kind.__module__.partition(".")[0] == "torch" else forward
+    code = function.__code__.replace(
+        co_name=f"{kind.__name__}_{next(_NUMBERS)}",
+        co_filename=place.co_filename,
+        co_firstlineno=place.co_firstlineno,
+    )
     return types.FunctionType(code, function.__globals__)
 
 

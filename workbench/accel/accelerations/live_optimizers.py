@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from accel.workload.attribute_patches import AttributePatches
+from accel.workload.callers_line import at_callers_line
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +72,7 @@ def _begin() -> None:
     from torch.optim import Optimizer
 
     for name in ("__init__", "__setstate__"):
-        _watch.patches.add(Optimizer, name, _noting(getattr(Optimizer, name)))
+        _watch.patches.add(Optimizer, name, _noting(at_callers_line(getattr(Optimizer, name))))
 
 
 def _noting(original: Any) -> Any:

@@ -15,6 +15,7 @@ from accel.accelerations.loader_iterators import (
     keeps_own_workers,
 )
 from accel.workload.attribute_patches import AttributePatches
+from accel.workload.callers_line import at_callers_line
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -82,7 +83,9 @@ def copies_that_do_not_wait(on_copy: Callable[[], None]) -> Iterator[None]:
 
     patches = AttributePatches()
     for name in ("to", "cuda"):
-        patches.add(torch.Tensor, name, without_waiting(getattr(torch.Tensor, name), on_copy))
+        patches.add(
+            torch.Tensor, name, without_waiting(at_callers_line(getattr(torch.Tensor, name)), on_copy)
+        )
     patches.see_compiler()
     try:
         yield

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.profiling.synchronisations import Synchronisation
 from accel.profiling.user_code import CodeLine, users_line
+from accel.workload.callers_line import at_callers_line
 from accel.workload.read_backs import Number, ReadBack
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ class SynchronisationWatch:
         import torch
 
         for method, call in CALLS.items():
-            patches.add(torch.Tensor, method, self._watched(call, getattr(torch.Tensor, method)))
+            patches.add(
+                torch.Tensor, method, self._watched(call, at_callers_line(getattr(torch.Tensor, method)))
+            )
 
     def found(self, steps: Steps) -> tuple[Synchronisation, ...]:
         """What was called in the steps that count, most time first, per step; in all of a cell that takes none.

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from accel.workload.attribute_patches import AttributePatches
+from accel.workload.callers_line import at_callers_line
 from accel.workload.replica import Replica
 
 
@@ -42,7 +43,7 @@ class Discovery:
         self._thread = threading.get_ident()
         self._exit.callback(self._patches.take_back)
         self._patches.add(torch.nn.Module, "__call__", self._model_call(torch.nn.Module.__call__))
-        self._patches.add(DataLoader, "__iter__", self._loader_iter(DataLoader.__iter__))
+        self._patches.add(DataLoader, "__iter__", self._loader_iter(at_callers_line(DataLoader.__iter__)))
         self._exit.callback(register_optimizer_step_pre_hook(self._optimizer_step).remove)
         self._is_active = True
         return self

@@ -14,6 +14,7 @@ from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from accel.workload.callers_line import at_callers_line
 from accel.workload.loop_record import Fetch, samples_drawn
 from accel.workload.outermost_step import is_inside_another_step
 from accel.workload.workload import Kind
@@ -35,13 +36,17 @@ def install_patches(marks: PhaseMarks, undo: ExitStack) -> None:
 
     from accel.workload.module_calls import watch_module_calls
 
-    def patch(owner: Any, name: str, wrap: Callable[[PhaseMarks, Function], Function]) -> None:
-        marks.patches.add(owner, name, wrap(marks, getattr(owner, name)))
+    def patch(
+        owner: Any, name: str, wrap: Callable[[PhaseMarks, Function], Function], at_line: bool = True
+    ) -> None:
+        original = getattr(owner, name)
+        marks.patches.add(owner, name, wrap(marks, at_callers_line(original) if at_line else original))
 
     undo.callback(marks.patches.take_back)
 
-    patch(nn.Module, "__call__", watch_module_calls)
-    patch(torch.autograd, "_engine_run_backward", _backward)
+    # These two are called often, or by torch alone, and warn from lines further in.
+    patch(nn.Module, "__call__", watch_module_calls, at_line=False)
+    patch(torch.autograd, "_engine_run_backward", _backward, at_line=False)
     loader_of: dict[int, int] = {}
     patch(DataLoader, "__iter__", functools.partial(_loader_iter, loader_of))
     patch(_BaseDataLoaderIter, "__next__", functools.partial(_loader_next, loader_of))
