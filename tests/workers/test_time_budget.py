@@ -1,4 +1,4 @@
-"""A budget is wall time from the command on, and whatever a trial waits for ends with it."""
+"""A budget is wall time from the command on, and whatever a trial waits for ends with it; seconds: `test_wall_budget.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from accel.workers.time_budget import ENDING_S, PhaseClock, TimeBudget
 from tests.workers.conftest import CELL, worker_processes
 
 ENDLESS_S = 600.0  # that a wait would take without a budget
-ENDED_S = 100.0  # far less, also on a busy machine
 
 
 class Clock:
@@ -74,7 +73,7 @@ def test_whatever_a_trial_waits_for_ends_with_its_budget(workbench, cell):
     workbench.profile(cell)
     ladder = workbench.try_("fused_optimizer", budget_s=12, timeout_s=ENDLESS_S)
     assert ladder.rows[0].verdict == "undecided"
-    assert ladder.took.seconds < ENDED_S
+    assert workbench.trials[-1].is_out_of_time
     assert sum(seconds for _, seconds in ladder.took.phases) == pytest.approx(ladder.took.seconds, abs=1.0)
     assert "the time was up" in str(ladder)
     assert "--budget-s" in ladder.took.advice
@@ -87,7 +86,6 @@ def test_a_plan_that_does_not_warm_up_in_time_leaves_the_others_theirs(workbench
     workbench.profile(WAITS["a first step of the plan"])
     ladder = workbench.try_("channels_last", "fused_optimizer", budget_s=30, timeout_s=ENDLESS_S)
     late, other = ladder["fused_optimizer"], ladder["channels_last"]
-    assert ladder.took.seconds < ENDED_S
     assert late.state == "failed"
     assert "--budget-s" in late.error
     assert other.headline or other.steady
@@ -107,7 +105,6 @@ def test_training_to_a_quality_ends_with_its_budget_too(workbench):
     result = workbench.try_(
         "fused_optimizer", until="loss<=0", held_out=workbench.namespace["loader"], budget_s=15
     )
-    assert result.took.seconds < ENDED_S
     assert result.took.ended_by == "the time was up"
     assert {curve.ending for row in result.rows for curve in row.curves} <= {"out of time"}
     assert worker_processes() == []

@@ -7,6 +7,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
+from threading import Timer
 from typing import Any, Generic, Literal, TypeVar
 
 from accel import html_parts as html
@@ -32,7 +33,7 @@ class BackgroundTrial(ABC, Generic[Result]):
 
     def __init__(self, parcel: Parcel, check: Callable[[], str], budget: TimeBudget) -> None:
         self._parcel, self._check, self.budget = parcel, check, budget
-        self.phases = PhaseClock("preparing", began=budget.began)
+        self.phases = PhaseClock("preparing", began=budget.began, clock=budget.clock)
         self.others_measuring = OthersMeasuring()
         self.is_out_of_time = False  # ended in the middle of something, because the time was up
         self._listeners: list[Callable[[], None]] = []
@@ -134,7 +135,7 @@ class BackgroundTrial(ABC, Generic[Result]):
 
     def _run(self) -> None:
         state: TrialState = "done"
-        alarm = threading.Timer(min(max(self.budget.left_s, 0.0), threading.TIMEOUT_MAX), self._time_is_up)
+        alarm = Timer(min(max(self.budget.left_s, 0.0), threading.TIMEOUT_MAX), self._time_is_up)
         alarm.daemon = True
         if self.budget.is_strict:
             alarm.start()

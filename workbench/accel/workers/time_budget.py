@@ -25,7 +25,7 @@ class TimeBudget:
         usual_s: float = 240.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
+        self.clock = clock
         self.asked_s, self.usual_s = asked_s, usual_s
         self.began = clock()
 
@@ -46,12 +46,12 @@ class TimeBudget:
 
     @property
     def used_s(self) -> float:
-        return self._clock() - self.began
+        return self.clock() - self.began
 
     @property
     def left_s(self) -> float:
         """Until the deadline; negative when it is over."""
-        return self.deadline - self._clock()
+        return self.deadline - self.clock()
 
     @property
     def is_up(self) -> bool:
