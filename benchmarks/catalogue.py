@@ -74,7 +74,6 @@ MARKS = {"faster": "▲", "slower": "▼", "undecided": "?", "no difference": "=
 LOSS = {"same": "bit-equal", "follows": "follows", "drifts": "drifts"}
 QUICK = ("channels_last", "fused_optimizer")
 TOGETHER = 5  # candidates of one trial: so many processes beside the baseline's hold a copy each
-BUDGET_S = {"cnn28": 100.0, "cnn32": 100.0, "densenet": 240.0}  # of a trial of so many candidates
 
 
 def plans_for(workbench: Workbench, wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -91,8 +90,8 @@ def plans_for(workbench: Workbench, wanted: Sequence[str]) -> tuple[list[str], d
     return can, cannot
 
 
-def measure(model: str, wanted: Sequence[str], *, budget_s: float) -> dict[str, Any]:
-    """All plans on one model: rows by plan, and why the others were not measured."""
+def measure(model: str, wanted: Sequence[str], *, budget_s: float | None = None) -> dict[str, Any]:
+    """All plans on one model: rows by plan, and why the others were not measured; without a budget none is cut short."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(SETUP.format(threads=_threads(), **MODELS[model]), namespace)
     workbench = Workbench(namespace)
@@ -103,7 +102,7 @@ def measure(model: str, wanted: Sequence[str], *, budget_s: float) -> dict[str, 
         for group in _groups(can):
             began = time.monotonic()
             try:
-                ladder = workbench.try_(*group, budget_s=budget_s * len(group) / TOGETHER, timeout_s=180)
+                ladder = workbench.try_(*group, budget_s=budget_s, timeout_s=180)
             except AccelError as error:
                 cannot |= dict.fromkeys(group, str(error))
                 continue
@@ -211,7 +210,7 @@ def main() -> None:
         report("catalogue", figures_of(measured), is_full_run=False, models=measured)
         return
     for model in given.model:
-        measured = measure(model, given.only, budget_s=BUDGET_S[model])
+        measured = measure(model, given.only)
         if given.only and model in models:
             stored = models[model]
             measured["rows"] = stored["rows"] | measured["rows"]

@@ -133,7 +133,9 @@ def why_not(row: Row, workbench: Workbench) -> str:
     return " ".join(reason for given in reasons.values() for reason in given)
 
 
-def steps_in_turns(workbench: Workbench, rows: list[Row], budget_s: float) -> dict[str, dict[str, Any]]:
+def steps_in_turns(
+    workbench: Workbench, rows: list[Row], budget_s: float | None
+) -> dict[str, dict[str, Any]]:
     """What `%accel try` says of each plan beside the loader as it is."""
     plans = [row.plan for row in rows if row.plan]
     found: dict[str, dict[str, Any]] = {}
@@ -142,7 +144,8 @@ def steps_in_turns(workbench: Workbench, rows: list[Row], budget_s: float) -> di
     except AccelError as error:
         sys.stderr.write(f"no trial: {error}\n")
         return found
-    for plan, row in zip(plans, ladder.rows, strict=True):  # type: ignore[union-attr]
+    for plan in plans:
+        row = ladder[str(Plan.parse(plan))]  # type: ignore[index, union-attr]
         shown = row.headline or row.steady
         found[plan] = {"verdict": row.verdict or row.sentence}
         if shown is not None:
@@ -174,8 +177,10 @@ def epochs_in_turns(
     return seconds
 
 
-def measure(table: list[Row], *, images: int, batch_size: int, budget_s: float, rounds: int) -> list[Row]:
-    """All rows, each with its figures or the reason why there are none."""
+def measure(
+    table: list[Row], *, images: int, batch_size: int, rounds: int, budget_s: float | None = None
+) -> list[Row]:
+    """All rows, each with its figures or the reason why there are none; without a budget no trial is cut short."""
     torch.set_num_threads(1)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(SETUP.replace("{images}", str(images)).replace("{batch_size}", str(batch_size)), namespace)
@@ -208,9 +213,9 @@ def main() -> None:
     )
     given = arguments.parse_args()
     if given.quick:
-        rows = measure(wanted((0, 2), ALONE[2:]), images=64, batch_size=8, budget_s=12.0, rounds=1)
+        rows = measure(wanted((0, 2), ALONE[2:]), images=64, batch_size=8, rounds=1, budget_s=30.0)
     else:
-        rows = measure(wanted(WORKERS, ALONE), images=1600, batch_size=32, budget_s=600.0, rounds=7)
+        rows = measure(wanted(WORKERS, ALONE), images=1600, batch_size=32, rounds=7)
     for row in rows:
         sys.stderr.write(f"{row}\n")
     run = [row for row in rows if row.epoch_s is not None]
