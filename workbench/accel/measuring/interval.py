@@ -3,7 +3,9 @@
 Interleaving steps removes drift, but two processes that run the same code still differ for all their life: by about 1 %
 under a steady allocator, by 10 % under glibc's defaults (page faults). No number of steps averages that away. So each
 relaunch gives one number (the median log-ratio of its pairs), and the interval is a t-interval over relaunches whose
-variance is shrunk towards what A/A runs show: with one relaunch it is that prior, with many it is the data's own.
+variance is shrunk towards what A/A runs show, but never below the data's own: with one relaunch it is that prior, with many
+it is the data's. A relaunch whose pairs scatter (few of them, other work on the machine) weighs less. How processes vary is
+learnt from all plans of the trial (`process_spread.py`).
 
 Sources: Kalibera & Jones, "Rigorous benchmarking in reasonable time" (ISMM 2013), for the hierarchy; the shrinkage is the
 usual scaled-inverse-chi-squared posterior of a normal variance (Gelman et al., Bayesian Data Analysis, 2.6).
@@ -31,6 +33,9 @@ class ProcessNoise:
 
 
 STEADY_NOISE = ProcessNoise(sd=0.011, weight=10)
+STEADY_ALONE = ProcessNoise(
+    sd=0.011, weight=1
+)  # where no second stage is asked: on a machine that is less steady than ours
 DEFAULT_MALLOC_NOISE = ProcessNoise(sd=0.09, weight=5)
 
 
@@ -43,20 +48,29 @@ def paired_log_ratios(baseline_ns: Sequence[float], candidate_ns: Sequence[float
     return [math.log(b / c) for b, c in zip(baseline_ns, candidate_ns, strict=False)]
 
 
+@dataclass(frozen=True)
+class Spread:
+    """What relaunches told of the processes' spread: squares, each by the variance expected of it, and degrees of freedom."""
+
+    squares: float
+    freedom: int
+
+
 def interval(
-    relaunches: Sequence[Sequence[float]], noise: ProcessNoise, *, confidence: float = 0.95
-) -> Interval:
-    """The speed-up with its interval from the log-ratios of each relaunch.
+    relaunches: Sequence[Sequence[float]], noise: ProcessNoise, *, confidence: float = 0.95, spread: Spread | None = None
+) -> Interval:  # fmt: skip
+    """The speed-up with its interval from the log-ratios of each relaunch; `spread` is that of all plans, where there are others.
 
     >>> interval([[0.69, 0.70, 0.69]] * 3, STEADY_NOISE)
     Interval(ratio=1.99..., low=1.9..., high=2.0..., relaunches=3, pairs=9)
     """
     medians = np.array([float(np.median(ratios)) for ratios in relaunches])
-    within = float(np.mean([median_variance(ratios) for ratios in relaunches]))
-    centre = float(medians.mean())
-    freedom = noise.weight + len(medians) - 1
-    variance = (noise.weight * (noise.sd**2 + within) + float(((medians - centre) ** 2).sum())) / freedom
-    half = student_quantile(0.5 + confidence / 2, freedom) * math.sqrt(variance / len(medians))
+    weights = 1 / np.array([expected_variance(ratios, noise) for ratios in relaunches])
+    centre = float(weights @ medians / weights.sum())
+    own = spread or Spread(float(weights @ (medians - centre) ** 2), len(medians) - 1)
+    freedom = noise.weight + own.freedom
+    scale = max((noise.weight + own.squares) / freedom, own.squares / max(own.freedom, 1))
+    half = student_quantile(0.5 + confidence / 2, freedom) * math.sqrt(scale / float(weights.sum()))
     return Interval(
         ratio=math.exp(centre),
         low=math.exp(centre - half),
@@ -66,7 +80,13 @@ def interval(
     )
 
 
-def median_variance(values: Sequence[float], *, resamples: int = 200) -> float:
+def expected_variance(ratios: Sequence[float], noise: ProcessNoise) -> float:
+    """Of a relaunch's median log-ratio: what processes vary by, and what so many pairs leave open."""
+    return noise.sd**2 + median_variance(tuple(ratios))
+
+
+@lru_cache(4096)  # each relaunch is asked again at each look
+def median_variance(values: tuple[float, ...], *, resamples: int = 200) -> float:
     """Bootstrap variance of the median; reproducible (fixed seed).
 
     Source: Efron & Tibshirani, An Introduction to the Bootstrap, ch. 6.

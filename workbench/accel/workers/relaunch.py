@@ -321,7 +321,7 @@ class Relaunch:
     def _is_precise(self, effort: Effort) -> bool:
         base, *candidates = (self.samples[variant.label] for variant in self._running)
         pairs = [paired_log_ratios(*compared_times(base, own)) for own in candidates]
-        errors = [median_variance(pair) ** 0.5 for pair in pairs]
+        errors = [median_variance(tuple(pair)) ** 0.5 for pair in pairs]
         return all(error < effort.precise_enough for error in errors)
 
     def _read_effect(self, label: str) -> None:

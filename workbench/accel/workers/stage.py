@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from accel.errors import AccelError
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.comparison import Interval, Verdict
-from accel.measuring.interval import ProcessNoise, interval, paired_log_ratios
+from accel.measuring.interval import ProcessNoise, Spread, interval, paired_log_ratios
 from accel.measuring.per_sample import compared_times
+from accel.measuring.process_spread import spread_of
 from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Effort, Relaunch, Samples
 from accel.workers.variant_worker import Variant
@@ -77,6 +78,8 @@ class Stage:
         self.floor: list[float | None] = []
         self.rounds_now = self.relaunches = 0
         self.others: list[OtherWork] = []  # what other programs took of the CPUs, relaunch by relaunch
+        self._spread: Spread | None = None  # of its processes
+        self._log_ratios: list[dict[str, list[float]]] = []  # of every plan, relaunch by relaunch
         self.relaunch_s = 0.0  # what the last one took
         self.is_cut_short = False  # another relaunch would have told more, and there was no time for it
         self._is_out_of_time = is_out_of_time
@@ -100,8 +103,7 @@ class Stage:
             self.relaunch_s, self.relaunches = now - began, number
             has_no_time = self._stop.is_set() or now + self._least_s > self._deadline
             is_last = number == self.plan.most_relaunches
-            for label in open_labels:
-                self._add(label, samples, is_last=has_no_time or is_last)
+            self._add(open_labels, samples, is_last=has_no_time or is_last)
             self.is_cut_short = (
                 has_no_time and not is_last and not all(self._is_told(label) for label in open_labels)
             )
@@ -138,19 +140,31 @@ class Stage:
         if number % 10 == 0:
             self._on_change()
 
-    def _add(self, label: str, samples: dict[str, Samples], *, is_last: bool) -> None:
+    def _add(self, labels: list[str], samples: dict[str, Samples], *, is_last: bool) -> None:
+        told = {label: ratios for label in labels if (ratios := self._taken_in(label, samples))}
+        if told:
+            self._log_ratios.append(told)
+            self._spread = spread_of(self._log_ratios, self.plan.noise)
+        for label in labels:
+            standing = self.standings[label]
+            if label in told:
+                standing.shown = self._interval(standing, confidence_shown(len(standing.log_ratios)))
+            if label in told or (standing.shown and is_last):
+                standing.verdict = self._decide(standing, is_last=is_last)
+
+    def _taken_in(self, label: str, samples: dict[str, Samples]) -> list[float]:
+        """What the relaunch tells of a candidate; empty where it failed or had too little time."""
         standing, base, own = self.standings[label], samples[BASELINE], samples[label]
         standing.error = own.error
         if standing.error is not None or min(len(base.step_ns), len(own.step_ns)) < FEWEST_ROUNDS:
-            standing.verdict = self._decide(standing, is_last=True) if standing.shown and is_last else None
-            return
+            return []
         standing.log_ratios.append(paired_log_ratios(*compared_times(base, own)))
         standing.base_samples.append(base)
         standing.samples.append(own)
-        standing.shown = interval(
-            standing.log_ratios, self.plan.noise, confidence=confidence_shown(len(standing.log_ratios))
-        )
-        standing.verdict = self._decide(standing, is_last=is_last)
+        return standing.log_ratios[-1]
+
+    def _interval(self, standing: Standing, confidence: float) -> Interval:
+        return interval(standing.log_ratios, self.plan.noise, confidence=confidence, spread=self._spread)
 
     def _is_told(self, label: str) -> bool:
         standing = self.standings[label]
@@ -159,9 +173,7 @@ class Stage:
     def _decide(self, standing: Standing, *, is_last: bool) -> Verdict | None:
         shown = standing.shown
         assert shown is not None
-        strict = interval(
-            standing.log_ratios, self.plan.noise, confidence=confidence_to_stop(shown.relaunches)
-        )
+        strict = self._interval(standing, confidence_to_stop(shown.relaunches))
         verdict = decide(shown, strict, is_last=is_last)
         is_too_wide = self.plan.is_headline and (shown.high / shown.low) ** 0.5 - 1 > self.plan.wide_is_fine
         return None if is_too_wide and not is_last else verdict

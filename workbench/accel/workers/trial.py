@@ -10,7 +10,7 @@ from typing import Literal
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.measuring.comparison import WIDE, Comparison
-from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_NOISE
+from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.ladder import Ladder, speed
 from accel.measuring.took import Took, advice_for
 from accel.workers.background_trial import BackgroundTrial, TrialState
@@ -141,8 +141,8 @@ class Trial(BackgroundTrial[Ladder]):
                 "notebook",
                 allocator,
                 candidates,
-                STEADY_NOISE,
-                MOST_RELAUNCHES if self.budget.is_strict else setting.steady_relaunches,
+                STEADY_ALONE,
+                self._most_relaunches(),
                 setting.effort,
                 is_headline=False,
             )
