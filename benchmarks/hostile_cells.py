@@ -49,7 +49,7 @@ HOSTILE_LINES = {
     "writes over the user's file": "pathlib.Path('notes.txt').write_text('gone'); os.system('echo gone > notes.txt')",
     "removes the user's file": "os.path.exists('notes.txt') and os.remove('notes.txt')",
 }
-QUICK = ("os._exit", "raises markup", "writes over the user's file")
+QUICK = ("os._exit",)
 
 
 def few_descriptors() -> None:

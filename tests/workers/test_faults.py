@@ -58,6 +58,11 @@ def test_a_worker_that_exits_by_itself_is_told_so_and_nothing_of_memory(workbenc
     assert "memory" not in str(error)
 
 
+def test_a_cell_that_closes_the_connection_is_told_what_does_so(workbench):
+    error = tried(workbench, cell_with("os.closerange(3, 4096)"))
+    assert "exited with status 0, as os._exit(0) or closing descriptors that it did not open" in str(error)
+
+
 def test_what_a_cell_started_apart_ends_also_when_the_cell_ends_its_own_process(workbench):
     seconds = f"600.{uuid.uuid4().int % 10**9}"  # no other process sleeps so long
     workbench.namespace["subprocess"] = subprocess

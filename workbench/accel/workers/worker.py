@@ -161,8 +161,9 @@ class Worker:
 def _ending(code: int) -> tuple[str, str]:
     """How a process ended, and what to do, by its exit code."""
     if code >= 0:
+        closed = " or closing descriptors that it did not open" if code == 0 else ""
         return (
-            f"its process exited with status {code}, as os._exit({code}) in the cell does",
+            f"its process exited with status {code}, as os._exit({code}){closed} in the cell does",
             "A trial runs the cell again and again in a process of its own: leave what ends the process out of it.",
         )
     name = signal.Signals(-code).name
