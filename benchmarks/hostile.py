@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 
 from benchmarks.hostile_cells import CONDITIONS, HOSTILE_LINES, QUICK
-from benchmarks.machine_line import report
+from benchmarks.machine_line import RESULTS, report
 
 TIMEOUT_S = 4.0
 SETUP = """
@@ -52,7 +52,9 @@ HOSTILE_CELL = """
 for number, (x, y) in enumerate(loader):
     if os.getpid() != home and number == 3:
         try:
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(repr(time.monotonic()).encode(), {address!r})
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(
+                repr(time.monotonic()).encode(), socket.MSG_DONTWAIT, {address!r}
+            )
         except OSError:
             pass
         {line}
@@ -231,7 +233,10 @@ def main() -> None:
     )
     arguments.add_argument("--quick", action="store_true", help="one kind, and nothing is written")
     arguments.add_argument(
-        "--only", metavar="KIND", nargs="*", help="these kinds or conditions alone; nothing is written"
+        "--only",
+        metavar="KIND",
+        nargs="*",
+        help="these kinds or conditions alone; those of others stay in the file",
     )
     arguments.add_argument("--kernel", metavar="KIND", help=argparse.SUPPRESS)
     options = arguments.parse_args()
@@ -239,11 +244,12 @@ def main() -> None:
         answer = json.dumps(kernel(options.kernel), default=str)
         print(f"\n{answer}", flush=True)
         return
-    pairs = [(kind, "as usual") for kind in HOSTILE_LINES] + [("none", name) for name in CONDITIONS]
+    everything = [(kind, "as usual") for kind in HOSTILE_LINES] + [("none", name) for name in CONDITIONS]
+    pairs = everything
     if options.quick:
         pairs = [(kind, "as usual") for kind in QUICK]
     elif options.only:
-        pairs = [pair for pair in pairs if {*pair} & {*options.only}]
+        pairs = [pair for pair in everything if {*pair} & {*options.only}]
     kernels = []
     for kind, condition in pairs:
         told = one_kernel(kind, condition)
@@ -254,8 +260,22 @@ def main() -> None:
             f"{kind} / {condition}: survived {told['survived']}, again {told['works_again']}, left {told['left']}"
         )
         print(*(f"    {word}" for word in words or told["again"]), sep="\n", flush=True)
-    is_full = not options.quick and not options.only
-    report("hostile", figures_of(kernels), is_full_run=is_full, kernels_by_kind=kernels if is_full else [])
+    if options.only:
+        kernels = in_order(everything, stored(), kernels)
+    by_kind = [] if options.quick else kernels
+    report("hostile", figures_of(kernels), is_full_run=not options.quick, kernels_by_kind=by_kind)
+
+
+def stored() -> list[dict[str, Any]]:
+    """The kernels of the last run."""
+    file = RESULTS / "hostile.json"
+    return json.loads(file.read_text())["kernels_by_kind"] if file.exists() else []
+
+
+def in_order(pairs: list[tuple[str, str]], *runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The latest kernel of each kind and condition."""
+    known = {(each["kind"], each["condition"]): each for run in runs for each in run}
+    return [known[pair] for pair in pairs if pair in known]
 
 
 if __name__ == "__main__":
