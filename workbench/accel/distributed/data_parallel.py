@@ -34,6 +34,7 @@ from accel.distributed.training_notes import (
 )
 from accel.errors import AccelError
 from accel.workload.discovery import Discovery
+from accel.workload.leading_optimizer import LeadingOptimizer
 from accel.workload.outermost_step import is_inside_another_step
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class DataParallel:
         self._taken: list[tuple[int, Any, ExitStack]] = []
         self._run = 0
         self._is_shared = world_size > 1  # by us: what one rank does concerns the others
-        self._first_optimizer: Any = None
+        self._leading = LeadingOptimizer()
         self._is_to_stop = False
         self._loss = StepLoss()
         self._is_stepping = False  # an optimizer runs, and may call a closure, as LBFGS does
@@ -92,7 +93,7 @@ class DataParallel:
 
     @property
     def steps(self) -> int:
-        """Steps of the first optimizer so far."""
+        """Steps of the training so far: of the optimizer that leads."""
         return self._lane.steps
 
     @property
@@ -139,6 +140,7 @@ class DataParallel:
             self._patch(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
             self._patch(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
             self._exchange.add(named_leaves(self._namespace))
+        self._undo.enter_context(self._leading)
         self._undo.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         self._undo.callback(register_optimizer_step_post_hook(self._after_step).remove)
         self._lane.phase("between")
@@ -186,7 +188,7 @@ class DataParallel:
     def run_begins(self) -> None:
         """The cell is run again: a model that it builds takes the place of one of its class that an earlier run built."""
         self._run += 1
-        self._first_optimizer = None
+        self._leading.begins()
         self._loops.run_begins()
 
     def _found(self, replica: Replica) -> None:
@@ -337,7 +339,7 @@ class DataParallel:
             raise RunStopped
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if optimizer is self._first_optimizer:
+        if self._leading.may_lead(optimizer):
             self._stop_here()  # of a loop that takes its batches from no loader
         self._lane.phase("optimizer")
         self._is_stepping = True
@@ -355,9 +357,7 @@ class DataParallel:
         self._note(optimizer)
         if is_inside_another_step(sys._getframe(1)):
             return
-        if self._first_optimizer is None:
-            self._first_optimizer = optimizer
-        if optimizer is self._first_optimizer:
+        if self._leading.leads(optimizer):
             self._is_to_stop = self._lane.stepped(self._loss.of_step())
             self._watching.step_ended(self._lane.steps)
 

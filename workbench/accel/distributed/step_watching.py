@@ -50,7 +50,7 @@ class StepWatching:
             self.recorder.optimizer_ended()
 
     def step_ended(self, number: int) -> None:
-        """The first optimizer has stepped."""
+        """The optimizer that leads has stepped."""
         if self.recorder is not None:
             self.recorder.step_ended(number)
 

@@ -1,9 +1,9 @@
 """In a worker: hold the unmodified cell at each step boundary until the kernel hands out the next token.
 
-A step ends at the post-hook of the first optimizer that steps (or, for hand-written updates, at the end of a backward
-pass). The gate times the step, remembers its loss, and waits; leaving the cell is an exception that `except Exception` in
-the user's code cannot swallow. While a variant waits its loader workers are frozen: they would fill its queue for free, on
-the cores of the variant that is being timed.
+A step ends at the post-hook of the optimizer that leads (`leading_optimizer.py`) or, for hand-written updates, at the end
+of a backward pass. The gate times the step, remembers its loss, and waits; leaving the cell is an exception that
+`except Exception` in the user's code cannot swallow. While a variant waits its loader workers are frozen: they would fill
+its queue for free, on the cores of the variant that is being timed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import resource
 import signal
 import sys
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ import msgspec
 from accel.workers.messages import Channel, EffectRead, Evaluate, Finish, ReadEffect, Steps, StepsDone
 from accel.workers.sample_count import SampleCount
 from accel.workers.step_clock import StepClock
+from accel.workload.leading_optimizer import LeadingOptimizer
 from accel.workload.outermost_step import is_inside_another_step
 
 
@@ -46,7 +46,7 @@ class StepGate:
         self._channel, self._boundary, self._read_effect = channel, boundary, read_effect
         self._evaluate = evaluate
         self._restore: list[Callable[[], None]] = []
-        self._first_optimizer: Callable[[], Any] = lambda: None
+        self._leading = LeadingOptimizer()
         self._losses_of_step: list[Any] = []
         self._granted = 0
         self._clock = StepClock(device)
@@ -79,6 +79,7 @@ class StepGate:
         autograd._engine_run_backward = run_backward
         self._restore.append(lambda: setattr(autograd, "_engine_run_backward", original))
         if self._boundary == "optimizer":
+            self._restore.append(self._leading.__enter__().__exit__)
             self._restore.append(register_optimizer_step_post_hook(self._optimizer_stepped).remove)
         self._sample_count.__enter__()
         self._restore.append(self._sample_count.__exit__)
@@ -90,7 +91,7 @@ class StepGate:
 
     def cell_begins(self) -> None:
         """The cell starts (again): an optimizer that it builds anew is the first one then."""
-        self._first_optimizer = lambda: None
+        self._leading.begins()
 
     def cell_ended(self) -> None:
         """The cell is over and is not run again: say so, and answer questions until told to finish."""
@@ -128,11 +129,7 @@ class StepGate:
     def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_inside_another_step(sys._getframe(1)):
             return
-        if (
-            self._first_optimizer() is None
-        ):  # none yet, or its life is over: the next fold of a cross-validation
-            self._first_optimizer = weakref.ref(optimizer)
-        if optimizer is self._first_optimizer():
+        if self._leading.leads(optimizer):
             self._step_is_over()
 
     def _step_is_over(self) -> None:
