@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from accel.accelerations.acceleration import Acceleration
 from accel.accelerations.plan import Plan
 from accel.errors import AccelError
+from accel.workload.applied_time import applying
 from accel.workload.attribute_patches import repair_patches
 from accel.workload.discovery import Discovery
 from accel.workload.replica import Replica
@@ -139,7 +140,7 @@ class LivePlan:
         return [float(p[(0,) * p.dim()]) for p in known if p.numel()]
 
     def _apply_to(self, role: tuple[str, str], replica: Replica) -> None:
-        with uninterrupted():
+        with applying(), uninterrupted():
             if (old := self._objects.pop(role, None)) is not None:
                 old[1].close()  # the cell built this object anew: let go of the one before
             stack = ExitStack()

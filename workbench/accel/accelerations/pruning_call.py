@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.narrowed_model import NarrowedModel
+from accel.workload.applied_time import applying
 
 if TYPE_CHECKING:
     import torch
@@ -72,9 +73,10 @@ class PruningCall:
         if self.training_calls > self.entry.last_call or not (is_training or at_once):
             return
         if ratio := self.entry.ratio_at(self.training_calls):
-            gradients = self.gradients.of(self.model)
-            self.narrowed.narrow(self.entry.plan(self.model, args, kwargs, ratio, gradients))
-            self.gradients.sums.clear()
+            with applying():
+                gradients = self.gradients.of(self.model)
+                self.narrowed.narrow(self.entry.plan(self.model, args, kwargs, ratio, gradients))
+                self.gradients.sums.clear()
         self.training_calls += 1
         if self.training_calls > self.entry.last_call:
             self.gradients.forget()

@@ -40,6 +40,7 @@ def _steps(answers: Sequence[StepsDone]) -> StepsDone:
         minor_faults=sum(each.minor_faults for each in answers),
         preempted=sum(each.preempted for each in answers),
         cell_ended=answers[0].cell_ended,
+        apart_ns=[max(of_ranks) for of_ranks in zip(*(each.apart_ns for each in answers), strict=True)],
     )
 
 

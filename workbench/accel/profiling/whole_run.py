@@ -71,7 +71,7 @@ def read_whole_run(recording: Recording, workload: Workload) -> WholeRun:
         late_compiling=tuple(
             (number, max(0.0, step.duration_ns / 1e6 - steps.median_ms))
             for number, step in enumerate(steps.steps)
-            if number and step.is_warm_up
+            if number and step.has_compiled
         ),
         step_loader=_step_loader(recording, workload),
     )
@@ -89,8 +89,8 @@ def _step_loader(recording: Recording, workload: Workload) -> str | None:
 
 
 def _page_faults(notes: Sequence[BoundaryNote]) -> float | None:
-    """Median between two boundaries of which neither saw the profiler or the compiler."""
-    quiet = [not (note.profiled or note.compiled) for note in notes]
+    """Median between two boundaries of which neither saw the profiler, the compiler or a plan being applied."""
+    quiet = [not (note.profiled or note.compiled or note.applied) for note in notes]
     taken = [
         after.page_faults - before.page_faults
         for before, after, free_before, free in zip(notes, notes[1:], quiet, quiet[1:], strict=False)

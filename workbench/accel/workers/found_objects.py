@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from accel.workload.applied_time import applying
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -47,6 +49,10 @@ class FoundObjects:
 
     def take(self, found: Replica) -> None:
         """Apply the plan to an object that is used for the first time."""
+        with applying():
+            self._take(found)
+
+    def _take(self, found: Replica) -> None:
         earlier = (each for each in self._taken if each[0] < self._run and _kind(each[1]) == _kind(found))
         if (old := next(earlier, None)) is not None:
             self._taken.remove(old)

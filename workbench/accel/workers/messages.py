@@ -106,6 +106,7 @@ class StepsDone(msgspec.Struct, tag="steps_done", frozen=True):
     cell_ended: bool = (
         False  # the cell is over and is not run again: there may be fewer steps than were asked for
     )
+    apart_ns: list[int] = []  # applying the plan to what the cell built: not in `wall_ns`
 
 
 class Evaluated(msgspec.Struct, tag="evaluated", frozen=True):

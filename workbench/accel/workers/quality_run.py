@@ -56,7 +56,7 @@ class _WorkerTrainee:
         self._worker.send(Steps(steps))
         patience_s = COMPILING_TIMEOUT_S if is_first and self.compiles else self._timeout_s
         done = self._worker.receive(StepsDone, timeout_s=patience_s + 2 * steps * self._step_s)
-        seconds = [wall / 1e9 for wall in done.wall_ns]
+        seconds = [(wall + apart) / 1e9 for wall, apart in zip(done.wall_ns, done.apart_ns, strict=True)]
         self._step_s = max(seconds, default=self._step_s)
         samples = sum(done.samples) if all(done.samples) else None
         return StepsTaken(seconds, samples, cell_ended=done.cell_ended)

@@ -55,6 +55,7 @@ class Samples:
     warm_up_s: float = 0.0  # wall time of all warm-up steps, the first included
     warm_up_steps: int = 0
     warm_step_s: float = 0.0
+    applied_s: float = 0.0  # the longest that applying the plan took in the middle of the cell's run
     minor_faults: int = 0
     preempted: int = 0
     steps: int = 0
@@ -314,6 +315,7 @@ class Relaunch:
         samples.step_samples.append(mean(done.samples[block.settle :]))
         samples.every_step_samples += done.samples
         samples.losses += done.losses[: max(COMPARED_STEPS - len(samples.losses), 0)]
+        samples.applied_s = max([samples.applied_s, *(ns / 1e9 for ns in done.apart_ns)])
         samples.minor_faults += done.minor_faults
         samples.preempted += done.preempted
         samples.steps += block.steps

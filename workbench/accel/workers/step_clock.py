@@ -11,6 +11,8 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from accel.workload.applied_time import applied_ns
+
 
 class StepClock:
     """Times the steps of one block after the other.
@@ -21,7 +23,7 @@ class StepClock:
     [20123456, 19876543, 20001234]
 
     On the CPU each step has a time of its own. On a GPU (`device`, default: the current one) those after the first `settle`
-    share theirs evenly.
+    share theirs evenly. What applying a plan took meanwhile is in none of them: `apart_ns` has it, a number for each step.
     """
 
     def __init__(self, device: str = "") -> None:
@@ -34,17 +36,19 @@ class StepClock:
     def begin(self, settle: int) -> None:
         """A block begins, whose first `settle` steps are taken but do not count."""
         self._wall_ns: list[int] = []
+        self.apart_ns: list[int] = []
         self._settle = settle
         self._counts_from = None if settle else self._event()
         self.resume()
 
     def resume(self) -> None:
         """The next step begins: what was done since the last one ended is no part of it."""
-        self._began = time.perf_counter_ns()
+        self._began, self._applied = time.perf_counter_ns(), applied_ns()
 
     def step(self) -> None:
         """A step has ended, as far as the CPU is concerned."""
-        self._wall_ns.append(time.perf_counter_ns() - self._began)
+        self.apart_ns.append(applied_ns() - self._applied)
+        self._wall_ns.append(time.perf_counter_ns() - self._began - self.apart_ns[-1])
         if len(self._wall_ns) == self._settle:
             self._counts_from = self._event()
 
@@ -59,7 +63,7 @@ class StepClock:
         if self._counts_from is None:  # CUDA began in this very block, or it ended before steps counted
             self._wall_ns[-1:] = [last + time.perf_counter_ns() - began for last in self._wall_ns[-1:]]
         elif counted > 0:
-            ns = self._counts_from.elapsed_time(ended) * 1e6
+            ns = self._counts_from.elapsed_time(ended) * 1e6 - sum(self.apart_ns[self._settle :])
             self._wall_ns[self._settle :] = [round(ns / counted)] * counted
         return self._wall_ns
 

@@ -158,6 +158,7 @@ class StepGate:
                 minor_faults=usage.ru_minflt - self._usage.ru_minflt,
                 preempted=usage.ru_nivcsw - self._usage.ru_nivcsw,
                 cell_ended=cell_ended,
+                apart_ns=self._clock.apart_ns,
             )
         )
         self._losses, self._samples = [], []

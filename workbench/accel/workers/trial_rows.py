@@ -12,6 +12,7 @@ from accel.measuring.per_sample import differ, usual
 from accel.measuring.quality import compare_losses
 from accel.workers.stage import Standing, median_ms
 
+_LEAST_APPLYING_S = 0.01  # less goes without saying
 _SHOWN = (
     3  # recompilations and graph breaks, those that came most often; a profile of the cell lists them all
 )
@@ -44,6 +45,7 @@ def comparison_of(
             *_notes(plan, steady, notebook),
             *_drawn_elsewhere(plan, quality),
             *_compiling(plan, steady, notebook, cost),
+            *_applied(steady, notebook),
         ),
         samples_per_step=_samples_per_step(known),
     )
@@ -179,3 +181,14 @@ def _compiling(
     if all(each.from_cache >= each.graphs for each in found):
         notes.append("compiled code was on disk already: where it is not, compiling takes longer than here")
     return notes
+
+
+def _applied(*standings: Standing | None) -> list[str]:
+    """What it costs to apply the plan to objects that the cell builds."""
+    samples = [each for standing in standings if standing for each in standing.samples]
+    seconds = max((each.applied_s for each in samples), default=0.0)
+    if seconds < _LEAST_APPLYING_S:
+        return []
+    return [
+        f"applying the plan to what the cell builds took {seconds:.2g} s, once each run of the cell: not in the steps"
+    ]

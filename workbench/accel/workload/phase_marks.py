@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from accel.errors import AccelError
+from accel.workload.applied_time import applied_ns
 from accel.workload.attribute_patches import AttributePatches
 from accel.workload.loop_record import LoopRecord
 from accel.workload.page_faults import page_faults
@@ -53,12 +54,15 @@ class BackwardPass(NamedTuple):
 
 
 class BoundaryNote(NamedTuple):
-    """What was going on when a step ended: were graphs compiled in it, was torch.profiler running, page faults so far."""
+    """What was going on when a step ended: were graphs compiled in it, or a plan applied to what the cell built, was
+    torch.profiler running, page faults so far.
+    """
 
     time_ns: int
     compiled: bool
     profiled: bool
     page_faults: int = 0
+    applied: bool = False
 
 
 def active_marks() -> PhaseMarks | None:
@@ -117,7 +121,9 @@ class PhaseMarks:
         ] = {}  # phase -> (key, range), innermost last; a phase never holds itself
         self.patches = AttributePatches()
         self._seen_ids: set[tuple[str, int]] = set()
-        self._optimizer_steps = self._backward_ends = self._graphs = self._graphs_before = 0
+        self._optimizer_steps = self._backward_ends = self._graphs = self._graphs_before = (
+            self._applied_ns
+        ) = 0
         self._ever_counted = 0  # optimizer's steps, those of probes included
         self._leads_since = 0  # as many of them before the first one of `first_optimizer`
         self._former_leads: list[Lead] = []
@@ -150,6 +156,7 @@ class PhaseMarks:
         self._step_range = _RecordFunctionFast("accel.step")
         self._profiler_enabled = _profiler_enabled
         self._graphs = self._graphs_before = _compiled_graphs()
+        self._applied_ns = applied_ns()
         self.patches.see_compiler()
         with ExitStack() as undo:  # taken over below: a patch that fails takes the earlier ones back
             install_patches(self, undo)
@@ -276,8 +283,9 @@ class PhaseMarks:
     def _note_boundary(self) -> None:
         graphs = _compiled_graphs()
         compiled, self._graphs = graphs != self._graphs, graphs
-        profiled = self._profiler_enabled()
-        self.boundary_notes.append(BoundaryNote(perf_counter_ns(), compiled, profiled, page_faults()))
+        applied, self._applied_ns = applied_ns() != self._applied_ns, applied_ns()
+        profiled, faults = self._profiler_enabled(), page_faults()
+        self.boundary_notes.append(BoundaryNote(perf_counter_ns(), compiled, profiled, faults, applied))
         if len(self.marks) > MOST_MARKS:
             self.thread = -1  # patches pass straight through from here; the optimizer hook goes on counting
 

@@ -37,6 +37,7 @@ class Step:
     end_ns: int
     phases_ns: dict[str, int]
     is_warm_up: bool = False
+    has_compiled: bool = False
     is_profiled: bool = False
     is_outlier: bool = False
     batches: int = 1
@@ -55,7 +56,7 @@ class Steps:
     >>> steps.median_ms, steps.shares()["forward"]
 
     `counts` has how often each phase began, "recompute" being a forward inside backward. A warm-up step is the
-    first, or one in which graphs were compiled; `timed` are the steps the figures come from.
+    first, or one in which graphs were compiled or a plan was applied; `timed` are the steps the figures come from.
     """
 
     steps: tuple[Step, ...]
@@ -291,9 +292,10 @@ def _flagged(
         is_noted = position < len(times) and (index + 1 == len(ends) or times[position] < ends[index + 1])
         profiled = is_noted and notes[position].profiled
         compiled = is_noted and notes[position].compiled
+        is_warm_up = index == 0 or compiled or (is_noted and notes[position].applied)
         # Stopping the profiler takes time right after the last profiled step: part of the next one when cut at its end.
         is_touched = profiled or (after_profiler and is_cut_at_end)
-        flagged.append(replace(step, is_warm_up=index == 0 or compiled, is_profiled=is_touched))
+        flagged.append(replace(step, is_warm_up=is_warm_up, has_compiled=compiled, is_profiled=is_touched))
         after_profiler = profiled
     return with_outliers(flagged)
 
