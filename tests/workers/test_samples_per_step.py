@@ -7,9 +7,11 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from accel.workers.sample_count import SampleCount
+from accel.workload.capture import CellCapture
 from accel.workload.loop_record import samples_in
 from tests.workers.conftest import CELL
 
@@ -68,6 +70,57 @@ def test_without_a_loader_a_backward_counts_what_the_profile_saw():
     assert counted(steps, without_loader=16) == [32, 32]
 
 
+def time_first(items):
+    return nn.utils.rnn.pad_sequence(items)
+
+
+def time_first_with_lengths(items):
+    return time_first(items), torch.tensor([len(item) for item in items])
+
+
+SENTENCES = [torch.ones(3 + number % 4) for number in range(22)]
+BUCKETS = [[0, 4, 8], [1, 5], [2, 6, 10, 14, 18], [3]]
+
+
+@pytest.mark.parametrize("collate", [time_first, time_first_with_lengths])
+@pytest.mark.parametrize(
+    ("settings", "sizes"),
+    [
+        ({"batch_size": 5}, [5, 5, 5, 5, 2]),
+        ({"batch_size": 4, "num_workers": 2, "persistent_workers": True}, [4, 4, 4, 4, 4, 2]),
+        ({"batch_sampler": BUCKETS}, [3, 2, 5, 1]),
+    ],
+    ids=["plain", "workers", "buckets"],
+)
+def test_batches_with_time_first_count_their_samples(collate, settings, sizes):
+    loader = DataLoader(SENTENCES, collate_fn=collate, **settings)
+
+    def steps(count):
+        for _ in range(2):
+            for _ in loader:
+                count.backward()
+                yield
+
+    assert counted(steps) == sizes * 2
+
+
+def test_a_profile_counts_samples_of_batches_with_time_first():
+    cell = """
+for x in loader:
+    net(x.unsqueeze(2))[0].sum().backward()
+    optimizer.step()
+"""
+    net = nn.RNN(1, 2)
+    namespace = {
+        "loader": DataLoader(SENTENCES, 5, collate_fn=time_first), "net": net,
+        "optimizer": torch.optim.SGD(net.parameters(), 0.1),
+    }  # fmt: skip
+    capture = CellCapture(cell, cell, namespace)
+    with capture:
+        exec(cell, namespace)
+    assert [step.samples for step in capture.finish()[1].steps.steps] == [5, 5, 5, 5, 2]
+
+
 class AttributeDict(dict):
     """As many projects have it: KeyError for an attribute that it has not."""
 
@@ -98,6 +151,15 @@ class Raises:
         (torch.tensor(1.0), 8, 8),
         (object(), None, 0),
         ([], 8, 8),
+        ([torch.ones(20, 5, 3), torch.ones(5)], 8, 5),  # time first, with labels
+        (torch.ones(20, 8), 8, 8),  # time first, and as many as were drawn
+        ([torch.ones(20, 8), torch.ones(20, 8)], 8, 8),
+        ([torch.ones(58, 20), torch.ones(58)], 20, 58),  # the collate left some out
+        (torch.ones(58, 3), 256, 58),
+        ([torch.ones(8, 20), torch.ones(20, 20)], 8, 8),  # a mask over time
+        ([torch.ones(8, 3), torch.ones(3)], 8, 8),  # weights of classes
+        ({"x": torch.ones(70, 3), "edges": torch.ones(2, 90), "y": torch.ones(8)}, 8, 8),  # nodes of graphs
+        ([torch.ones(90), torch.ones(8), torch.ones(8)], 8, 8),  # texts end to end, with offsets
     ],
 )
 def test_samples_are_told_from_what_a_loader_gives(batch, expected, samples):

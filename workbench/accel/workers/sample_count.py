@@ -6,10 +6,12 @@ second backward of a GAN's step trains on no further samples. It costs a few mic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from accel.workload.attribute_patches import AttributePatches
+from accel.workload.indices_drawn import noting_indices
 from accel.workload.loop_record import samples_drawn
 
 
@@ -27,7 +29,7 @@ class SampleCount:
         self._unseen = samples_per_batch
         self._is_fed_by_loader = False
         self._fetched = self._in_step = self._last_step = 0
-        self._take_back: Callable[[], None] = lambda: None
+        self._patches = AttributePatches()
 
     def __enter__(self) -> SampleCount:
         from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -41,12 +43,12 @@ class SampleCount:
             self._fetched = samples_drawn(iterator, batch)
             return batch
 
-        iterators.__next__ = next_batch
-        self._take_back = lambda: setattr(iterators, "__next__", original)
+        self._patches.add(iterators, "__next__", next_batch)
+        self._patches.add(iterators, "_next_index", noting_indices(iterators._next_index))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._take_back()
+        self._patches.take_back()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

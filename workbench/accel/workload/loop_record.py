@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from operator import index
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+from accel.workload.indices_drawn import indices_drawn
+
 NOTHING = 0, 0  # samples, and id of a loader
+_DEEPEST = 3  # of the parts of a batch that are compared; one that holds itself would never end
 
 
 class Fetch(NamedTuple):
@@ -74,18 +77,22 @@ class LoopRecord:
 
 def samples_drawn(iterator: Any, batch: Any) -> int:
     """Samples of a batch that this iterator of a DataLoader gave; a sampler of the user may have no size, or any."""
+    size = indices_drawn(iterator)
     try:
-        size = iterator._index_sampler.batch_size
+        size = size or iterator._index_sampler.batch_size
     except Exception:  # the user's own class raises what it likes
         size = None
     return samples_in(batch, size if isinstance(size, int) else None)
 
 
 def samples_in(batch: Any, expected: int | None = None) -> int:
-    """Samples of a batch: the first dimension of its first tensor, or the length of a list as long as it should be.
+    """Samples of a batch: an axis of its first tensor, or the length of a list as long as it should be.
 
     >>> samples_in([torch.ones(8, 3), torch.ones(8)], 8), samples_in((["a", "b", "c"], [1, 2, 3]), 3)
     (8, 3)
+
+    `expected` is how many were drawn. The axis is the first one, unless the second is as long as the batch's labels or lengths
+    are, or as what was drawn: recurrent networks have time first.
 
     0 where nothing tells: a loop may give any object, and nothing that it raises reaches the training. A list as long as the
     batch is one of samples: images of different sizes are not stacked. A number before the batch is that of `enumerate`.
@@ -102,12 +109,31 @@ def _samples_in(batch: Any, expected: int | None) -> int:
         if isinstance(part, Mapping) and part:
             part = next(iter(part.values()))
         elif shape := _shape(part):
-            return index(shape[0])
+            return shape[0] if shape[0] == expected else _on_axis(shape, [*_shapes(batch)], expected)
         elif isinstance(part, (list, tuple)) and part and (len(part) != expected or _are_collated(part)):
             part = part[1] if len(part) == 2 and isinstance(part[0], int) else part[0]
         else:
             break
     return expected or 0
+
+
+def _on_axis(first: tuple[int, ...], shapes: list[tuple[int, ...]], expected: int | None) -> int:
+    """Of the shapes of a batch's tensors, the length of the axis that samples lie along."""
+    rows = {shape[0] for shape in shapes if len(shape) == 1}  # labels, lengths: one number a sample
+    if len(rows) == 1 and rows <= {*first[:2]}:
+        return rows.pop()
+    if expected in first[1:2] or any(expected == shape[0] for shape in shapes):
+        return expected or 0  # nodes of several graphs, rows of several texts: as many as were drawn
+    return first[0]
+
+
+def _shapes(part: Any, depth: int = 0) -> Iterator[tuple[int, ...]]:
+    """Shapes of the tensors in a batch, of a few of each list."""
+    if shape := _shape(part):
+        yield shape
+    elif depth < _DEEPEST and isinstance(part, (Mapping, list, tuple)):
+        for each in islice(part.values() if isinstance(part, Mapping) else part, 8):
+            yield from _shapes(each, depth + 1)
 
 
 def _are_collated(parts: Any) -> bool:
@@ -117,10 +143,10 @@ def _are_collated(parts: Any) -> bool:
     return len(shapes) == len(parts) and len(firsts) == 1 and (len({*shapes}) > 1 or firsts == {len(parts)})
 
 
-def _shape(part: Any) -> tuple[Any, ...]:
+def _shape(part: Any) -> tuple[int, ...]:
     """Its shape, or that much of it; empty where it has none, though anything may be called so."""
     try:
-        shape = tuple(islice(part.shape, 8))
-        return shape if shape and index(shape[0]) >= 0 else ()
+        shape = tuple(map(index, islice(part.shape, 8)))
+        return shape if shape and shape[0] >= 0 else ()
     except Exception:  # the user's own class
         return ()

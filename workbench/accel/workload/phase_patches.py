@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from accel.workload.callers_line import at_callers_line
+from accel.workload.indices_drawn import noting_indices
 from accel.workload.loop_record import Fetch, samples_drawn
 from accel.workload.outermost_step import is_inside_another_step
 from accel.workload.workload import Kind
@@ -50,6 +51,7 @@ def install_patches(marks: PhaseMarks, undo: ExitStack) -> None:
     loader_of: dict[int, int] = {}
     patch(DataLoader, "__iter__", functools.partial(_loader_iter, loader_of))
     patch(_BaseDataLoaderIter, "__next__", functools.partial(_loader_next, loader_of))
+    patch(_BaseDataLoaderIter, "_next_index", lambda _, original: noting_indices(original))
     patch(optim.Optimizer, "zero_grad", _clear_gradients)
     patch(nn.Module, "zero_grad", functools.partial(_in_phase, "zero_grad", None))
     for name in ("scale", "unscale_", "step", "update"):
