@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -14,7 +15,7 @@ from accel.commands.running import run_without_notebook
 from accel.errors import AccelError
 from accel.traces.ranks_report import RanksReport
 from accel.traces.trace_profile import TraceProfile, read_trace
-from tests.traces.writing import trace, training_events, write
+from tests.traces.writing import span, trace, training_events, write
 
 
 @pytest.fixture
@@ -83,8 +84,38 @@ def test_tab_completes_files(file):
 def test_more_events_than_memory_takes_are_refused_while_the_file_is_read(tmp_path):
     file = write(tmp_path / "large.json.gz", trace(training_events(2000)))
     with pytest.raises(
-        AccelError, match=r"more than [\d,]+ events, for which .* too little. Record fewer steps"
+        AccelError, match=r"more than [\d,]+ events with .* for which .* too little. Record fewer steps"
     ) as refused:
         read_trace(file, piece_bytes=1 << 14, free_bytes=400_000)
     assert int(str(refused.value).split(" events")[0].split()[-1].replace(",", "")) < 5_000  # of 18,000
     assert read_trace(file, free_bytes=100_000_000).steps
+
+
+@pytest.fixture
+def most_bytes():
+    """Gives the most that Python held at any moment since the test began to ask."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+def of_long_names(path, name, count):
+    """A file of operations with names of 100 kB each, all different; written piece by piece."""
+    events = ",".join(json.dumps(span(name(number), 10 * number, 5)) for number in range(count))
+    return write(path, json.dumps(trace([])).replace('"traceEvents": []', f'"traceEvents": [{events}]'))
+
+
+def test_names_that_are_long_and_all_different_are_refused_before_they_fill_the_memory(tmp_path, most_bytes):
+    file = of_long_names(tmp_path / "names.json.gz", lambda number: f"{number} {'x' * 100_000}", 800)
+    tracemalloc.reset_peak()
+    with pytest.raises(AccelError, match=r"events with .* of different names, for which .* are too little"):
+        read_trace(file, free_bytes=2_000_000)
+    assert most_bytes() < 20_000_000
+
+
+def test_of_names_that_differ_only_where_nobody_sees_it_one_is_kept(tmp_path, most_bytes):
+    file = of_long_names(tmp_path / "names.json.gz", lambda number: f"kernel<{'x' * 100_000}{number}", 800)
+    tracemalloc.reset_peak()
+    (name,) = {row.op for row in read_trace(file, free_bytes=2_000_000).ops} - {"Python code"}
+    assert name.endswith("x…")
+    assert most_bytes() < 20_000_000

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.kineto_columns import BOOKKEEPING, NO_WORK, ON_CPU
-from accel.shown_text import one_line
+from accel.shown_text import LONGEST_NAME, one_line
 from accel.traces.damage import Damage
 from accel.traces.trace_event import NO_ARGS, EventArgs, TraceEvent
 
@@ -39,9 +40,14 @@ OF_DEVICES = ("correlation", "stream", "device", "bytes")
 
 
 class Numbers(dict[Any, int]):
-    """Gives each new word the next number."""
+    """Gives each new word the next number; of a long one only the beginning is kept, which is all that is ever shown."""
+
+    kept_bytes = 0
 
     def __missing__(self, word: Any) -> int:
+        if isinstance(word, str) and len(word) > LONGEST_NAME:
+            return self[word[: LONGEST_NAME - 1] + "…"]
+        self.kept_bytes += getsizeof(word)
         self[word] = number = len(self)
         return number
 
@@ -106,6 +112,11 @@ class EventTable:
         self._add_device_fields(part, args)
         for field, values in part.items():
             self._parts.setdefault(field, []).append(values)
+
+    @property
+    def name_bytes(self) -> int:
+        """What all the different names, categories and threads take."""
+        return sum(words.kept_bytes for words in (self._names, self.categories, self._threads))
 
     def _add_device_fields(self, part: dict[str, Any], args: list[EventArgs]) -> None:
         """Operations, which most events are, have none of these fields: they are not asked."""

@@ -43,6 +43,7 @@ DAMAGED = Completeness(
     is_of_file=True,
 )
 BYTES_AN_EVENT = 400  # at the peak, while the report is made
+COPIES_OF_A_NAME = 3  # as it was read, as it may be shown, and as a report puts it
 WARM_UP = 2  # steps, as in a live profile; none where the profiler's own schedule had begun later
 
 
@@ -60,19 +61,20 @@ class TraceProfile(Profile):
 
 
 def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES, free_bytes: int | None = None) -> TraceProfile:
-    """Read one trace, gzip or not, in bounded memory: some 10 MB, and about 400 bytes an event.
+    """Read one trace, gzip or not, in bounded memory: some 10 MB, about 400 bytes an event, and what its names take.
 
-    AccelError when the file cannot be read, holds no work of torch, or so many events that the free memory (default: what
+    AccelError when the file cannot be read, holds no work of torch, or so much that the free memory (default: what
     this process may still take) would not do; other damage is told in the notes.
     """
     damage = Damage()
-    most = (read_memory().available_bytes if free_bytes is None else free_bytes) // BYTES_AN_EVENT
+    free_bytes = read_memory().available_bytes if free_bytes is None else free_bytes
     batches = EventBatches(read_pieces(path, damage, piece_bytes=piece_bytes), damage)
     table = EventTable(damage)
     for batch in batches:
         table.add(batch)
-        if table.seen > most > 0:  # 0 where the system does not tell
-            raise _too_large(path, table.seen, most * BYTES_AN_EVENT)
+        needed_bytes = BYTES_AN_EVENT * table.seen + COPIES_OF_A_NAME * table.name_bytes
+        if needed_bytes > free_bytes > 0:  # 0 where the system does not tell
+            raise _too_large(path, table, free_bytes)
     if not batches.has_events:
         raise refuse_without_events(path, batches.header)
     arrays = table.arrays()
@@ -88,11 +90,11 @@ def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES, free_bytes: int | 
     return _profile(events, source, batches.header, damage)
 
 
-def _too_large(path: Path, events: int, free_bytes: int) -> AccelError:
-    free = size(free_bytes)
+def _too_large(path: Path, table: EventTable, free_bytes: int) -> AccelError:
+    free, events = size(free_bytes), f"{table.seen:,} events with {size(table.name_bytes)} of different names"
     return AccelError(
         f"open {path}",
-        because=f"it has more than {events:,} events, for which {free} of free memory are too little",
+        because=f"it has more than {events}, for which {free} of free memory are too little",
         do="Record fewer steps, as with schedule(wait=1, warmup=1, active=3), or open it where more memory is free.",
     )
 
