@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import os
 import shutil
 import signal
@@ -16,6 +18,8 @@ from accel.machine.reading import c_compiler, python_header
 
 settings.register_profile("no clock", deadline=None)  # a busy machine makes nothing wrong
 settings.load_profile("no clock")
+
+multiprocessing.set_forkserver_preload(["torchvision"])  # once, not in each worker process of a loader
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -60,6 +64,17 @@ def torch_as_it_was() -> Iterator[None]:
     torch.autograd.set_detect_anomaly(False)
     for name in {"to", "cuda"} & vars(torch.Tensor).keys():  # both are inherited
         delattr(torch.Tensor, name)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live to the end: who looks through all objects, as Python's own collector, need not meet them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Python ends as it would have: what is frozen is never collected, and libraries report it as leaked."""
+    gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

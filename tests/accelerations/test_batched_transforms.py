@@ -185,9 +185,9 @@ def test_two_loaders_of_one_data_set_do_not_take_its_transforms_twice():
     assert one.dataset is two.dataset is pictures
 
 
-@pytest.mark.parametrize("context", ["fork", "forkserver"])
-def test_workers_do_it_and_the_proof_counts_there(context):
-    made = training_on(Pictures(usual_transforms()), num_workers=2, multiprocessing_context=context)
+@pytest.mark.parametrize("start_method", ["fork", "forkserver"])
+def test_workers_do_it_and_the_proof_counts_there(start_method):
+    made = training_on(Pictures(usual_transforms()), num_workers=2, multiprocessing_context=start_method)
     with BatchedTransforms().apply(made.replica()):
         assert len(list(made.loader)) == 3
         proof = BatchedTransforms().took_effect(made.replica())

@@ -29,7 +29,7 @@ class Masks(Dataset):
     def __getitem__(self, index): return len(os.sched_getaffinity(0))
 if __name__ == "__main__":
     torch.ones(300, 300) @ torch.ones(300, 300)
-    loader = DataLoader(Masks(), num_workers=2, multiprocessing_context={start_method!r})
+    loader = DataLoader(Masks(), num_workers=1, multiprocessing_context={start_method!r})
     main = len(os.sched_getaffinity(0))
     before = [int(size) for size in loader]
     with accel.loader_affinity() as cpus:
