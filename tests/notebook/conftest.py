@@ -10,6 +10,8 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from accel.workbench import Workbench
+
 TRAINING = """
 import torch
 torch.manual_seed(0)
@@ -52,8 +54,9 @@ class Shell(InteractiveShell):
 
 @pytest.fixture
 def bare_shell(tmp_path, monkeypatch) -> Iterator[Shell]:
-    """A shell that knows nothing of accel."""
+    """A shell that knows nothing of accel; its workbench starts no workers before they are asked for."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setitem(Workbench.__init__.__kwdefaults__, "spare_workers", 0)
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"

@@ -7,12 +7,16 @@ import os
 import signal
 import threading
 import weakref
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
+from accel.accelerations.plan import Plan
 from accel.current import current_workbench
 from accel.distributed.ddp_result import DdpResult
+from accel.distributed.rank_devices import rank_devices
+from accel.distributed.rank_pool import RankPool
 from accel.errors import AccelError, RankError, UnknownName
 from accel_widgets import panel_of
 
@@ -38,6 +42,24 @@ def training(shell) -> object:
     return shell
 
 
+@pytest.fixture(scope="module")
+def warm_ranks() -> Iterator[RankPool]:
+    """Two ranks as a notebook has them after its first run."""
+    ranks = RankPool(2)
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture
+def ranks_are_up(training, warm_ranks: RankPool) -> Iterator[None]:
+    """In a notebook that has run a cell on two ranks before."""
+    ranks = current_workbench().ranks
+    ranks._pool, ranks._pool_is_for = warm_ranks, (2, None, rank_devices(2).environments, str(Plan()), False)
+    yield
+    ranks._pool = None
+
+
+@pytest.mark.usefixtures("ranks_are_up")
 def test_the_cell_trains_and_its_state_is_in_the_same_objects(training) -> None:
     names = training.user_ns
     before = {name: names[name] for name in ("model", "optimizer", "loader", "losses")}
@@ -59,6 +81,7 @@ def test_the_cell_trains_and_its_state_is_in_the_same_objects(training) -> None:
     assert "2 ranks over gloo trained 4 steps" in str(result)
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_options_of_the_exchange_reach_the_ranks_and_what_was_watched_comes_back(training) -> None:
     line = "%%accel ddp -n 2 --communication --bucket-mb 0.5 --compress bf16 --static-graph"
     result = training.run(
@@ -71,6 +94,7 @@ def test_options_of_the_exchange_reach_the_ranks_and_what_was_watched_comes_back
     assert "Communication" not in str(training.run(f"%%accel ddp -n 2\n{LOOP}").result)
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_a_plan_is_applied_in_the_ranks_and_one_that_cannot_be_is_refused(training) -> None:
     result = training.run(f"%%accel ddp -n 2 --plan fused_optimizer + gradient_accumulation\n{LOOP}").result
     assert result.plan == "fused_optimizer+gradient_accumulation"
@@ -115,6 +139,7 @@ for x, y in loader:
 """
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_model_and_optimizer_built_in_the_cell_arrive_as_its_variables(training) -> None:
     assert training.run(BUILT_IN_THE_CELL).success
     names = training.user_ns
@@ -127,6 +152,7 @@ def test_model_and_optimizer_built_in_the_cell_arrive_as_its_variables(training)
     assert training.run("net(torch.randn(2, 8)).sum().backward()").success
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_a_closure_over_a_model_trains_that_model(training) -> None:
     training.run("""
 def trainer_of(net, optimizer):
@@ -146,6 +172,7 @@ trained = accel.ddp(run, n=2)
     assert not training.user_ns["model"][0].weight.equal(training.user_ns["before"])
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_a_function_gives_what_it_returned_and_a_partial_and_a_method_work(training) -> None:
     assert training.run("""
 import accel, functools
@@ -171,6 +198,7 @@ rounds = accel.ddp(functools.partial(trainer.fit, 2), n=2)
     assert not names["weight"].equal(names["before"])
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_prints_of_rank_0_appear_and_the_others_on_request_by_rank(training, capsys) -> None:
     cell = "import torch.distributed as dist\nprint('I am', dist.get_rank())\nprint('\\rhalf', end='')"
     training.run(f"%%accel ddp -n 2\n{cell}")
@@ -181,13 +209,15 @@ def test_prints_of_rank_0_appear_and_the_others_on_request_by_rank(training, cap
     assert shown.index("I am 0") < shown.index("── rank 1 ──") < shown.index("I am 1")
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_the_value_of_the_last_line_is_shown(training, capsys) -> None:
-    training.run(f"%%accel ddp -n 1\n{LOOP}len(losses) * 1000")
-    assert "8000\n" in capsys.readouterr().out
-    training.run("%%accel ddp -n 1\nlen(losses) * 1001;")
-    assert "8008" not in capsys.readouterr().out
+    training.run(f"%%accel ddp -n 2\n{LOOP}len(losses) * 1000")
+    assert "4000\n" in capsys.readouterr().out
+    training.run("%%accel ddp -n 2\nlen(losses) * 1001;")
+    assert "4004" not in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_in_a_notebook_the_lanes_are_redrawn_in_place(training) -> None:
     training.kernel = "displays are redrawn in place"
     try:
@@ -201,6 +231,7 @@ def test_in_a_notebook_the_lanes_are_redrawn_in_place(training) -> None:
     assert len({output["transient"]["display_id"] for output in [first, *later]}) == 1
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_a_function_is_shown_as_a_cell_is_and_what_became_of_the_state_stands_there(training) -> None:
     training.kernel = "displays are redrawn in place"
     try:
@@ -224,6 +255,7 @@ def test_discard_leaves_everything_as_it_was(training) -> None:
     assert all(value.equal(names["before"][name]) for name, value in names["model"].state_dict().items())
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_an_error_of_one_rank_shows_the_users_line_and_changes_nothing(training) -> None:
     cell = f"%%accel ddp -n 2\nimport torch.distributed as dist\n{LOOP}    if dist.get_rank() == 1: 1 / 0\nmore = 1"
     result = training.run(cell)
@@ -293,8 +325,9 @@ def test_a_mistake_in_the_cell_is_told_with_its_line(training) -> None:
     assert "_python" not in shown
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_timing_magics_are_taken_off(training, capsys) -> None:
-    assert training.run("%%accel ddp -n 1\n%%time\n%time value = fit()").success
+    assert training.run("%%accel ddp -n 2\n%%time\n%time value = fit()").success
     assert training.user_ns["value"] == training.user_ns["losses"][-1]
     assert "Left out, as ranks run plain Python: %%time, %time" in capsys.readouterr().out
 
@@ -323,6 +356,7 @@ def test_interrupt_ends_all_ranks_and_the_next_run_starts_anew(training) -> None
     assert training.run(f"%%accel ddp -n 2\n{LOOP}").success
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_in_the_background_cells_run_beside_it_and_stop_brings_its_state_home(training) -> None:
     panel = panel_of(current_workbench())
     run = training.run("%%accel ddp -n 2 --background -o run\nfit(epochs=1_000_000)").result
@@ -356,6 +390,7 @@ def test_unloading_ends_the_ranks(training) -> None:
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+@pytest.mark.usefixtures("ranks_are_up")
 def test_where_no_loop_runs_between_cells_its_state_is_home_in_the_next_one(training) -> None:
     run = training.run(f"%%accel ddp -n 2 --background\n{LOOP}").result
     assert run._ended.wait(60)

@@ -24,7 +24,7 @@ def profiled(shell):
 
 def test_it_waits_shows_the_table_filling_and_returns_it(shell) -> None:
     profiled(shell)
-    result = shell.run('%accel try fused_optimizer --until "accuracy>=0.9" --seeds 2 --budget-s 60 -o found')
+    result = shell.run('%accel try fused_optimizer --until "accuracy>=0.9" --seeds 1 --budget-s 60 -o found')
     del shell.kernel
     assert isinstance(result.result, TimeToQuality)
     assert shell.user_ns["found"] is result.result
