@@ -31,7 +31,7 @@ def file(tmp_path, monkeypatch):
 def workbench(file, monkeypatch):
     short = partial(TrialSetting, effort=QUICK, steady_relaunches=1, notebook_relaunches=1)
     monkeypatch.setattr(trial_start, "TrialSetting", short)
-    workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=2)
+    workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=0)
     yield workbench
     workbench.close()
 

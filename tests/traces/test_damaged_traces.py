@@ -15,7 +15,7 @@ from accel.traces.trace_profile import TraceProfile, read_trace
 from accel.workbench.trace_findings import with_trace_findings
 from tests.traces.writing import span, trace, training_events, write
 
-FILES = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+FILES = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 SOUND = json.dumps(trace(training_events()), indent=1).encode()
 
 

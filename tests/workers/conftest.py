@@ -62,3 +62,15 @@ def workbench(monkeypatch):
     yield bench
     bench.close()
     assert worker_processes() == [], "a worker outlived its test"
+
+
+@pytest.fixture
+def one_stage(workbench, monkeypatch):
+    """Trials have one relaunch, as the notebook runs, and none under a steady allocator."""
+    from accel.workbench import trial_start
+    from accel.workers.trial import TrialSetting
+
+    def as_the_notebook(**settings):
+        return TrialSetting(**settings | {"can_be_steady": False}, effort=QUICK, notebook_relaunches=1)
+
+    monkeypatch.setattr(trial_start, "TrialSetting", as_the_notebook)

@@ -35,6 +35,7 @@ def test_it_climbs_while_more_samples_cost_the_same_and_ends_at_the_largest(work
     assert len(workbench.trials) == 2
 
 
+@pytest.mark.usefixtures("one_stage")
 def test_a_size_whose_worker_fails_is_a_row_with_its_error(workbench):
     workbench.profile(COSTS_THE_SAME + "    assert len(x) < 32, 'out of memory'\n")
     result = workbench.fastest_batch()
@@ -45,6 +46,7 @@ def test_a_size_whose_worker_fails_is_a_row_with_its_error(workbench):
     assert result.fastest.batch in (8, 16)
 
 
+@pytest.mark.usefixtures("one_stage")
 def test_sizes_that_nobody_had_time_to_measure_are_not_called_slower(workbench):
     workbench.profile(COSTS_THE_SAME)
     says = str(workbench.fastest_batch(budget_s=0.5))

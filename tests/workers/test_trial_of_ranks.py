@@ -13,11 +13,9 @@ from accel.accelerations.ddp import Ddp
 from accel.distributed.trial_answers import joined
 from accel.distributed.trial_group import TrialGroup
 from accel.errors import RankError
-from accel.workbench import trial_start
 from accel.workbench.trial_start import load_for, packed
 from accel.workers.messages import EffectRead, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
-from accel.workers.trial import TrialSetting
-from tests.workers.conftest import CELL, QUICK
+from tests.workers.conftest import CELL
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two CPUs")
 
@@ -48,14 +46,8 @@ def rank_processes():
 
 
 @pytest.fixture
-def bench(workbench, monkeypatch):
+def bench(workbench, one_stage):
     """Trials of one stage; none leaves a rank."""
-
-    def one_stage(**settings):
-        settings |= {"can_be_steady": False}
-        return TrialSetting(**settings, effort=QUICK, notebook_relaunches=1)
-
-    monkeypatch.setattr(trial_start, "TrialSetting", one_stage)
     yield workbench
     assert rank_processes() == [], "a rank outlived its trial"
 
