@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel.measuring.comparison import Comparison, Interval, Quality
-from accel.measuring.took import Took, advice_for, nice, seconds_to_decide
+from accel.measuring.took import TOO_LONG_S, Took, advice_for, nice, seconds_to_decide
 
 
 def row(ratio, half, *, relaunches=2, verdict="undecided", state="done"):
@@ -40,6 +40,12 @@ def test_what_is_undecided_is_told_what_would_decide_it():
     assert advice_for([row(1.5, 1.1, verdict="faster")], spent_s=30.0, relaunch_s=10.0, least_s=8.0) == ""
     assert advice_for([row(1.0, 0, state="failed")], spent_s=30.0, relaunch_s=10.0, least_s=8.0) == ""
     assert "answer" in advice_for([row(1.0, 0)], spent_s=10.0, relaunch_s=10.0, least_s=17.0)
+
+
+@pytest.mark.parametrize("relaunch_s", range(1, 60))
+def test_nobody_is_told_to_wait_for_more_than_an_hour(relaunch_s):
+    advice = advice_for([row(1.02, 1.3)], spent_s=30.0, relaunch_s=relaunch_s, least_s=8.0)
+    assert "not likely" in advice or float(advice.split()[1]) <= TOO_LONG_S
 
 
 def test_a_difference_that_would_take_hours_is_not_worth_them():

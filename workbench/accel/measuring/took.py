@@ -60,10 +60,10 @@ def advice_for(rows: Sequence[Comparison], *, spent_s: float, relaunch_s: float,
     shown = [row.shown for row in undecided]
     if None in shown:
         return f"--budget-s {nice(max(least_s, 2 * spent_s))} is likely to give an answer."
-    needed = max(seconds_to_decide(each, relaunch_s) for each in shown if each is not None)
+    needed = 1.2 * max(seconds_to_decide(each, relaunch_s) for each in shown if each is not None)
     if needed > TOO_LONG_S:
         return "More time is not likely to decide what is undecided: the difference is too small."
-    return f"--budget-s {nice(max(1.2 * needed, 1.5 * spent_s))} is likely to decide what is undecided."
+    return f"--budget-s {nice(max(needed, 1.5 * spent_s))} is likely to decide what is undecided."
 
 
 def nice(seconds: float) -> int:
