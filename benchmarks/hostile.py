@@ -126,6 +126,8 @@ def outcome(command: Callable[[], Any], namespace: dict[str, Any], clock: socket
     except BlockingIOError:
         pass
     after = fingerprint(namespace)
+    for folder in (Path(__file__).parents[1], sys.prefix):  # results tell nothing of where they were made
+        said = said.replace(f"{folder}/", "")
     return {
         "is_result": is_result, "is_answered": is_result or is_ours, "said": said[:300], "length": len(said),
         "is_raw": any((ord(each) < 32 and each not in "\n\t") or each == "\u202e" for each in said),
