@@ -168,7 +168,7 @@ def test_a_method_is_changed_and_written_out_for_its_class():
 def test_what_may_be_looked_at_meanwhile_is_left_alone(line, instead):
     cell = "".join(instead + "\n" if text.startswith(line) else text for text in CELL.splitlines(True))
     (reason,) = AsyncMetrics().why_not(workload({}, cell), read_machine())
-    assert "Line 4 needs its number at once" in reason
+    assert "line 4 needs its number at once" in reason
 
 
 def test_a_name_that_a_function_of_the_notebook_looks_up_is_left_alone():

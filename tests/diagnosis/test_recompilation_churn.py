@@ -46,7 +46,7 @@ def sound():
 
 def test_the_guard_and_its_line_are_evidence():
     finding = recompilation_churn(again(5))
-    assert finding.evidence[0] == f"forward() at line 4 of <cell>, 5 times: {SIZE}"
+    assert finding.evidence[0] == f"forward() at cell, line 4, 5 times: {SIZE}"
     assert finding.line == 4
     assert finding.details["recompilations"] == 5
 

@@ -12,7 +12,7 @@ import pytest
 from accel.errors import AccelError
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.profiled_events import read_events
-from accel.profiling.user_code import CodeLine
+from accel.workload.user_code import CodeLine
 from tests.profiling.recorded_event import RecordedEvent
 
 

@@ -12,7 +12,7 @@ from accel.profiling.kineto_columns import read_columns
 from accel.profiling.line_cost import add_up_lines, read_lines
 from accel.profiling.op_table import read_op_table
 from accel.profiling.profiled_events import read_events
-from accel.profiling.user_code import CodeLine
+from accel.workload.user_code import CodeLine
 from tests.profiling.conftest import Loop
 from tests.profiling.recorded_event import RecordedEvent
 

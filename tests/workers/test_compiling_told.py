@@ -48,8 +48,8 @@ def test_the_relaunch_that_compiled_without_a_cache_says_what_compiling_costs():
     assert found.break_even_steps == 600
     assert "pays off after 600 steps" in found.notes[0]
     assert "3 graphs, 11 s compiling" in found.notes[1]
-    assert any("2 times forward, line 4 of <cell>: tensor 'x' size mismatch" in note for note in found.notes)
-    assert any("line 7 of <cell>: Tensor.item()" in note for note in found.notes)
+    assert any("2 times forward, cell, line 4: tensor 'x' size mismatch" in note for note in found.notes)
+    assert any("cell, line 7: Tensor.item()" in note for note in found.notes)
     assert not any("on disk" in note for note in found.notes)
 
 

@@ -15,6 +15,7 @@ from accel.accelerations.deferred_code import cell_with, function_with, line_to_
 from accel.accelerations.deferred_read import DeferredRead, Loop, deferred_reads
 from accel.workload.read_backs import Number, ReadBack
 from accel.workload.training_code import CELL
+from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -69,8 +70,9 @@ class AsyncMetrics:
             return ["Apple's GPU has no doubles to sum up in. Read the numbers every hundred steps instead."]
         if any(deferrable(code) for code in workload.objects().codes.values()):
             return []
+        place = CodeLine(waiting[0].filename, waiting[0].line)
         return [
-            f"Line {waiting[0].line} needs its number at once, or is no sum or list that starts in the same code. "
+            f"What reads in {place} needs its number at once, or is no sum or list that starts in the same code. "
             "Read it every hundred steps instead, or once an epoch."
         ]
 

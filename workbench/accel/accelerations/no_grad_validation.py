@@ -13,6 +13,7 @@ from accel.accelerations.model_call import distinct, find_wrapper, why_not_wrapp
 from accel.accelerations.plain_source import plain_source
 from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.errors import AccelError
+from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
     import torch
@@ -114,8 +115,8 @@ def _why_not_these(calls: tuple[CallsOfLine, ...] | None) -> list[str]:
         return []
     in_eval = [call for call in calls if not call.is_training]
     reasons = [
-        f"Line {call.line} calls the model in eval mode, and a backward goes through the result. Leave this off, "
-        "and put `with torch.no_grad():` round validation alone."
+        f"The call in {CodeLine(call.filename, call.line)} is in eval mode, and a backward goes through the result. "
+        "Leave this off, and put `with torch.no_grad():` round validation alone."
         for call in in_eval
         if call.is_trained_through
     ]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.allocator_page_faults import allocator_page_faults
@@ -95,7 +96,8 @@ def diagnose(
     """
     if not profile.steps:
         return ()
-    return _ask(rules, Evidence(profile, workload, machine, live))
+    found = _ask(rules, Evidence(profile, workload, machine, live))
+    return tuple(replace(each, filename=workload.filename) if each.line else each for each in found)
 
 
 def diagnose_trace(

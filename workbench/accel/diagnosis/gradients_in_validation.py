@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accel.diagnosis.predicting import Part, amdahl
 from accel.profiling.finding import Finding
 from accel.profiling.report.words import percent
+from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
@@ -65,7 +66,5 @@ def _is_told_by_mode(evidence: Evidence) -> bool:
 
 def _place(found: UnusedForward, evidence: Evidence) -> str:
     """Where a reader finds the call: a line of the cell, or a function by name."""
-    if found.filename == evidence.workload.filename:
-        return f"line {found.line}"
-    where = found.filename.rsplit("/", 1)[-1]
-    return f"line {found.line} of {where}, in {found.function}()"
+    place = str(CodeLine(found.filename, found.line))
+    return place if found.filename == evidence.workload.filename else f"{place}, in {found.function}()"

@@ -39,10 +39,7 @@ def hidden_synchronisation(evidence: Evidence) -> Finding | None:
         return None
     first = calls[0]
     is_of_cell = first.filename == evidence.workload.filename
-    where = f"line {first.line}" if is_of_cell else f"{first.filename}, line {first.line}"
-    title = (
-        f"{first.call.rpartition('.')[2]}() waits for the GPU at {where}: up to {percent(share)} of each step"
-    )
+    title = f"{first.call.rpartition('.')[2]}() waits for the GPU at {first.place}: up to {percent(share)} of each step"
     edit = deferred_read(evidence.tree, first.line, _number(evidence, first)) if is_of_cell else None
     line = first.line if is_of_cell else 0
     return _finding(title, share, tuple(map(_line, calls[:5])), line, edit)
@@ -108,4 +105,4 @@ def _finding(
 
 
 def _line(call: Synchronisation) -> str:
-    return f"line {call.line}: {call.text.strip()} ({call.calls:.3g} a step, {milliseconds(call.ms)})"
+    return f"{call.place}: {call.text.strip()} ({call.calls:.3g} a step, {milliseconds(call.ms)})"

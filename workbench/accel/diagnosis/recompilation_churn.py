@@ -67,8 +67,7 @@ def _share(evidence: Evidence, compilation: Compilation, times: int) -> float:
 
 
 def _told(again: Recompilation) -> str:
-    where = f"line {again.line} of {again.filename.rsplit('/', 1)[-1]}"
-    return f"{again.function}() at {where}, {again.count} times: {again.reason}"
+    return f"{again.function}() at {again.place}, {again.count} times: {again.reason}"
 
 
 def _remedy(reason: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,13 @@ from accel.notebook.completion import add_completion, remove_completion
 from accel.notebook.live_runs import LiveRuns
 from accel.notebook.magics import AccelMagics
 from accel.notebook.profiled_cell import mark_profiled_cell
+from accel.workload.user_code import number_cells_by
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _loaded: dict[int, CellRunner] = {}
-_ends_of_pages: dict[int, Callable[[], None]] = {}
+_ends: dict[int, list[Callable[[], None]]] = {}
 
 
 def load(shell: InteractiveShell) -> None:
@@ -36,7 +38,7 @@ def load(shell: InteractiveShell) -> None:
     for event, callback in _events(runner).items():
         shell.events.register(event, callback)
     add_completion(shell)
-    _ends_of_pages[id(shell)] = show_runs_in(LiveRuns(shell))
+    _ends[id(shell)] = [show_runs_in(LiveRuns(shell)), number_cells_by(partial(_number_of_cell, shell))]
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -45,7 +47,8 @@ def unload(shell: InteractiveShell) -> None:
     if runner is None:
         return
     remove_completion(shell)
-    _ends_of_pages.pop(id(shell))()
+    for end in _ends.pop(id(shell)):
+        end()
     for event, callback in _events(runner).items():
         shell.events.unregister(event, callback)
     shell.ast_transformers[:] = [known for known in shell.ast_transformers if known is not runner]
@@ -58,6 +61,12 @@ def unload(shell: InteractiveShell) -> None:
         magics.close()
     runner.close()
     work_in(None)
+
+
+def _number_of_cell(shell: InteractiveShell, filename: str) -> str:
+    """The number that stands beside the cell whose code has that name; "" when it is not this notebook's."""
+    named = shell.compile.format_code_name(filename)
+    return named[1].removeprefix("In[").removesuffix("]") if named else ""
 
 
 def _events(runner: CellRunner) -> dict[str, Any]:

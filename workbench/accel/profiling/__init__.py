@@ -17,7 +17,6 @@ op_formulas.py        FLOPs and bytes of one call
 contractions.py       the same for matrix products, convolutions, attention, recurrent layers
 op_cost.py            FLOPs and bytes of operations and modules, per step
 roofline.py           their rates against this machine's measured peaks
-user_code.py          whose code it is: the user's own, or torch's, accel's, Python's
 user_lines.py         which line of the user's code runs when, written into the trace
 line_cost.py          LineCost: the line that led to each operation
 memory_use.py         MemoryUse: bytes allocated over the profiled steps

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from accel.workload.user_code import CodeLine
+
 
 @dataclass(frozen=True)
 class GraphBreak:
@@ -14,8 +16,13 @@ class GraphBreak:
     line: int
     count: int
 
+    @property
+    def place(self) -> str:
+        """The line as a reader finds it."""
+        return str(CodeLine(self.filename, self.line))
+
     def __str__(self) -> str:
-        return f"graph break, line {self.line} of {self.filename}: {self.reason}"
+        return f"graph break, {self.place}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -28,9 +35,14 @@ class Recompilation:
     line: int
     count: int
 
+    @property
+    def place(self) -> str:
+        """The line as a reader finds it."""
+        return str(CodeLine(self.filename, self.line))
+
     def __str__(self) -> str:
         often = f"{self.count} times " if self.count > 1 else ""
-        return f"compiled again {often}{self.function}, line {self.line} of {self.filename}: {self.reason}"
+        return f"compiled again {often}{self.function}, {self.place}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -39,8 +51,8 @@ class Compilation:
 
     >>> print(profile.compilation)
     torch.compile: 3 graphs, 4.2 s compiling, 2 recompilations, 1 graph break
-      compiled again 2 times forward, line 12 of model.py: tensor 'x' size mismatch at index 0. expected 64, actual 48
-      graph break, line 14 of model.py: Failed to trace builtin operator: Dynamo does not know how to trace `print`
+      compiled again 2 times forward, model.py, line 12: tensor 'x' size mismatch at index 0. expected 64, actual 48
+      graph break, model.py, line 14: Failed to trace builtin operator: Dynamo does not know how to trace `print`
 
     Source: dynamo's own counters, compilation metrics and log messages. `notes` say what could not be read.
     """

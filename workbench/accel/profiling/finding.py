@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from accel.workload.user_code import CodeLine
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -48,10 +50,16 @@ class Finding:
     remedy: str
     wrong_when: str
     line: int = 0
+    filename: str = ""  # of the cell that `line` is of
     details: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def place(self) -> str:
+        """The line as a reader finds it: "cell [4], line 13"; "" where there is none."""
+        return str(CodeLine(self.filename or "<cell>", self.line)) if self.line else ""
 
     @property
     def try_line(self) -> str:

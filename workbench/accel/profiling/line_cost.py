@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from accel.profiling.attribution import BACKWARD_NODE, MODULE, PHASE
 from accel.profiling.op_table import shown_name
-from accel.profiling.user_code import CodeLine
 from accel.profiling.user_lines import LINE, NOWHERE
+from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from accel.profiling.kineto_columns import KinetoColumns, self_time
 
 if TYPE_CHECKING:
     from accel.profiling.kineto_columns import Flags, Ints
-    from accel.profiling.user_code import CodeLine
+    from accel.workload.user_code import CodeLine
 
 
 @dataclass(frozen=True, eq=False)

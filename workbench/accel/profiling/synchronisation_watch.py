@@ -12,9 +12,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.synchronisations import Synchronisation
-from accel.profiling.user_code import CodeLine, users_line
 from accel.workload.callers_line import at_callers_line
 from accel.workload.read_backs import Number, ReadBack
+from accel.workload.user_code import CodeLine, users_line
 
 if TYPE_CHECKING:
     from accel.workload.attribute_patches import AttributePatches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accel.profiling.user_code import CodeLine
+from accel.workload.user_code import CodeLine
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from accel.profiling.kineto_columns import Flags, Ints
     from accel.profiling.profiled_events import ProfiledEvents
     from accel.profiling.timeline_rows import Places
-    from accel.profiling.user_code import CodeLine
+    from accel.workload.user_code import CodeLine
 
     Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from accel.profiling.user_code import CodeLine, is_users_own
+from accel.workload.user_code import CodeLine, is_users_own
 
 LINE = "accel.line::"  # and the line's number in `UserLines.lines`; NOWHERE is after the last of the user's frames
 NOWHERE = -1

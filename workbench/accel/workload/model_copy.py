@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError, first_line
 from accel.workload.generators import generator_states, restore_generators
+from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
     import torch
@@ -152,5 +153,5 @@ def own_line(error: BaseException) -> str:
     for frame, number in walk_tb(error.__traceback__):
         code = frame.f_code
         if not code.co_filename.startswith(foreign):
-            place = f" (line {number} of {Path(code.co_filename).name}, in {code.co_name})"
+            place = f" ({CodeLine(code.co_filename, number)}, in {code.co_name})"
     return place

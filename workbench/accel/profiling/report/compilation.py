@@ -38,10 +38,9 @@ def _html(profile: Profile) -> Iterator[object]:
 
 def _rows(found: Compilation) -> Iterator[tuple[str, str, str, str]]:
     for again in found.recompilations[:SHOWN_ROWS]:
-        where = f"{again.filename}:{again.line}"
-        yield f"compiled again: {again.function}", where, str(again.count), again.reason
+        yield f"compiled again: {again.function}", again.place, str(again.count), again.reason
     for broken in found.graph_breaks[:SHOWN_ROWS]:
-        yield "graph break", f"{broken.filename}:{broken.line}", str(broken.count), broken.reason
+        yield "graph break", broken.place, str(broken.count), broken.reason
 
 
 COMPILATION = Section("compilation", _text, _html)

@@ -39,7 +39,7 @@ def _parts(finding: Finding) -> Iterator[tuple[str, str]]:
     parts = [
         ("", finding.what),
         ("Evidence", "; ".join(finding.evidence)),
-        ("Line", str(finding.line) if finding.line else ""),
+        ("Line", finding.place),
         ("Predicted", finding.predicted),
         ("Try", finding.try_line),
         ("Do", finding.remedy),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import accel
-from accel.profiling.user_code import CodeLine, is_users_own, users_line
+from accel.workload.user_code import CodeLine, is_users_own, number_cells_by, users_line
 
 
 @pytest.fixture
@@ -51,7 +51,19 @@ def test_the_users_line_is_the_innermost_of_their_own():
 
 def test_a_line_shows_its_text_and_where_it_is(cell):
     line = CodeLine(cell, 2)
-    assert (str(line), line.text) == ("cell, line 2", "train()")
+    assert (str(line), line.text) == ("cell [3], line 2", "train()")
     assert str(CodeLine("project/train.py", 12)) == "train.py, line 12"
     assert str(CodeLine("/tmp/ipykernel_77/1234.py", 3)) == "cell, line 3"
+    assert str(CodeLine("<accel cell 0f1e2d>", 3)) == "cell, line 3"
+    assert str(CodeLine("<cell 7 on ranks>", 3)) == "cell [7], line 3"
+    assert str(CodeLine("/home/\x1b[31m.py", 3)) == "\\x1b[31m.py, line 3"
     assert CodeLine("/nowhere.py", 1).text == ""
+
+
+def test_a_notebook_numbers_its_cells_for_as_long_as_it_is_there():
+    numbers = {"/tmp/ipykernel_77/1234.py": "4"}
+    end = number_cells_by(lambda filename: numbers.get(filename, ""))
+    assert str(CodeLine("/tmp/ipykernel_77/1234.py", 13)) == "cell [4], line 13"
+    assert str(CodeLine("/tmp/ipykernel_77/5678.py", 13)) == "cell, line 13"
+    end()
+    assert str(CodeLine("/tmp/ipykernel_77/1234.py", 13)) == "cell, line 13"
