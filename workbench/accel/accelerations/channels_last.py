@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
+from accel.accelerations.model_call import distinct, find_wrapper, why_never_called, wrapped_call
 from accel.accelerations.tensor_layout import (
     is_channels_last,
     kept_layout,
@@ -77,7 +77,7 @@ class ChannelsLast:
                     f"{name} has 3-D convolutions. "
                     f"Lay it out with {name}.to(memory_format=torch.channels_last_3d) instead."
                 )
-            reasons += why_not_moved(name, model)
+            reasons += why_not_moved(name, model) or why_never_called(name, workload)
             if is_channels_last(model) and find_wrapper(model, _ChannelsLastCall) is None:
                 reasons.append(f"{name} is channels-last already. Nothing needs to be done.")
         inputs = {role.name: role.inputs for role in workload.roles if role.kind == "models"}

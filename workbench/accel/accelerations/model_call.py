@@ -79,6 +79,11 @@ def why_never_called(name: str, workload: Workload) -> list[str]:
     role = next((each for each in workload.roles if (each.kind, each.name) == ("models", name)), None)
     if role is None or role.inputs is not None:
         return []
+    if hasattr(workload.objects().models.get(name), "training_step"):  # as Lightning's modules have
+        return [
+            f"{name} itself was never called in the profiled run, only its parts: the Trainer calls {name}.training_step, which "
+            "calls them. Give its class a forward that does, and write self(x) in training_step."
+        ]
     return [
         f"{name} itself was never called in the profiled run, only its parts: the cell calls {name}.forward(…), or them. "
         f"Write {name}(…), which is what hooks and torch.compile act on too."

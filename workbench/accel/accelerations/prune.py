@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.accelerations.fixed_tensors import why_fixed
-from accel.accelerations.model_call import distinct, find_wrapper, wrapped_call
+from accel.accelerations.model_call import distinct, find_wrapper, why_never_called, wrapped_call
 from accel.accelerations.pruning_call import PruningCall
 from accel.accelerations.pruning_plan import Criterion, PruningPlan, Types, plan_pruning
 from accel.accelerations.torch_pruning_engine import is_installed
@@ -115,6 +115,8 @@ class Prune:
         for name, model in distinct(replica.models):
             if reason := _why_not_model(name, model):
                 reasons.append(reason)
+            elif uncalled := why_never_called(name, workload):
+                reasons += uncalled
             elif not reasons and (role := _called(workload, name)) is not None:
                 reasons += self._why_not_planned(name, model, role)
         return reasons
