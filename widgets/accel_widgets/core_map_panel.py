@@ -11,6 +11,7 @@ import traitlets
 from accel.machine.affinity import AffinityLooks
 from accel_widgets.core_map_view import core_map_traits
 from accel_widgets.looks_while_seen import LooksWhileSeen
+from accel_widgets.static_panel import SavedPanel
 from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 FIND_EVERY = 3  # looks: processes come and go more rarely than threads move
 
 
-class CoreMapPanel(anywidget.AnyWidget):
+class CoreMapPanel(SavedPanel, anywidget.AnyWidget):
     """Draws CPUs by socket, node, cache and core with the threads on them; looks about once a second while it is seen.
 
     >>> panel = CoreMapPanel(ranks={0: first.pid, 1: second.pid})
@@ -88,8 +89,5 @@ class CoreMapPanel(anywidget.AnyWidget):
         is_folded = isinstance(message, dict) and not self.is_open
         self._live.told({**message, "seen": False} if is_folded else message)
 
-    def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
-        live = super()._repr_mimebundle_(**named)
-        bundle: dict[str, Any] = live[0] if isinstance(live, tuple) else live
-        # Where no widget is shown (a saved notebook, an export, a terminal) the static map stands in for it.
-        return {**bundle, **(self.affinity._repr_mimebundle_() if self.affinity else {})}
+    def _stand_in(self) -> dict[str, str]:
+        return self.affinity._repr_mimebundle_() if self.affinity else {}

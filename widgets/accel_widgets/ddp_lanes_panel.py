@@ -11,6 +11,7 @@ import traitlets
 
 from accel_widgets.looks_while_seen import LooksWhileSeen
 from accel_widgets.main_thread import hear_while_busy
+from accel_widgets.static_panel import SavedPanel
 from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 GAP_S = 0.25
 
 
-class DdpLanesPanel(anywidget.AnyWidget):
+class DdpLanesPanel(SavedPanel, anywidget.AnyWidget):
     """Draws the lanes of a run while it goes on and is seen, and how it ended.
 
     >>> panel = DdpLanesPanel(run)
@@ -100,11 +101,8 @@ class DdpLanesPanel(anywidget.AnyWidget):
                 self.refresh()
         self._live.told({**message, "seen": False} if "seen" in message and not self.is_open else message)
 
-    def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
-        live = super()._repr_mimebundle_(**named)
-        bundle: dict[str, Any] = live[0] if isinstance(live, tuple) else live
-        # Where no widget is shown (a saved notebook, an export, a terminal) the lanes as they are now stand in for it.
-        return {**bundle, **(self.run._repr_mimebundle_() if self.run is not None else {})}
+    def _stand_in(self) -> dict[str, str]:
+        return self.run._repr_mimebundle_() if self.run is not None else {}
 
 
 def lanes_traits(lanes: tuple[RankLane, ...], straggler: int | None = None) -> list[dict[str, Any]]:

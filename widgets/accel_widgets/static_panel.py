@@ -1,15 +1,15 @@
-"""What stands in for the panel where no widget is shown: a saved notebook, an export, a terminal."""
+"""What stands in for a panel where no widget is shown: a saved notebook, an export, a terminal."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accel.html_parts import Markup, block, note, text
 
 if TYPE_CHECKING:
     from accel.workbench import Workbench
 
-FOR_A_SAVED_NOTEBOOK = "How the workbench stood when the panel was opened: all there is without a kernel"
+FOR_A_SAVED_NOTEBOOK = "How this stood when it was opened: all there is without a kernel"
 LIVE_ONLY = (
     "This is how the workbench stood when the panel was opened; run the cell again for the live panel."
 )
@@ -28,6 +28,31 @@ def static_panel(workbench: Workbench) -> dict[str, str]:
         "text/plain": "\n\n".join(bundle["text/plain"] for bundle in bundles),
         "text/html": block(*(Markup(bundle["text/html"]) for bundle in bundles), note(LIVE_ONLY)),
     }
+
+
+class SavedPanel:
+    """Before the widget's own class among the bases of a panel: what `_stand_in` gives is shown where the widget cannot be.
+
+    >>> class CoreMapPanel(SavedPanel, anywidget.AnyWidget): ...
+    """
+
+    def _stand_in(self) -> dict[str, str]:
+        """Text and static HTML; empty where there is nothing yet."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
+        live = super()._repr_mimebundle_(**named)  # type: ignore[misc]
+        return {**(live[0] if isinstance(live, tuple) else live), **self._stand_in()}
+
+    def _ipython_display_(self) -> None:
+        """The live panel, and below it, folded, what a notebook that is opened without a kernel can show."""
+        from IPython.display import display
+
+        bundle = self._repr_mimebundle_()
+        static = bundle.pop("text/html", "")
+        display(bundle, raw=True)
+        if static:
+            display({"text/plain": FOR_A_SAVED_NOTEBOOK, "text/html": folded(static)}, raw=True)
 
 
 def folded(html: str) -> str:

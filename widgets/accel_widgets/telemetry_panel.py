@@ -11,6 +11,7 @@ import traitlets
 from accel.machine.telemetry.load_in_words import UNTOLD, Tile, in_a_sentence, tiles
 from accel.machine.telemetry.monitor import Monitor
 from accel_widgets.seen_views import SeenViews
+from accel_widgets.static_panel import SavedPanel
 from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ POINTS = 90  # of each line on the page: 45 s at the usual rate
 FOLDED = "Not sampled while it is folded."
 
 
-class TelemetryPanel(anywidget.AnyWidget):
+class TelemetryPanel(SavedPanel, anywidget.AnyWidget):
     """Shows a monitor while it samples. Without one it makes its own, which samples only while the strip is on a page, unfolded.
 
     >>> accel.monitor()                       # in a notebook: this panel, with the monitor in `.monitor`
@@ -160,11 +161,8 @@ class TelemetryPanel(anywidget.AnyWidget):
         ]
         self.note = " ".join(filter(None, [ended, cost, *sampler.notes])) if self.is_open else FOLDED
 
-    def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
-        live = super()._repr_mimebundle_(**named)
-        bundle: dict[str, Any] = live[0] if isinstance(live, tuple) else live
-        # Where no widget is shown (a saved notebook, an export, a terminal) the last sample stands in for it.
-        return {**bundle, **(self.monitor.snapshot()._repr_mimebundle_() if self.monitor is not None else {})}
+    def _stand_in(self) -> dict[str, str]:
+        return self.monitor.snapshot()._repr_mimebundle_() if self.monitor is not None else {}
 
 
 def _described(tile: Tile) -> dict[str, Any]:

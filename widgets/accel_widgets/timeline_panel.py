@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
+from accel_widgets.static_panel import SavedPanel
 from accel_widgets.theme import scripts, themed
 from accel_widgets.timeline_view import EMPTY, timeline_traits
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
 
 
-class TimelinePanel(anywidget.AnyWidget):
+class TimelinePanel(SavedPanel, anywidget.AnyWidget):
     """Draws 100,000 slices and more; its data go to the page when it is opened, about 40 bytes a slice.
 
     >>> panel = TimelinePanel(is_open=True)
@@ -64,11 +65,8 @@ class TimelinePanel(anywidget.AnyWidget):
         self._sent = None
         self._send_profile()
 
-    def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
-        live = super()._repr_mimebundle_(**named)
-        bundle: dict[str, Any] = live[0] if isinstance(live, tuple) else live
-        # Where no widget is shown (a saved notebook, an export, a terminal) the report stands in for it.
-        return {**bundle, **(self._profile._repr_mimebundle_() if self._profile else {})}
+    def _stand_in(self) -> dict[str, str]:
+        return self._profile._repr_mimebundle_() if self._profile else {}
 
     def _send_profile(self) -> None:
         if self.is_open and (self._sent is not self._profile or self._profile is None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ipywidgets
 
@@ -20,7 +20,7 @@ from accel_widgets.op_table_panel import OpTablePanel
 from accel_widgets.phase_bar_panel import PhaseBarPanel
 from accel_widgets.profile_view import op_rows, phase_bar
 from accel_widgets.shared_looks import looks, shared
-from accel_widgets.static_panel import FOR_A_SAVED_NOTEBOOK, folded, static_panel
+from accel_widgets.static_panel import SavedPanel, static_panel
 from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
@@ -37,7 +37,7 @@ WAITING = "This will be done when the running cell is over."
 EVERYTHING = ("profile", "kept", "trial", "ranks")
 
 
-class WorkbenchPanel(ipywidgets.VBox):
+class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
     """The live panel of a workbench; the engine does the work, the panel shows it and passes clicks on.
 
     >>> panel = WorkbenchPanel(workbench)        # %accel panel shows it
@@ -74,17 +74,8 @@ class WorkbenchPanel(ipywidgets.VBox):
             child.close()
         super().close()
 
-    def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
-        return {**super()._repr_mimebundle_(**named), **static_panel(self.workbench)}
-
-    def _ipython_display_(self) -> None:
-        """The live panel, and below it, folded, what a notebook that is opened without a kernel can show."""
-        from IPython.display import display
-
-        bundle = self._repr_mimebundle_()
-        static = bundle.pop("text/html")
-        display(bundle, raw=True)
-        display({"text/plain": FOR_A_SAVED_NOTEBOOK, "text/html": folded(static)}, raw=True)
+    def _stand_in(self) -> dict[str, str]:
+        return static_panel(self.workbench)
 
     def _parts(self) -> list[ipywidgets.Widget]:
         style = ipywidgets.HTML(f"<style>{themed('workbench_panel.css')}</style>", layout={"display": "none"})

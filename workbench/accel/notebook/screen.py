@@ -92,10 +92,10 @@ class Screen:
         else:
             self._display.update(shown)
 
-    def replace(self, shown: object) -> None:
-        """Put something else into a notebook's display, such as a panel; a terminal has no place for it."""
-        if self._display is not None:
-            self._display.update(shown)
+    def replace(self, panel: Any) -> None:
+        """Put a panel into a notebook's display; a terminal has no place for it."""
+        if self._display is not None:  # raw: shown by itself it would take a display of its own
+            self._display.update(panel._repr_mimebundle_(), raw=True)
 
     def _overwrite(self, line: str) -> None:
         columns = shutil.get_terminal_size().columns

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from accel.workers.background_trial import BackgroundTrial
 
 Result = TypeVar("Result")
-IF_RELOADED = "After a reload this page stands still: %accel status has the result."
+IF_RELOADED = (
+    "After a reload of the page the trial goes on, while this stands still: %accel status has its result."
+)
 _ENDED = {"done": "Trial done", "stopped": "Trial stopped", "failed": "Trial failed"}
 
 
