@@ -119,13 +119,16 @@ def try_(
     from yours as they are now ("same"; None: new where torch's own initialisation can draw them).
     """
     from accel.bounds import check_seconds
+    from accel.commands.ticking import wait_ticking
 
     check_seconds(f"try_(budget_s={budget_s})", budget_s)
     check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
-    return _workbench().try_(
-        *plans, on=on, wait=wait, budget_s=budget_s, timeout_s=timeout_s,
+    trial: Any = _workbench().try_(
+        *plans, on=on, wait=False, budget_s=budget_s, timeout_s=timeout_s,
         until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric, better=better, start=start,
     )  # fmt: skip
+    result: Trial | Ladder | QualityTrial | TimeToQuality = wait_ticking(trial) if wait else trial
+    return result
 
 
 def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) -> FastestBatch:
@@ -136,7 +139,9 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
     The fastest, not the largest that fits; sizes that cannot be told apart count as equal, and the smallest is taken.
     A larger batch changes training: compare the time to equal quality before keeping it.
     """
-    return _workbench().fastest_batch(largest=largest, budget_s=budget_s)
+    from accel.commands.ticking import wait_ticking
+
+    return _workbench().fastest_batch(largest=largest, budget_s=budget_s, watch=wait_ticking)
 
 
 def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:

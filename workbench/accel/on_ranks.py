@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from accel.distributed.oneccl.state import OneCcl
     from accel.distributed.rank_devices import Backend
     from accel.distributed.shares import BatchMeans
+    from accel.distributed.watched_run import WatchedRun
     from accel.measuring.sweep import Sweep
 
 
@@ -33,6 +36,7 @@ def ddp(
     over the cell.
     """
     from accel.commands.command import names
+    from accel.commands.ticking import ticking
     from accel.current import current_workbench
     from accel.distributed.run_options import RunOptions
     from accel.distributed.run_pages import run_pages
@@ -49,7 +53,23 @@ def ddp(
     ranks, pages = current_workbench().ranks, run_pages()
     if not wait:
         return ranks.begin(cell, options, on_over=pages.when_over if pages is not None else None)
-    return ranks.run_printing(cell, options, page=pages.page() if pages is not None else None)
+    if pages is not None:
+        return ranks.run_printing(cell, options, page=pages.page())
+    now = ["Ranks: starting."]
+    with ticking(lambda: now[-1]) as over:
+        return ranks.run_printing(cell, options, page=_Beginning(now, over))
+
+
+class _Beginning:
+    """Tells how a run starts, where nobody shows its lanes; from its first step on it prints for itself."""
+
+    def __init__(self, now: list[str], over: threading.Event) -> None:
+        self._now, self._over = now, over
+
+    def show(self, run: WatchedRun) -> None:
+        self._now.append(run.line)
+        if any(lane.step for lane in run.lanes):
+            self._over.set()
 
 
 def oneccl(*, build: bool = False) -> OneCcl:
@@ -77,10 +97,14 @@ def sweep(
     Gives the table of time, speed-up, efficiency and quality on held-out data, with the knee named. Options as in
     `%accel help sweep`. Ctrl-C gives what was measured until then.
     """
+    from accel.commands.ticking import ticking
     from accel.current import current_workbench
     from accel.workbench.rank_sweep import sweep_of
 
-    return sweep_of(
-        current_workbench(), cell, processes=processes, threads=threads, backends=backends, gpus=gpus, rounds=rounds,
-        steps=steps, budget_s=budget_s, batch=batch, held_out=held_out, metric=metric, timeout_s=timeout_s,
-    )  # fmt: skip
+    now, began = ["Sweep: starting"], time.monotonic()
+    with ticking(lambda: f"{now[-1]}; {time.monotonic() - began:.0f} s. Interrupt keeps what was measured."):
+        return sweep_of(
+            current_workbench(), cell, processes=processes, threads=threads, backends=backends, gpus=gpus, rounds=rounds,
+            steps=steps, budget_s=budget_s, batch=batch, held_out=held_out, metric=metric, timeout_s=timeout_s,
+            show=lambda _sweep, told: now.append(str(told)),
+        )  # fmt: skip
