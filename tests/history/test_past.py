@@ -77,7 +77,7 @@ def test_a_trial_by_quality_tells_seconds_and_quality_side_by_side():
     ]
     assert "sooner: 1.30× [1.20, 1.40]" in first
     assert "accuracy>=0.95: 3.2 s, 4.5 s without; 3 seeds; accuracy 0.953, 0.951 without" in first
-    assert "undecided: 1.30× " in second
+    assert "undecided: about 1.30×, too few seeds for an interval" in second
     assert "1 seed;" in second
     assert "same; pays off after 1,300 steps" in third
 

@@ -10,6 +10,7 @@ import pytest
 from accel.errors import AccelError
 from accel.measuring.quality_row import QualityRow
 from accel.measuring.quality_target import QualityTarget
+from accel.measuring.quality_verdict import _of_bounds
 from accel.measuring.seed_statistics import OverSeeds
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.training_curve import QualityPoint, TrainingCurve
@@ -291,3 +292,15 @@ def test_the_interval_is_students(values, half):
     over_seeds = OverSeeds.of(values)
     assert over_seeds.high - over_seeds.mean == pytest.approx(half, rel=0.01)
     assert over_seeds.mean - over_seeds.low == pytest.approx(half, rel=0.01)
+
+
+def test_a_bound_that_is_shown_as_1_claims_nothing():
+    def answer(low, high, is_sooner):
+        ratio = OverSeeds(mean=(low * high) ** 0.5, low=low, high=high, seeds=3)
+        return _of_bounds(ratio, is_sooner=is_sooner, often="the baseline missed it in one seed")
+
+    assert answer(1.004, 3.0, True).verdict == "undecided"
+    assert "1.00×" not in answer(1.004, 3.0, True).sentence
+    assert answer(1.01, 3.0, True).verdict == "sooner"
+    assert answer(0.3, 0.997, False).verdict == "undecided"
+    assert answer(0.3, 0.9, False).verdict == "later"

@@ -9,6 +9,7 @@ import numpy
 import pytest
 import torch
 
+import accel
 from accel.commands import COMMANDS, parse
 from accel.commands.result_name import check_result_name
 from accel.errors import AccelError, UnknownName
@@ -75,6 +76,13 @@ def test_out_replaces_a_former_result_and_none(shell) -> None:
     for command in ("status", "machine", "status"):
         result = shell.run(f"%accel {command} -o answer").result
         assert shell.user_ns["answer"] is result
+
+
+def test_out_leaves_an_object_of_accels_own_that_the_user_made(shell) -> None:
+    mine = shell.user_ns["answer"] = accel.machine()
+    error = shell.run("%accel status -o answer").error_in_exec
+    assert "answer is a variable of yours, and its Machine would be lost" in str(error)
+    assert shell.user_ns["answer"] is mine
 
 
 def test_a_semicolon_is_no_part_of_the_line(shell, capsys) -> None:

@@ -51,7 +51,7 @@ REFUSED = QualityRow("pin_memory", "exact", state="not applicable", error="No GP
 
 
 def trial(*rows):
-    return SimpleNamespace(result=result(*rows), state="done", is_over=True)
+    return SimpleNamespace(result=result(*rows), state="done", is_over=True, seconds=41.2)
 
 
 def test_keep_takes_the_soonest_of_a_trial_by_quality():
@@ -75,7 +75,7 @@ def test_a_refusal_to_keep_names_a_plan_that_was_tried():
 
 def test_status_tells_what_was_asked_and_what_was_best():
     told = summary(trial(BASELINE, SOONER, LATER))
-    assert told.startswith("done; Seconds of training until accuracy>=0.95; best: channels_last, ")
+    assert told.startswith("done, 41 s; Seconds of training until accuracy>=0.95; best: channels_last, ")
     assert "sooner [" in told
     assert "best" not in summary(trial(BASELINE, LATER))
 

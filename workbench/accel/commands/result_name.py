@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
-from collections.abc import Mapping
+import weakref
+from collections.abc import Mapping, MutableMapping
+from typing import Any
 
 from accel.errors import AccelError
 from accel.workload.cell_names import names_read, names_written
 
-OURS = ("accel", "accel_widgets")
-LABS = "accel.labs"  # what is made there is the user's: a model, a data set
+_put: dict[str, weakref.ref[Any]] = {}  # names that `-o` gave, each with the result it put there
 
 
 def check_result_name(name: str | None, namespace: Mapping[str, object], cell: str = "") -> None:
@@ -23,23 +24,26 @@ def check_result_name(name: str | None, namespace: Mapping[str, object], cell: s
         return
     if not name.isidentifier() or keyword.iskeyword(name) or hasattr(builtins, name):
         raise _refused(name, "it is not a name for a variable")
-    if name in namespace and not _is_result(namespace[name]):
-        raise _refused(
-            name, f"{name} is a variable of yours, and its {type(namespace[name]).__name__} would be lost"
-        )
+    value = namespace.get(name)
+    if value is not None and _put.get(name, lambda: None)() is not value:
+        raise _refused(name, f"{name} is a variable of yours, and its {type(value).__name__} would be lost")
     if _uses(cell, name):
         raise _refused(name, f"the cell itself uses {name}")
+
+
+def put_result(name: str, namespace: MutableMapping[str, object], result: object) -> None:
+    """Bind the name; the next `-o` of that name may replace what stands there then, and nothing else.
+
+    >>> put_result("result", namespace, ladder)
+    """
+    namespace[name] = result
+    _put[name] = weakref.ref(result)
 
 
 def _uses(cell: str, name: str) -> bool:
     nodes = ast.walk(ast.parse(cell))
     in_functions = any(isinstance(node, ast.Global) and name in node.names for node in nodes)
     return in_functions or name in names_written(cell) or name in names_read(cell, {name: None})
-
-
-def _is_result(value: object) -> bool:
-    home = type(value).__module__
-    return value is None or (home.partition(".")[0] in OURS and not f"{home}.".startswith(f"{LABS}."))
 
 
 def _refused(name: str, because: str) -> AccelError:

@@ -81,8 +81,9 @@ def speed_up(row: TrialRecord) -> str:
     """Verdict and ratio with its interval, in one line; one or two seeds have none."""
     if math.isnan(row.ratio):
         return row.verdict
-    has_interval = not math.isnan(row.low)
-    return f"{row.verdict}: {interval(row.ratio, row.low, row.high) if has_interval else f'{row.ratio:.2f}×'}"
+    if math.isnan(row.low):
+        return f"{row.verdict}: about {row.ratio:.2f}×, too few seeds for an interval"
+    return f"{row.verdict}: {interval(row.ratio, row.low, row.high)}"
 
 
 def found(row: TrialRecord) -> str:

@@ -93,9 +93,9 @@ def _seed_ratio(mine: TrainingCurve, theirs: TrainingCurve, target: QualityTarge
 
 def _of_bounds(ratio: OverSeeds, *, is_sooner: bool, often: str) -> QualityAnswer:
     """The answer where some seeds tell only that the ratio is at least (at most) so much."""
-    if ratio.is_interval and is_sooner and ratio.low > 1:
+    if ratio.is_interval and is_sooner and round(ratio.low, 2) > 1:  # as it is shown: 1.00× claims nothing
         return QualityAnswer("sooner", f"at least {ratio.low:.2f}× sooner over {ratio.seeds} seeds: {often}")
-    if ratio.is_interval and not is_sooner and ratio.high < 1:
+    if ratio.is_interval and not is_sooner and round(1 / ratio.high, 2) > 1:
         return QualityAnswer(
             "later",
             f"later: takes at least {1 / ratio.high:.2f}× as long over {ratio.seeds} seeds: {often}",

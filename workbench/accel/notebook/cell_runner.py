@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accel.commands import parse
-from accel.commands.result_name import check_result_name
+from accel.commands.result_name import check_result_name, put_result
 from accel.current import existing_workbench
 from accel.errors import AccelError
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
@@ -176,7 +176,7 @@ class CellRunner:
         if error is not None and not profile.steps:
             return
         if running.options.out:
-            self._shell.user_ns[running.options.out] = profile
+            put_result(running.options.out, self._shell.user_ns, profile)
         display(profile)
 
     def _fail(self, result: Any, reason: AccelError) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from accel.commands import COMMANDS, help_text, parse
-from accel.commands.result_name import check_result_name
+from accel.commands.result_name import check_result_name, put_result
 from accel.commands.running import run, run_without_notebook
 from accel.errors import AccelError
 from accel.machine.affinity import Affinity
@@ -79,7 +79,7 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         else:
             result = self._result(options)
         if name := getattr(options, "out", None):
-            self.shell.user_ns[name] = result
+            put_result(name, self.shell.user_ns, result)
         if options.command == "ddp" and not options.wait and hasattr(self.shell, "kernel"):
             return result.panel()  # type: ignore[attr-defined]
         if isinstance(result, Affinity) and not result.told and hasattr(self.shell, "kernel"):

@@ -57,12 +57,12 @@ def summary(trial: Trial | QualityTrial | None) -> str:
     """A trial in one line: its state, what was asked if it was by quality, and the best plan.
 
     >>> summary(workbench.trials[-1])
-    'done; best: channels_last, 1.93× [1.88, 1.99] faster'
+    'done, 41 s; best: channels_last, 1.93× [1.88, 1.99] faster'
     """
     if trial is None:
         return "none"
     result: Ladder | TimeToQuality = trial.result
-    told = [str(trial.state) if trial.is_over else f"{trial.phases.now}, {trial.seconds:.0f} s"]
+    told = [f"{trial.state if trial.is_over else trial.phases.now}, {trial.seconds:.0f} s"]
     if isinstance(result, TimeToQuality):
         told.append(result.headline)
     if result.best is not None:

@@ -15,6 +15,7 @@ from accel.machine.others_measuring import OthersMeasuring
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.disturbance import Disturbance, worst
 from accel.private_disk import FilesSeen, current_folder, note_of
+from accel.shown_text import one_line
 from accel.workers.relaunch import Relaunch
 from accel.workers.time_budget import PhaseClock, TimeBudget
 from accel.workload.shipping import Parcel
@@ -173,7 +174,7 @@ class BackgroundTrial(ABC, Generic[Result]):
         if not changed:
             return ""
         more = f" and {len(changed) - 3} others" if len(changed) > 3 else ""
-        what = f"{', '.join(changed[:3])}{more}"
+        what = f"{', '.join(map(one_line, changed[:3]))}{more}"
         if self._disks <= {"namespace"}:
             return f"Files changed during the trial, by something else (its own disk is private): {what}."
         return f"FILES CHANGED during the trial, by it or by something else: {what}."

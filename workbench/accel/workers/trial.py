@@ -187,7 +187,8 @@ class Trial(BackgroundTrial[Ladder]):
             return "it goes on"
         if self.state in ("stopped", "failed"):
             return {"stopped": "you stopped it", "failed": "it failed"}[self.state]
-        if self.is_out_of_time or any(stage.is_cut_short for stage in self._stages.values()):
+        # The last stage has the verdict: one before it that was cut short left it its time.
+        if self.is_out_of_time or any(stage.is_cut_short for stage in list(self._stages.values())[-1:]):
             return "the time was up"
         if any(row.verdict == "undecided" and row.state == "done" for row in rows):
             relaunches = max((stage.relaunches for stage in self._stages.values()), default=0)

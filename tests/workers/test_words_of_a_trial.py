@@ -1,0 +1,27 @@
+"""What a trial says of its end and of files, without workers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from accel.private_disk.files_seen import FilesSeen
+from accel.workers.background_trial import BackgroundTrial
+from accel.workers.trial import Trial
+
+
+def test_a_steady_stage_that_was_cut_short_does_not_end_a_trial_whose_last_stage_was_whole():
+    def ended_by(**is_cut_short):
+        stages = {name: SimpleNamespace(is_cut_short=cut) for name, cut in is_cut_short.items()}
+        asked = SimpleNamespace(is_over=True, state="done", is_out_of_time=False, _stages=stages)
+        return Trial._what_ended_it(asked, [])
+
+    assert ended_by(steady=True, notebook=False) == "every plan is decided"
+    assert ended_by(steady=False, notebook=True) == "the time was up"
+
+
+def test_names_of_changed_files_are_safe_to_show(tmp_path):
+    trial = SimpleNamespace(_files=FilesSeen.of(str(tmp_path)), _disks={"python"})
+    (tmp_path / "\x1b[31mred\n.txt").write_text("")
+    told = BackgroundTrial._changed_files(trial)
+    assert "\\x1b[31mred\\n.txt" in told
+    assert "\x1b" not in told
