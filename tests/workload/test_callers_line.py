@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
 import warnings
+import weakref
+from contextlib import suppress
 
 import pytest
 import torch
@@ -91,3 +94,17 @@ def test_a_built_in_that_fails_is_shown_without_a_frame_of_ours_between():
     with pytest.raises(ValueError, match="invalid literal") as failed:
         at_callers_line(int)("x")
     assert [each.name for each in traceback.extract_tb(failed.value.__traceback__)][1:] == ["called"]
+
+
+def test_an_iterator_that_ended_is_freed_at_once():
+    iterator = iter(torch.utils.data.DataLoader([1, 2]))
+    alive, draw = weakref.ref(iterator), at_callers_line(type(iterator).__next__)
+    gc.disable()
+    try:
+        with suppress(StopIteration):
+            while True:
+                draw(iterator)
+        del iterator
+        assert alive() is None
+    finally:
+        gc.enable()

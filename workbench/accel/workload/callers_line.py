@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 PACKAGE = __name__.partition(".")[0]
@@ -29,15 +29,19 @@ def at_callers_line(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(*args, **kwargs)
         frame = _outside(sys._getframe(1))
         here = FunctionType(_code_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)
+        del frame  # kept by a traceback, it would keep what it holds
         try:
             return here(original, args, kwargs)
         except BaseException as error:
-            ours = error.__traceback__
-            if ours is not None and ours.tb_next is not None:
-                ours.tb_next = ours.tb_next.tb_next
+            _take_out_next(error.__traceback__)
             raise
 
     return called
+
+
+def _take_out_next(shown: TracebackType | None) -> None:
+    if shown is not None and shown.tb_next is not None:
+        shown.tb_next = shown.tb_next.tb_next
 
 
 def _outside(frame: FrameType) -> FrameType:
