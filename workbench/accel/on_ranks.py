@@ -56,7 +56,7 @@ def ddp(
     if pages is not None:
         return ranks.run_printing(cell, options, page=pages.page())
     now = ["Ranks: starting."]
-    with ticking(lambda: now[-1]) as over:
+    with ticking(lambda: now[0]) as over:
         return ranks.run_printing(cell, options, page=_Beginning(now, over))
 
 
@@ -67,7 +67,7 @@ class _Beginning:
         self._now, self._over = now, over
 
     def show(self, run: WatchedRun) -> None:
-        self._now.append(run.line)
+        self._now[:] = [run.line]
         if any(lane.step for lane in run.lanes):
             self._over.set()
 
@@ -102,9 +102,9 @@ def sweep(
     from accel.workbench.rank_sweep import sweep_of
 
     now, began = ["Sweep: starting"], time.monotonic()
-    with ticking(lambda: f"{now[-1]}; {time.monotonic() - began:.0f} s. Interrupt keeps what was measured."):
+    with ticking(lambda: f"{now[0]}; {time.monotonic() - began:.0f} s. Interrupt keeps what was measured."):
         return sweep_of(
             current_workbench(), cell, processes=processes, threads=threads, backends=backends, gpus=gpus, rounds=rounds,
             steps=steps, budget_s=budget_s, batch=batch, held_out=held_out, metric=metric, timeout_s=timeout_s,
-            show=lambda _sweep, told: now.append(str(told)),
+            show=lambda _sweep, told: now.__setitem__(0, told),
         )  # fmt: skip

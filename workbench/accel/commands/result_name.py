@@ -7,6 +7,7 @@ import builtins
 import keyword
 import weakref
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from accel.errors import AccelError
@@ -37,7 +38,8 @@ def put_result(name: str, namespace: MutableMapping[str, object], result: object
     >>> put_result("result", namespace, ladder)
     """
     namespace[name] = result
-    _put[name] = weakref.ref(result)
+    with suppress(TypeError):  # what cannot be referred to weakly is left as it is from then on
+        _put[name] = weakref.ref(result)
 
 
 def _uses(cell: str, name: str) -> bool:
