@@ -56,6 +56,20 @@ def test_three_ranks_on_however_many_cores(three_ranks: RankPool) -> None:
     assert [each.lane.step for each in result.ranks] == [8, 8, 8]
 
 
+def test_steps_of_every_fold_are_counted(pool: RankPool) -> None:
+    folds = """
+models = []
+for fold in range(3):
+    model = nn.Linear(6, 3).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    models.append((model, optimizer))
+    for inputs, labels in loader:
+        criterion(model(inputs), labels).backward(); optimizer.step(); optimizer.zero_grad()
+"""
+    _, result = on_ranks(pool, folds)
+    assert [each.lane.step for each in result.ranks] == [12, 12]
+
+
 def test_a_step_per_rank_is_the_mean_over_as_many_batches(pool: RankPool) -> None:
     more = "loader = DataLoader(TensorDataset(x[:48], y[:48]), batch_size=8)\n"
     together = "loader = DataLoader(TensorDataset(x[:48], y[:48]), batch_size=16)\n"

@@ -18,10 +18,12 @@ from accel.distributed.rank_messages import RankReady, RunDone, RunFailed, RunRe
 from accel.distributed.rank_page import RankLane, RankPage
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.rank_process import RankProcess
+from accel.private_disk import in_words
 from accel.workers.kernel_folder import KernelFolder, own_kernel_folder
 from accel.workload.shipping import Parcel
 
 _meetings = itertools.count(1)
+_MEETING_BYTES = 64 << 10  # more than ranks write there
 _BETWEEN_LOOKS_S = 0.05
 _GRACE_S = 0.4  # for the others to answer, once one rank failed: their errors are consequences
 _LATER_S = 1.0  # than the timeout: ranks that waited in an exchange for so long say so first, and the others are those that hang
@@ -225,12 +227,21 @@ def meeting_place(*, is_private: bool = False) -> Iterator[str]:
     folder = KernelFolder("meet") if is_private else own_kernel_folder()
     path = os.path.join(folder.path, f"meet-{next(_meetings)}")
     try:
+        with in_words("Ranks meet at a file in the folder for temporary files"):
+            _check_room(path)
         yield path
     finally:
         with suppress(FileNotFoundError):
             os.unlink(path)
         if is_private:
             folder.close()
+
+
+def _check_room(path: str) -> None:
+    """OSError where what the ranks write there would find no room: torch tries again and again, for as long as it may."""
+    with open(path, "wb") as file:
+        file.write(bytes(_MEETING_BYTES))
+    os.unlink(path)
 
 
 def _clean(trouble: list[Trouble]) -> set[int]:

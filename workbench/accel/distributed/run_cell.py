@@ -25,6 +25,7 @@ from accel.distributed.rank_run import Print, RankRun, RunOutcome, Watch
 from accel.distributed.run_function import request_for
 from accel.distributed.run_options import RunOptions
 from accel.errors import RankError
+from accel.private_disk import in_words
 from accel.workload.cell_names import names_read, names_written
 from accel.workload.memory_file import MemoryFile
 from accel.workload.separate_parts import unpack_parts
@@ -51,6 +52,7 @@ class CellRun:
     after a rank died, as often as the options allow.
     """
 
+    @in_words("%%accel ddp")
     def __init__(
         self, pool: RankPool, source: str, namespace: dict[str, Any], options: RunOptions = _AS_USUAL, *, filename: str,
         backend: str = "gloo", watch: Watch | None = None, on_print: Print | None = None, extra: Mapping[str, Any] | None = None,
@@ -100,10 +102,12 @@ class CellRun:
     def run(self) -> RunOutcome:
         """Run it; raises RankError with the rank that caused a failure, and then nothing has changed in the notebook."""
         try:
-            return self._outcome()
+            with in_words("%%accel ddp"):
+                return self._outcome()
         finally:
             self._parcel.close()
 
+    @in_words("%%accel ddp")
     def finish(self, outcome: RunOutcome) -> DdpResult:
         """Put what a run made of the notebook's objects into them, and say how it went."""
         self.meanwhile.look()

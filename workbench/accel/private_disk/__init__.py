@@ -12,7 +12,7 @@ explained.py         what errors of files mean in such a view
 probe.py             which of them holds here, asked of a process that tries it
 """
 
-from accel.private_disk.explained import explained
+from accel.private_disk.explained import explained, in_words
 from accel.private_disk.files_seen import FilesSeen, current_folder
 from accel.private_disk.private_disk import Mechanism, PrivateDisk, note_of
 from accel.private_disk.probe import DiskPrivacy, disk_privacy
@@ -25,5 +25,6 @@ __all__ = [
     "current_folder",
     "disk_privacy",
     "explained",
+    "in_words",
     "note_of",
 ]

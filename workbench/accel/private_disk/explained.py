@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from accel.errors import AccelError
 from accel.private_disk.private_disk import mechanism_here
 
 _FULL = "the disk is full: free some room"
 _ANYWHERE = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
+    errno.EFBIG: "a file would grow over the limit on its size: raise it (ulimit -f)",
     errno.EMFILE: "the limit on open files is reached: close some or raise it (ulimit -n)",
+    errno.ENFILE: "the system's limit on open files is reached: end programs that hold many",
 }
 _IN_A_VIEW = {
     errno.ENOSPC: f"{_FULL} in the folder for temporary files, where what a trial writes is kept, or set TMPDIR",
@@ -27,6 +32,22 @@ _BY_LANDLOCK = (
     "of its own"
 )
 _PROGRAMS = ("CalledProcessError", "SubprocessError")
+
+
+@contextmanager
+def in_words(asked: str) -> Iterator[None]:
+    """Where the system has no more files or room for what is done within, AccelError says so; other errors pass.
+
+    >>> with in_words("%accel try"):
+    ...     start_workers()
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _ANYWHERE:
+            raise
+        because, _, do = _ANYWHERE[error.errno].partition(": ")
+        raise AccelError(asked, because=because, do=f"{do[:1].upper()}{do[1:]}, then try again.") from error
 
 
 def explained(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import get_ident
@@ -52,7 +52,7 @@ class LoaderWatch:
         self._marks = marks
         self._watched: dict[int, _Watched] = {}
         self._unwatched: list[tuple[Any, str]] = []
-        self._patches, self._exit = AttributePatches(), ExitStack()
+        self._patches = AttributePatches()
         self._folder: Path | None = None
 
     def __enter__(self) -> LoaderWatch:
@@ -60,8 +60,7 @@ class LoaderWatch:
 
         self._thread = get_ident()
         with suppress(OSError):  # without a disk, workers are not measured
-            folder = tempfile.TemporaryDirectory(prefix="accel-loaders-", ignore_cleanup_errors=True)
-            self._folder = Path(self._exit.enter_context(folder))
+            self._folder = Path(tempfile.mkdtemp(prefix="accel-loaders-"))
         original: Callable[[Any], Any] = vars(DataLoader)["_get_iterator"]
         self._patches.add(DataLoader, "_get_iterator", lambda loader: self._make_iterator(loader, original))
         return self
@@ -79,7 +78,17 @@ class LoaderWatch:
             for role, loader in self._marks.seen
             if role == "loaders" and id(loader) not in self._watched
         ]
-        self._exit.close()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        """File by file: listing a folder takes a descriptor, and there may be none left."""
+        if self._folder is None:
+            return
+        with suppress(OSError):
+            for watched in self._watched.values():
+                if watched.path is not None:
+                    watched.path.unlink(missing_ok=True)
+            self._folder.rmdir()
 
     def found(self, namespace: Mapping[str, Any]) -> tuple[LoaderTime, ...]:
         """What each loader took, by the names of this namespace; lets go of the loaders."""

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
+from accel.private_disk import in_words
 from accel.profiling.compile_watch import CompileWatch
 from accel.profiling.loader_watch import LoaderWatch
 from accel.profiling.profiled_window import ProfiledWindow
@@ -83,6 +84,7 @@ class ProfileSession:
         with uninterrupted():
             self._stack.__exit__(kind, error, where)
 
+    @in_words("%%accel profile")
     def finish(self) -> Profile:
         """Everything is restored; build the profile (partial if the cell raised) and remember the workload.
 

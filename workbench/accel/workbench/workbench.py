@@ -14,6 +14,7 @@ from accel.accelerations.plan import Plan
 from accel.bounds import check_seconds
 from accel.errors import AccelError, NotApplicable
 from accel.machine import Machine, read_machine
+from accel.private_disk import in_words
 from accel.workbench.best_tried import best_plan
 from accel.workbench.history_keeping import HistoryKeeper
 from accel.workbench.plan_sorting import sorted_out
@@ -73,6 +74,7 @@ class Workbench:
 
     # --- profile ----------------------------------------------------------------------------------------------------
 
+    @in_words("%%accel profile")
     def begin_profile(
         self, cell: str, source: str, *, filename: str = "",
         steps: int = 5, shapes: bool = False, stacks: bool = False, memory: bool = False,
@@ -171,6 +173,7 @@ class Workbench:
 
     # --- try --------------------------------------------------------------------------------------------------------
 
+    @in_words("%accel try")
     def try_(
         self, *plans: str | Plan, on: str | None = None, wait: bool = True,
         budget_s: float | None = None, timeout_s: float = 60.0, until: str | None = None,

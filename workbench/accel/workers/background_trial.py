@@ -14,7 +14,7 @@ from accel import html_parts as html
 from accel.machine.others_measuring import OthersMeasuring
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.disturbance import Disturbance, worst
-from accel.private_disk import FilesSeen, current_folder, note_of
+from accel.private_disk import FilesSeen, current_folder, in_words, note_of
 from accel.shown_text import one_line
 from accel.workers.relaunch import Relaunch
 from accel.workers.time_budget import PhaseClock, TimeBudget
@@ -141,7 +141,7 @@ class BackgroundTrial(ABC, Generic[Result]):
         if self.budget.is_strict:
             alarm.start()
         try:
-            with self.others_measuring:
+            with in_words("%accel try"), self.others_measuring:
                 self._measure()
         except BaseException as error:
             self.error = None if self._stop.is_set() else error

@@ -34,10 +34,13 @@ class KernelFolder:
     """
 
     def __init__(self, of: str) -> None:
+        self.path = ""
         try:
             self.path = tempfile.mkdtemp(prefix=f"accel-{of}-")
             self._descriptor = os.open(self.path, os.O_RDONLY)
         except OSError as error:
+            if self.path:
+                os.rmdir(self.path)
             raise no_room_for(error) from error
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
@@ -50,8 +53,8 @@ class KernelFolder:
         """Remove it with all that is in it."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            os.close(descriptor)  # first: where no file can be opened any more, removing needs it
             remove_tree(self.path)
-            os.close(descriptor)
 
 
 def no_room_for(error: OSError) -> AccelError:

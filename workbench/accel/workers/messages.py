@@ -8,6 +8,8 @@ unpickled in the notebook.
 from __future__ import annotations
 
 import array
+import errno
+import os
 import select
 import socket
 import struct
@@ -216,7 +218,9 @@ class Channel:
         return data
 
     def _descriptor(self) -> int:
-        _, ancillary, _, _ = self._socket.recvmsg(1, socket.CMSG_SPACE(array.array("i").itemsize))
+        _, ancillary, flags, _ = self._socket.recvmsg(1, socket.CMSG_SPACE(array.array("i").itemsize))
+        if flags & socket.MSG_CTRUNC:  # it came, and could not be taken
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 return int(array.array("i", data[: array.array("i").itemsize])[0])

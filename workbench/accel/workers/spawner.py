@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from typing import IO
 
 from accel.errors import AccelError
@@ -86,7 +87,8 @@ def _undo_narrowing() -> None:
 def _popen(command: list[str], extra: dict[str, str]) -> tuple[MarkedProcess, socket.socket]:
     ours, theirs = socket.socketpair()
     program, words = command[:4], command[4:]
-    with theirs:
+    with theirs, ExitStack() as where_it_fails:
+        where_it_fails.callback(ours.close)
         process = MarkedProcess(
             [*program, str(theirs.fileno()), str(os.getpid()), *words],
             pass_fds=[theirs.fileno()],
@@ -96,6 +98,7 @@ def _popen(command: list[str], extra: dict[str, str]) -> tuple[MarkedProcess, so
             env={**os.environ, **extra},
             start_new_session=True,  # the notebook's Ctrl-C goes to the kernel's group; we stop workers on purpose
         )
+        where_it_fails.pop_all()
     return process, ours
 
 

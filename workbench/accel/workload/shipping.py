@@ -8,6 +8,7 @@ get one common namespace, in which the cell then runs: a function that reads a g
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import linecache
@@ -107,7 +108,8 @@ def pack_cell(
         blob = pickle.dumps((_sources(), dump(_contents(namespace, names, models or {}), memory)))
     except BaseException as error:
         memory.close()
-        if isinstance(error, Exception) and not isinstance(error, NotShippable):
+        is_of_system = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.EFBIG, errno.ENOSPC)
+        if isinstance(error, Exception) and not isinstance(error, NotShippable) and not is_of_system:
             raise _explained(error, names) from error
         raise
     memory.seal()
