@@ -49,6 +49,8 @@ def test_commands_that_are_short_of_files_or_room_say_so_lose_nothing_and_work_a
     assert any("words" in each or each["notes"] for each in found["short"])
     assert [each["trained"] for each in found["again"]] == [True, False, True, True], found["again"]
     assert not any("words" in each for each in found["again"]), found["again"]
-    opened = sum(each["left_open"] for each in (*found["short"], *found["again"]))
-    assert opened <= 1, found  # a leak would grow with the commands; the process may open something once
+    ours = [
+        each for each in (*found["short"], *found["again"]) if each["command"] != "profile"
+    ]  # torch's can keep a pipe
+    assert [(each["command"], each["left_open"]) for each in ours if each["left_open"]] == []
     assert found["left"] == []

@@ -11,8 +11,9 @@ import os
 import resource
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -87,11 +88,16 @@ class Notebook:
                 found = {"words": str(error)}
         gc.collect()
         trained = not torch.equal(before, self.weights)
-        return {"command": command, "trained": trained, "left_open": open_files() - files, **found}
+        return {"command": command, "trained": trained, "left_open": sorted(open_files() - files), **found}
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def open_files() -> Counter[str]:
+    """What the process holds open, by name."""
+    found: Counter[str] = Counter()
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the one by which the folder was listed
+            found[os.readlink(f"/proc/self/fd/{number}")] += 1
+    return found
 
 
 @contextmanager
@@ -122,7 +128,7 @@ def full(folder: Path):
 def conditions(kind: str, folder: Path):
     if kind == "descriptors":
         return [
-            lambda spare=spare: limited(resource.RLIMIT_NOFILE, open_files() + spare)
+            lambda spare=spare: limited(resource.RLIMIT_NOFILE, open_files().total() + spare)
             for spare in (0, 1, 3, 6, 9)
         ]
     if kind == "sizes":

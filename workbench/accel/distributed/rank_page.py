@@ -87,7 +87,11 @@ class RankPage:
             descriptor = os.memfd_create("accel-ranks", os.MFD_CLOEXEC)
             os.ftruncate(descriptor, size)
         self.descriptor = descriptor
-        self._map = mmap.mmap(descriptor, size)
+        try:
+            self._map = mmap.mmap(descriptor, size)
+        except OSError:
+            os.close(descriptor)
+            raise
         self._whole = (ctypes.c_int64 * (size // 8)).from_buffer(self._map)
         self._real = (ctypes.c_double * (size // 8)).from_buffer(self._map)
 

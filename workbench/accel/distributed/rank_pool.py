@@ -19,6 +19,7 @@ from accel.distributed.rank_page import RankPage
 from accel.distributed.rank_process import PRIVATE, RankProcess
 from accel.errors import AccelError, WorkerError
 from accel.machine.affinity import Allocation
+from accel.private_disk import in_words
 
 _pools: weakref.WeakSet[RankPool] = weakref.WeakSet()
 _home = os.getpid()
@@ -42,7 +43,8 @@ class RankPool:
     ) -> None:  # fmt: skip
         check_ranks(f"{ranks} ranks", ranks)
         self.ranks = ranks
-        self.allocation: Allocation | None = cpus_of_ranks(ranks, threads)
+        with in_words(f"{ranks} ranks"):
+            self.allocation: Allocation | None = cpus_of_ranks(ranks, threads)
         self._environments = environments or [{} for _ in range(ranks)]
         self.is_private = is_private
         self._processes: list[RankProcess | None] = [None] * ranks
