@@ -126,7 +126,7 @@ def outcome(command: Callable[[], Any], namespace: dict[str, Any], clock: socket
     except BlockingIOError:
         pass
     after = fingerprint(namespace)
-    for folder in (Path(__file__).parents[1], sys.prefix):  # results tell nothing of where they were made
+    for folder in (Path(__file__).parents[1], sys.prefix, sys.base_prefix):  # not to be told in results
         said = said.replace(f"{folder}/", "")
     return {
         "is_result": is_result, "is_answered": is_result or is_ours, "said": said[:300], "length": len(said),

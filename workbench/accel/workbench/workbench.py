@@ -74,7 +74,6 @@ class Workbench:
 
     # --- profile ----------------------------------------------------------------------------------------------------
 
-    @in_words("%%accel profile")
     def begin_profile(
         self, cell: str, source: str, *, filename: str = "",
         steps: int = 5, shapes: bool = False, stacks: bool = False, memory: bool = False,
@@ -94,8 +93,7 @@ class Workbench:
 
         >>> workbench.profile("for x, y in loader: ...").step_ms
 
-        `shapes`, `stacks` and `memory` look further; see `ProfileOptions`.
-        Whatever the cell raises is raised here, after the partial profile was kept as `profile_result`.
+        `shapes`, `stacks` and `memory`: see `ProfileOptions`. What the cell raises is raised here; `profile_result` is kept.
         """
         from accel.workbench.profile_session import call_of
 
