@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -263,12 +264,15 @@ def test_slices_below_a_pixel_are_merged_and_still_found(show):
 
 def test_a_hundred_thousand_slices_are_as_smooth_as_a_screenful(page):
     page.goto("about:blank")
-    few, many = (page.evaluate(TIME_FRAMES, [TimelinePanel._esm, count, 60]) for count in (10_000, 100_000))
+    least: dict[int, float] = {}  # of three in turns: a frame is short, and the machine may do other things
+    for _ in range(3):
+        for slices in (1_000, 10_000, 100_000):
+            told = page.evaluate(TIME_FRAMES, [TimelinePanel._esm, slices, 30])
+            least[slices] = min(told["median"], least.get(slices, math.inf))
     lanes, width = 10, 1000
-    assert many["most"] <= 2 * lanes * width
-    assert many["median"] <= 3 * few["median"] + 1
-    again = page.evaluate(TIME_FRAMES, [TimelinePanel._esm, 1_000, 60])
-    assert many["median"] <= 16 * again["median"] + 1  # a hundred times the slices
+    assert told["most"] <= 2 * lanes * width
+    assert least[100_000] <= 3 * least[10_000] + 1
+    assert least[100_000] <= 16 * least[1_000] + 1  # a hundred times the slices
 
 
 def test_it_is_sharp_on_dense_screens_and_follows_its_width(show, page):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from accel.workbench import Workbench
 
 FOR_A_SAVED_NOTEBOOK = "How this stood when it was opened: all there is without a kernel"
+NEEDS_A_KERNEL = "A live panel: it needs a notebook with a kernel. How it stood when it was opened follows."
 LIVE_ONLY = (
     "This is how the workbench stood when the panel was opened; run the cell again for the live panel."
 )
@@ -49,10 +50,12 @@ class SavedPanel:
         from IPython.display import display
 
         bundle = self._repr_mimebundle_()
-        static = bundle.pop("text/html", "")
-        display(bundle, raw=True)
-        if static:
-            display({"text/plain": FOR_A_SAVED_NOTEBOOK, "text/html": folded(static)}, raw=True)
+        if "text/html" not in bundle:
+            display(bundle, raw=True)
+            return
+        static = {"text/plain": bundle["text/plain"], "text/html": folded(bundle.pop("text/html"))}
+        display({**bundle, "text/plain": NEEDS_A_KERNEL}, raw=True)
+        display(static, raw=True)
 
 
 def folded(html: str) -> str:
