@@ -34,7 +34,7 @@ CELL = "trainer = Trainer()\ntrainer.fit(module, batches)\n"
 def profiled(called):
     namespace = {"__name__": "__main__"}
     exec(TRAINER.format(called=called), namespace)
-    workbench = Workbench(namespace)
+    workbench = Workbench(namespace, spare_workers=0)
     workbench.profile(CELL)
     return workbench
 
