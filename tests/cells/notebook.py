@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import traceback
 from collections.abc import Iterator
@@ -165,6 +166,7 @@ def a_notebook(*, whole_trials: bool = False) -> Iterator[CellNotebook]:
         shell.run_line_magic("unload_ext", "accel")
         torch.set_num_threads(threads)
         InteractiveShell.clear_instance()
+        atexit.unregister(shell.atexit_operations)
 
 
 def _same(what: str, seen: object, truth: object) -> None:

@@ -136,7 +136,7 @@ loader = DataLoader(Augmented(), batch_size=8)
 NOISE = {
     "torch's numbers": "0.1 * torch.randn(6, dtype=torch.float64)",
     "Python's numbers": "0.1 * random.random()",
-    "numbers of nobody's": "0.1 * random.SystemRandom().random()",
+    "numbers from the system": "0.1 * random.SystemRandom().random()",
 }
 
 
@@ -159,7 +159,7 @@ def test_what_a_script_asks_for_and_cannot_have_is_said(pool: RankPool) -> None:
     if not torch.cuda.is_available():
         assert sum("asks for nccl" in note and "gloo" in note for note in result.notes) == 1
     assert any("No DistributedSampler shares loader out" in note for note in unsplit.notes)
-    assert [row[5] for row in result.rows] == ["", ""]  # what nobody saw is no share of 0 %
+    assert [row[5] for row in result.rows] == ["", ""]  # an unknown share is not 0 %
 
 
 def test_a_function_joins_and_leaves_as_a_script_does_again_and_again(pool: RankPool) -> None:

@@ -1,4 +1,4 @@
-"""Whoever waits for ranks to start is called meanwhile, so that a page does not fall silent."""
+"""A caller that waits for ranks to start is called back while they do, so that a page does not fall silent."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,6 +68,7 @@ def bare_shell(tmp_path, monkeypatch) -> Iterator[Shell]:
     yield shell
     shell.run_line_magic("unload_ext", "accel")
     Shell.clear_instance()
+    atexit.unregister(shell.atexit_operations)  # or it, and what its cells made, would live to the end
 
 
 @pytest.fixture

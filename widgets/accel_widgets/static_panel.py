@@ -39,7 +39,7 @@ class SavedPanel:
 
     def _stand_in(self) -> dict[str, str]:
         """Text and static HTML; empty where there is nothing yet."""
-        raise NotImplementedError
+        return {}
 
     def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
         live = super()._repr_mimebundle_(**named)  # type: ignore[misc]

@@ -52,7 +52,7 @@ CELLS = {
     "a sampler and DDP": (_JOIN + _SAMPLER + _DDP + _LOOP + _LEAVE, ""),
     "DDP on a loader that is not split": (_JOIN + _DDP + _LOOP, ""),
     "gradients summed by hand": (_JOIN + _SAMPLER + "net = model\n" + _LOOP.replace("        optimizer.step()", _MEAN), ""),
-    "joined where nobody has yet, gradients summed by hand": (
+    "joined only if not yet joined, gradients summed by hand": (
         "import torch.distributed as dist\nif not dist.is_initialized():\n    dist.init_process_group('gloo')\n"
         + _SAMPLER + "net = model\n" + _LOOP.replace("        optimizer.step()", _MEAN) + _LEAVE, "",
     ),

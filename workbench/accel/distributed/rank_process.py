@@ -71,7 +71,7 @@ class RankProcess:
         return not self._is_ended and self._process.poll() is None
 
     def meet(self, page: RankPage, look: Callable[[], object] | None = None) -> None:
-        """Wait until it is imported, and give it the page; WorkerError where it does not come up. `look` is called meanwhile."""
+        """Wait until it is imported, and give it the page; WorkerError if it does not come up. `look` is called while waiting."""
         try:
             if self.ready is None:
                 hello, _, _ = self.channel.receive(_START_TIMEOUT_S, look)

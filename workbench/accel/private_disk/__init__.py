@@ -1,7 +1,7 @@
 """A process's private view of the disk: its cell reads the user's files, and what it writes goes with the process.
 
 private_disk.py      PrivateDisk: the best of three mechanisms that the system allows, in two steps
-namespace_view.py    1. mount namespace and overlays: whoever writes, the kernel leads it away
+namespace_view.py    1. mount namespace and overlays: the kernel leads every write away
 mounts.py            what is mounted where, and what of /run is not left alone
 landlock.py          2. the kernel refuses writes outside, and Python's functions are led away
 led_calls.py         3. Python's functions are led away, and the rest that the interpreter does is refused

@@ -17,7 +17,7 @@ from typing import get_args
 from accel.private_disk.private_disk import VARIABLE, Mechanism, PrivateDisk
 
 _IN_WORDS: dict[Mechanism, str] = {
-    "namespace": "a private view of the disk (mount namespace and overlays): whoever writes, nothing reaches your files",
+    "namespace": "a private view of the disk (mount namespace and overlays): whatever writes, nothing reaches your files",
     "landlock": "Landlock: writes outside of a private folder are refused, and Python's own are led there",
     "python": "Python's own writes are led to a private folder; C++ code that opens files by itself is not held",
 }
