@@ -1,4 +1,4 @@
-"""The search for the fastest batch, with real workers."""
+"""The search for the fastest batch: where it goes with workers on a clock of their own, what it meets with real ones."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from functools import partial
 
 import pytest
 
+from accel.accelerations.plan import Plan
+from accel.distributed import trial_group
 from accel.errors import AccelError, NotApplicable
-from accel.workbench import trial_start
-from accel.workers.trial import TrialSetting
-from tests.workers.conftest import CELL, QUICK
+from accel.workbench import batch_search
+from accel.workers import time_budget
+from accel.workers.time_budget import TimeBudget
+from tests.workers.conftest import CELL
+from tests.workers.stand_ins import Costly, Costs, MachineClock
 
 # Each step waits, as for a slow device: that costs the same on a busy machine, whatever the batch.
 COSTS_THE_SAME = """
@@ -21,10 +25,29 @@ for x, y in loader:
 """
 
 
-def test_it_climbs_while_more_samples_cost_the_same_and_ends_at_the_largest(workbench, monkeypatch):
-    several = partial(TrialSetting, effort=QUICK, steady_relaunches=3, notebook_relaunches=1)
-    monkeypatch.setattr(trial_start, "TrialSetting", several)  # one relaunch alone decides little
-    workbench.profile(COSTS_THE_SAME)
+@pytest.fixture
+def a_step_takes(monkeypatch):
+    """Workers whose step takes the seconds that a function of its batch gives, on a clock that only they move."""
+
+    def a_step_takes(seconds_of):
+        clock = MachineClock()
+        clock.times_trials(monkeypatch)
+        for module in (batch_search, time_budget):
+            monkeypatch.setattr(module, "TimeBudget", partial(TimeBudget, clock=clock))
+
+        def stand_in(variant, load):
+            entries = Plan.parse(variant.plan).entries
+            batch = round(16 * entries[0].factor) if entries else 16
+            return Costly(clock, Costs(step=seconds_of(batch), noise=0.02), variant.plan, batch=batch)
+
+        monkeypatch.setattr(trial_group, "group_for", stand_in)
+
+    return a_step_takes
+
+
+def test_it_climbs_while_more_samples_cost_the_same_and_ends_at_the_largest(workbench, a_step_takes):
+    workbench.profile(CELL)
+    a_step_takes(lambda batch: 0.03)
     result = workbench.fastest_batch(largest=64)
     assert (result.present, result.fastest.batch) == (16, 64)
     assert {rung.batch: rung.row.state for rung in result.rungs if rung.row} == {
@@ -33,6 +56,22 @@ def test_it_climbs_while_more_samples_cost_the_same_and_ends_at_the_largest(work
     assert "--largest" in str(result)
     assert workbench.namespace["loader"].batch_size == 16
     assert len(workbench.trials) == 2
+
+
+def test_it_ends_where_a_larger_batch_trains_no_more_samples_a_second(workbench, a_step_takes):
+    workbench.profile(CELL)
+    a_step_takes(lambda batch: 0.03 * max(1, batch / 32))
+    result = workbench.fastest_batch()
+    assert result.fastest.batch == 32
+    assert [rung.batch for rung in result.rungs] == [8, 16, 32, 64]
+
+
+def test_it_climbs_down_where_smaller_batches_train_more(workbench, a_step_takes):
+    workbench.profile(CELL)
+    a_step_takes(lambda batch: 0.001 * batch**2)
+    result = workbench.fastest_batch()
+    assert result.fastest.batch == 4
+    assert [rung.batch for rung in result.rungs] == [4, 8, 16, 32]
 
 
 @pytest.mark.usefixtures("one_stage")

@@ -10,87 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.accelerations.plan import Plan
-from accel.errors import AccelError
 from accel.workbench import trial_start
 from accel.workbench import workbench as workbench_module
-from accel.workers import background_trial, relaunch, stage, time_budget
-from accel.workers.messages import EffectRead, Hello, Load, Loaded, Steps, StepsDone
+from accel.workers import time_budget
+from accel.workers.messages import Load
 from accel.workers.time_budget import TimeBudget
 from accel.workers.trial import Trial, TrialSetting
 from tests.workers.conftest import CELL
+from tests.workers.stand_ins import Costly, Costs, MachineClock
 
 PLANS = ("channels_last", "compile_model")
 LOAD = Load("", "as the notebook", "train()", "<cell>", "", "/", [], {}, False)
 CHECKED_S = 0.2  # looking whether anything of the notebook changed
-
-
-class MachineClock:
-    """Time passes when work is done; an alarm goes off in the middle of it."""
-
-    def __init__(self):
-        self.now = 1000.0
-        self.alarms = []
-
-    def __call__(self):
-        return self.now
-
-    def timer(self, seconds, ring):
-        """What stands for threading.Timer."""
-        alarm = SimpleNamespace(at=self.now + seconds, ring=ring, daemon=False)
-        alarm.start, alarm.cancel = lambda: self.alarms.append(alarm), self.alarms.clear
-        return alarm
-
-    def work(self, seconds, is_ended):
-        """Pass the time of some work, or as much of it as goes by until an alarm has ended the worker."""
-        until = self.now + seconds
-        for alarm in [each for each in self.alarms if each.at <= until]:
-            self.alarms.remove(alarm)
-            self.now = max(self.now, alarm.at)
-            alarm.ring()
-            if is_ended():
-                return
-        self.now = until
-
-
-class Costs(SimpleNamespace):
-    """Seconds that a machine takes for each thing that a trial waits for."""
-
-    def __init__(self, start=1.0, ship=0.1, compiling=5.0, step=0.05, effect=0.1):
-        super().__init__(start=start, ship=ship, compiling=compiling, step=step, effect=effect)
-
-
-class Costly:
-    """A worker that does nothing but take its time, until it is ended."""
-
-    def __init__(self, clock, costs, plan):
-        self.clock, self.costs, self.plan = clock, costs, plan
-        self.label, self.asked, self.is_first, self.is_ended = "", Steps(1), True, False
-
-    def wait_until_ready(self):
-        self._takes(self.costs.start)
-
-    def send(self, message, blob=b"", descriptor=None):
-        if self.is_ended:
-            raise AccelError("a worker", because="it was ended", do="Nothing.")
-        self.asked = message
-
-    def receive(self, kind, *, timeout_s):
-        if kind is not StepsDone:
-            self._takes(self.costs.effect if kind is EffectRead else self.costs.ship, timeout_s)
-            return EffectRead([]) if kind is EffectRead else Hello() if kind is Hello else Loaded()
-        count = self.asked.count
-        compiling = self.costs.compiling if self.is_first and "compile" in self.plan else 0.0
-        self._takes(compiling + count * self.costs.step, timeout_s)
-        self.is_first = False
-        return StepsDone([int(1e9 * self.costs.step)] * count, [1.0] * count, [16] * count, 0, 0)
-
-    def _takes(self, seconds, timeout_s=float("inf")):
-        self.clock.work(min(seconds, timeout_s), lambda: self.is_ended)
-        if self.is_ended or seconds > timeout_s:
-            raise AccelError("a worker", because="it was ended", do="Nothing.")
-
-    def close(self):
-        self.is_ended = True
 
 
 class Pool:
@@ -112,9 +43,7 @@ def seconds_of(costs, budget_s, *, packing_s=0.0):
     setting = TrialSetting("a machine", (), "as the notebook", False, True, budget=budget, step_s=costs.step)
     parcel = SimpleNamespace(blob=b"", memory=SimpleNamespace(descriptor=None), close=lambda: None)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (relaunch, stage):
-            patch.setattr(module, "time", SimpleNamespace(monotonic=clock))
-        patch.setattr(background_trial, "Timer", clock.timer)
+        clock.times_trials(patch)
 
         def checked():
             clock.now += CHECKED_S
