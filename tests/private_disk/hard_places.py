@@ -105,6 +105,31 @@ def among_many_folders_with_a_mount(root: Path) -> Path:
     return project_in(root / "user-1")
 
 
+@kind
+def beside_a_folder_that_cannot_be_listed(root: Path) -> Path:
+    """As Docker's, with mounts in it."""
+    layers = root / "docker" / "merged"
+    layers.mkdir(parents=True)
+    mount("-t", "tmpfs", "tmpfs", layers)
+    os.chown(root / "docker", 12345, 12345)
+    (root / "docker").chmod(0o711)
+    return project_in(root)
+
+
+@kind
+def with_a_mount_in_the_project(root: Path) -> Path:
+    project = project_in(root)
+    (project / "data").mkdir()
+    mount("-t", "tmpfs", "tmpfs", project / "data")
+    return project
+
+
+@kind
+def in_shared_memory(root: Path) -> Path:
+    mount("-t", "tmpfs", "tmpfs", "/dev/shm")
+    return project_in(Path("/dev/shm"))
+
+
 def what_a_cell_does(project: Path, folder: Path, mechanism: str, *words: str) -> dict[str, str]:
     """It writes over the user's file, adds one, and reads both."""
     os.environ |= {VARIABLE: mechanism, "HOME": str(project)}
@@ -117,11 +142,14 @@ def what_a_cell_does(project: Path, folder: Path, mechanism: str, *words: str) -
     held = disk.enter("A trial", "Move that line to a cell of its own.")
     Path("model.pt").write_text("trial's")
     Path("new").write_text("new")
+    os.makedirs("checkpoints/1")
+    Path("checkpoints/1/new").write_text("new")
     images = [path.read_text() for path in folder.parent.glob("Donn*/data/images")]
     return {
         "held": held,
-        "read back": f"{Path('model.pt').read_text()}, {Path('new').read_text()}",
+        "read back": f"{Path('model.pt').read_text()}, {Path('checkpoints/1/new').read_text()}",
         "data": "".join(images),
+        "rights": Path("/proc/self/status").read_text().split("CapEff:")[1].split()[0],
     }
 
 

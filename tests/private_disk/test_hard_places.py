@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.private_disk.hard_places import KINDS
+from tests.private_disk.ways_of_writing import SETFCAP
 
-MECHANISMS = dict.fromkeys(KINDS, ("",)) | {"on a disk in run": ("", "landlock", "python")}
+MECHANISMS = dict.fromkeys(KINDS, ("",)) | dict.fromkeys(
+    ["on a disk in run", "in shared memory"], ("", "landlock", "python")
+)
 NOT_IN_A_NAMESPACE = ("where no overlay can be laid", "with such a temporary folder")
 FOLLOWS = """
 import os, subprocess, sys
@@ -33,6 +36,21 @@ assert os.read(answers, 10) == b"ready"
 subprocess.run(["umount", place], check=True)
 os.write(writes, b"x")
 print(os.read(answers, 10).decode())
+"""
+NOBODY = """
+import builtins, os
+from accel.private_disk import namespace_view
+own = builtins.open
+def refusing(name, *rest, **more):
+    if "setgroups" in str(name):
+        raise PermissionError(13, "as AppArmor does")
+    return own(name, *rest, **more)
+builtins.open = refusing
+user = os.getuid()
+try:
+    namespace_view._unshare_as_user()
+except namespace_view.NoView as reason:
+    print(reason, os.getuid() == user)
 """
 
 
@@ -66,7 +84,10 @@ def test_a_cell_in_a_hard_place_reads_what_it_wrote_and_the_users_file_stays(tmp
         )
     )
     assert "failed" not in found, found
-    assert (found["after"], found["files"]) == ("yours", ["model.pt"])
+    assert found["after"] == "yours"
+    assert set(found["files"]) <= {"model.pt", "data"}
+    if _as(kind) and mechanism != "python":
+        assert int(found["rights"], 16) & ~SETFCAP == 0  # none of those that a user namespace gives
     assert found["read back"] == "trial's, new"
     if mechanism:
         assert found["held"] == mechanism
@@ -74,6 +95,16 @@ def test_a_cell_in_a_hard_place_reads_what_it_wrote_and_the_users_file_stays(tmp
         assert (found["held"] == "namespace") == (kind not in NOT_IN_A_NAMESPACE)
     if "ascii" in kind:
         assert found["data"] == "1000"
+
+
+def test_who_may_make_a_user_namespace_but_not_be_somebody_in_it_stays_who_they_are():
+    if sys.platform != "linux":
+        pytest.skip("only Linux has user namespaces")
+    said = subprocess.run(
+        [sys.executable, "-c", NOBODY], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert said.stdout.startswith("user namespaces are not allowed")
+    assert said.stdout.endswith("True\n")
 
 
 def test_a_disk_that_the_user_takes_out_is_let_go_of_by_processes_that_wait_for_a_trial(tmp_path):

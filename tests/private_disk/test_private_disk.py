@@ -77,7 +77,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, s
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("mechanism", "whom"), MECHANISMS)
-def test_twelve_ways_of_writing_reach_no_file_of_the_users(outcomes, mechanism, whom, place):
+def test_no_way_of_writing_reaches_a_file_of_the_users(outcomes, mechanism, whom, place):
     held, read_back, before, after = outcomes[mechanism, whom, place]
     if held is None:
         pytest.skip(f"not to be had here: {read_back['']}")

@@ -1,4 +1,4 @@
-"""Twelve ways in which a cell writes files, in a process whose disk is private: what each read back, as JSON.
+"""Ways in which a cell writes files, in a process whose disk is private: what each read back, as JSON.
 
     python -m tests.private_disk.ways_of_writing '[{"cwd": …, "home": …, "temporary": …, "folder": …, "mechanism": …, "as": …}]'
 
@@ -125,6 +125,40 @@ def by_removing() -> str:
     os.unlink("removed.txt")
     assert "removed.txt" not in os.listdir(".")
     return "" if os.path.exists("removed.txt") else "new"
+
+
+@way
+def by_a_link_of_its_own() -> str:
+    import torch
+
+    os.symlink(os.path.abspath("here.txt"), "latest.txt")
+    Path("latest.txt").write_text("new")
+    os.symlink(os.path.abspath("step-0"), "runs")
+    torch.save(5, "runs/weights")
+    assert torch.load("step-0/weights") == 5
+    os.symlink("here.txt", "relative.txt")
+    return Path("here.txt").read_text() if Path("relative.txt").read_text() == "new" else ""
+
+
+@way
+def from_where_it_went() -> str:
+    Path("step-0/more").write_text("new")
+    os.chdir("step-0")
+    try:
+        assert Path("weights").exists()
+        assert sorted(os.listdir()) == ["more", "weights"]
+        Path("../here.txt").write_text("new")
+    finally:
+        os.chdir("..")
+    return Path("here.txt").read_text()
+
+
+@way
+def by_keywords() -> str:
+    sqlite3.connect(database="keywords.sqlite").close()
+    with open(file="keywords.txt", mode="w") as file:
+        file.write("new")
+    return Path("keywords.txt").read_text() if Path("keywords.sqlite").exists() else ""
 
 
 def what_happens(function: Callable[[], str]) -> str:

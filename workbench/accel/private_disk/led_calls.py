@@ -11,6 +11,7 @@ import errno
 import importlib.util
 import io
 import os
+import pathlib
 import sqlite3
 import sys
 import threading
@@ -55,8 +56,9 @@ class LedCalls:
         self._patch(os, "scandir", self._listing(os.scandir, Entries))
         self._patch(os, "open", self._opening_by_flags(os.open))
         builtins.open = io.open = self._opening_by_mode(io.open)
+        _tell_pathlib("open", io.open)
         io.FileIO = _file_io(self._opening_by_mode)  # type: ignore[misc, assignment]
-        sqlite3.connect = sqlite3.dbapi2.connect = self._of_path(sqlite3.connect, self._database)
+        sqlite3.connect = sqlite3.dbapi2.connect = self._of_path(sqlite3.connect, self._database, "database")
         self._patch_torch()
         self._patch_safetensors()
         refused.watch(self._shadow, self._inside)
@@ -67,11 +69,8 @@ class LedCalls:
             if own in those:
                 those.add(led)
         setattr(module, name, led)
-        accessor = getattr(
-            sys.modules.get("pathlib"), "_NormalAccessor", None
-        )  # Python 3.10 keeps functions of its own
-        if hasattr(accessor, name):
-            setattr(accessor, name, staticmethod(led))
+        if module is os:
+            _tell_pathlib(name, led)
 
     def _patch_torch(self) -> None:
         import torch
@@ -84,10 +83,10 @@ class LedCalls:
         script.save = lambda own, f, *rest, **more: save(
             own, self._led(f, self._path_to_write), *rest, **more
         )
-        torch.jit.load = self._of_path(torch.jit.load, self._path_to_read)
-        torch.from_file = self._of_path(torch.from_file, self._path_to_write)
+        torch.jit.load = self._of_path(torch.jit.load, self._path_to_read, "f")
+        torch.from_file = self._of_path(torch.from_file, self._path_to_write, "filename")
         storage: Any = torch.UntypedStorage
-        storage.from_file = staticmethod(self._of_path(storage.from_file, self._path_to_write))
+        storage.from_file = staticmethod(self._of_path(storage.from_file, self._path_to_write, "filename"))
 
     def _patch_safetensors(self) -> None:
         if importlib.util.find_spec("safetensors") is None:
@@ -98,7 +97,7 @@ class LedCalls:
             "serialize_file": lambda data, filename, *rest, **more: serialize(
                 data, self._led(filename, self._path_to_write), *rest, **more
             ),
-            "safe_open": self._of_path(own.safe_open, self._path_to_read),
+            "safe_open": self._of_path(own.safe_open, self._path_to_read, "filename"),
         }
         for module in [
             each for name, each in list(sys.modules.items()) if name.split(".")[0] == "safetensors"
@@ -116,7 +115,7 @@ class LedCalls:
             return path
         self._inside.is_led = True
         try:
-            real = self._shadow.real(path, directory, follows=follows)
+            real = self._shadow.real(path, directory, follows=follows, as_seen=True)
             if real is None:
                 return path
             led = choose(real)
@@ -138,11 +137,15 @@ class LedCalls:
     def _database(self, real: str) -> str:
         return real if os.path.basename(real) == ":memory:" else self._shadow.for_writing(real)
 
-    def _of_path(self, own: _Function, choose: Callable[[str], str]) -> _Function:
-        """A function whose first argument is a path."""
+    def _of_path(self, own: _Function, choose: Callable[[str], str], name: str) -> _Function:
+        """A function whose first argument, of this name, is a path."""
 
-        def led(path: Any, *rest: Any, **more: Any) -> Any:
-            return own(path if isinstance(path, int) else self._led(path, choose), *rest, **more)
+        def led(*given: Any, **named: Any) -> Any:
+            if given:
+                given = (self._led(given[0], choose), *given[1:])
+            elif name in named:
+                named[name] = self._led(named[name], choose)
+            return own(*given, **named)
 
         return led
 
@@ -249,10 +252,17 @@ class LedCalls:
         if getattr(self._inside, "is_led", False):
             return None
         with self._undisturbed():
-            return self._shadow.real(path, directory, follows=False)
+            return self._shadow.real(path, directory, follows=False, as_seen=True)
 
     def _undisturbed(self) -> _Undisturbed:
         return _Undisturbed(self._inside)
+
+
+def _tell_pathlib(name: str, led: _Function) -> None:
+    """In Python 3.10 it keeps functions of its own; its `open` is that of io."""
+    accessor = getattr(pathlib, "_NormalAccessor", None)
+    if hasattr(accessor, name):
+        setattr(accessor, name, staticmethod(led))
 
 
 class _Undisturbed:

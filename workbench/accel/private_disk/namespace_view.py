@@ -51,11 +51,25 @@ def begin() -> None:
             None, "/", None, _FOLLOWING | _RECURSIVE
         )  # a disk that the user takes out is let go of here too
     except OSError as error:
+        _stay_without_rights()
         raise NoView(f"mounts cannot be made private: {error.strerror}") from error
 
 
 def _unshare_as_user() -> None:
+    """A child tries it first: a process that may make a user namespace, but give nobody a name in it, could not leave it."""
     global _is_in_user_namespace
+    child = os.fork()
+    if child == 0:
+        os._exit(_take_user_namespace())
+    refused = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if refused := refused or _take_user_namespace():
+        reason = os.strerror(refused) if refused > 0 else "the attempt was killed"
+        raise NoView(f"user namespaces are not allowed: {reason}")
+    _is_in_user_namespace = True
+
+
+def _take_user_namespace() -> int:
+    """Zero, or the number of the error."""
     user, group = os.getuid(), os.getgid()
     try:
         _call("unshare", _NEW_USER | _NEW_MOUNTS)
@@ -66,9 +80,9 @@ def _unshare_as_user() -> None:
         ):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-        _is_in_user_namespace = True
     except OSError as error:
-        raise NoView(f"user namespaces are not allowed: {error.strerror}") from error
+        return error.errno or 1
+    return 0
 
 
 def enter(folder: str, *, shared: Iterable[str] = (), own: Iterable[str] = ()) -> list[str]:
@@ -90,11 +104,17 @@ def enter(folder: str, *, shared: Iterable[str] = (), own: Iterable[str] = ()) -
                 os.chdir(
                     here
                 )  # by its name: the process still stood below the overlays, or stands in one that is gone
-        if _is_in_user_namespace:
-            drop_capabilities()
     except OSError as error:
         raise NoView(f"no overlay over {error.filename or 'a folder'}: {error.strerror}") from error
+    finally:
+        _stay_without_rights()
     return made.read_only
+
+
+def _stay_without_rights() -> None:
+    """The user namespace gave this process rights that the user does not have; the cell is to have none of them."""
+    if _is_in_user_namespace:
+        drop_capabilities()
 
 
 class _Overlays:
@@ -163,15 +183,24 @@ class _Overlays:
             self._cover_each_in(folder)
 
     def _cover_each_in(self, folder: str) -> None:
-        inside = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        folders = [entry.path for entry in inside if entry.is_dir(follow_symlinks=False)]
+        inside = self._paths_in(folder)
+        folders = [path for path in inside if os.path.isdir(path) and not os.path.islink(path)]
         for each in folders:
             is_meant = self._has_mounts(each) or any(is_in(place, each) for place in self._own)
             if len(folders) <= _MANY or each in self._mounted or is_meant:
                 self._cover(each)
-        for entry in inside:  # a single file can be a mount, as containers have some
-            if entry.path in self._mounted and entry.path not in folders:
-                self._read_only[entry.path] = False
+        for path in inside:  # a single file can be a mount, as containers have some
+            if path in self._mounted and path not in folders:
+                self._read_only[path] = False
+
+    def _paths_in(self, folder: str) -> list[str]:
+        """What lies in it; of one that the user may not list (Docker's), what the mounts and the cell's own folders name."""
+        try:
+            return sorted(entry.path for entry in os.scandir(folder))
+        except PermissionError:
+            below = {place[len(folder) + 1 :].split("/")[0] for place in (*self._mounted, *self._own)
+                     if place.startswith(f"{folder}/")}  # fmt: skip
+            return [path for name in sorted(below) if os.access(path := f"{folder}/{name}", os.X_OK)]
 
     def _has_mounts(self, folder: str) -> bool:
         return any(each.startswith(f"{folder}/") for each in self._mounted)

@@ -31,6 +31,11 @@ _KEPT = ("/dev", "/proc", "/run")
 
 def note_of(mechanism: str | None) -> str:
     """What a user is to know of it; empty where nothing that a cell writes reaches the user's files."""
+    if mechanism == "landlock" and is_in(os.path.realpath(os.getcwd()), "/dev"):
+        return (
+            "This notebook's folder lies in shared memory, which a trial shares here: files that C++ code and programs of "
+            "the cell write there are your own (%accel doctor says why)."
+        )
     if mechanism != "python":
         return ""
     return (
@@ -90,7 +95,7 @@ class PrivateDisk:
                 self._is_not("namespace", str(reason))
         self._take_temporary_files_along()
         kept = [*without(_KEPT, [*disks_in_run(mount_points()), *_private_in_run(here)]), *shared]
-        self._led = Shadow(self.folder, left_alone=kept)
+        self._led = Shadow(self.folder, left_alone=kept, own=[here] if is_in(here, "/dev") else [])
         if self._may_be("landlock"):
             try:
                 landlock.refuse_writes_outside([self.folder, *kept])

@@ -65,7 +65,7 @@ class RefusedEvents:
                 continue
             if isinstance(directory, int) and directory < 0:
                 directory = None
-            if shadow.real(path, directory, follows=False) is not None:
+            if shadow.real(path, directory, follows=_follows(event, arguments)) is not None:
                 raise AccelError(
                     f"{self._asked} runs the cell on copies, and it would change {os.fsdecode(path)!r} ({event})",
                     because=f"that is a file of yours, and {self._asked[0].lower()}{self._asked[1:]} changes nothing of yours",
@@ -80,6 +80,20 @@ class RefusedEvents:
                 "reach your files",
                 do=self._do,
             )
+
+
+def _follows(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether it changes what a link leads to, and not the link."""
+    if event == "open":
+        return not arguments[2] & os.O_NOFOLLOW
+    return event in (
+        "os.truncate",
+        "os.chmod",
+        "os.utime",
+        "os.setxattr",
+        "os.removexattr",
+        "sqlite3.connect",
+    )
 
 
 def _places(event: str, arguments: tuple[Any, ...]) -> _Places:

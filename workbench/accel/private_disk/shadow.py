@@ -16,30 +16,88 @@ import shutil
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from accel.private_disk.mounts import is_in
+
+_MOST_LINKS = 40  # as Linux follows
+
 
 class Shadow:
-    """Where each path of the user's is led to. With `only`, just files that lie directly in those folders are."""
+    """Where each path of the user's is led to.
 
-    def __init__(self, folder: str, *, left_alone: Collection[str] = (), only: Collection[str] = ()) -> None:
-        self._folder = os.path.join(os.path.realpath(folder), "disk")
+    Places in `left_alone` are led nowhere, except for what lies in `own`. With `only`, just files that lie directly in those
+    folders are led, and what the cell makes below them.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        *,
+        left_alone: Collection[str] = (),
+        own: Collection[str] = (),
+        only: Collection[str] = (),
+    ) -> None:
+        self._home = os.path.realpath(folder)
+        self._folder = os.path.join(self._home, "disk")
         os.makedirs(self._folder, exist_ok=True)
-        self._left_alone = [os.path.realpath(place).rstrip("/") for place in (folder, *left_alone)]
+        self._left_alone = [os.path.realpath(place) for place in left_alone]
+        self._own = [os.path.realpath(place) for place in own]
         self._only = set(only)
         self._removed: set[str] = set()
         self.is_used = False
 
-    def real(self, path: Any, directory: Any = None, *, follows: bool = True) -> str | None:
-        """The user's path that is meant; None where it is left alone. `directory`: the descriptor that it is relative to."""
+    def real(
+        self, path: Any, directory: Any = None, *, follows: bool = True, as_seen: bool = False
+    ) -> str | None:
+        """The user's path that is meant; None where it is left alone.
+
+        `directory` is the descriptor that it is relative to. `as_seen`: a path below the private folder, where the cell stands
+        after `os.chdir`, means the user's.
+        """
         full = _absolute(path, directory)
         if full is None:
             return None
-        parent = os.path.realpath(os.path.dirname(full))
-        found = os.path.realpath(full) if follows else os.path.join(parent, os.path.basename(full))
-        if found == self._folder or found.startswith(f"{self._folder}/"):
+        if as_seen and is_in(full, self._folder):
+            full = full[len(self._folder) :] or "/"
+        found = self._resolved(full, follows=follows)
+        if is_in(found, self._home) or self._is_left_alone(found):
             return None
-        if any(found == each or found.startswith(f"{each}/") for each in self._left_alone):
+        return found if not self._only or self._is_in_only(os.path.dirname(found)) else None
+
+    def _is_left_alone(self, found: str) -> bool:
+        return any(is_in(found, each) for each in self._left_alone) and not any(
+            is_in(found, each) for each in self._own
+        )
+
+    def _is_in_only(self, folder: str) -> bool:
+        """Whether it is one of them, or a folder that the cell made below one."""
+        is_new = any(is_in(folder, each) for each in self._only) and os.path.isdir(self.private(folder))
+        return folder in self._only or (is_new and not os.path.lexists(folder))
+
+    def _resolved(self, full: str, *, follows: bool) -> str:
+        """The path without links, as the cell sees them: one that it made lies in the private folder."""
+        rest = list(filter(None, reversed(full.split("/"))))
+        found, links = "", 0
+        while rest:
+            name = rest.pop()
+            if name == "..":
+                found = found.rpartition("/")[0]
+            elif name != ".":
+                place = f"{found}/{name}"
+                link = self._link(place) if (rest or follows) and links < _MOST_LINKS else None
+                if link is None:
+                    found = place
+                    continue
+                links += 1
+                found = "" if link.startswith("/") else found
+                rest += filter(None, reversed(link.split("/")))
+        return found or "/"
+
+    def _link(self, place: str) -> str | None:
+        """Where a link leads; None where the path is none."""
+        try:
+            return os.readlink(self.for_reading(place))
+        except OSError:
             return None
-        return None if self._only and os.path.dirname(found) not in self._only else found
 
     def private(self, real: str) -> str:
         """Where it would lie."""
@@ -146,4 +204,4 @@ def _absolute(path: Any, directory: Any) -> str | None:
     if not text or "\0" in text:
         return None
     base = os.path.realpath(f"/proc/self/fd/{directory}") if isinstance(directory, int) else os.getcwd()
-    return os.path.normpath(os.path.join(base, text)) if ".." not in text else os.path.join(base, text)
+    return os.path.join(base, text)

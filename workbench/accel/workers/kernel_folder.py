@@ -84,7 +84,7 @@ def _remove_if_abandoned(entry: os.DirEntry[str], before: BeforeRemoval) -> None
         found = entry.stat(follow_symlinks=False)
         if found.st_uid != os.getuid() or time.time() - found.st_ctime < _SETTLED_S:
             return
-        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
     except OSError:  # another kernel was faster
         return
     try:
