@@ -15,16 +15,44 @@ for _ in range(4):
 """
 
 
-def test_keep_blames_nothing_before_a_step_and_undo_says_what_came_back():
+def small_training():
+    """Names of a notebook in which CELL trains."""
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 4))
-    optimizer = torch.optim.Adam(model.parameters())
-    names = {
-        "nn": nn,
-        "model": model,
-        "optimizer": optimizer,
-        "x": torch.randn(8, 1, 8, 8),
-        "y": torch.arange(8) % 4,
-    }
+    return {
+        "nn": nn, "model": model, "optimizer": torch.optim.Adam(model.parameters()),
+        "x": torch.randn(8, 1, 8, 8), "y": torch.arange(8) % 4,
+    }  # fmt: skip
+
+
+def test_training_before_another_command_is_remembered_by_undo():
+    names = small_training()
+    bench = Workbench(names, spare_workers=0)
+    try:
+        bench.profile(CELL)
+        bench.keep("bias_off")
+        exec(CELL, names)
+        bench.export()  # as if nothing were kept, and then kept again
+        bench.keep("fused_optimizer")
+        undone = bench.undo().to_dict()["Undone"]
+        assert "fused_optimizer: everything is as it was, bit for bit" in undone
+        assert "the biases are back" in undone
+    finally:
+        bench.close()
+
+
+def test_a_model_of_complex_numbers_is_kept_as_any_other():
+    names = small_training()
+    names["model"].register_parameter("spectrum", nn.Parameter(torch.full((3,), 1 + 2j)))
+    bench = Workbench(names, spare_workers=0)
+    try:
+        bench.profile(CELL)
+        assert "live" in str(bench.keep("fused_optimizer"))
+    finally:
+        bench.close()
+
+
+def test_keep_blames_nothing_before_a_step_and_undo_says_what_came_back():
+    names = small_training()
     bench = Workbench(names, spare_workers=0)
     try:
         bench.profile(CELL)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from accel.accelerations.acceleration import Acceleration
 from accel.accelerations.plan import Plan
@@ -34,7 +35,10 @@ class LivePlan:
         self._process = ExitStack()
         self._objects: dict[tuple[str, str], tuple[Replica, ExitStack]] = {}  # by kind and name of the role
         self._built: Counter[tuple[str, str]] = Counter()  # objects without a name, by kind and class
-        self._untrained: list[float] = []
+        self._untrained: list[Any] = []
+        self._trained: frozenset[str] = (
+            frozenset()
+        )  # entries that the model trained with before they were applied anew
 
     def keep(self, plan: Plan) -> None:
         """Add a plan's entries to what is live; an entry of the same name takes the new knobs. All or nothing.
@@ -51,7 +55,12 @@ class LivePlan:
     @property
     def has_trained(self) -> bool:
         """Whether parameters moved since the plan came on: before that nothing could take effect."""
-        return self._first_numbers() != self._untrained
+        return bool(self._trained_with())
+
+    def _trained_with(self) -> frozenset[str]:
+        """Names of the entries that the model has trained with since they were kept."""
+        moved = self.plan and self._first_numbers() != self._untrained
+        return frozenset(self.plan.names) if moved else self._trained
 
     def undo(self, name: str | None = None) -> tuple[str, ...]:
         """Take one entry back, or (by default) everything; says of each what came back, and what stays as trained."""
@@ -60,10 +69,10 @@ class LivePlan:
             raise AccelError(
                 f"%accel undo {name}", because=f"it is not kept; kept is {kept}", do="See %accel status."
             )
-        before, has_trained = self.plan, self.has_trained
+        before, trained = self.plan, self._trained_with()
         self._replace_by(Plan(()) if name is None else self.plan.without(name))
         gone = [entry for entry in before.entries if entry.name not in self.plan.names]
-        return tuple(f"{entry.name}: {_after_undo(entry, has_trained)}" for entry in gone)
+        return tuple(f"{entry.name}: {_after_undo(entry, entry.name in trained)}" for entry in gone)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -71,7 +80,7 @@ class LivePlan:
 
         What entries put into its objects (a cache that took an epoch to fill) stays alive, for them to find it again.
         """
-        kept = self.plan
+        kept, trained = self.plan, self._trained_with()
         held = [
             dict(vars(thing))
             for _, _, thing in _things(self.workload.objects())
@@ -82,6 +91,7 @@ class LivePlan:
             yield
         finally:
             self._replace_by(kept)
+            self._trained = trained
             held.clear()
 
     def follow(self, workload: Workload) -> bool:
@@ -98,7 +108,7 @@ class LivePlan:
         return [Replica(), *(replica for replica, _ in self._objects.values())]
 
     def _replace_by(self, plan: Plan) -> None:
-        before = self.plan
+        before, trained = self.plan, self._trained_with()
         with uninterrupted():
             self._unwind()
             repair_patches()
@@ -108,6 +118,8 @@ class LivePlan:
                 self._unwind()
                 self._apply(before)
                 raise
+            finally:
+                self._trained = trained & frozenset(self.plan.names)
 
     def _unwind(self) -> None:
         """Leave every context, the process last; where one of them raises, the others are left all the same."""
@@ -129,7 +141,7 @@ class LivePlan:
         self._process.enter_context(Discovery(self._found, known=[thing for _, _, thing in things]))
         self._untrained = self._first_numbers()
 
-    def _first_numbers(self) -> list[float]:
+    def _first_numbers(self) -> list[Any]:
         """The first number of each parameter: training moves some of them."""
         from torch.nn.parameter import is_lazy
 
@@ -137,7 +149,7 @@ class LivePlan:
         known = [
             p.detach() for model in models for p in model.parameters() if not is_lazy(p) and not p.is_meta
         ]
-        return [float(p[(0,) * p.dim()]) for p in known if p.numel()]
+        return [p[(0,) * p.dim()].item() for p in known if p.numel()]
 
     def _apply_to(self, role: tuple[str, str], replica: Replica) -> None:
         with applying(), uninterrupted():
