@@ -124,6 +124,29 @@ def test_a_cell_that_knows_its_rank_and_has_all_the_data_trains_as_any_other(poo
     assert not result.distributes_itself
 
 
+def test_a_guard_that_is_never_reached_leaves_a_run_as_any_other(pool: RankPool) -> None:
+    guarded = "if len(x) < 0 and not dist.is_initialized():\n    dist.init_process_group('nccl')\n"
+    plain, _ = on_ranks(pool, TRAIN)
+    found, result = on_ranks(pool, DIST + guarded + TRAIN)
+    assert all(torch.equal(a, b) for a, b in zip(parameters_of(plain), parameters_of(found), strict=True))
+    assert not result.distributes_itself
+
+
+@pytest.mark.parametrize("data", [
+    "class Stream(torch.utils.data.IterableDataset):\n"
+    "    def __len__(self): return len(x)\n"
+    "    def __iter__(self): return iter(list(zip(x, y)))\n"
+    "loader = DataLoader(Stream(), batch_size=8)\n",
+    "names = list('abcdefghijklmnopqrstuvwx')\n"
+    "loader = DataLoader(dict(zip(names, zip(x, y))), sampler=names, batch_size=8)\n",
+], ids=["a stream with a length", "keys that are no numbers"])  # fmt: skip
+def test_data_that_are_not_read_by_numbers_are_trained_on_by_a_cell_that_knows_ranks(
+    pool: RankPool, data: str
+) -> None:
+    _, result = on_ranks(pool, DIST + TRAIN, data, batch="per-rank")
+    assert result.steps
+
+
 AUGMENTED = """
 import random
 class Augmented(Dataset):

@@ -87,6 +87,7 @@ class Net(nn.Module):
     def forward(self, x): return torch.compile(lambda x: x * 2, backend="eager")(x)
 Net()(x)
 import torchvision, fractions
+next(iter(DataLoader([1, 2], num_workers=1)))
 """
     exec(compile(more, "<cell>", "exec"), namespace)
     freshness.look()

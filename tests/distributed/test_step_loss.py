@@ -18,6 +18,24 @@ for number, (inputs, labels) in enumerate(loader):
 shown = float({true})
 """
 
+TWO_LOSSES = """
+judge = torch.optim.SGD(model.parameters(), lr=0.01)
+for inputs, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels)
+    (loss * 0.5).backward()
+    optimizer.step()
+    judge.zero_grad()
+    criterion(model(inputs), labels).backward()
+    judge.step()
+shown = float(loss * 0.5)
+"""
+
+
+def test_the_backward_pass_of_another_optimizer_is_no_part_of_the_loss(pool: RankPool) -> None:
+    found, result = on_ranks(pool, TWO_LOSSES)
+    assert result.ranks[0].lane.loss == pytest.approx(found["shown"], rel=1e-9)
+
 
 @pytest.mark.parametrize(
     ("backward", "every", "step", "true"),

@@ -360,6 +360,8 @@ class DataParallel:
         if self._leading.leads(optimizer):
             self._is_to_stop = self._lane.stepped(self._loss.of_step())
             self._watching.step_ended(self._lane.steps)
+        else:
+            self._loss.other_stepped()
 
     def _note(self, optimizer: Any) -> None:
         count = sum(len(group["params"]) for group in optimizer.param_groups)

@@ -122,7 +122,10 @@ class LaunchedCell:
         import torch.distributed as dist
 
         def is_initialized() -> bool:
-            if _JOIN in sys._getframe(1).f_code.co_names:
+            caller = sys._getframe(1)
+            if _JOIN in caller.f_code.co_names and not str(caller.f_globals.get("__name__")).startswith(
+                "accel."
+            ):
                 self.is_joined()
             return original()
 
@@ -159,10 +162,9 @@ class LaunchedCell:
             return ours
         if "nccl" not in asked or ours == "nccl":
             return asked
-        gpus = torch.cuda.device_count()
-        has = "there is none" if not gpus else "here ranks share GPUs"
+        why = "" if torch.cuda.device_count() else ", which needs a GPU for each rank, and there is none"
         self.notes.append(
-            f"The cell asks for {asked}, which needs a GPU for each rank, and {has}: its ranks talked by gloo."
+            f"The cell asks for {asked}{why}: its ranks talked by gloo, as this run was started."
         )
         return "gloo"
 

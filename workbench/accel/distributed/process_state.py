@@ -23,7 +23,12 @@ def process_state() -> dict[str, Any]:
 
 
 def _signal_handlers() -> list[Any]:
-    return [signal.getsignal(number) for number in sorted(signal.valid_signals())]
+    """What torch's loaders install to hear of their workers' deaths, and leave, is nobody's change."""
+    handlers = [signal.getsignal(number) for number in sorted(signal.valid_signals())]
+    return [
+        signal.SIG_DFL if str(getattr(each, "__module__", "")).startswith("torch.") else each
+        for each in handlers
+    ]
 
 
 def _hooks() -> list[Any]:

@@ -149,18 +149,17 @@ class CellRun:
             memory = MemoryFile(answer.memory)
             try:
                 if answer is first and not self._options.discard:
-                    self._put(*unpack_parts(answer.blob, memory, self._home))
+                    with uninterrupted():
+                        self._put(*unpack_parts(answer.blob, memory, self._home))
             finally:
                 memory.close()
 
     def _put(self, arrived: list[tuple[Key, Any]], refused: dict[Key, str]) -> None:
-        """All of it or, where an interrupt came before, nothing."""
         variables: dict[str, Any] = {}
-        with uninterrupted():
-            self._not_home = bring_home(arrived, refused, self._home, variables)
-            self.returned = variables.pop(RETURNED, None)
-            self._namespace.update(variables)
-            self.is_home = True
+        self._not_home = bring_home(arrived, refused, self._home, variables)
+        self.returned = variables.pop(RETURNED, None)
+        self._namespace.update(variables)
+        self.is_home = True
 
     def _result(self, outcome: RunOutcome) -> DdpResult:
         reports = tuple(

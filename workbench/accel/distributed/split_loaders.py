@@ -65,7 +65,9 @@ def names_ranks(codes: Sequence[types.CodeType]) -> bool:
 
 def check_alike(loader: Any, name: str) -> None:
     """Raises AccelError where ranks hold other data than each other; every rank calls this at the same place."""
-    if not hasattr(loader.dataset, "__getitem__"):
+    from torch.utils.data import IterableDataset
+
+    if isinstance(loader.dataset, IterableDataset) or not hasattr(loader.dataset, "__getitem__"):
         return
     of_ranks = from_all_ranks(_digests(loader.dataset))
     if any(len(set(each) - {_RANDOM}) > 1 for each in zip(*of_ranks, strict=False)):
@@ -103,13 +105,16 @@ def _names(codes: Iterable[types.CodeType]) -> set[str]:
 def _digests(dataset: Any) -> list[str]:
     """Of how many samples there are, and of each part of three of them, read under the same random numbers on every rank.
 
-    A part that a second reading finds changed, as by numbers of a generator of its own, tells nothing.
+    A part that a second reading finds changed, as by numbers of a generator of its own, tells nothing; nor do data that are not
+    read by these numbers (a sampler may give other keys).
     """
     states = generator_states()
     try:
         count = len(dataset) if hasattr(dataset, "__len__") else 0
         places = sorted({0, count // 2, count - 1}) if count else ()
         first, second = (_read(dataset, places) for _ in range(2))
+    except Exception:
+        return []
     finally:
         restore_generators(states)
     parts = zip(first, second, strict=False) if len(first) == len(second) else ()

@@ -42,6 +42,10 @@ class StepLoss:
         if output.numel() == 1:
             self._last, self._divisor = output.detach(), _divisor(output)
 
+    def other_stepped(self) -> None:
+        """Another optimizer than the one whose steps count: the passes until now were its own."""
+        self._passes = 0
+
     def of_step(self) -> Any:
         """The loss of the step that is over; None where no pass had one."""
         self._most_passes = max(self._most_passes, self._passes)

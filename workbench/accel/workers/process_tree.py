@@ -40,7 +40,7 @@ def end_tree(process: MarkedProcess) -> None:
             until = time.monotonic() + _PATIENCE_S
             while (found := living_descendants(process.pid)) and time.monotonic() < until:
                 for each in found:
-                    with contextlib.suppress(psutil.NoSuchProcess):
+                    with contextlib.suppress(psutil.Error):  # it is gone, or another user's (sudo)
                         each.kill()
         else:
             _end_marked(f"{_MARK}={process.mark}".encode())
@@ -74,7 +74,7 @@ def _end_if_marked(pid: int, mark: bytes) -> bool:
 
 def living_descendants(pid: int | None = None) -> list[psutil.Process]:
     """What runs beneath a process (default: this one), however deep; not what has ended and is only waited for."""
-    with contextlib.suppress(psutil.NoSuchProcess):
+    with contextlib.suppress(psutil.Error):
         return [each for each in psutil.Process(pid).children(recursive=True) if _lives(each)]
     return []
 
@@ -82,5 +82,5 @@ def living_descendants(pid: int | None = None) -> list[psutil.Process]:
 def _lives(process: psutil.Process) -> bool:
     try:
         return bool(process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         return False
