@@ -52,6 +52,16 @@ def test_a_smaller_batch_can_be_the_fastest():
     assert found(rung(32, 1.1, 1.2), rung(128, 0.8, 0.9)).fastest.batch == 32
 
 
+def test_what_only_a_steady_allocator_shows_is_not_called_the_fastest():
+    wide, tight = Interval(0.93, 0.75, 1.15, 3, 60), Interval(1.08, 1.05, 1.11, 3, 60)
+    row = Comparison(
+        "batch_size", "undecided", wide, tight, UNKNOWN, "changes training", samples_per_step=(64, 128)
+    )
+    result = found(BatchRung(128, "batch_size(factor=2)", row))
+    assert result.fastest.batch == 64
+    assert result.advice == ""
+
+
 def test_a_size_that_failed_is_a_row_and_never_the_answer():
     result = found(rung(128, 1.3, 1.4), failed(256))
     assert result.fastest.batch == 128

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.errors import AccelError
+from accel.traces import event_batches
 from accel.traces.trace_profile import TraceProfile, read_trace
 from accel.workbench.trace_findings import with_trace_findings
 from tests.traces.writing import span, trace, training_events, write
@@ -63,6 +64,16 @@ def test_the_tail_is_named_even_when_all_events_are_there(tmp_path):
     report = opened(write(tmp_path / "tail.json", SOUND[: SOUND.rindex(b"traceName")]))
     assert report.source.events == len(training_events())
     assert any("after its last event" in said for said in report.damage)
+
+
+def test_what_follows_the_events_without_end_is_not_read_into_memory(tmp_path, monkeypatch):
+    for bound in ("MOST_HEADER_BYTES", "MOST_EVENT_BYTES"):
+        monkeypatch.setattr(event_batches, bound, 1 << 20)
+    report = opened(
+        write(tmp_path / "long.json", SOUND.rstrip().removesuffix(b"}") + b" " * (40 << 20) + b"}")
+    )
+    assert report.source.events == len(training_events())
+    assert any("too long" in said for said in report.damage)
 
 
 @given(flips=st.lists(st.tuples(st.integers(0, len(SOUND) - 1), st.integers(0, 255)), min_size=1, max_size=8))

@@ -26,10 +26,10 @@ class BatchRung:
 
     @property
     def speed(self) -> Interval | None:
-        """Samples a second against the present batch, by the tighter of the two stages; None if it was not measured."""
+        """Samples a second against the present batch, as its row shows them; None if it was not measured."""
         if self.row is None:
             return AS_IT_IS
-        return (self.row.steady or self.row.headline) if self.row.state in ("done", "stopped") else None
+        return self.row.shown if self.row.state in ("done", "stopped") else None
 
     @property
     def sentence(self) -> str:

@@ -71,7 +71,7 @@ class EventBatches:
                 rest = piece[read.upto - len(buffer) :]
             yield read.events
             if read.is_end:
-                self._read_tail(rest + b"".join(self._counted()))
+                self._read_long_tail(bytearray(rest))
                 return
             buffer = rest
         read = self._last_events(buffer)
@@ -80,6 +80,14 @@ class EventBatches:
             self._read_tail(buffer[read.upto :])
         else:
             self.damage.whole_file.append(CUT_OFF)
+
+    def _read_long_tail(self, tail: bytearray) -> None:
+        for piece in self._counted():
+            tail += piece
+            if len(tail) > MOST_HEADER_BYTES:
+                self.damage.whole_file.append("What follows the events is too long and was not read.")
+                return
+        self._read_tail(bytes(tail))
 
     def _counted(self) -> Iterator[bytes]:
         for piece in self.pieces:
