@@ -53,6 +53,12 @@ def test_one_alone_says_nothing_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_pipe_that_somebody_put_there_is_nobody_and_nothing_waits_for_it(tmp_path):
+    os.mkfifo(tmp_path / "accel-measuring-1-abcdefgh", 0o666)
+    with OthersMeasuring(tmp_path) as ours:
+        assert ours.line == ""
+
+
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path):
     with OthersMeasuring(tmp_path / "missing") as others:
         assert others.line == ""

@@ -66,14 +66,16 @@ class Leftovers:
         self._zombies, self._connections = set(zombies()), set(open_connections([os.getpid()]))
         self._shared_memory = shared_memory_of_the_dead()
         self._files = set(os.listdir(tempfile.gettempdir()))
+        self._pool.run(gc.collect)
         self._of_ranks = self._descriptors_of_ranks()
         self._descriptors, self._threads = self._counts()
 
     def found(self, within_s: float = 10.0) -> dict[str, object]:
         """What is left behind, by kind; empty when nothing is. Torch's own threads may close their sockets a little later."""
         until = time.monotonic() + within_s
+        self._pool.run(gc.collect)  # once: gloo closes descriptors of each run a moment after it
         while (left := self._found_now()) and time.monotonic() < until:
-            continue
+            time.sleep(0.05)
         return left
 
     def _found_now(self) -> dict[str, object]:
@@ -113,7 +115,6 @@ class Leftovers:
         return psutil.Process().num_fds() - 3 * up, len(threads) - up
 
     def _descriptors_of_ranks(self) -> dict[int, int]:
-        self._pool.run(gc.collect)
         found = {}
         for pid in self._pool.pids.values():
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from accel.errors import AccelError, NotShippable, WorkerError
 from accel.workers.pool import WorkerPool
+from accel.workers.process_tree import MarkedProcess, end_tree
 from accel.workers.worker import Worker
 from tests.workers.conftest import CELL, SETUP, worker_processes
 
@@ -248,6 +250,52 @@ def test_no_worker_outlives_a_kernel_that_was_killed(tmp_path):
             kernel.kill()
     _, alive = psutil.wait_procs(workers, timeout=60)
     assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_spare_worker_that_died_is_let_go_of_whole(monkeypatch):
+    pool = WorkerPool(spares=1)
+    pool.refill()
+    try:
+        [worker] = pool._warm
+        psutil.Process(worker.pid).kill()
+        worker._process.wait()
+        pool.refill()
+        assert pool._warm != [worker]
+        assert not os.path.exists(worker._folder.path)
+    finally:
+        pool.close()
+
+
+def test_a_worker_that_does_not_start_blames_no_cell(monkeypatch):
+    monkeypatch.setenv("ACCEL_PRIVATE_DISK", "overlay")
+    worker = Worker()
+    with pytest.raises(WorkerError) as raised:
+        worker.wait_until_ready()
+    assert "before your cell ran" in str(raised.value)
+    assert "value of ACCEL_PRIVATE_DISK" in str(raised.value)
+
+
+def test_a_child_of_another_user_is_left_and_all_else_ends(monkeypatch):
+    own = psutil.Process.kill
+
+    def refused(process):
+        if "sleep" in process.name():
+            raise psutil.AccessDenied(process.pid)
+        own(process)
+
+    code = "import subprocess, time; subprocess.Popen(['sleep', '1000']); print('up', flush=True); time.sleep(1000)"
+    process = MarkedProcess(
+        [sys.executable, "-c", code], env=os.environ, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout.readline() == b"up\n"
+    [child] = psutil.Process(process.pid).children()
+    monkeypatch.setattr(psutil.Process, "kill", refused)
+    end_tree(process)
+    process.stdout.close()
+    assert process.returncode == -9
+    monkeypatch.undo()
+    if child.is_running():
+        child.kill()
 
 
 def test_where_one_worker_cannot_be_started_those_before_it_are_ended(monkeypatch):

@@ -42,8 +42,8 @@ class UnknownName(AccelError):
     >>> raise UnknownName("acceleration", "chanels_last", ["channels_last", "autocast"])
     """
 
-    def __init__(self, kind: str, given: str, known: Iterable[str], *, instead: str = "") -> None:
-        known = sorted(known)
+    def __init__(self, kind: str, given: object, known: Iterable[str], *, instead: str = "") -> None:
+        given, known = str(given), sorted(known)
         near = difflib.get_close_matches(given[:LONGEST_ASKED], known, n=1, cutoff=0.5)
         suggestion = f"Did you mean {near[0]!r}? " if near else ""
         super().__init__(

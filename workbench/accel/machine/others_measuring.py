@@ -80,7 +80,9 @@ class OthersMeasuring:
 def _held(path: Path) -> str | None:
     """What a file of this user says that somebody holds; None where nobody does, and then it is removed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(
+            path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        )  # a pipe that somebody put there
     except OSError:  # it is gone, or another user's
         return None
     try:

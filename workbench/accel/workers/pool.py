@@ -23,9 +23,12 @@ class WorkerPool:
     def refill(self) -> None:
         """Start workers up to the number of spares; returns at once, they import in the background."""
         with self._lock:
-            self._warm = [worker for worker in self._warm if worker.is_alive]
+            dead = [worker for worker in self._warm if not worker.is_alive]
+            self._warm = [worker for worker in self._warm if worker not in dead]
             while len(self._warm) < self._spares and not self._closed:
                 self._warm.append(Worker(in_background=True))
+        for worker in dead:
+            worker.close()
 
     def take(self, count: int) -> list[Worker]:
         """Workers that run but may still be importing, ready spares first; the caller waits for them and ends them."""

@@ -132,7 +132,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.kill()
             code = self._process.returncode
-        how, do = _ending(code)
+        how, do = _ending(code) if self.hello is not None or code < 0 else _NOT_STARTED
         time.sleep(0.05)
         self.close()
         return WorkerError(
@@ -173,6 +173,12 @@ def _ending(code: int) -> tuple[str, str]:
             "Free some memory or use a smaller batch if that was the cause, then try again.",
         )
     return f"it was killed by {name}", "The lines above, if any, are what it printed last."
+
+
+_NOT_STARTED = (
+    "its process ended while it started, before your cell ran",
+    "The lines above say why: mend that, then try again.",
+)
 
 
 def _advice(failed: Failed) -> str:
