@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab oneccl test test-all check browser clean
+.PHONY: help setup demo lab docs oneccl test test-all check browser clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ demo: $(READY) ## Run the quickstart notebook, print what it shows, write quicks
 lab: $(READY) ## Open JupyterLab on the quickstart notebook, on this machine only
 	@$(RUN)jupyter lab --ServerApp.ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/quickstart.ipynb
 
+docs: $(READY) ## Build the documentation into build/site, to be read offline
+	@NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --quiet --clean
+	@echo "Read it: build/site/index.html"
+
 oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads Intel's wheels); its tests then run
 	@$(RUN)accel oneccl --build
 
@@ -45,7 +49,7 @@ test-all: test ## Run the tests that take minutes too: cells of Hugging Face, Li
 browser:
 	@.ci/chromium
 
-check: $(READY) ## Check format, style, types, imports, notebooks and documents
+check: $(READY) docs ## Check format, style, types, imports, notebooks and documents
 	@$(RUN)ruff format --check .
 	@$(RUN)ruff check .
 	@$(RUN)mypy

@@ -1,6 +1,6 @@
 """What each acceleration gives on the course's CNN and on DenseNet121: every entry that can work here, one by one.
 
-    python -m benchmarks.catalogue [--quick] [--model cnn28 …] [--only PLAN …] [--table]
+    python -m benchmarks.catalogue [--quick] [--model cnn28 …] [--only PLAN …]
 
 Each cell trains on handwritten digits in the shape of the model's course data set: `cnn28` (the CNN, 1×28×28, batch 64),
 `cnn32` (3×32×32, batch 64), `densenet` (torchvision's DenseNet121, 3×32×32, batch 16). Plans run as a user runs them, by
@@ -8,8 +8,7 @@ Each cell trains on handwritten digits in the shape of the model's course data s
 
 The figures are `<model>/<plan>`: the speed-up as the notebook runs where that was measured, else under a steady allocator, and
 `…/low`, `…/high` of its 95 % interval. `models` in the result holds the rows: verdict, both intervals, quality, effect on
-training, what was read back. A run of one model leaves those of the others in the file as they are. `--table` prints the
-table of the README from the file and measures nothing; intervals wholly above or below 1 are bold.
+training, what was read back. A run of one model leaves those of the others in the file as they are.
 """
 
 from __future__ import annotations
@@ -70,8 +69,6 @@ ALSO = (
     'autocast(dtype="bf16")+channels_last+fused_optimizer+steady_allocator',
 )
 INSTALLED = re.compile(r"/\S*/site-packages/")  # a result names no folder of the machine it is from
-MARKS = {"faster": "▲", "slower": "▼", "undecided": "?", "no difference": "="}
-LOSS = {"same": "bit-equal", "follows": "follows", "drifts": "drifts"}
 QUICK = ("channels_last", "fused_optimizer")
 TOGETHER = 5  # candidates of one trial: so many processes beside the baseline's hold a copy each
 
@@ -139,37 +136,6 @@ def figures_of(models: dict[str, Any]) -> dict[str, float]:
     return figures
 
 
-def table(models: dict[str, Any]) -> str:
-    """Plans by model, as Markdown: verdict and interval as the notebook runs, then the interval under a steady allocator."""
-    plans = list(dict.fromkeys(plan for measured in models.values() for plan in measured["rows"]))
-    titles = " | ".join(f"{model}, as it runs | steady" for model in models)
-    lines = [f"| plan | effect | loss | {titles} |", "|---|---|---|" + "---|" * 2 * len(models)]
-    for plan in plans:
-        rows = [measured["rows"].get(plan) for measured in models.values()]
-        known = [row for row in rows if row]
-        loss = " / ".join(dict.fromkeys(LOSS.get(row["quality"], "–") for row in known))
-        cells = " | ".join(map(_cells, rows))
-        lines.append(f"| `{plan}` | {known[0]['effect']} | {loss} | {cells} |")
-    return "\n".join(lines)
-
-
-def _cells(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return "– | –"
-    verdict = MARKS.get(row["verdict"], row["state"])
-    as_notebook, steady = _interval(row["as_notebook"]), _interval(row["steady"])
-    return f"{verdict} {as_notebook} | {steady}" if row["as_notebook"] else f"– | {verdict} {steady}"
-
-
-def _interval(found: list[float] | None) -> str:
-    """Bold where the interval is all above or all below 1."""
-    if found is None:
-        return "–"
-    ratio, low, high = found
-    text = f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
-    return f"**{text}**" if low > 1 or high < 1 else text
-
-
 def _groups(plans: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(plans), TOGETHER):
         yield plans[start : start + TOGETHER]
@@ -197,14 +163,8 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="PLAN", help="these plans only; rows of others stay"
     )
-    parser.add_argument(
-        "--table", action="store_true", help="print the stored result as Markdown, measure nothing"
-    )
     given = parser.parse_args()
     models = _stored()
-    if given.table:
-        sys.stdout.write(table(models) + "\n")
-        return
     if given.quick:
         measured = {"cnn28": measure("cnn28", given.only or QUICK, budget_s=25.0)}
         report("catalogue", figures_of(measured), is_full_run=False, models=measured)

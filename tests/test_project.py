@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs.generated_pages import PAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -65,6 +66,18 @@ def test_each_link_and_picture_of_a_document_leads_to_a_file(document):
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text) + re.findall(r'(?:src|srcset|href)="([^"#]+)', text)
     inside = [target for target in targets if not re.match(r"[a-z]+:", target)]
     assert [target for target in inside if not (document.parent / target).exists()] == []
+
+
+def test_pages_made_from_code_and_results_are_as_committed():
+    stale = [name for name, page in PAGES.items() if (ROOT / name).read_text(encoding="utf-8") != page()]
+    assert stale == [], "run: .venv/bin/python -m docs.generated_pages"
+
+
+def test_the_readme_is_short_and_each_page_is_in_the_menu_of_the_site():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    menu = (ROOT / "mkdocs.yml").read_text()
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in pages if page not in menu and not page.startswith("decisions/")} == set()
 
 
 def test_each_decision_is_linked_and_numbered_without_a_gap():
@@ -137,9 +150,20 @@ def test_no_function_is_longer_than_a_screen():
         f"{path.name}: {node.name}"
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION
+        if isinstance(node, ast.FunctionDef) and _lines_of_code(node) >= MOST_LINES_OF_A_FUNCTION
     ]
     assert too_long == []
+
+
+def _lines_of_code(function: ast.FunctionDef) -> int:
+    """Without its docstring, which grows with the arguments of a public function."""
+    first = function.body[0]
+    is_text = (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    )
+    return function.end_lineno - function.lineno - (first.end_lineno - first.lineno + 1 if is_text else 0)
 
 
 def test_nothing_swallows_every_exception():

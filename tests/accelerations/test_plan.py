@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import subprocess
+import sys
 from typing import ClassVar
 
 import pytest
@@ -233,3 +235,9 @@ def test_an_entry_that_needs_ranks_is_refused_in_one_process_with_the_line_that_
     (reasons,) = plan.why_not(workload, read_machine()).values()
     assert "Put %%accel ddp --plan channels_last over the cell." in reasons[0]
     assert plan.why_not(workload, read_machine(), on_ranks=True) == {}
+
+
+def test_the_catalogue_is_read_without_torch():
+    code = "import sys, accel.accelerations.plan as p; p.knobs_of(p.by_name('autocast')); print('torch' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"

@@ -33,29 +33,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from contextlib import AbstractContextManager
-    from pathlib import Path
+    from collections.abc import Callable
 
     import torch
     from torch.utils.data import DataLoader
 
-    from accel.accelerations.compile_backends import CompileBackends
     from accel.accelerations.plan import Plan
     from accel.commands.acceleration_list import AccelerationList
     from accel.commands.help import Help
     from accel.distributed.rank_pool import RankPool as RankPool
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
-    from accel.machine.affinity import Affinity
-    from accel.machine.installation import Installation
-    from accel.machine.number_formats import NumberFormats
-    from accel.machine.peaks import Peaks
-    from accel.machine.telemetry import Monitor
-    from accel.machine.topology import Topology
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
+    from accel.on_machine import affinity as affinity
+    from accel.on_machine import compile_backends as compile_backends
+    from accel.on_machine import doctor as doctor
+    from accel.on_machine import loader_affinity as loader_affinity
+    from accel.on_machine import monitor as monitor
+    from accel.on_machine import number_formats as number_formats
+    from accel.on_machine import open_trace as open_trace
+    from accel.on_machine import peaks as peaks
+    from accel.on_machine import topology as topology
     from accel.on_ranks import ddp as ddp
     from accel.on_ranks import oneccl as oneccl
     from accel.on_ranks import sweep as sweep
@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from accel.opgraph.what_if import WhatIf
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
-    from accel.traces.ranks_report import RanksReport
-    from accel.traces.trace_profile import TraceProfile
     from accel.workbench import Workbench as Workbench
     from accel.workbench.quality_request import Better
     from accel.workbench.status import Applicabilities, Status
@@ -79,19 +77,34 @@ __all__ = [
     "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "status", "sweep", "topology",
     "try_", "undo",
 ]  # fmt: skip
+_ON_MACHINE = frozenset({
+    "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks", "topology",
+})  # fmt: skip
 
 
 def profile(
     cell: str | Callable[[], object], *,
     steps: int = 5, shapes: bool = False, stacks: bool = False, memory: bool = False,
 ) -> Profile:  # fmt: skip
-    """Run training code, say where the time of each step goes, and remember it as the workload.
+    """Run training code once and report where the time of each step goes.
 
-    >>> accel.profile("train(model, loader, criterion, optimizer)")
+    The code becomes the workload: later commands work on it. In a notebook, put `%%accel profile` above the cell.
 
-    `steps` are looked into with torch.profiler; all are timed. `shapes` adds the input shapes of each operation with its
-    FLOPs and bytes, `stacks` your own line that led to it, `memory` the bytes allocated over the step. In a
-    notebook, put `%%accel profile` over the cell.
+    Args:
+        cell: Source text, or a function without arguments, that trains.
+        steps: How many steps to look into with torch.profiler. All steps are timed.
+        shapes: Also record input shapes: FLOPs and bytes of each operation, and the roofline.
+        stacks: Also record the line of your code that led to each operation.
+        memory: Also record allocations: bytes held over the step, and the peak by phase and module.
+
+    Returns:
+        The profile: a report in a notebook, `str()` in a terminal, `.to_dataframe()`, `.figure()`, `.diff(other)`.
+
+    Raises:
+        AccelError: The code is no training code, or an option makes no sense.
+
+    Examples:
+        >>> accel.profile("train(model, loader, criterion, optimizer)", stacks=True)
     """
     return _workbench().profile(cell, steps=steps, shapes=shapes, stacks=stacks, memory=memory)
 
@@ -102,21 +115,36 @@ def try_(
     seeds: int | None = None, held_out: DataLoader[Any] | str | None = None, metric: Callable[..., Any] | str | None = None,
     better: Better | None = None, start: Start | None = None,
 ) -> Trial | Ladder | QualityTrial | TimeToQuality:  # fmt: skip
-    """Measure plans against the baseline on copies of the workload; nothing of yours changes.
+    """Measure plans against the workload as it is, on copies; nothing of yours changes.
 
-    >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
+    By default speed is compared, and whether the losses follow. With `until` or `train_s` each plan trains from several
+    seeds and is judged by its quality on held-out data.
 
-    `on` names the objects of your cell that the plans act on, such as "generator" (None: all).
-    Returns the ladder, or with `wait=False` the running trial. `budget_s` bounds the trial (None: 240 s), `timeout_s` one step.
+    Args:
+        *plans: Accelerations joined by "+", such as "channels_last+autocast".
+        on: Names of objects of your cell that the plans act on, such as "generator". None: all.
+        wait: False returns the running trial at once.
+        budget_s: Wall time of the whole trial in seconds. None: 240 s, with `until` 600 s, with `train_s` what it takes.
+        timeout_s: A worker that is silent for so many seconds is stuck.
+        until: Train until held-out data are this good, such as "accuracy>=0.95"; compares seconds of training.
+        train_s: Train for so many seconds; compares quality.
+        seeds: With `until` or `train_s`: from how many seeds. None: 3, the fewest that give an interval.
+        held_out: The loader that quality is measured on, or its name. None: the one whose name says so.
+        metric: "accuracy", "loss", or a function of (model, loader) or (model). None: as `until` names it.
+        better: Whether "higher" or "lower" values are better. None: known by the metric's name, or by the sign in `until`.
+        start: Each seed starts from "new" weights, or from yours, the "same". None: new where torch's own initialisation can
+            draw them.
 
-    >>> accel.try_("batch_size", until="accuracy>=0.95", seeds=3)     # seconds of training until it is as good
-    >>> accel.try_("autocast", train_s=30)                            # how good it is after 30 seconds of training
+    Returns:
+        A Ladder of plans by speed, or a TimeToQuality. With `wait=False` the Trial or QualityTrial that is running.
 
-    Then each plan is trained from `seeds` seeds (None: 3) and judged on `held_out`, a loader or its name (None: the one
-    whose name says so), by `metric`, a function of (model, loader) or (model) (None: the one of the target's name, or
-    "accuracy" or "loss", which are built in). `budget_s` None is 600 s then, or what `train_s` takes. `better` says which values
-    of a metric are (None: known by its name, or by the sign in `until`). All seeds start from new weights (`start` "new"), or
-    from yours as they are now ("same"; None: new where torch's own initialisation can draw them).
+    Raises:
+        AccelError: There is no workload yet, a plan cannot work here, or an option makes no sense; it says what to do.
+
+    Examples:
+        >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
+        >>> accel.try_("batch_size", until="accuracy>=0.95", seeds=3)
+        >>> accel.try_("autocast", train_s=30)
     """
     from accel.bounds import check_seconds
     from accel.commands.ticking import wait_ticking
@@ -132,12 +160,23 @@ def try_(
 
 
 def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) -> FastestBatch:
-    """The batch that trains the most samples a second, found by measuring larger and smaller ones on copies.
+    """Find the batch that trains the most samples a second, by measuring larger and smaller ones on copies.
 
-    >>> print(accel.fastest_batch(largest=512))
+    It looks for the fastest batch, not for the largest that fits. Sizes that are statistically tied count as equal, and the
+    smallest is taken. A larger batch changes training: compare the time to equal quality before you keep it.
 
-    The fastest, not the largest that fits; sizes that cannot be told apart count as equal, and the smallest is taken.
-    A larger batch changes training: compare the time to equal quality before keeping it.
+    Args:
+        largest: Try no batch of more samples than this. None: 64 times yours.
+        budget_s: Wall time of the search in seconds. None: 360 s.
+
+    Returns:
+        Each size with its speed per sample, and the fastest.
+
+    Raises:
+        AccelError: The workload takes its batches from no DataLoader, or an option makes no sense.
+
+    Examples:
+        >>> print(accel.fastest_batch(largest=512))
     """
     from accel.commands.ticking import wait_ticking
 
@@ -145,27 +184,53 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
 
 
 def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:
-    """Make a plan live: the fastest plan of the last trial whose loss follows, or the one named.
+    """Make a plan live: your own cells run with it from now on.
 
-    >>> accel.keep("channels_last", on="generator")
+    Args:
+        plan: The plan. None: the fastest of the last trial whose loss follows.
+        on: Names of objects of your cell that it acts on, such as "generator". None: all.
 
-    `on` names the objects of your cell that it acts on (None: all).
+    Returns:
+        What is live now.
+
+    Raises:
+        AccelError: No trial found a plan to keep, or this one cannot be kept here.
+
+    Examples:
+        >>> accel.keep("channels_last", on="generator")
     """
     return _workbench().keep(plan, on=on)
 
 
 def undo(name: str | None = None) -> Status:
-    """Take back what is kept, all or one acceleration, bit for bit.
+    """Take back what is kept, bit for bit.
 
-    >>> accel.undo("channels_last")
+    Args:
+        name: The acceleration to take back. None: all.
+
+    Returns:
+        What is live now, and what of an undone plan cannot come back (weights that were pruned).
+
+    Raises:
+        AccelError: Nothing of that name is kept.
+
+    Examples:
+        >>> accel.undo("channels_last")
     """
     return _workbench().undo(name)
 
 
 def findings() -> Findings:
-    """What costs time in the last profile, and what to do about it.
+    """Show again what costs time in the last profile, and what to do about it.
 
-    >>> print(accel.findings())
+    Returns:
+        The findings, each with evidence, expected gain, and the line to type.
+
+    Raises:
+        AccelError: Nothing was profiled yet.
+
+    Examples:
+        >>> print(accel.findings())
     """
     return _workbench().findings()
 
@@ -183,30 +248,56 @@ def graph(
     after: str | None = None,
     onnx: str | None = None,
 ) -> OpGraph | WhatIf:
-    """A model as a graph of operations with parameters, FLOPs and bytes on each.
+    """Show a model as a graph of operations with parameters, FLOPs and bytes on each.
 
-    >>> print(accel.graph(model, images))                        # or a shape: accel.graph(model, (64, 1, 28, 28))
-    >>> accel.graph()                                            # the profiled cell's model, with measured times
-    >>> accel.graph(model, images, add="Linear(512→256)", after="linear1")   # what one more layer would cost
+    Nothing of the model changes, and no random number is used. The graph is of evaluation mode.
 
-    `inputs` is a tensor, a tuple of positional or a dict of keyword arguments, or a shape. `onnx` names a file to write
-    the model to. Nothing of the model changes, no random number is used; the graph is of evaluation mode.
+    Args:
+        model: A model, or the name of a variable that holds one. None: the workload's.
+        inputs: A tensor, a tuple of positional or a dict of keyword arguments, or a shape such as (64, 1, 28, 28). None: as in
+            the profiled cell.
+        add: Cost of one more layer, such as "Linear(512→256)", "ReLU" or "Conv2d(64→64, 3, padding=1)".
+        after: The module that the added layer comes after.
+        onnx: Also write the model to this file, as ONNX.
+
+    Returns:
+        The graph; with `add` a WhatIf that compares it with the graph plus that layer.
+
+    Raises:
+        AccelError: The model cannot be traced with these inputs, or a name is unknown.
+
+    Examples:
+        >>> print(accel.graph(model, images))
+        >>> accel.graph(model, images, add="Linear(512→256)", after="linear1")
+
+    Method: torch.export on a copy without weights (decision 8).
     """
     return _workbench().graph(model, inputs, add=add, after=after, onnx=onnx)
 
 
 def status() -> Status:
-    """What the workload is and which accelerations are live.
+    """Say what the workload is, what is live, and which trial is running.
 
-    >>> print(accel.status())
+    Examples:
+        >>> print(accel.status())
     """
     return _workbench().status()
 
 
 def export(to: str = "cell") -> Export:
-    """What is kept, written as plain PyTorch that does not need accel.
+    """Write what is kept as plain PyTorch that does not need accel.
 
-    >>> print(accel.export())
+    Args:
+        to: The form: "cell" is your own cell with the accelerations written in.
+
+    Returns:
+        The source, with `.code` and what could not be written.
+
+    Raises:
+        AccelError: Nothing is kept, or the cell cannot be rewritten.
+
+    Examples:
+        >>> print(accel.export())
     """
     return _workbench().export(to)
 
@@ -219,128 +310,27 @@ def _list_accelerations() -> AccelerationList | Applicabilities:
 
 
 def panel() -> Any:
-    """The workbench as a widget: phases, operations, toggles and trials, all live.
+    """Open the workbench as a widget: phases, operations, switches and trials, all live.
 
-    >>> accel.panel()
+    Examples:
+        >>> accel.panel()
     """
     import accel_widgets
 
     return accel_widgets.panel_of(_workbench())
 
 
-def peaks(*, again: bool = False, links: bool = False) -> Peaks:
-    """The most this machine can do: FLOP/s by dtype, bytes/s, copies to and from GPUs; measured once in seconds and stored.
-
-    >>> print(accel.peaks())
-    >>> accel.peaks(links=True).all_reduce_s(100e6, ranks=2)
-
-    They belong to this processor, thread count, GPUs and torch. `links=True` measures all-reduce between processes and copies
-    between GPUs too, which takes some seconds more. `again=True` measures anew and keeps the higher rates: other
-    work on the machine makes them too low.
-    """
-    from accel.machine.peaks import peaks as find
-
-    return find(again=again, links=links)
-
-
-def number_formats() -> NumberFormats:
-    """The number formats of deep learning: bits, range and precision, and what each device of this machine does with them.
-
-    >>> print(accel.number_formats())
-    """
-    from accel.machine import read_machine
-    from accel.machine.number_formats import formats_of
-
-    return formats_of(read_machine())
-
-
-def affinity(*, ranks: Mapping[int, int] | None = None, pid: int | None = None) -> Affinity:
-    """The cores of this machine with the threads of this process, its loader workers and ranks on them, and what is amiss.
-
-    >>> print(accel.affinity())
-    >>> accel.affinity(ranks={0: 4711, 1: 4712})       # ranks started elsewhere, each by its process
-    >>> accel.affinity(pid=4711)                       # of another process, as `accel affinity --pid 4711` does
-    """
-    from accel.machine.affinity import affinity
-
-    return affinity(ranks, pid=pid)
-
-
-def loader_affinity(cpus: Iterable[int] | None = None) -> AbstractContextManager[tuple[int, ...]]:
-    """Loader workers started inside may run on `cpus`; by default on all that this process had when it began.
-
-    >>> with accel.loader_affinity():
-    ...     for images, labels in loader: ...
-
-    OMP_PROC_BIND, GOMP_CPU_AFFINITY and KMP_AFFINITY narrow the main thread to one CPU, and loader workers inherit that.
-    """
-    from accel.workload.loader_affinity import loader_affinity
-
-    return loader_affinity(cpus)
-
-
-def monitor(seconds: float | None = None, *, every: float = 0.5) -> Monitor:
-    """Watch CPUs, memory, this process with its workers, and GPUs, from now on: live in a notebook, and as means and peaks.
-
-    >>> with accel.monitor() as load:
-    ...     train(model, loader)
-    >>> print(load.summary())            # "Over 12.3 s the CPUs were 91 % busy and GPU 0 was 38 % busy."
-
-    A sample every `every` seconds in one thread that takes less than 1 % of one core, for `seconds` or until it is closed.
-    """
-    from accel.machine.telemetry import monitor
-
-    return monitor(seconds, every=every)
-
-
-def topology(from_file: str | None = None, *, text: str | None = None, html: str | None = None) -> Topology:
-    """How the GPUs and network cards of this machine are joined; or those of a printed `nvidia-smi topo -m`: a file, or its text.
-
-    >>> accel.topology().best_gpus(2).as_env
-    {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID', 'CUDA_VISIBLE_DEVICES': '0,3'}
-
-    `html` is a file to write it to as a page of its own. Raises AccelError for a file that is not there or holds no matrix.
-    """
-    from accel.machine.topology import topology
-
-    return topology(from_file, text=text, html=html)
-
-
-def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
-    """Traces that torch.profiler wrote, of any version, on CPU or GPU, as the same report as a profile, with findings.
-
-    >>> print(accel.open_trace("trace.json.gz"))
-    >>> print(accel.open_trace("traces/"))      # one a rank: stragglers, communication and its overlap
-    """
-    from accel.workbench.trace_findings import open_with_findings
-
-    return open_with_findings(*files)
-
-
-def compile_backends() -> CompileBackends:
-    """The backends of torch.compile: which of them can be used here, and why the others cannot.
-
-    >>> print(accel.compile_backends())
-    """
-    from accel.accelerations.compile_backends import compile_backends as look
-
-    return look()
-
-
-def doctor() -> Installation:
-    """What is installed, what is missing, and what each missing part would enable.
-
-    >>> print(accel.doctor())
-    """
-    from accel.machine.installation import doctor as look
-
-    return look()
-
-
 def help(command: str | None = None) -> Help:
-    """What the commands do, or how one is used.
+    """Explain all commands, or one.
 
-    >>> print(accel.help("try"))
+    Args:
+        command: The command to explain. None: all.
+
+    Raises:
+        UnknownName: There is no such command.
+
+    Examples:
+        >>> print(accel.help("try"))
     """
     from accel.commands.help import Help
 
@@ -380,6 +370,10 @@ def __getattr__(name: str) -> Any:
         from accel import on_ranks
 
         return getattr(on_ranks, name)
+    if name in _ON_MACHINE:
+        from accel import on_machine
+
+        return getattr(on_machine, name)
     if name in ("machine", "accelerations", "history"):  # callable: accel.machine() and accel.machine.Machine
         import importlib
 

@@ -24,16 +24,43 @@ def ddp(
     bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none", communication: bool = False,
     wait: bool = True,
 ) -> Any:  # fmt: skip
-    """Run training code on `n` ranks of this machine, data-parallel; the trained state comes back to your objects.
-
-    >>> accel.ddp(train, n=2)                    # a function without arguments: gives what it returned in rank 0
-    >>> accel.ddp("train(model, loader)", n=2)   # source text: gives the DdpResult, with a lane for each rank
+    """Train on several processes of this machine, data-parallel; the trained state comes back to your objects.
 
     What the function reaches comes home too: your variables, its closure, its object and arguments bound with
-    functools.partial; but not the variables of a module that it was imported from. Options as in `%accel help ddp`: `batch`
-    "global" shares each of your batches out, `plan` ("autocast+compile_model") is applied in every rank, `discard` leaves your
-    objects as they were and gives back nothing. With `wait=False` it returns a DdpRun at once. In a notebook, put `%%accel ddp`
-    over the cell.
+    functools.partial; but not the variables of a module that it was imported from. In a notebook, put `%%accel ddp` above
+    the cell.
+
+    Args:
+        cell: A function without arguments, or source text.
+        n: Number of ranks.
+        threads: Threads of each rank. None: what the CPUs allow.
+        backend: "auto", "gloo", "nccl" or "ccl" (oneCCL, experimental).
+        gpus: Which GPUs to use, such as "0,3"; "auto" takes those that are joined best.
+        batch: "per-rank": each rank takes a batch of yours. "global": your batches are shared among the ranks.
+        loaders: Names of the loaders to share out. (): those that train.
+        plan: Accelerations for every rank, such as "autocast+compile_model".
+        timeout_s: A rank that neither trains nor prints for so many seconds is stuck.
+        all_output: Show the prints of all ranks, not only of rank 0.
+        discard: Leave your objects as they were.
+        sync_batchnorm: Compute the statistics of BatchNorm over all ranks.
+        checkpoint: A folder to write checkpoints to, and to go on from.
+        every: Steps between two checkpoints.
+        max_restarts: How often to go on by itself after a rank died.
+        bucket_mb: Size of DDP's buckets of gradients in MB. None: torch's 25.
+        static_graph: Let DDP rely on every step using the same parameters.
+        compress: "none", "fp16", "bf16" or "powersgd:RANK".
+        communication: Watch ten steps and report how gradients are exchanged.
+        wait: False returns a DdpRun at once.
+
+    Returns:
+        For a function what it returned in rank 0, for source text the DdpResult, with `wait=False` the DdpRun.
+
+    Raises:
+        AccelError: A rank failed (with its traceback in your lines), or an option makes no sense.
+
+    Examples:
+        >>> accel.ddp(train, n=2)
+        >>> accel.ddp("train(model, loader)", n=2, batch="global")
     """
     from accel.commands.command import names
     from accel.commands.ticking import ticking
@@ -73,9 +100,13 @@ class _Beginning:
 
 
 def oneccl(*, build: bool = False) -> OneCcl:
-    """Whether ranks can talk by oneCCL (`backend="ccl"`, experimental); `build` makes it so, with Intel's wheels and a compiler.
+    """Say whether ranks can talk by oneCCL here (`backend="ccl"`, experimental).
 
-    >>> print(accel.oneccl(build=True))
+    Args:
+        build: Build it: download Intel's wheels and compile a backend for this torch.
+
+    Examples:
+        >>> print(accel.oneccl(build=True))
     """
     from accel.distributed.oneccl.state import oneccl_here
 
@@ -88,14 +119,33 @@ def sweep(
     gpus: int | str | Iterable[int] = (), rounds: int = 1, steps: int | None = None, budget_s: float | None = None,
     batch: BatchMeans = "per-rank", held_out: Any = None, metric: Any = None, timeout_s: float = 60.0,
 ) -> Sweep:  # fmt: skip
-    """Train the profiled cell (or this source text) with so many processes and threads, one after the other, on copies.
+    """Train with each number of processes and threads, one after the other, on copies, and compare time and quality.
 
-    >>> print(accel.sweep(processes=(1, 2), threads=(1, 2)))
-    >>> accel.sweep(gpus="1..8").figure()
+    Each configuration has CPUs of its own. One that does not fit, or fails, is a row with the reason. Ctrl-C gives what was
+    measured until then.
 
-    Each number of processes with each of threads, each on CPUs of its own; what does not fit, or fails, is a row with the reason.
-    Gives the table of time, speed-up, efficiency and quality on held-out data, with the knee named. Options as in
-    `%accel help sweep`. Ctrl-C gives what was measured until then.
+    Args:
+        cell: Source text. None: the profiled cell.
+        processes: Numbers of processes, as (1, 2) or "1,2" or "1..8".
+        threads: Numbers of threads a process.
+        backends: What ranks talk by, such as "gloo,nccl".
+        gpus: Numbers of GPUs, one process each.
+        rounds: How often each configuration trains, in a new order each time. From 3 on there are intervals.
+        steps: Bound each run by so many steps; compares rates.
+        budget_s: Bound each run by so many seconds; compares rates.
+        batch: As in `ddp`.
+        held_out: The loader that quality is measured on, or its name.
+        metric: "accuracy", "loss", or a function of (model, loader).
+        timeout_s: A rank that is silent for so many seconds is stuck.
+
+    Returns:
+        The table of time, speed-up, efficiency and quality, with the knee; `.figure()`, `.to_dataframe()`, `.to_dict()`.
+
+    Raises:
+        AccelError: There is no workload, or an option makes no sense.
+
+    Examples:
+        >>> print(accel.sweep(processes=(1, 2), threads=(1, 2)))
     """
     from accel.commands.ticking import ticking
     from accel.current import current_workbench

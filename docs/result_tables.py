@@ -1,0 +1,177 @@
+"""What the benchmarks measured, as Markdown: a section each, and the table of README."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+RESULTS = BENCHMARKS / "results"
+MARKS = {"faster": "▲", "slower": "▼", "undecided": "?", "no difference": "="}
+LOSS = {"same": "bit-equal", "follows": "follows", "drifts": "drifts"}
+SHARES = ("accuracy", "efficiency", "rate", "share")  # words of figures that are shares of 1
+
+# What README shows of the results: a claim, the benchmark that measures it, and its figures.
+CLAIMS = (
+    ("The course's CNN with `steady_allocator+channels_last+autocast+fused_optimizer`, as the notebook runs", "catalogue",
+     "{cnn28/steady_allocator+channels_last+autocast+fused_optimizer} times as fast"),
+    ("The same CNN, half of its filters pruned; accuracy {pruning:accuracy_at_0}, then {pruning:accuracy_at_50}", "pruning",
+     "{speedup_at_50} times as fast"),
+    ("A profile's steps against plain steps", "profile_options", "{ratio_no_option} of the time"),
+    ("A cell compared with itself: false claims of a difference", "aa", "{false_verdict_rate} of {aa_trials} trials"),
+    ("Findings whose predicted interval holds the measured gain", "predictions", "{inside_share} of {cases} findings"),
+    ("From `%%accel ddp` to the first step on two warm ranks", "launch",
+     "{warm_s} s; torchrun {torchrun_s} s, `notebook_launcher` {notebook_launcher_s} s"),
+    ("A trace of a million events as a report", "trace_reading", "{accel_cpu_s} s; {times_faster_than_hta} times as fast as HTA"),
+    ("Runs on ranks with random faults that named the right rank", "ddp_faults", "{right_rank} of {faults}"),
+    ("Kernels that survived cells which crash, fork, exit or patch torch", "hostile", "{survived} of {kernels}"),
+)  # fmt: skip
+
+
+def benchmarks_page() -> str:
+    """What each benchmark claims, and the figures that it measured last."""
+    lines = [
+        "# Benchmarks",
+        "Each benchmark measures one claim, all sides in turns in one run. The figures belong to the machine and date below "
+        "them; run the command to get yours. `--quick` takes less than a minute and writes nothing.",
+    ]
+    for path in sorted(RESULTS.glob("*.json")):
+        lines += _benchmark(path)
+    return "\n\n".join(lines) + "\n"
+
+
+def results_table() -> str:
+    """What README shows between its two marks.
+
+    >>> print(results_table())
+    """
+    measured = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
+    shown = {f"{name}:{key}": value for name, result in measured.items()
+             for key, value in _with_intervals(result["figures"]).items()}  # fmt: skip
+    rows = []
+    for claim, name, figures in CLAIMS:
+        own = {
+            key.removeprefix(f"{name}:"): value for key, value in shown.items() if key.startswith(f"{name}:")
+        }
+        rows.append([_filled(claim, shown), _filled(figures, own), f"`{name}`"])
+    return _table(["claim", "measured", "`python -m benchmarks.…`"], rows)
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    return re.sub(r"\{(.+?)\}", lambda found: values[found.group(1)], text)
+
+
+def _benchmark(path: Path) -> Iterator[str]:
+    result = json.loads(path.read_text(encoding="utf-8"))
+    told = ast.get_docstring(ast.parse((BENCHMARKS / f"{path.stem}.py").read_text(encoding="utf-8"))) or ""
+    yield f"## {path.stem}"
+    yield told.split("\n\n")[0].replace("\n", " ")
+    yield f"`python -m benchmarks.{path.stem}` · {result['machine']} · {result['date']}"
+    yield from _tables(result)
+
+
+def _tables(result: dict[str, Any]) -> Iterator[str]:
+    """Figures named `column/row` or `column_at_row` as one table across, its rows where it has some, the rest as a list."""
+    figures = _with_intervals(result["figures"])
+    if "models" in result:
+        yield _plans_by_model(result["models"])
+        return
+    for mark in ("/", "_at_"):
+        across = {name: value for name, value in figures.items() if mark in name}
+        figures = {name: value for name, value in figures.items() if name not in across}
+        if across:
+            yield _across(across, mark)
+    if isinstance(result.get("rows"), list):
+        yield _table(
+            list(result["rows"][0]), [[_shown(value) for value in row.values()] for row in result["rows"]]
+        )
+    elif figures:
+        yield _table(["figure", "value"], [[f"`{name}`", value] for name, value in figures.items()])
+
+
+def _across(figures: dict[str, str], mark: str) -> str:
+    columns = list(dict.fromkeys(name.split(mark, 1)[0] for name in figures))
+    rows = list(dict.fromkeys(name.split(mark, 1)[1] for name in figures))
+    return _table(
+        ["", *columns],
+        [[f"`{row}`", *(figures.get(column + mark + row, "–") for column in columns)] for row in rows],
+    )
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [heads, ["---"] * len(heads), *rows])
+
+
+def _with_intervals(figures: dict[str, float]) -> dict[str, str]:
+    """Each figure once, with its interval where its two ends stand beside it.
+
+    >>> _with_intervals({"ratio": 1.2, "ratio_low": 1.1, "ratio_high": 1.3})
+    {'ratio': '1.2 [1.1, 1.3]'}
+    """
+    shown = {}
+    for name, value in figures.items():
+        if not _is_an_end(name, figures):
+            shown[name] = _figure(name, value) + _interval(name, figures)
+    return shown
+
+
+def _interval(name: str, figures: dict[str, float]) -> str:
+    ends = [(figures.get(f"{name}{mark}low"), figures.get(f"{name}{mark}high")) for mark in "_/"]
+    shown = (
+        f" [{_figure(name, low)}, {_figure(name, high)}]" for low, high in ends if None not in (low, high)
+    )
+    return next(shown, "")
+
+
+def _figure(name: str, value: float | None) -> str:
+    is_share = value is not None and value <= 1 and any(word in name for word in SHARES)
+    return f"{100 * value:.3g} %" if is_share else _shown(value)
+
+
+def _is_an_end(name: str, figures: dict[str, float]) -> bool:
+    return name.endswith(("_low", "_high", "/low", "/high")) and bool(
+        _interval(name[: max(map(name.rfind, "_/"))], figures)
+    )
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"`{value}`"
+
+
+def _plans_by_model(models: dict[str, Any]) -> str:
+    """Verdict and interval as the notebook runs, then under a steady allocator; bold where it is above or below 1."""
+    plans = list(dict.fromkeys(plan for measured in models.values() for plan in measured["rows"]))
+    titles = [title for model in models for title in (f"{model}, as it runs", "steady")]
+    lines = []
+    for plan in plans:
+        rows = [measured["rows"].get(plan) for measured in models.values()]
+        known = [row for row in rows if row]
+        loss = " / ".join(dict.fromkeys(LOSS.get(row["quality"], "–") for row in known))
+        lines.append([f"`{plan}`", known[0]["effect"], loss, *(cell for row in rows for cell in _cells(row))])
+    return _table(["plan", "effect", "loss", *titles], lines)
+
+
+def _cells(row: dict[str, Any] | None) -> tuple[str, str]:
+    if row is None:
+        return "–", "–"
+    verdict = MARKS.get(row["verdict"], row["state"])
+    as_notebook, steady = _ratio(row["as_notebook"]), _ratio(row["steady"])
+    return (f"{verdict} {as_notebook}", steady) if row["as_notebook"] else ("–", f"{verdict} {steady}")
+
+
+def _ratio(found: list[float] | None) -> str:
+    if found is None:
+        return "–"
+    ratio, low, high = found
+    text = f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
+    return f"**{text}**" if low > 1 or high < 1 else text

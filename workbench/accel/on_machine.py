@@ -1,0 +1,168 @@
+"""What needs no training cell, as functions: the machine, its load and its peaks, what is installed, and traces from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accel.accelerations.compile_backends import CompileBackends
+    from accel.machine.affinity import Affinity
+    from accel.machine.installation import Installation
+    from accel.machine.number_formats import NumberFormats
+    from accel.machine.peaks import Peaks
+    from accel.machine.telemetry import Monitor
+    from accel.machine.topology import Topology
+    from accel.traces.ranks_report import RanksReport
+    from accel.traces.trace_profile import TraceProfile
+
+
+def peaks(*, again: bool = False, links: bool = False) -> Peaks:
+    """Measure once what this machine can do at most: FLOP/s by dtype, bytes/s, copies to and from GPUs.
+
+    The figures belong to this processor, number of threads, GPUs and torch, and are stored. Other work on the machine makes them
+    too low; the result says so.
+
+    Args:
+        again: Measure anew and keep the higher rates.
+        links: Also measure all-reduce between processes and copies between GPUs, which takes some seconds more.
+
+    Examples:
+        >>> print(accel.peaks())
+        >>> accel.peaks(links=True).all_reduce_s(100e6, ranks=2)
+    """
+    from accel.machine.peaks import peaks as find
+
+    return find(again=again, links=links)
+
+
+def number_formats() -> NumberFormats:
+    """List the number formats of deep learning: bits, range, precision, and what each device of this machine does with them.
+
+    Examples:
+        >>> print(accel.number_formats())
+    """
+    from accel.machine import read_machine
+    from accel.machine.number_formats import formats_of
+
+    return formats_of(read_machine())
+
+
+def affinity(*, ranks: Mapping[int, int] | None = None, pid: int | None = None) -> Affinity:
+    """Show the cores of this machine with the threads, loader workers and ranks on them, and any problem of their placement.
+
+    Args:
+        ranks: Ranks that something else started, as {rank: process id}.
+        pid: Show this process instead, with its workers and ranks.
+
+    Raises:
+        AccelError: There is no such process, or it belongs to another user.
+
+    Examples:
+        >>> print(accel.affinity())
+        >>> accel.affinity(ranks={0: 4711, 1: 4712})
+    """
+    from accel.machine.affinity import affinity
+
+    return affinity(ranks, pid=pid)
+
+
+def loader_affinity(cpus: Iterable[int] | None = None) -> AbstractContextManager[tuple[int, ...]]:
+    """Let loader workers that start inside run on these CPUs.
+
+    OMP_PROC_BIND, GOMP_CPU_AFFINITY and KMP_AFFINITY narrow the main thread to one CPU, and loader workers inherit that.
+
+    Args:
+        cpus: Numbers of CPUs. None: all that this process had when it began.
+
+    Examples:
+        >>> with accel.loader_affinity():
+        ...     for images, labels in loader: ...
+    """
+    from accel.workload.loader_affinity import loader_affinity
+
+    return loader_affinity(cpus)
+
+
+def monitor(seconds: float | None = None, *, every: float = 0.5) -> Monitor:
+    """Watch CPUs, memory, this process with its workers, and GPUs: live in a notebook, and as means and peaks.
+
+    One thread samples, and takes less than 1 % of one core.
+
+    Args:
+        seconds: Stop after so many seconds. None: when it is closed.
+        every: Seconds between two samples.
+
+    Examples:
+        >>> with accel.monitor() as load:
+        ...     train(model, loader)
+        >>> print(load.summary())
+    """
+    from accel.machine.telemetry import monitor
+
+    return monitor(seconds, every=every)
+
+
+def topology(from_file: str | None = None, *, text: str | None = None, html: str | None = None) -> Topology:
+    """Show how GPUs and network cards are joined, and which GPUs to use together.
+
+    Args:
+        from_file: A file with what `nvidia-smi topo -m` printed on another machine.
+        text: The same as text.
+        html: Also write it to this file, as a page of its own.
+
+    Raises:
+        AccelError: The file is not there or holds no matrix.
+
+    Examples:
+        >>> accel.topology().best_gpus(2).as_env
+        {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID', 'CUDA_VISIBLE_DEVICES': '0,3'}
+    """
+    from accel.machine.topology import topology
+
+    return topology(from_file, text=text, html=html)
+
+
+def compile_backends() -> CompileBackends:
+    """List the backends of torch.compile: which work here, and why the others do not.
+
+    Examples:
+        >>> print(accel.compile_backends())
+    """
+    from accel.accelerations.compile_backends import compile_backends as look
+
+    return look()
+
+
+def doctor() -> Installation:
+    """Say what is installed, what is missing, and what each missing part would enable.
+
+    Examples:
+        >>> print(accel.doctor())
+    """
+    from accel.machine.installation import doctor as look
+
+    return look()
+
+
+def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
+    """Read traces that torch.profiler wrote, of any version, on CPU or GPU, as the same report as a profile.
+
+    Args:
+        *files: A .json or .json.gz file, several, or a folder with one a rank.
+
+    Returns:
+        A TraceProfile; for several ranks a RanksReport with stragglers, communication and its overlap.
+
+    Raises:
+        AccelError: A file is not there, is no trace, or does not fit into memory.
+
+    Examples:
+        >>> print(accel.open_trace("trace.json.gz"))
+        >>> print(accel.open_trace("traces/"))
+    """
+    from accel.workbench.trace_findings import open_with_findings
+
+    return open_with_findings(*files)
