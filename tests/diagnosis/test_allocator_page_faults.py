@@ -53,6 +53,13 @@ def test_the_share_is_the_number_of_faults_times_what_one_costs():
     assert finding.share == pytest.approx(1000 * finding.details["page_fault_us"] / 20_000)
 
 
+@needs_faults
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.72, 0.9])
+def test_a_step_is_never_predicted_to_vanish(share):
+    step_ms = 10_000 * page_fault_us() / 1e3 / share
+    assert allocator_page_faults(faulting(10_000.0, step_ms=step_ms)).prediction.high < 15
+
+
 def test_few_faults_are_not_worth_a_word():
     assert allocator_page_faults(faulting(200.0)) is None
 

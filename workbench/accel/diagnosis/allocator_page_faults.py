@@ -43,7 +43,7 @@ def allocator_page_faults(evidence: Evidence) -> Finding | None:
         prediction=amdahl(
             f"the faults, {percent(share)} of the step, go; that saves {LEAST_SAVED:g} to {MOST_SAVED:g} times their own time",
             Part(share, 1 / (1 - LEAST_SAVED), GONE, GONE),
-            Part(min(share * (MOST_SAVED - 1), 0.95 - share), 1.0, 1.0, GONE),
+            Part(min(share * (MOST_SAVED - 1), max(0.85 - share, 0.0)), 1.0, 1.0, GONE),
         ),
         suggests=("steady_allocator",),
         remedy="",
