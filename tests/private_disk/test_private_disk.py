@@ -20,7 +20,14 @@ MECHANISMS = (
     ("landlock", "an ordinary user"),
     ("python", "whoever runs the tests"),
 )
-FILES = {"here.txt": "as it was", "data.bin": "abcdef", "removed.txt": "still here", "step-0/weights": "1"}
+FILES = {
+    "here.txt": "as it was",
+    "data.bin": "abcdef",
+    "removed.txt": "still here",
+    "step-0/weights": "1",
+    "untouched/read.txt": "yours",
+    "removed-too.txt": "yours",
+}
 
 
 def snapshot(folder: Path) -> dict[str, object]:

@@ -136,6 +136,15 @@ def by_a_link_of_its_own() -> str:
     os.symlink(os.path.abspath("step-0"), "runs")
     torch.save(5, "runs/weights")
     assert torch.load("step-0/weights") == 5
+    os.symlink(os.path.abspath("untouched"), "other")
+    assert Path("other/read.txt").read_text() == "yours"
+    assert os.listdir("other") == ["read.txt"]
+    Path("other/read.txt").write_text("new")
+    os.unlink("removed-too.txt")
+    elsewhere = tempfile.mkdtemp()
+    os.symlink(f"{elsewhere}/out", "removed-too.txt")
+    Path("removed-too.txt").write_text("new")
+    assert os.listdir(elsewhere) == ["out"]
     os.symlink("here.txt", "relative.txt")
     return Path("here.txt").read_text() if Path("relative.txt").read_text() == "new" else ""
 
@@ -146,6 +155,7 @@ def from_where_it_went() -> str:
     os.chdir("step-0")
     try:
         assert Path("weights").exists()
+        assert Path("../untouched/read.txt").exists()
         assert sorted(os.listdir()) == ["more", "weights"]
         Path("../here.txt").write_text("new")
     finally:

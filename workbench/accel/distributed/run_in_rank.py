@@ -141,7 +141,7 @@ def _run(
         *(parallel.notes if parallel is not None else []),
         *launched.notes,
         *(notes_of_unwrapped(namespace, request.writes) if travellers is not None else ()),
-        *filter(None, [group.note, note_of(disk.mechanism) if disk is not None else ""]),
+        *filter(None, [group.note, note_of(disk.mechanism, request.folder) if disk is not None else ""]),
     ]
     first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
     result, result_memory = b"", None

@@ -115,11 +115,12 @@ class LedCalls:
             return path
         self._inside.is_led = True
         try:
-            real = self._shadow.real(path, directory, follows=follows, as_seen=True)
-            if real is None:
+            seen = self._shadow.seen(path, directory, follows=follows)
+            if seen is None:
                 return path
-            led = choose(real)
-            if led == real:
+            found, is_own = seen
+            led = choose(found) if self._shadow.is_led(found) else found
+            if led == found and not is_own:
                 return path
             return os.fsencode(led) if isinstance(path, bytes) else led
         finally:
@@ -186,7 +187,7 @@ class LedCalls:
 
     def _removing(self, own: _Function, *, is_folder: bool) -> _Function:
         def removed(path: Any, *, dir_fd: int | None = None) -> Any:
-            real = self._real(path, dir_fd)
+            real, path = self._placed(path, dir_fd)
             if real is None:
                 return own(path, dir_fd=dir_fd)
             with self._undisturbed():
@@ -204,7 +205,8 @@ class LedCalls:
 
     def _moving(self, own: _Function) -> _Function:
         def moved(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> Any:
-            source, target = self._real(src, src_dir_fd), self._real(dst, dst_dir_fd)
+            source, src = self._placed(src, src_dir_fd)
+            target, dst = self._placed(dst, dst_dir_fd)
             if source is None and target is None:
                 return own(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
             with self._undisturbed():
@@ -239,20 +241,26 @@ class LedCalls:
 
     def _listing(self, own: _Function, of: Any) -> _Function:
         def listed(path: Any = ".") -> Any:
-            real = self._real(path, None) if self._shadow.is_used and path is not None else None
+            path = "." if path is None else path
+            real, path = self._placed(path, None, follows=True) if self._shadow.is_used else (None, path)
             if real is None:
-                return own(path if path is not None else ".")
+                return own(path)
             with self._undisturbed():
                 found = self._shadow.entries(real)
                 return Entries(found) if of is Entries else [entry.name for entry in found]
 
         return listed
 
-    def _real(self, path: Any, directory: Any) -> str | None:
+    def _placed(self, path: Any, directory: Any, *, follows: bool = False) -> tuple[str | None, Any]:
+        """The user's path that the cell means, None where it is left alone; and then the path to give to the system."""
         if getattr(self._inside, "is_led", False):
-            return None
+            return None, path
         with self._undisturbed():
-            return self._shadow.real(path, directory, follows=False, as_seen=True)
+            seen = self._shadow.seen(path, directory, follows=follows)
+            if seen is None:
+                return None, path
+            found, is_own = seen
+            return (found, path) if self._shadow.is_led(found) else (None, found if is_own else path)
 
     def _undisturbed(self) -> _Undisturbed:
         return _Undisturbed(self._inside)

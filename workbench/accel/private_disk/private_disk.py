@@ -29,9 +29,9 @@ def mechanism_here() -> Mechanism | None:
 _KEPT = ("/dev", "/proc", "/run")
 
 
-def note_of(mechanism: str | None) -> str:
-    """What a user is to know of it; empty where nothing that a cell writes reaches the user's files."""
-    if mechanism == "landlock" and is_in(os.path.realpath(os.getcwd()), "/dev"):
+def note_of(mechanism: str | None, folder: str) -> str:
+    """What a user whose notebook lies in `folder` is to know; empty where nothing that a cell writes reaches the user's files."""
+    if mechanism == "landlock" and is_in(os.path.realpath(folder), "/dev"):
         return (
             "This notebook's folder lies in shared memory, which a trial shares here: files that C++ code and programs of "
             "the cell write there are your own (%accel doctor says why)."

@@ -45,23 +45,31 @@ class Shadow:
         self._removed: set[str] = set()
         self.is_used = False
 
-    def real(
-        self, path: Any, directory: Any = None, *, follows: bool = True, as_seen: bool = False
-    ) -> str | None:
-        """The user's path that is meant; None where it is left alone.
+    def real(self, path: Any, directory: Any = None, *, follows: bool = True) -> str | None:
+        """The user's path that the system would reach; None where it is left alone."""
+        full = _absolute(path, directory)
+        if full is None:
+            return None
+        parent, name = os.path.split(full)
+        found = os.path.realpath(full) if follows else os.path.join(os.path.realpath(parent), name)
+        return found if self.is_led(found) else None
 
-        `directory` is the descriptor that it is relative to. `as_seen`: a path below the private folder, where the cell stands
-        after `os.chdir`, means the user's.
+    def seen(self, path: Any, directory: Any = None, *, follows: bool = True) -> tuple[str, bool] | None:
+        """The path that the cell means, without links, and whether only the cell sees it so: by a link of its own, or because it
+        stands in the private folder after `os.chdir`.
         """
         full = _absolute(path, directory)
         if full is None:
             return None
-        if as_seen and is_in(full, self._folder):
-            full = full[len(self._folder) :] or "/"
-        found = self._resolved(full, follows=follows)
+        is_inside = is_in(full, self._folder)
+        found, is_own = self._resolved(full[len(self._folder) :] if is_inside else full, follows=follows)
+        return found, is_inside or is_own
+
+    def is_led(self, found: str) -> bool:
+        """Whether this path, which has no links in it, is the user's."""
         if is_in(found, self._home) or self._is_left_alone(found):
-            return None
-        return found if not self._only or self._is_in_only(os.path.dirname(found)) else None
+            return False
+        return not self._only or self._is_in_only(os.path.dirname(found))
 
     def _is_left_alone(self, found: str) -> bool:
         return any(is_in(found, each) for each in self._left_alone) and not any(
@@ -73,10 +81,10 @@ class Shadow:
         is_new = any(is_in(folder, each) for each in self._only) and os.path.isdir(self.private(folder))
         return folder in self._only or (is_new and not os.path.lexists(folder))
 
-    def _resolved(self, full: str, *, follows: bool) -> str:
-        """The path without links, as the cell sees them: one that it made lies in the private folder."""
+    def _resolved(self, full: str, *, follows: bool) -> tuple[str, bool]:
+        """The path without links, as the cell sees them; and whether one was its own, which lies in the private folder."""
         rest = list(filter(None, reversed(full.split("/"))))
-        found, links = "", 0
+        found, links, is_own = "", 0, False
         while rest:
             name = rest.pop()
             if name == "..":
@@ -88,9 +96,10 @@ class Shadow:
                     found = place
                     continue
                 links += 1
+                is_own = is_own or self.for_reading(place) != place
                 found = "" if link.startswith("/") else found
                 rest += filter(None, reversed(link.split("/")))
-        return found or "/"
+        return found or "/", is_own
 
     def _link(self, place: str) -> str | None:
         """Where a link leads; None where the path is none."""

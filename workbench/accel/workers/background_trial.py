@@ -166,7 +166,7 @@ class BackgroundTrial(ABC, Generic[Result]):
     @property
     def _disk_notes(self) -> tuple[str, ...]:
         """What the user is to know of the disk that the cell writes to."""
-        return tuple(filter(None, map(note_of, sorted(self._disks))))
+        return tuple(filter(None, (note_of(each, self._files.folder) for each in sorted(self._disks))))
 
     def _changed_files(self) -> str:
         """Files of the folder that are not as they were; looked at also where the workers' disk is private, in case it is not."""
