@@ -54,13 +54,12 @@ class LivePlan:
 
     @property
     def has_trained(self) -> bool:
-        """Whether parameters moved since the plan came on: before that nothing could take effect."""
-        return bool(self._trained_with())
+        """Whether parameters moved since the plan was last applied: before that nothing could take effect."""
+        return bool(self.plan) and self._first_numbers() != self._untrained
 
     def _trained_with(self) -> frozenset[str]:
         """Names of the entries that the model has trained with since they were kept."""
-        moved = self.plan and self._first_numbers() != self._untrained
-        return frozenset(self.plan.names) if moved else self._trained
+        return frozenset(self.plan.names) if self.has_trained else self._trained
 
     def undo(self, name: str | None = None) -> tuple[str, ...]:
         """Take one entry back, or (by default) everything; says of each what came back, and what stays as trained."""
