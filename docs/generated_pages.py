@@ -31,8 +31,8 @@ def commands_page() -> str:
 
     lines = [
         "# Commands",
-        "Type a command as a magic (`%accel try`), as a function (`accel.try_`) or, where it needs no notebook, in a shell "
-        "(`accel doctor`). `%accel help COMMAND` prints the same text.",
+        "Type a command as a magic (`%accel try`) or, where it needs no notebook, in a shell (`accel doctor`). "
+        "`%accel help COMMAND` explains one. The [functions](functions.md) do the same from Python.",
     ]
     for command in COMMANDS:
         where = "notebook" if command.needs_notebook else "notebook and shell"
@@ -64,8 +64,9 @@ def findings_page() -> str:
 
 
 def _metavar(argument: Any) -> str:
-    metavar = dict(argument.settings).get("metavar", "")
-    return f" {metavar}" if argument.is_option and metavar else ""
+    settings = dict(argument.settings)
+    value = settings.get("metavar") or "\\|".join(settings.get("choices", ()))
+    return f" {value}" if argument.is_option and value else ""
 
 
 def _sentence(text: str) -> str:

@@ -21,12 +21,13 @@ CLAIMS = (
      "{cnn28/steady_allocator+channels_last+autocast+fused_optimizer} times as fast"),
     ("The same CNN, half of its filters pruned; accuracy {pruning:accuracy_at_0}, then {pruning:accuracy_at_50}", "pruning",
      "{speedup_at_50} times as fast"),
-    ("A profile's steps against plain steps", "profile_options", "{ratio_no_option} of the time"),
+    ("Profiled steps of the course's CNN (32 ms) against plain ones", "profile_options", "{ratio_no_option} of the time"),
     ("A cell compared with itself: false claims of a difference", "aa", "{false_verdict_rate} of {aa_trials} trials"),
     ("Findings whose predicted interval holds the measured gain", "predictions", "{inside_share} of {cases} findings"),
     ("From `%%accel ddp` to the first step on two warm ranks", "launch",
      "{warm_s} s; torchrun {torchrun_s} s, `notebook_launcher` {notebook_launcher_s} s"),
-    ("A trace of a million events as a report", "trace_reading", "{accel_cpu_s} s; {times_faster_than_hta} times as fast as HTA"),
+    ("A trace of a million events as a report", "trace_reading",
+     "{accel_cpu_s} s of CPU time; {times_faster_than_hta} times as fast as HTA"),
     ("Runs on ranks with random faults that named the right rank", "ddp_faults", "{right_rank} of {faults}"),
     ("Kernels that survived cells which crash, fork, exit or patch torch", "hostile", "{survived} of {kernels}"),
 )  # fmt: skip
@@ -38,6 +39,10 @@ def benchmarks_page() -> str:
         "# Benchmarks",
         "Each benchmark measures one claim, all sides in turns in one run. The figures belong to the machine and date below "
         "them; run the command to get yours. `--quick` takes less than a minute and writes nothing.",
+        "Brackets hold an interval of 95 %, or the lowest and highest of all rounds where the text says so. `reference_…` are "
+        "the course's own figures, from another machine and other data. ▲ faster, ▼ slower, = no difference, ? undecided; *as it "
+        "runs* compares processes as the notebook is, *steady* has a steady allocator on both sides, which resolves smaller "
+        "differences (bold: above or below 1).",
     ]
     for path in sorted(RESULTS.glob("*.json")):
         lines += _benchmark(path)
@@ -69,7 +74,7 @@ def _benchmark(path: Path) -> Iterator[str]:
     result = json.loads(path.read_text(encoding="utf-8"))
     told = ast.get_docstring(ast.parse((BENCHMARKS / f"{path.stem}.py").read_text(encoding="utf-8"))) or ""
     yield f"## {path.stem}"
-    yield told.split("\n\n")[0].replace("\n", " ")
+    yield "\n\n".join(part for part in told.split("\n\n") if not part.startswith("    "))
     yield f"`python -m benchmarks.{path.stem}` · {result['machine']} · {result['date']}"
     yield from _tables(result)
 
@@ -128,7 +133,7 @@ def _interval(name: str, figures: dict[str, float]) -> str:
 
 
 def _figure(name: str, value: float | None) -> str:
-    is_share = value is not None and value <= 1 and any(word in name for word in SHARES)
+    is_share = value is not None and value <= 1 and any(word in re.split(r"[_./]", name) for word in SHARES)
     return f"{100 * value:.3g} %" if is_share else _shown(value)
 
 

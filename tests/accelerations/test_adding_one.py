@@ -17,7 +17,8 @@ HERE = Path(__file__).parent
 EVERYWHERE = """
 import io, contextlib, torch
 import accel
-from accel.accelerations import CATALOGUE, cards
+from accel.accelerations import by_name
+from accel.accelerations.cards import card
 from accel.accelerations.plan import Plan
 from accel.commands.acceleration_list import AccelerationList
 from accel.commands.completing import complete
@@ -31,7 +32,7 @@ assert plan.effect == "changes training"
 assert "gentle_steps" in complete("%accel try gen")
 assert complete("%accel try gentle_steps(") == ["by=", "on="]
 assert "gentle_steps" in str(AccelerationList.of_catalogue())
-assert "## gentle_steps" in cards.page()
+assert all(card(by_name("gentle_steps"))[1].values())
 
 namespace = {"__name__": "__main__"}
 exec('''

@@ -91,7 +91,7 @@ def profile(
     The code becomes the workload: later commands work on it. In a notebook, put `%%accel profile` above the cell.
 
     Args:
-        cell: Source text, or a function without arguments, that trains.
+        cell: Source text that trains, or a function without arguments that a variable of the notebook or script holds.
         steps: How many steps to look into with torch.profiler. All steps are timed.
         shapes: Also record input shapes: FLOPs and bytes of each operation, and the roofline.
         stacks: Also record the line of your code that led to each operation.
@@ -101,7 +101,7 @@ def profile(
         The profile: a report in a notebook, `str()` in a terminal, `.to_dataframe()`, `.figure()`, `.diff(other)`.
 
     Raises:
-        AccelError: The code is no training code, or an option makes no sense.
+        AccelError: An option makes no sense, or no variable holds the function. What the code raises is raised as it is.
 
     Examples:
         >>> accel.profile("train(model, loader, criterion, optimizer)", stacks=True)
@@ -139,7 +139,8 @@ def try_(
         A Ladder of plans by speed, or a TimeToQuality. With `wait=False` the Trial or QualityTrial that is running.
 
     Raises:
-        AccelError: There is no workload yet, a plan cannot work here, or an option makes no sense; it says what to do.
+        AccelError: There is no workload yet, none of the plans can work here, the workload cannot be copied, a worker failed,
+            or an option makes no sense; it says what to do.
 
     Examples:
         >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
@@ -203,7 +204,7 @@ def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:
 
 
 def undo(name: str | None = None) -> Status:
-    """Take back what is kept, bit for bit.
+    """Take back what is kept: your objects are set up as before; what was trained in between stays trained.
 
     Args:
         name: The acceleration to take back. None: all.
@@ -278,6 +279,9 @@ def graph(
 def status() -> Status:
     """Say what the workload is, what is live, and which trial is running.
 
+    Returns:
+        The workload, what is kept with its effect, and the last trial.
+
     Examples:
         >>> print(accel.status())
     """
@@ -291,10 +295,10 @@ def export(to: str = "cell") -> Export:
         to: The form: "cell" is your own cell with the accelerations written in.
 
     Returns:
-        The source, with `.code` and what could not be written.
+        The source, with `.code` and what could not be written; with nothing kept, the cell as it is.
 
     Raises:
-        AccelError: Nothing is kept, or the cell cannot be rewritten.
+        AccelError: No training cell was profiled, or the cell cannot be parsed.
 
     Examples:
         >>> print(accel.export())
@@ -312,6 +316,9 @@ def _list_accelerations() -> AccelerationList | Applicabilities:
 def panel() -> Any:
     """Open the workbench as a widget: phases, operations, switches and trials, all live.
 
+    Returns:
+        The widget.
+
     Examples:
         >>> accel.panel()
     """
@@ -325,6 +332,9 @@ def help(command: str | None = None) -> Help:
 
     Args:
         command: The command to explain. None: all.
+
+    Returns:
+        The text.
 
     Raises:
         UnknownName: There is no such command.

@@ -29,6 +29,9 @@ def peaks(*, again: bool = False, links: bool = False) -> Peaks:
         again: Measure anew and keep the higher rates.
         links: Also measure all-reduce between processes and copies between GPUs, which takes some seconds more.
 
+    Returns:
+        Rates by number format and device, memory, copies and links.
+
     Examples:
         >>> print(accel.peaks())
         >>> accel.peaks(links=True).all_reduce_s(100e6, ranks=2)
@@ -40,6 +43,9 @@ def peaks(*, again: bool = False, links: bool = False) -> Peaks:
 
 def number_formats() -> NumberFormats:
     """List the number formats of deep learning: bits, range, precision, and what each device of this machine does with them.
+
+    Returns:
+        A table of formats by device.
 
     Examples:
         >>> print(accel.number_formats())
@@ -56,6 +62,9 @@ def affinity(*, ranks: Mapping[int, int] | None = None, pid: int | None = None) 
     Args:
         ranks: Ranks that something else started, as {rank: process id}.
         pid: Show this process instead, with its workers and ranks.
+
+    Returns:
+        The map of cores, with a sentence for each problem.
 
     Raises:
         AccelError: There is no such process, or it belongs to another user.
@@ -77,6 +86,9 @@ def loader_affinity(cpus: Iterable[int] | None = None) -> AbstractContextManager
     Args:
         cpus: Numbers of CPUs. None: all that this process had when it began.
 
+    Returns:
+        A context; it gives the CPUs.
+
     Examples:
         >>> with accel.loader_affinity():
         ...     for images, labels in loader: ...
@@ -94,6 +106,12 @@ def monitor(seconds: float | None = None, *, every: float = 0.5) -> Monitor:
     Args:
         seconds: Stop after so many seconds. None: when it is closed.
         every: Seconds between two samples.
+
+    Returns:
+        The running Monitor: `.summary()`, `.close()`, a context.
+
+    Raises:
+        AccelError: A time makes no sense.
 
     Examples:
         >>> with accel.monitor() as load:
@@ -113,6 +131,9 @@ def topology(from_file: str | None = None, *, text: str | None = None, html: str
         text: The same as text.
         html: Also write it to this file, as a page of its own.
 
+    Returns:
+        The matrix with `.best_gpus(n)`, `.figure()`, `.to_dict()`.
+
     Raises:
         AccelError: The file is not there or holds no matrix.
 
@@ -128,6 +149,9 @@ def topology(from_file: str | None = None, *, text: str | None = None, html: str
 def compile_backends() -> CompileBackends:
     """List the backends of torch.compile: which work here, and why the others do not.
 
+    Returns:
+        A row for each backend.
+
     Examples:
         >>> print(accel.compile_backends())
     """
@@ -138,6 +162,9 @@ def compile_backends() -> CompileBackends:
 
 def doctor() -> Installation:
     """Say what is installed, what is missing, and what each missing part would enable.
+
+    Returns:
+        A row for each part.
 
     Examples:
         >>> print(accel.doctor())

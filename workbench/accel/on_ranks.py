@@ -105,6 +105,9 @@ def oneccl(*, build: bool = False) -> OneCcl:
     Args:
         build: Build it: download Intel's wheels and compile a backend for this torch.
 
+    Returns:
+        Whether it is built, and where.
+
     Examples:
         >>> print(accel.oneccl(build=True))
     """

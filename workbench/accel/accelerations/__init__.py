@@ -24,7 +24,7 @@ accel.accelerations.CATALOGUE   the entries themselves
     autograd_nodes.py, optimizer_updates.py  what really ran: read from the results, and counted in the steps
     other_tools.py     tools of other makers, and what serves in their place
     user_names.py      what the user calls the objects that code is written for
-    cards.py           writes docs/accelerations.md from the cards
+    cards.py           a card: an entry's docstring, by its headings
 
 To add one, take the four steps in CONTRIBUTING.md.
 """
