@@ -23,9 +23,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from accel.accelerations import CATALOGUE
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.measuring.comparison import Comparison
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from benchmarks.machine_line import RESULTS, report
 

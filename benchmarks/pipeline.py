@@ -25,9 +25,9 @@ from typing import Any
 
 import torch
 
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from accel.workload import Replica
 from benchmarks.machine_line import report

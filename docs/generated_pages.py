@@ -85,8 +85,8 @@ def accelerations_page() -> str:
 
 
 def _card(entry: Any) -> str:
-    from accel.accelerations.cards import card
-    from accel.accelerations.knobs import as_literal, knobs_of
+    from accel.accelerations.acceleration import card
+    from accel.plans.knobs import as_literal, knobs_of
 
     sentence, sections = card(entry)
     process = ", belongs to the whole process" if entry.needs_own_process else ""

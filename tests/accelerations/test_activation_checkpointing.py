@@ -17,10 +17,10 @@ from torch import nn
 
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
 from accel.accelerations.autocast import Autocast
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 from accel.workload import Replica
 from accel.workload.discovery import Discovery
 from accel.workload.workload import Role

@@ -18,8 +18,8 @@ EVERYWHERE = """
 import io, contextlib, torch
 import accel
 from accel.accelerations import by_name
-from accel.accelerations.cards import card
-from accel.accelerations.plan import Plan
+from accel.accelerations.acceleration import card
+from accel.plans.plan import Plan
 from accel.commands.acceleration_list import AccelerationList
 from accel.commands.completing import complete
 from accel.workbench import Workbench, trial_start
@@ -69,7 +69,7 @@ bench.close()
 def copy_with_one_more(tmp_path_factory):
     """The package and its contract tests, with the four steps taken."""
     root = tmp_path_factory.mktemp("one_more")
-    without = shutil.ignore_patterns("__pycache__", "data")
+    without = shutil.ignore_patterns("__pycache__")
     package = shutil.copytree(Path(accel.__file__).parent, root / "workbench" / "accel", ignore=without)
     tests = shutil.copytree(HERE, root / "tests" / "accelerations", ignore=without)
     shutil.copy(HERE / "toy_entry.txt", package / "accelerations" / "gentle_steps.py")

@@ -12,9 +12,9 @@ import torch
 from training_that_reads import FILENAME, READS, SOURCE, training_that_reads
 
 from accel.accelerations.async_metrics import AsyncMetrics
-from accel.accelerations.plan import Plan
 from accel.exporting import export_cell
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.workload import Workload
 from accel.workload.read_backs import ReadBack
 from accel.workload.training_code import as_changed

@@ -10,8 +10,8 @@ from small_training import Training, training
 from torch import nn
 
 from accel.accelerations.autocast import Autocast
-from accel.accelerations.plan import Plan
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 
 
 class Float32Head(nn.Module):

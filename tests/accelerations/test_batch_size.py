@@ -12,9 +12,9 @@ from small_training import training, wiring, workload_of
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, TensorDataset
 
 from accel.accelerations.batch_size import BatchSize
-from accel.accelerations.step_learning_rate import scaled_in_steps_code
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.techniques.steps.step_learning_rate import scaled_in_steps_code
 from accel.workload import Replica
 
 ROWS = TensorDataset(torch.arange(10))

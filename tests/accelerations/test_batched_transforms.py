@@ -16,13 +16,13 @@ from torchvision import transforms, tv_tensors
 from torchvision.transforms import v2
 from training_on_pictures import Pictures, training_on, training_on_pictures, usual_transforms
 
-from accel.accelerations import batched_images
 from accel.accelerations.batched_transforms import BatchedTransforms
 from accel.accelerations.cache_dataset import CacheDataset
 from accel.accelerations.loader_workers import LoaderWorkers
-from accel.accelerations.plan import Plan
-from accel.accelerations.transforms_of_a_batch import transforms_of_a_batch
 from accel.machine import read_machine
+from accel.plans.plan import Plan
+from accel.techniques.data import batched_images
+from accel.techniques.data.transforms_of_a_batch import transforms_of_a_batch
 from accel.workload import Replica
 
 BYTES = torch.randint(0, 256, (6, 3, 20, 31), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

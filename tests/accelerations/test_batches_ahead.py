@@ -12,11 +12,11 @@ from small_training import training, workload_of
 from torch.utils.data import DataLoader, Dataset
 from training_on_pictures import Pictures, training_on, usual_transforms
 
-from accel.accelerations.batches_ahead import look_ahead
 from accel.accelerations.loader_workers import LoaderWorkers
-from accel.accelerations.plan import Plan
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.errors import AccelError
+from accel.plans.plan import Plan
+from accel.techniques.data.batches_ahead import look_ahead
 from accel.workload import Replica
 
 each_count = pytest.mark.parametrize("workers", [0, 2])

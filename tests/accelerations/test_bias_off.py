@@ -11,10 +11,10 @@ from small_training import Training, training
 from torch import nn
 
 from accel.accelerations.bias_off import BiasOff
-from accel.accelerations.biased_layers import biased_layers
-from accel.accelerations.plan import Plan
 from accel.labs.models import CNN
 from accel.machine import read_machine
+from accel.plans.plan import Plan
+from accel.techniques.pruning.biased_layers import biased_layers
 from accel.workload import Replica
 
 BEFORE_NORM = BiasOff(scope="before norm")

@@ -17,10 +17,10 @@ from torchvision.transforms import v2
 from training_on_pictures import Pictures, training_on, training_on_pictures, usual_transforms
 
 from accel.accelerations.cache_dataset import CacheDataset
-from accel.accelerations.cached_samples import CachedSamples, from_array
 from accel.accelerations.loader_workers import LoaderWorkers
-from accel.accelerations.plan import Plan
 from accel.machine import read_machine
+from accel.plans.plan import Plan
+from accel.techniques.data.cached_samples import CachedSamples, from_array
 from accel.workload import Replica
 
 TO_TENSOR = [transforms.Resize(8), transforms.ToTensor()]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from small_training import workload_of
 from torch import nn
 
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError, UnknownName
 from accel.machine import read_machine
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 from accel.workload import Replica
 
 

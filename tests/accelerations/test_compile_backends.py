@@ -11,12 +11,12 @@ import torch
 from small_training import training, workload_of
 
 import accel
-from accel.accelerations.compile_backends import compile_backends, why_not_backend
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.compile_optimizer import CompileOptimizer
 from accel.commands import parse
 from accel.commands.running import run_without_notebook
 from accel.machine import read_machine
+from accel.techniques.compiling.compile_backends import compile_backends, why_not_backend
 from accel.workload import Replica
 
 ABLE = dataclasses.replace(read_machine(), c_compiler="g++", python_header="Python.h")
@@ -55,7 +55,7 @@ def test_inductor_on_a_cpu_needs_a_compiler_and_the_header():
 
 
 def test_inductor_on_a_gpu_needs_triton(monkeypatch):
-    from accel.accelerations import compile_backends as module
+    from accel.techniques.compiling import compile_backends as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     (reason,) = why_not_backend("inductor", ABLE, "cuda")
@@ -63,7 +63,7 @@ def test_inductor_on_a_gpu_needs_triton(monkeypatch):
 
 
 def test_inductor_on_a_gpu_needs_a_compiler_and_the_header_too(monkeypatch):
-    from accel.accelerations import compile_backends as module
+    from accel.techniques.compiling import compile_backends as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: object())
     machine = dataclasses.replace(ABLE, c_compiler=None, python_header=None)
@@ -75,7 +75,7 @@ def test_inductor_on_a_gpu_needs_a_compiler_and_the_header_too(monkeypatch):
 
 @pytest.mark.parametrize("name", ["tvm", "openxla", "tensorrt"])
 def test_an_installed_backend_that_cannot_train_is_refused(name, monkeypatch):
-    from accel.accelerations import compile_backends as module
+    from accel.techniques.compiling import compile_backends as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: object())
     monkeypatch.setattr(module, "_names", lambda: [name])

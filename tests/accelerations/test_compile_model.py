@@ -12,10 +12,10 @@ from torch._dynamo.utils import counters
 
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.fused_optimizer import FusedOptimizer
-from accel.accelerations.plan import Plan
-from accel.accelerations.repeated_blocks import repeated_blocks
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.profiling.compile_watch import CompileWatch
+from accel.techniques.model.repeated_blocks import repeated_blocks
 from accel.workload import Replica
 
 REGIONS = CompileModel(backend="aot_eager", scope="regions")

@@ -16,11 +16,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.compile_optimizer import CompileOptimizer
-from accel.accelerations.compiled_step import found_step
 from accel.accelerations.gradient_accumulation import GradientAccumulation
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.plans.plan import Plan
+from accel.techniques.compiling.compiled_step import found_step
 from accel.workload import Replica
 
 ENTRY = CompileOptimizer(backend="aot_eager")

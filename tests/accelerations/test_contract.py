@@ -17,11 +17,11 @@ from torch import nn
 
 import accel.accelerations
 from accel.accelerations import CARD_HEADINGS, CATALOGUE, Acceleration
-from accel.accelerations.cards import card
+from accel.accelerations.acceleration import card
 from accel.accelerations.intraop_threads import IntraopThreads
-from accel.accelerations.plan import Plan
 from accel.exporting import export_cell
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.workbench.workbench import Workbench
 from accel.workload import Replica
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from accel.accelerations.batches_ahead import look_ahead
+from accel.techniques.data.batches_ahead import look_ahead
 
 
 class Stream:

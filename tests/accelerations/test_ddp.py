@@ -12,12 +12,12 @@ from small_training import training, workload_of
 from torch.utils.data import DataLoader, IterableDataset
 
 from accel.accelerations.ddp import Ddp
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.machine import read_machine
 from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.ladder import Ladder
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 from accel.workbench.best_tried import best_plan
 from accel.workload import Replica
 

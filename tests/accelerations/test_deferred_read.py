@@ -8,7 +8,7 @@ import textwrap
 import pytest
 import torch
 
-from accel.accelerations.deferred_read import deferred_read
+from accel.techniques.source.deferred_read import deferred_read
 
 SUM = "total = 0.0\nfor x in data:\n    total += x.mean().item() * len(x)\n"
 COUNT = "total = 0\nfor x in data:\n    total += (x > 0).sum().item()\n"

@@ -10,9 +10,9 @@ from small_training import training
 
 from accel.accelerations import detect_anomaly_off
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
 from accel.machine import read_machine
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from accel.workload import Replica
 from accel.workload.run_conditions import read_conditions

@@ -12,15 +12,15 @@ from torch import nn
 from torch.optim.optimizer import _global_optimizer_pre_hooks
 from torch.utils.checkpoint import checkpoint
 
-from accel.accelerations import loss_scaling
 from accel.accelerations.autocast import Autocast
-from accel.accelerations.loss_scaling import LossScaling, live_loss_scaling, scaled_backward_passes
-from accel.accelerations.model_call import find_wrapper
-from accel.accelerations.plan import Plan
 from accel.accelerations.prune import Prune
-from accel.accelerations.pruning_call import PruningCall
 from accel.exporting.export import export_cell
 from accel.machine import read_machine
+from accel.plans.plan import Plan
+from accel.techniques.model.model_call import find_wrapper
+from accel.techniques.numerics import loss_scaling
+from accel.techniques.numerics.loss_scaling import LossScaling, live_loss_scaling, scaled_backward_passes
+from accel.techniques.pruning.pruning_call import PruningCall
 from accel.workload import Replica
 
 FP16 = Autocast(dtype="fp16")

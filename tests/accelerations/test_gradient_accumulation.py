@@ -15,9 +15,9 @@ from torch import nn
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.gradient_accumulation import GradientAccumulation
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from accel.workload import Replica
 

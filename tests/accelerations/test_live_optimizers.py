@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from accel.accelerations import live_optimizers as known_optimizers
-from accel.accelerations.live_optimizers import live_optimizers, noted_optimizers
-from accel.accelerations.plan import Plan
+from accel.plans.plan import Plan
+from accel.techniques.steps import live_optimizers as known_optimizers
+from accel.techniques.steps.live_optimizers import live_optimizers, noted_optimizers
 from accel.workers.found_objects import FoundObjects
 from accel.workload.discovery import Discovery
 from accel.workload.replica import Replica

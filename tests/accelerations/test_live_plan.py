@@ -14,8 +14,8 @@ from torch import nn
 
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.channels_last import ChannelsLast
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 from accel.workload.capture import CellCapture
 from accel.workload.replica import merged
 

@@ -11,10 +11,10 @@ from small_training import training, workload_of
 from torch._subclasses import FakeTensorMode
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset
 
-from accel.accelerations.fit_for_workers import lies_on_gpu
 from accel.accelerations.loader_workers import LoaderWorkers
-from accel.accelerations.pinning import why_not_pinned
 from accel.machine import read_machine
+from accel.techniques.data.fit_for_workers import lies_on_gpu
+from accel.techniques.data.pinning import why_not_pinned
 from accel.workload import Replica
 from accel.workload.call_inputs import CallInputs, TensorShape
 

@@ -12,8 +12,8 @@ from torch import nn
 
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.compile_model import CompileModel
-from accel.accelerations.model_call import distinct, find_wrapper, is_compiled_by_user, wrapped_call
-from accel.accelerations.plan import Plan
+from accel.plans.plan import Plan
+from accel.techniques.model.model_call import distinct, find_wrapper, is_compiled_by_user, wrapped_call
 from accel.workload import Replica
 
 

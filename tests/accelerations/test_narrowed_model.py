@@ -6,9 +6,9 @@ import pytest
 import torch
 from small_training import bits, training, wiring
 
-from accel.accelerations import narrowed_model
-from accel.accelerations.narrowed_model import NarrowedModel
-from accel.accelerations.pruning_plan import plan_pruning
+from accel.techniques.pruning import narrowed_model
+from accel.techniques.pruning.choosing_filters import plan_pruning
+from accel.techniques.pruning.narrowed_model import NarrowedModel
 
 
 def interrupts(monkeypatch, after, is_half_done):

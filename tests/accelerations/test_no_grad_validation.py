@@ -13,9 +13,9 @@ from trainings_with_waste import validating
 
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.no_grad_validation import NoGradValidation
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.workload import Replica
 from accel.workload.capture import CellCapture
 

@@ -17,8 +17,8 @@ from training_on_pictures import Pictures
 
 from accel.accelerations.batched_transforms import BatchedTransforms
 from accel.accelerations.cache_dataset import CacheDataset
-from accel.accelerations.own_generators import fingerprint, own_generators, put_back, state_of
 from accel.machine import read_machine
+from accel.techniques.data.own_generators import fingerprint, own_generators, put_back, state_of
 from accel.workload import Replica
 
 GENERATORS = {

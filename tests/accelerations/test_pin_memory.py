@@ -6,12 +6,12 @@ import pytest
 import torch
 from small_training import training
 
-from accel.accelerations.copies_without_waiting import without_waiting
-from accel.accelerations.live_plan import LivePlan
 from accel.accelerations.pin_memory import PinMemory
-from accel.accelerations.plan import Plan
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.machine import read_machine
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
+from accel.techniques.data.copies_without_waiting import without_waiting
 from accel.workload import Replica
 
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="pins memory here")

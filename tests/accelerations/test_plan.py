@@ -17,12 +17,12 @@ from accel.accelerations import CATALOGUE, by_name
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.fused_optimizer import FusedOptimizer
-from accel.accelerations.knobs import knobs_of
 from accel.accelerations.loader_workers import LoaderWorkers
-from accel.accelerations.plan import Plan, full_entry_text
 from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import AccelError, UnknownName
 from accel.machine import read_machine
+from accel.plans.knobs import knobs_of
+from accel.plans.plan import Plan, full_entry_text
 
 
 def test_reads_entries_with_and_without_knobs():
@@ -238,6 +238,8 @@ def test_an_entry_that_needs_ranks_is_refused_in_one_process_with_the_line_that_
 
 
 def test_the_catalogue_is_read_without_torch():
-    code = "import sys, accel.accelerations.plan as p; p.knobs_of(p.by_name('autocast')); print('torch' in sys.modules)"
+    code = (
+        "import sys, accel.plans.plan as p; p.knobs_of(p.by_name('autocast')); print('torch' in sys.modules)"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"

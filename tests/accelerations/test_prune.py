@@ -15,14 +15,14 @@ from torch import nn
 
 from accel.accelerations.bias_off import BiasOff
 from accel.accelerations.channels_last import ChannelsLast
-from accel.accelerations.narrowed_model import NarrowedModel
-from accel.accelerations.plan import Plan
 from accel.accelerations.prune import Prune
-from accel.accelerations.pruning_plan import plan_pruning
 from accel.errors import AccelError
 from accel.exporting.export import export_cell
 from accel.labs.models import CNN
 from accel.machine import read_machine
+from accel.plans.plan import Plan
+from accel.techniques.pruning.choosing_filters import plan_pruning
+from accel.techniques.pruning.narrowed_model import NarrowedModel
 from accel.workload import Replica
 from accel.workload.call_inputs import CallInputs
 

@@ -8,8 +8,8 @@ from small_training import training, training_of_blocks, workload_of
 from torch import nn
 
 from accel.accelerations.autocast import Autocast
-from accel.accelerations.plan import Plan
 from accel.accelerations.prune import Prune
+from accel.plans.plan import Plan
 from accel.workload.call_inputs import CallInputs
 
 

@@ -15,13 +15,13 @@ from torchvision import transforms
 from training_on_pictures import Pictures, training_on, usual_transforms
 
 from accel.accelerations.cache_dataset import CacheDataset
-from accel.accelerations.cached_samples import CachedSamples, SamplesOnDevice
-from accel.accelerations.live_plan import LivePlan
 from accel.accelerations.pin_memory import PinMemory
-from accel.accelerations.plan import Plan
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
+from accel.techniques.data.cached_samples import CachedSamples, SamplesOnDevice
 from accel.workload import Replica
 
 TO_TENSOR = [transforms.Resize(8), transforms.ToTensor()]
@@ -204,7 +204,7 @@ def test_the_model_says_where_a_loader_alone_puts_its_batches():
     (of_loader,) = (part for part in live.presented() if part.loaders)
     live.undo()
     assert (of_loader.models, of_loader.device) == ({}, "meta")
-    from accel.accelerations.chosen import only, only_roles
+    from accel.plans.chosen import only, only_roles
 
     assert only(made.replica(), ("loader",)).device == "meta"
     assert only_roles(workload, ("loader",)).objects().device == "meta"

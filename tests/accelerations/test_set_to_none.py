@@ -9,9 +9,9 @@ from torch import nn
 from trainings_with_waste import clearing_to_zeros
 
 from accel.accelerations.gradient_accumulation import GradientAccumulation
-from accel.accelerations.plan import Plan
 from accel.accelerations.set_to_none import SetToNone
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from accel.workload import Replica
 

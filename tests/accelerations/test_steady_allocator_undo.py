@@ -6,11 +6,11 @@ import json
 import subprocess
 import sys
 
-from accel.accelerations.mmap_threshold import LARGEST, LEAST
+from accel.machine.mmap_threshold import LARGEST, LEAST
 
 FOUND = """
 import ctypes, json
-from accel.accelerations.mmap_threshold import found_mmap_threshold
+from accel.machine.mmap_threshold import found_mmap_threshold
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 blocks = [libc.malloc(100_000) for _ in range(500)]

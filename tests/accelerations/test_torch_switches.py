@@ -9,14 +9,14 @@ import torch
 from small_training import training
 from torch import nn
 
-from accel.accelerations import held_settings
 from accel.accelerations.cudnn_benchmark import CudnnBenchmark
-from accel.accelerations.held_settings import is_held, settings_held
 from accel.accelerations.matmul_precision import MatmulPrecision
-from accel.accelerations.plan import Plan
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.plans.plan import Plan
+from accel.techniques.numerics import held_settings
+from accel.techniques.numerics.held_settings import is_held, settings_held
 from accel.workload import Replica
 from accel.workload.torch_settings import read_settings, write_settings
 

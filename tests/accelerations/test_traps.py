@@ -19,7 +19,6 @@ from accel.accelerations.autocast import Autocast
 from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.loader_workers import LoaderWorkers
-from accel.accelerations.plan import Plan
 from accel.accelerations.steady_allocator import (
     SteadyAllocator,
     allocator_name,
@@ -28,6 +27,7 @@ from accel.accelerations.steady_allocator import (
     use_steady_thresholds,
 )
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.workload import Replica
 
 each_optimizer = pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from accel.workbench.trial_start import load_for, packed
 from accel.workers.messages import Finish, Finished

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from accel.accelerations import CATALOGUE
-from accel.accelerations.compile_backends import compile_backends
-from accel.accelerations.knobs import knobs_of
-from accel.accelerations.plan import Plan
 from accel.commands import COMMANDS, complete, fragment
+from accel.plans.knobs import knobs_of
+from accel.plans.plan import Plan
+from accel.techniques.compiling.compile_backends import compile_backends
 
 NAMES = sorted(entry.name for entry in CATALOGUE)
 

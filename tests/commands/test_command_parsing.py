@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accel
-from accel.accelerations.plan import Plan
 from accel.commands import COMMANDS, help_text, parse, split_words
 from accel.errors import AccelError, UnknownName
+from accel.plans.plan import Plan
 
 
 def test_plans_keep_their_quotes_and_may_have_spaces() -> None:

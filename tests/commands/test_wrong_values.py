@@ -8,11 +8,11 @@ import math
 import pytest
 
 from accel.accelerations import CATALOGUE
-from accel.accelerations.knobs import knobs_of
-from accel.accelerations.plan import Plan
 from accel.commands import COMMANDS, parse
 from accel.commands.running import run
 from accel.errors import AccelError
+from accel.plans.knobs import knobs_of
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 
 VALUES = [

@@ -12,8 +12,8 @@ from importlib import import_module
 
 import pytest
 
-from accel.accelerations import Plan
 from accel.diagnosis import HYGIENE, RULES, diagnose
+from accel.plans import Plan
 
 RULE_NAMES = [rule.__name__ for rule in RULES]
 each_rule = pytest.mark.parametrize("rule", RULES, ids=RULE_NAMES)

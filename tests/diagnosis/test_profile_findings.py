@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accel.accelerations import Plan
 from accel.errors import AccelError
+from accel.plans import Plan
 from accel.profiling.finding import Finding
 from accel.workbench import Workbench, profile_findings
 from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, one_thread, real

@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 import torch
 
-from accel.accelerations import Plan
 from accel.diagnosis import Evidence
 from accel.diagnosis.thread_subscription import thread_subscription
 from accel.machine import read_machine
+from accel.plans import Plan
 from tests.diagnosis.making import TRAIN, real
 
 CORES = read_machine().usable_cores

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from accel.accelerations.fully_shard import FullyShard
-from accel.accelerations.sharded_model import sharding_of
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.techniques.sharding.sharded_model import sharding_of
 from accel.workload import Replica, Workload
 from accel.workload.roles import Role
 from tests.distributed.cells import TRAIN, alone, difference, on_ranks

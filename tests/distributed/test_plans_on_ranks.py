@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from accel.accelerations import CATALOGUE
-from accel.accelerations.plan import Plan
 from accel.distributed.plan_on_ranks import WHY_NOT_ON_RANKS
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError, NotApplicable, RankError, UnknownName
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.workbench.plan_for_ranks import with_checked_plan
 from accel.workbench.workbench import Workbench
 from accel.workload.replica import Replica

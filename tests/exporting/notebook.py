@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
 from accel.exporting import Export, export_cell
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 from accel.workload.workload import Role, Workload, look_up
 
 SETUP = """

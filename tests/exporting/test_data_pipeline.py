@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from notebook import OBJECTS, SETUP, Notebook, execute
 
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 
 PICTURES = """
 import numpy as np

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from notebook import OBJECTS, SETUP, Notebook, execute
 
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.exporting import Export, Note, export_cell
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 
 STACK = "channels_last+autocast+fused_optimizer"
 LOOP = """for images, labels in loader:

@@ -12,8 +12,8 @@ from process_as_it_was import one_thread_and_the_usual_allocator, the_process_as
 from small_training import Training, bits, wiring
 from test_contract import SINGLE, of_plans, training_for
 
-from accel.accelerations.plan import Plan
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 
 DEVICE = "cuda"
 pytestmark = [

@@ -14,8 +14,8 @@ from accel.accelerations.batched_transforms import BatchedTransforms
 from accel.accelerations.cache_dataset import CacheDataset
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.pin_memory import PinMemory
-from accel.accelerations.plan import Plan
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
+from accel.plans.plan import Plan
 from accel.workload import Replica
 
 pytestmark = [

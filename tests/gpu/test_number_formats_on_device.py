@@ -8,9 +8,9 @@ from torch import nn
 
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.cudnn_benchmark import CudnnBenchmark
-from accel.accelerations.loss_scaling import live_loss_scaling
 from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
+from accel.techniques.numerics.loss_scaling import live_loss_scaling
 from accel.workload import Replica
 
 pytestmark = [

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from accel import cli
-from accel.accelerations.plan import Plan
+from accel.plans.plan import Plan
 from accel.workbench import Workbench, trial_start
 from accel.workers.trial import TrialSetting
 from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, one_thread

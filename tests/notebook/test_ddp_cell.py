@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from accel.accelerations.plan import Plan
 from accel.current import current_workbench
 from accel.distributed.ddp_result import DdpResult
 from accel.distributed.rank_devices import rank_devices
 from accel.distributed.rank_pool import RankPool
 from accel.errors import AccelError, RankError, UnknownName
+from accel.plans.plan import Plan
 from accel_widgets import panel_of
 
 SETUP = """

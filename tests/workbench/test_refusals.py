@@ -8,10 +8,10 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from accel.accelerations import CATALOGUE
-from accel.accelerations.chosen import OF_THE_PROCESS, only_roles
-from accel.accelerations.plan import Plan
 from accel.commands.running import accelerations_of
 from accel.errors import NotApplicable
+from accel.plans.chosen import OF_THE_PROCESS, only_roles
+from accel.plans.plan import Plan
 from accel.workbench import Workbench
 
 CELL = """

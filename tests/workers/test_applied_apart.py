@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from accel.accelerations.channels_last import ChannelsLast
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
 from accel.measuring.comparison import Interval
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 from accel.workers.found_objects import FoundObjects
 from accel.workers.messages import Channel, EffectRead, Finish, FromWorker, Steps, ToWorker
 from accel.workers.relaunch import Samples

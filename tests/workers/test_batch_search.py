@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from accel.accelerations.plan import Plan
 from accel.distributed import trial_group
 from accel.errors import AccelError, NotApplicable
+from accel.plans.plan import Plan
 from accel.workbench import batch_search
 from accel.workers import time_budget
 from accel.workers.time_budget import TimeBudget

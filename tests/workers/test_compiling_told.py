@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from accel.accelerations.plan import Plan
 from accel.measuring.comparison import Interval
+from accel.plans.plan import Plan
 from accel.profiling.compilation import Compilation, GraphBreak, Recompilation
 from accel.workers.relaunch import Samples
 from accel.workers.stage import Standing

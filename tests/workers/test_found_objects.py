@@ -8,7 +8,7 @@ import weakref
 import torch
 from torch import nn
 
-from accel.accelerations.plan import Plan
+from accel.plans.plan import Plan
 from accel.workers.found_objects import FoundObjects
 from accel.workload.discovery import Discovery
 from accel.workload.replica import Replica, merged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accel.accelerations.plan import Plan
+from accel.plans.plan import Plan
 from accel.workers.relaunch import Samples
 from accel.workers.stage import Standing
 from accel.workers.trial_rows import comparison_of

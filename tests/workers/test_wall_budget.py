@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.accelerations.plan import Plan
+from accel.plans.plan import Plan
 from accel.workbench import trial_start
 from accel.workbench import workbench as workbench_module
 from accel.workers import time_budget

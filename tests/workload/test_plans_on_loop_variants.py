@@ -12,10 +12,11 @@ import torch
 from capturing import capture, notebook
 from test_loop_variants import VARIANTS, Variant
 
-from accel.accelerations import CATALOGUE, Plan
-from accel.accelerations.live_plan import LivePlan
+from accel.accelerations import CATALOGUE
 from accel.errors import AccelError
 from accel.machine import read_machine
+from accel.plans import Plan
+from accel.plans.live_plan import LivePlan
 from accel.workload.replica import merged
 from accel.workload.training_code import as_changed
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from accel.accelerations.knobs import as_literal
 from accel.errors import AccelError
+from accel.plans.knobs import as_literal
 from accel_widgets.shared_looks import shared
 
 if TYPE_CHECKING:
-    from accel.accelerations.knobs import Knob
+    from accel.plans.knobs import Knob
 
 CHOOSE_FOR_ME = "auto"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import ipywidgets
 
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
+from accel.plans.plan import Plan
 from accel_widgets.error_line import ErrorLine
 from accel_widgets.shared_looks import looks, shared
 from accel_widgets.toggle_row import ToggleRow, WhyNot

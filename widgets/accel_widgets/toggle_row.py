@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import ipywidgets
 
-from accel.accelerations.knobs import knobs_of
 from accel.errors import AccelError
+from accel.plans.knobs import knobs_of
 from accel_widgets.knob_control import KnobControl
 from accel_widgets.shared_looks import looks, shared
 

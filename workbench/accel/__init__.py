@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
 
-    from accel.accelerations.plan import Plan
     from accel.commands.acceleration_list import AccelerationList
     from accel.commands.help import Help
     from accel.distributed.rank_pool import RankPool as RankPool
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from accel.on_ranks import sweep as sweep
     from accel.opgraph.op_graph import OpGraph
     from accel.opgraph.what_if import WhatIf
+    from accel.plans.plan import Plan
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench import Workbench as Workbench

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from accel.accelerations.compile_backends import CompileBackends
     from accel.machine.affinity import Affinity
     from accel.machine.installation import Installation
     from accel.machine.number_formats import NumberFormats
     from accel.machine.peaks import Peaks
     from accel.machine.telemetry import Monitor
     from accel.machine.topology import Topology
+    from accel.techniques.compiling.compile_backends import CompileBackends
     from accel.traces.ranks_report import RanksReport
     from accel.traces.trace_profile import TraceProfile
 
@@ -155,7 +155,7 @@ def compile_backends() -> CompileBackends:
     Examples:
         >>> print(accel.compile_backends())
     """
-    from accel.accelerations.compile_backends import compile_backends as look
+    from accel.techniques.compiling.compile_backends import compile_backends as look
 
     return look()
 

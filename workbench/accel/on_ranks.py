@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accel.accelerations.plan import Plan
     from accel.distributed.oneccl.state import OneCcl
     from accel.distributed.rank_devices import Backend
     from accel.distributed.shares import BatchMeans
     from accel.distributed.watched_run import WatchedRun
     from accel.measuring.sweep import Sweep
+    from accel.plans.plan import Plan
 
 
 def ddp(

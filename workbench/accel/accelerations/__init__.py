@@ -3,28 +3,9 @@
 accel.accelerations()           what there is; once a cell was profiled, what can work on it and what cannot
 accel.accelerations.CATALOGUE   the entries themselves
 
-    acceleration.py    the Protocol that every entry satisfies, and Proof
-    plan.py            Plan: several entries together; parses and prints `autocast(dtype="bf16")+channels_last`
-    knobs.py           the knobs of an entry, for controls, completion and checking
-    model_call.py      wraps a model's call in place: autocast, channels_last and compile_model are made of it
-    held_settings.py   settings of torch that are changed for the process, and put back
-    compiled_code.py   what torch.compile made, kept with the object it is for; compiled_step.py for optimizers
-    compile_backends.py  the backends of torch.compile: which can be used here, and why not
-    tensor_layout.py   memory layout of weights, gradients and optimizer state, changed together
-    loss_scaling.py    loss scaling for float16, in plain PyTorch: exported code carries it
-    graphless_calls.py  calls in eval mode without a graph, in plain PyTorch: exported code carries it
-    loader_iterators.py  changes what a loader's iterators do, in place: workers, pinned memory and prefetching are made of it
-    dataset_transforms.py, sample_probe.py  a data set's transforms, and which of them are random, found by reading a few samples
-    own_generators.py  random number generators that a transform or data set holds: they decide, and are put back
-    samples_to_keep.py, transforms_of_a_batch.py  what of a data set can be kept, or applied to a batch; remembered_probes.py
-    deferred_read.py, deferred_code.py  lines of a loop whose number can wait, and the code without the wait
-    plain_source.py    the source of a module without accel, for a user's cell: what is applied and what is exported are the same
-    sharded_model.py, sharded_optimizer.py  parameters and optimizer states spread over ranks, in place, and put together again
-    whole_numbers.py   `.item()` of a tensor that is spread over ranks is that of the whole one
-    autograd_nodes.py, optimizer_updates.py  what really ran: read from the results, and counted in the steps
-    other_tools.py     tools of other makers, and what serves in their place
-    user_names.py      what the user calls the objects that code is written for
-    cards.py           a card: an entry's docstring, by its headings
+    acceleration.py    what an entry is: the Protocol that all satisfy, Proof, cards, layers
+
+What entries are made of is in `accel.techniques`; several together are a Plan (`accel.plans`).
 
 To add one, take the four steps in CONTRIBUTING.md.
 """
@@ -55,7 +36,6 @@ from accel.accelerations.intraop_threads import IntraopThreads
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.no_grad_validation import NoGradValidation
-from accel.accelerations.other_tools import instead_of
 from accel.accelerations.pin_memory import PinMemory
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.accelerations.prune import Prune
@@ -63,6 +43,7 @@ from accel.accelerations.reduced_precision_reductions import ReducedPrecisionRed
 from accel.accelerations.set_to_none import SetToNone
 from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import UnknownName
+from accel.techniques.source.other_tools import instead_of
 
 # In the order they are applied: the process first; the data; the model's own modules, which what comes after must see; then
 # from the inside of the model's call outwards (autocast is entered round the compiled call, and pruning has changed the model
@@ -122,14 +103,6 @@ def by_name(name: str) -> type[Acceleration]:
     raise UnknownName("acceleration", name, [entry.name for entry in CATALOGUE], instead=instead_of(name))
 
 
-def __getattr__(name: str) -> object:
-    if name == "Plan":  # plan.py imports this package: a plain import here would go in a circle
-        from accel.accelerations.plan import Plan
-
-        return Plan
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 class _CallableModule(ModuleType):
     """`accel.accelerations` is this package and, beside `accel.machine()` and the others, the command of that name."""
 
@@ -141,4 +114,4 @@ class _CallableModule(ModuleType):
 
 sys.modules[__name__].__class__ = _CallableModule
 
-__all__ = ["CARD_HEADINGS", "CATALOGUE", "Acceleration", "Plan", "Proof", "by_name"]
+__all__ = ["CARD_HEADINGS", "CATALOGUE", "Acceleration", "Proof", "by_name"]

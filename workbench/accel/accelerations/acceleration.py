@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -24,6 +26,22 @@ Layer = Literal[
     "distributed",
 ]
 Effect = Literal["exact", "close", "changes training"]
+Row = TypeVar("Row")
+
+# The layers of the stack, in the order and the words in which lists show them.
+LAYERS: dict[Layer, str] = {
+    "model": "Model",
+    "compile": "Compilation",
+    "numerics": "Number formats",
+    "settings": "Settings of torch",
+    "data": "Data pipeline",
+    "optimizer": "Optimizer",
+    "batch": "Batch",
+    "hygiene": "Unneeded work",
+    "threads": "Threads",
+    "environment": "Environment",
+    "distributed": "Several processes",
+}
 
 CARD_HEADINGS = ("What it does", "When it helps", "When it hurts", "In plain PyTorch", "References")
 
@@ -37,6 +55,21 @@ class Proof:
 
     took_effect: bool
     evidence: str
+
+
+class Together(Protocol):
+    """What an entry may ask of the plan that it is part of (a `Plan`)."""
+
+    @property
+    def entries(self) -> tuple[Acceleration, ...]:
+        """The entries of the plan, in the order they are applied."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+
+    def objects_of(self, name: str) -> tuple[str, ...]:
+        """The names of the objects that the entry of that name acts on; empty means all."""
 
 
 @runtime_checkable
@@ -68,3 +101,32 @@ class Acceleration(Protocol):
 
     def as_code(self, workload: Workload) -> str:
         """The same in plain PyTorch: statements to run once before the cell."""
+
+
+def card(entry: type[Acceleration]) -> tuple[str, dict[str, str]]:
+    """The card of an entry: its one sentence, and the text under each heading, in the card's order.
+
+    >>> sentence, sections = card(by_name("autocast"))
+    >>> list(sections) == list(CARD_HEADINGS)
+    True
+    """
+    sentence, *rest = (inspect.getdoc(entry) or "").splitlines()
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in rest:
+        if line and not line.startswith(" "):
+            lines = sections.setdefault(line, [])
+        else:
+            lines.append(line.removeprefix("    "))
+    return sentence, {heading: "\n".join(text).strip("\n") for heading, text in sections.items()}
+
+
+def by_layer(rows: Iterable[Row], layer_of: Callable[[Row], Layer]) -> list[tuple[str, list[Row]]]:
+    """The rows of each layer together, under its title; layers without rows are left out.
+
+    >>> [title for title, _ in by_layer(CATALOGUE, lambda entry: entry.layer)]
+    ['Model', 'Compilation', 'Number formats', 'Data pipeline', 'Optimizer', 'Threads', 'Environment']
+    """
+    rows = list(rows)
+    groups = ((title, [row for row in rows if layer_of(row) == layer]) for layer, title in LAYERS.items())
+    return [(title, group) for title, group in groups if group]

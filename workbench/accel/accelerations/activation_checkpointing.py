@@ -9,15 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import (
+from accel.errors import AccelError
+from accel.techniques.model.model_call import (
     distinct,
     find_wrapper,
     is_compiled_by_user,
     why_not_inside,
     wrapped_call,
 )
-from accel.accelerations.user_names import class_name, names_of, nothing_seen
-from accel.errors import AccelError
+from accel.techniques.source.user_names import class_name, names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch

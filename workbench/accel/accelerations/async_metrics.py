@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.deferred_code import cell_with, function_with, line_to_edit
-from accel.accelerations.deferred_read import DeferredRead, Loop, deferred_reads
+from accel.techniques.source.deferred_code import cell_with, function_with, line_to_edit
+from accel.techniques.source.deferred_read import DeferredRead, Loop, deferred_reads
 from accel.workload.read_backs import Number, ReadBack
 from accel.workload.training_code import CELL
 from accel.workload.user_code import CodeLine

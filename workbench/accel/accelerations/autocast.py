@@ -9,15 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.autograd_nodes import FirstGraphs, is_compiled
-from accel.accelerations.model_call import (
+from accel.techniques.model.model_call import (
     distinct,
     find_wrapper,
     why_never_called,
     why_not_wrapped,
     wrapped_call,
 )
-from accel.accelerations.user_names import class_name, names_of, nothing_seen
+from accel.techniques.numerics.autograd_nodes import FirstGraphs, is_compiled
+from accel.techniques.source.user_names import class_name, names_of, nothing_seen
 from accel.workload.names_used import names_used
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Autocast:
         with ExitStack() as stack:
             for _, model in distinct(replica.models):
                 if self.dtype == "fp16":
-                    from accel.accelerations.loss_scaling import scaled_backward_passes
+                    from accel.techniques.numerics.loss_scaling import scaled_backward_passes
 
                     stack.enter_context(scaled_backward_passes())
                 wrap = partial(_AutocastCall, device_type=_device_type(model), dtype_name=_DTYPES[self.dtype])
@@ -154,7 +154,7 @@ class Autocast:
         models, long = workload.objects().models, _DTYPES[self.dtype]
         parts = ["import torch", "from torch.utils._pytree import tree_map", ""]
         if self.dtype == "fp16":
-            from accel.accelerations.loss_scaling import loss_scaling_code
+            from accel.techniques.numerics.loss_scaling import loss_scaling_code
 
             parts = [loss_scaling_code(), *parts[1:]]
         for name in names_of(workload, "models"):
@@ -263,7 +263,7 @@ def _is_ours(hook: Callable[..., Any]) -> bool:
 
 def _with_scaling(evidence: str) -> Proof:
     """What the loss scaling of the process counted, beside where float16 was seen."""
-    from accel.accelerations.loss_scaling import live_loss_scaling
+    from accel.techniques.numerics.loss_scaling import live_loss_scaling
 
     scaling = live_loss_scaling()
     if scaling is None or not scaling.passes:

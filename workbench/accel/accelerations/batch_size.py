@@ -11,10 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct
-from accel.accelerations.step_learning_rate import scaled_in_steps, scaled_in_steps_code, scaled_steps
-from accel.accelerations.user_names import names_of
 from accel.errors import AccelError
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.user_names import names_of
+from accel.techniques.steps.step_learning_rate import scaled_in_steps, scaled_in_steps_code, scaled_steps
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader

@@ -8,26 +8,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.dataset_transforms import steps_of
-from accel.accelerations.each_batch import after_each_batch
-from accel.accelerations.loader_iterators import IteratorMaker, changed_attributes, changed_iterators
-from accel.accelerations.model_call import distinct
-from accel.accelerations.plain_source import plain_source
-from accel.accelerations.readable_samples import unreadable, why_not_read
-from accel.accelerations.samples_to_keep import is_cache, samples_to_keep
-from accel.accelerations.transforms_of_a_batch import (
+from accel.accelerations.acceleration import Effect, Layer, Proof, Together
+from accel.techniques.data.dataset_transforms import steps_of
+from accel.techniques.data.each_batch import after_each_batch
+from accel.techniques.data.loader_iterators import IteratorMaker, changed_attributes, changed_iterators
+from accel.techniques.data.readable_samples import unreadable, why_not_read
+from accel.techniques.data.samples_to_keep import is_cache, samples_to_keep
+from accel.techniques.data.transforms_of_a_batch import (
     EACH_ITS_OWN,
     Hindrance,
     TransformsOfABatch,
     transforms_of_a_batch,
 )
-from accel.accelerations.user_names import nothing_seen
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.plain_source import plain_source
+from accel.techniques.source.user_names import nothing_seen
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-    from accel.accelerations.plan import Plan
     from accel.machine import Machine
     from accel.workload import Replica, Workload
 
@@ -74,7 +73,7 @@ class BatchedTransforms:
             for reason in _why_not_loader(name, loader, replica.device)
         ]
 
-    def why_not_beside(self, plan: Plan, workload: Workload) -> list[str]:
+    def why_not_beside(self, plan: Together, workload: Workload) -> list[str]:
         """A cache_dataset that keeps what all transforms give leaves none for the batch."""
         if "cache_dataset" not in plan.names:
             return []
@@ -103,7 +102,7 @@ class BatchedTransforms:
 
     def as_code(self, workload: Workload) -> str:
         """The transforms for batches as functions, and the lines that put them into each loader."""
-        from accel.accelerations import batched_images, dataset_transforms, each_batch
+        from accel.techniques.data import batched_images, dataset_transforms, each_batch
 
         replica = workload.objects()
         loaders = {
@@ -170,8 +169,8 @@ class _FinishedOnDevice(IteratorMaker):
 def _in_batches(loader: DataLoader[Any], device: str) -> Iterator[None]:
     from torchvision.transforms import Compose
 
-    from accel.accelerations.batched_images import FORMS, InBatches, OnDevice, image_as_tensor
-    from accel.accelerations.dataset_transforms import with_transform
+    from accel.techniques.data.batched_images import FORMS, InBatches, OnDevice, image_as_tensor
+    from accel.techniques.data.dataset_transforms import with_transform
 
     found = transforms_of_a_batch(loader, device)
     assert isinstance(found, TransformsOfABatch)  # asked before

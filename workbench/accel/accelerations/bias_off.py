@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.fixed_tensors import why_fixed
-from accel.accelerations.model_call import distinct
-from accel.accelerations.user_names import names_of, nothing_seen
+from accel.techniques.model.fixed_tensors import why_fixed
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +68,7 @@ class BiasOff:
         return [reason for name, model in distinct(replica.models) for reason in self._why_not(name, model)]
 
     def _why_not(self, name: str, model: torch.nn.Module) -> list[str]:
-        from accel.accelerations.biased_layers import layers_with_bias, norms_behind
+        from accel.techniques.pruning.biased_layers import layers_with_bias, norms_behind
 
         if fixed := why_fixed(name, model):
             return [fixed]
@@ -94,7 +94,7 @@ class BiasOff:
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
         """Take the biases out of each model's layers."""
-        from accel.accelerations.biased_layers import biased_layers
+        from accel.techniques.pruning.biased_layers import biased_layers
 
         with ExitStack() as stack:
             for _, model in distinct(replica.models):
@@ -119,7 +119,7 @@ class BiasOff:
 
     def as_code(self, workload: Workload) -> str:
         """`layer.bias = None` for the layers by their names; where there is no model to name them of, how to find them."""
-        from accel.accelerations.biased_layers import biased_layers, biased_layers_code
+        from accel.techniques.pruning.biased_layers import biased_layers, biased_layers_code
 
         models, wanted = workload.objects().models, names_of(workload, "models")
         parts = [] if set(wanted) <= set(models) else biased_layers_code().splitlines()

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.dataset_transforms import steps_of
-from accel.accelerations.loader_iterators import changed_attributes
-from accel.accelerations.model_call import distinct
-from accel.accelerations.plain_source import plain_source
-from accel.accelerations.readable_samples import unreadable, why_not_read
-from accel.accelerations.samples_to_keep import (
+from accel.techniques.data.dataset_transforms import steps_of
+from accel.techniques.data.loader_iterators import changed_attributes
+from accel.techniques.data.readable_samples import unreadable, why_not_read
+from accel.techniques.data.samples_to_keep import (
     is_cache,
     living_cache,
     samples_to_keep,
     size_of_all,
     why_not_kept,
 )
-from accel.accelerations.user_names import names_of, nothing_seen
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.plain_source import plain_source
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -123,7 +123,7 @@ class CacheDataset:
 
     def as_code(self, workload: Workload) -> str:
         """The data set that remembers, as a class, and a line a loader that puts it there."""
-        from accel.accelerations import cached_samples, dataset_transforms
+        from accel.techniques.data import cached_samples, dataset_transforms
 
         replica = workload.objects()
         if self.what == "device":
@@ -147,7 +147,7 @@ class CacheDataset:
         return "\n".join(parts) + "\n"
 
     def _attributes(self, loader: DataLoader[Any], device: str) -> dict[str, Any]:
-        from accel.accelerations.cached_samples import CachedSamples, SamplesOnDevice, as_it_is
+        from accel.techniques.data.cached_samples import CachedSamples, SamplesOnDevice, as_it_is
 
         dataset: Any = loader.dataset
         if self.what == "device":

@@ -9,16 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct, find_wrapper, why_never_called, wrapped_call
-from accel.accelerations.tensor_layout import (
+from accel.techniques.model.model_call import distinct, find_wrapper, why_never_called, wrapped_call
+from accel.techniques.numerics.tensor_layout import (
     is_channels_last,
     kept_layout,
     same_layout_code,
     to_channels_last,
     why_not_moved,
 )
-from accel.accelerations.user_names import names_of, nothing_seen
-from accel.accelerations.view_refusal import view_refusal
+from accel.techniques.numerics.view_refusal import view_refusal
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from accel.machine import Machine

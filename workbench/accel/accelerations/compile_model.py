@@ -9,22 +9,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.compile_backends import why_not_options
-from accel.accelerations.compiled_code import (
+from accel.techniques.compiling.compile_backends import why_not_options
+from accel.techniques.compiling.compiled_code import (
     Compiled,
     CompileOptions,
     compiled_for,
     note_if_in_python,
     without_cuda_graphs,
 )
-from accel.accelerations.compiled_step import (
+from accel.techniques.compiling.compiled_step import (
     compiled_step,
     compiled_step_code,
     found_step,
     is_fused,
     why_not_step,
 )
-from accel.accelerations.model_call import (
+from accel.techniques.model.model_call import (
     distinct,
     find_wrapper,
     is_compiled_by_user,
@@ -32,8 +32,8 @@ from accel.accelerations.model_call import (
     why_not_inside,
     wrapped_call,
 )
-from accel.accelerations.repeated_blocks import repeated_blocks
-from accel.accelerations.user_names import names_of, nothing_seen
+from accel.techniques.model.repeated_blocks import repeated_blocks
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch

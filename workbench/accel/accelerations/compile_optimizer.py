@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.compile_backends import why_not_options
-from accel.accelerations.compiled_code import CompileOptions, without_cuda_graphs
-from accel.accelerations.compiled_step import (
+from accel.techniques.compiling.compile_backends import why_not_options
+from accel.techniques.compiling.compiled_code import CompileOptions, without_cuda_graphs
+from accel.techniques.compiling.compiled_step import (
     compiled_step,
     compiled_step_code,
     found_step,
     is_fused,
     why_not_step,
 )
-from accel.accelerations.model_call import distinct
-from accel.accelerations.user_names import names_of, nothing_seen
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.held_settings import is_held, settings_held, why_not_on
+from accel.techniques.numerics.held_settings import is_held, settings_held, why_not_on
 
 if TYPE_CHECKING:
     import torch

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct
-from accel.accelerations.user_names import names_of, nothing_seen
 from accel.errors import AccelError
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from accel.machine import Machine

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct, is_compiled_by_user
-from accel.accelerations.repeated_blocks import repeated_blocks
-from accel.accelerations.sharded_model import ShardedModel, sharding_of
-from accel.accelerations.user_names import names_of, nothing_seen
-from accel.accelerations.whole_numbers import whole_numbers
 from accel.errors import AccelError
+from accel.techniques.model.model_call import distinct, is_compiled_by_user
+from accel.techniques.model.repeated_blocks import repeated_blocks
+from accel.techniques.sharding.sharded_model import ShardedModel, sharding_of
+from accel.techniques.sharding.whole_numbers import whole_numbers
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch

@@ -9,16 +9,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct
-from accel.accelerations.optimizer_updates import updates_seen, watched_updates
-from accel.accelerations.tensor_layout import same_layout, same_layout_code
-from accel.accelerations.user_names import names_of, nothing_seen
+from accel.accelerations.acceleration import Effect, Layer, Proof, Together
+from accel.techniques.model.model_call import distinct
+from accel.techniques.numerics.tensor_layout import same_layout, same_layout_code
+from accel.techniques.source.user_names import names_of, nothing_seen
+from accel.techniques.steps.optimizer_updates import updates_seen, watched_updates
 
 if TYPE_CHECKING:
     import torch
 
-    from accel.accelerations.plan import Plan
     from accel.machine import Machine
     from accel.workload import Replica, Workload
 
@@ -75,7 +74,7 @@ class FusedOptimizer:
             for reason in self._why_not_one(name, optimizer)
         ]
 
-    def why_not_beside(self, plan: Plan, workload: Workload) -> list[str]:
+    def why_not_beside(self, plan: Together, workload: Workload) -> list[str]:
         """A compiled step, which is one kernel for many parameters itself, and compiles anew for each rate under foreach."""
         compiles_steps = any(getattr(entry, "scope", "") == "step" for entry in plan.entries)
         if self.kind != "foreach" or not compiles_steps:

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct
-from accel.accelerations.own_attribute import own_attribute
-from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import names_of, nothing_seen
 from accel.errors import AccelError
+from accel.techniques.model.model_call import distinct
+from accel.techniques.model.own_attribute import own_attribute
+from accel.techniques.source.plain_source import plain_source
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch
 
-    from accel.accelerations.accumulation import Accumulation
     from accel.machine import Machine
+    from accel.techniques.steps.accumulation import Accumulation
     from accel.workload import Replica, Workload
 
 
@@ -112,7 +112,7 @@ class GradientAccumulation:
 
     def as_code(self, workload: Workload) -> str:
         """A step of the optimizers that are there, which keeps gradients until there are enough."""
-        from accel.accelerations import accumulation
+        from accel.techniques.steps import accumulation
 
         calls = [
             f"step_every({name}, batches={self.micro_batches})" for name in names_of(workload, "optimizers")
@@ -125,7 +125,7 @@ _live: weakref.WeakKeyDictionary[torch.optim.Optimizer, Accumulation] = weakref.
 
 @contextmanager
 def _accumulating(optimizer: torch.optim.Optimizer, size: int) -> Iterator[None]:
-    from accel.accelerations.accumulation import Accumulation, accumulating
+    from accel.techniques.steps.accumulation import Accumulation, accumulating
 
     accumulation = Accumulation(size)
     step = accumulating(optimizer.step, accumulation)

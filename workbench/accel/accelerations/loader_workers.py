@@ -10,17 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.fit_for_workers import lies_on_gpu, why_not_sent, why_not_so_many
-from accel.accelerations.loader_iterators import (
+from accel.errors import AccelError
+from accel.techniques.data.fit_for_workers import lies_on_gpu, why_not_sent, why_not_so_many
+from accel.techniques.data.loader_iterators import (
     IteratorMaker,
     changed_attributes,
     changed_iterators,
     find_maker,
 )
-from accel.accelerations.model_call import distinct
-from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import names_of, nothing_seen
-from accel.errors import AccelError
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.plain_source import plain_source
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -111,7 +111,7 @@ class LoaderWorkers:
 
     def as_code(self, workload: Workload) -> str:
         """Set the attributes of the loaders that are there; every function that holds one sees the change."""
-        from accel.accelerations import same_order
+        from accel.techniques.data import same_order
 
         settings = f"num_workers={self.n}, prefetch_factor={self.prefetch_factor}"
         names, loaders = names_of(workload, "loaders"), workload.objects().loaders
@@ -166,7 +166,7 @@ class _WorkerStarter(IteratorMaker):
         self.processes = 0
 
     def change(self, iterator: Any) -> None:
-        from accel.accelerations.same_order import draw_each_epoch
+        from accel.techniques.data.same_order import draw_each_epoch
 
         self._iterators.add(iterator)
         self.processes = max(

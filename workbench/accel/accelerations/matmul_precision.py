@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.held_settings import is_held, settings_held
+from accel.techniques.numerics.held_settings import is_held, settings_held
 
 if TYPE_CHECKING:
     from accel.machine import Machine

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct, find_wrapper, why_not_wrapped, wrapped_call
-from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import class_name, names_of, nothing_seen
 from accel.errors import AccelError
+from accel.techniques.model.model_call import distinct, find_wrapper, why_not_wrapped, wrapped_call
+from accel.techniques.source.plain_source import plain_source
+from accel.techniques.source.user_names import class_name, names_of, nothing_seen
 from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class NoGradValidation:
 
     def as_code(self, workload: Workload) -> str:
         """The functions that a live call goes through, and a subclass of each model's class that calls them."""
-        from accel.accelerations import graphless_calls
+        from accel.techniques.model import graphless_calls
 
         parts = [plain_source(graphless_calls), ""]
         for name in names_of(workload, "models"):
@@ -140,7 +140,7 @@ class _GraphlessCall:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
 
-        from accel.accelerations.graphless_calls import call_without_graph
+        from accel.techniques.model.graphless_calls import call_without_graph
 
         if torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return self.inner(*args, **kwargs)

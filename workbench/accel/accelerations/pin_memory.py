@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.loader_iterators import changed_attributes, changed_iterators, find_maker
-from accel.accelerations.model_call import distinct
-from accel.accelerations.pinning import (
+from accel.techniques.data.loader_iterators import changed_attributes, changed_iterators, find_maker
+from accel.techniques.data.pinning import (
     PinnedBatches,
     copies_that_do_not_wait,
     current_pinning,
@@ -18,8 +17,9 @@ from accel.accelerations.pinning import (
     why_not_on_gpu,
     why_not_pinned,
 )
-from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import names_of, nothing_seen
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.plain_source import plain_source
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -105,7 +105,7 @@ class PinMemory:
         """Set the attribute of the loaders that are there; copies that do not wait replace two methods of tensors."""
         parts = [f"{name}.pin_memory = True" for name in names_of(workload, "loaders")]
         if self.non_blocking:
-            from accel.accelerations import copies_without_waiting
+            from accel.techniques.data import copies_without_waiting
 
             parts += [
                 "",

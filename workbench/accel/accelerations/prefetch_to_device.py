@@ -9,18 +9,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.each_batch import after_each_batch
-from accel.accelerations.loader_iterators import (
+from accel.errors import AccelError
+from accel.techniques.data.each_batch import after_each_batch
+from accel.techniques.data.loader_iterators import (
     IteratorMaker,
     changed_attributes,
     changed_iterators,
     find_maker,
 )
-from accel.accelerations.model_call import distinct
-from accel.accelerations.pinning import pinning_that_may_fail, why_not_on_gpu, why_not_pinned
-from accel.accelerations.plain_source import plain_source
-from accel.accelerations.user_names import names_of, nothing_seen
-from accel.errors import AccelError
+from accel.techniques.data.pinning import pinning_that_may_fail, why_not_on_gpu, why_not_pinned
+from accel.techniques.model.model_call import distinct
+from accel.techniques.source.plain_source import plain_source
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -113,7 +113,7 @@ class PrefetchToDevice:
 
     def as_code(self, workload: Workload) -> str:
         """The class that takes batches ahead, and one line a loader that puts it into the loader's iterators."""
-        from accel.accelerations import batches_ahead
+        from accel.techniques.data import batches_ahead
 
         parts = ["import functools", plain_source(batches_ahead), "", _MAKER_CODE]
         for name in names_of(workload, "loaders"):
@@ -153,7 +153,7 @@ class _AheadMaker(IteratorMaker):
     def change(self, iterator: Any) -> None:
         import torch
 
-        from accel.accelerations.batches_ahead import look_ahead
+        from accel.techniques.data.batches_ahead import look_ahead
 
         if torch.cuda.is_available():
             self.device = torch.device("cuda", torch.cuda.current_device())

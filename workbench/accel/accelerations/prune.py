@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.fixed_tensors import why_fixed
-from accel.accelerations.model_call import distinct, find_wrapper, why_never_called, wrapped_call
-from accel.accelerations.pruning_call import PruningCall
-from accel.accelerations.pruning_plan import Criterion, PruningPlan, Types, plan_pruning
-from accel.accelerations.torch_pruning_engine import is_installed
-from accel.accelerations.user_names import nothing_seen
 from accel.errors import AccelError
+from accel.techniques.model.fixed_tensors import why_fixed
+from accel.techniques.model.model_call import distinct, find_wrapper, why_never_called, wrapped_call
+from accel.techniques.pruning.pruning_call import PruningCall
+from accel.techniques.pruning.pruning_schedule import PruningSchedule
+from accel.techniques.pruning.torch_pruning_engine import is_installed
+from accel.techniques.source.user_names import nothing_seen
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prune:
+class Prune(PruningSchedule):
     """Take the least important filters out of the model: smaller tensors, less to compute.
 
     What it does
@@ -62,14 +62,6 @@ class Prune:
         https://arxiv.org/abs/1811.00250 (FPGM)
     """
 
-    sparsity: float = 0.5
-    types: Types = "conv"
-    exclude: str = ""
-    criterion: Criterion = "l1"
-    warm_up_steps: int = 0
-    stages: int = 1
-    steps_between: int = 100
-
     name: ClassVar[str] = "prune"
     layer: ClassVar[Layer] = "model"
     effect: ClassVar[Effect] = "changes training"
@@ -79,21 +71,6 @@ class Prune:
         "the filters that were taken out are back with the values of then, among those trained without them; what training "
         "would have made of them cannot come back"
     )
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sparsity <= 0.95:
-            raise AccelError(
-                f"prune(sparsity={self.sparsity})",
-                because="sparsity is the share of filters that go, from 0 to 0.95",
-                do="Write for example prune(sparsity=0.5).",
-            )
-        for knob, least in (("warm_up_steps", 0), ("stages", 1), ("steps_between", 1)):
-            if getattr(self, knob) < least:
-                raise AccelError(
-                    f"prune({knob}={getattr(self, knob)})",
-                    because=f"{knob} is at least {least}",
-                    do=f"Write {knob}={least} or more.",
-                )
 
     def why_not(self, workload: Workload, machine: Machine) -> list[str]:
         """No engine, no model, nothing to take out, or a model that cannot be followed or would not run afterwards."""
@@ -152,53 +129,9 @@ class Prune:
 
     def as_code(self, workload: Workload) -> str:
         """A function that prunes a model in place, and its call: once, or after so many steps."""
-        from accel.accelerations.pruning_code import pruning_code
+        from accel.techniques.pruning.pruning_code import pruning_code
 
         return pruning_code(self, workload)
-
-    @property
-    def excluded(self) -> tuple[str, ...]:
-        """The names in `exclude`."""
-        return tuple(name.strip() for name in self.exclude.split(",") if name.strip())
-
-    def ratio_at(self, calls: int) -> float:
-        """The share of what a model has by then that goes at its training call number `calls`, from 0; mostly 0.
-
-        >>> [round(Prune(sparsity=0.5, stages=2, steps_between=3).ratio_at(call), 3) for call in range(5)]
-        [0.25, 0.0, 0.0, 0.333, 0.0]
-        """
-        first = max(self.warm_up_steps, 1 if self.criterion == "taylor" else 0)
-        stage, rest = divmod(calls - first, self.steps_between)
-        if rest or not 0 <= stage < self.stages:
-            return 0.0
-        done, goal = (self.sparsity * part / self.stages for part in (stage, stage + 1))
-        return 1 - (1 - goal) / (1 - done) if done else goal
-
-    @property
-    def last_call(self) -> int:
-        """The number of the training call at which nothing is left to be taken out."""
-        first = max(self.warm_up_steps, 1 if self.criterion == "taylor" else 0)
-        return first + (self.stages - 1) * self.steps_between
-
-    def plan(
-        self,
-        model: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        ratio: float | None = None,
-        gradients: dict[str, torch.Tensor] | None = None,
-    ) -> PruningPlan:
-        """What this entry would take out of a model, from a call's inputs."""
-        return plan_pruning(
-            model,
-            args,
-            kwargs,
-            sparsity=self.sparsity if ratio is None else ratio,
-            types=self.types,
-            exclude=self.excluded,
-            criterion=self.criterion,
-            gradients=gradients,
-        )
 
 
 def _call_of(model: torch.nn.Module) -> PruningCall | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.held_settings import is_held, settings_held, why_not_on
 from accel.errors import AccelError
+from accel.techniques.numerics.held_settings import is_held, settings_held, why_not_on
 from accel.workload.torch_settings import read_settings
 
 if TYPE_CHECKING:

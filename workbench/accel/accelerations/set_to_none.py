@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.model_call import distinct
-from accel.accelerations.own_attribute import own_attribute
-from accel.accelerations.user_names import names_of, nothing_seen
+from accel.techniques.model.model_call import distinct
+from accel.techniques.model.own_attribute import own_attribute
+from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:
     import torch

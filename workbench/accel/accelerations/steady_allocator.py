@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.accelerations.mmap_threshold import LARGEST, LEAST, found_mmap_threshold, is_raised
+from accel.machine.mmap_threshold import LARGEST, LEAST, found_mmap_threshold, is_raised
 
 if TYPE_CHECKING:
     from accel.machine import Machine

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
-from accel.accelerations.layers import by_layer
+from accel.accelerations.acceleration import by_layer
 
 if TYPE_CHECKING:
     import pandas

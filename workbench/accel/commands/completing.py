@@ -140,8 +140,8 @@ def _entries() -> dict[str, type[Acceleration]]:
 
 def _knob_words(entry: str, written: str) -> list[str]:
     """After `name(`: the knobs not written yet; after `knob=`: its values."""
-    from accel.accelerations.chosen import ON
-    from accel.accelerations.knobs import as_literal, knobs_of
+    from accel.plans.chosen import ON
+    from accel.plans.knobs import as_literal, knobs_of
 
     known = _entries().get(entry)
     if known is None:
@@ -155,7 +155,7 @@ def _knob_words(entry: str, written: str) -> list[str]:
     if knob is None:
         return []
     if known.layer == "compile" and knob.name == "backend" and "torch" in sys.modules:
-        from accel.accelerations.compile_backends import compile_backends
+        from accel.techniques.compiling.compile_backends import compile_backends
 
         return [as_literal(row.name) for row in compile_backends().rows if row.is_usable]
     values = [*knob.choices, *((True, False) if knob.type is bool else ()), knob.default]

@@ -40,7 +40,7 @@ def run_without_notebook(options: argparse.Namespace) -> object:
     if options.command == "topology":
         return topology(options.from_file, text=getattr(options, "cell", None), html=options.html)
     if options.command == "backends":
-        from accel.accelerations.compile_backends import compile_backends
+        from accel.techniques.compiling.compile_backends import compile_backends
 
         return compile_backends()
     if options.command == "oneccl":

@@ -347,8 +347,8 @@ COMMAND_NAMES = tuple(command.name for command in COMMANDS)
 
 def command_named(name: str) -> Command:
     """The command of that name; UnknownName with the nearest right word when there is none."""
-    from accel.accelerations.other_tools import instead_of
     from accel.errors import UnknownName
+    from accel.techniques.source.other_tools import instead_of
 
     for command in COMMANDS:
         if command.name == name:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.accelerations.deferred_read import DeferredRead, deferred_read
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
 from accel.profiling.report.words import milliseconds, percent
+from accel.techniques.source.deferred_read import DeferredRead, deferred_read
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

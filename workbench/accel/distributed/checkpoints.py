@@ -282,7 +282,7 @@ class Checkpoints:
         """float16 goes on with the scale that it had found: begun anew, the first steps would overflow and be skipped."""
         if (saved := self._mine.get("loss_scale")) is None:
             return
-        from accel.accelerations.loss_scaling import scaled_backward_passes
+        from accel.techniques.numerics.loss_scaling import scaled_backward_passes
 
         scaling = self._undo.enter_context(scaled_backward_passes())  # the plan's, which may enter it later
         scaling.scale, scaling.good_passes = saved
@@ -297,7 +297,7 @@ class Checkpoints:
 
 def _loss_scale() -> tuple[float, int] | None:
     """Of float16 on this rank, where there is one: the scale, and its good passes so far."""
-    from accel.accelerations.loss_scaling import live_loss_scaling
+    from accel.techniques.numerics.loss_scaling import live_loss_scaling
 
     scaling = live_loss_scaling()
     return None if scaling is None else (scaling.scale, scaling.good_passes)

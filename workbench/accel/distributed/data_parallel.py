@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from accel.accelerations.model_call import wrapped_call
 from accel.distributed.bucket_exchange import BucketExchange
 from accel.distributed.gradient_exchange import GradientExchange
 from accel.distributed.gradient_readers import code_in, reads_gradients, running_code
@@ -33,6 +32,7 @@ from accel.distributed.training_notes import (
     notes_of_own_distribution,
 )
 from accel.errors import AccelError
+from accel.techniques.model.model_call import wrapped_call
 from accel.workload.discovery import Discovery
 from accel.workload.leading_optimizer import LeadingOptimizer
 from accel.workload.outermost_step import is_inside_another_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from accel.accelerations.sharded_model import READ_AT
+from accel.techniques.sharding.sharded_model import READ_AT
 from accel.workload.exchanged_values import from_all_ranks
 
 Way = tuple[Any, ...]

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from accel.accelerations.sharded_model import sharding_of
 from accel.distributed.gathered_pieces import has_pieces
 from accel.distributed.launched_cell import called_by_us
 from accel.errors import AccelError
+from accel.techniques.sharding.sharded_model import sharding_of
 
 if TYPE_CHECKING:
     from accel.distributed.run_options import RunOptions
@@ -23,7 +23,7 @@ def refuse_without_effect(options: RunOptions) -> None:
     Traceback (most recent call last):
     accel.errors.AccelError: --batch global: the cell distributes its training itself …
     """
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
 
     needing = [
         entry.name for entry in Plan.parse(options.plan).entries if getattr(entry, "needs_ranks", False)

@@ -39,7 +39,7 @@ class PlanInRank:
     def __enter__(self) -> PlanInRank:
         if not self._text:
             return self
-        from accel.accelerations.plan import Plan
+        from accel.plans.plan import Plan
         from accel.profiling.compile_watch import CompileWatch
         from accel.workers.found_objects import FoundObjects
         from accel.workload.replica import Replica
@@ -90,8 +90,8 @@ class PlanInRank:
         """Make whole what the cell kept of a model that is spread over the ranks; every rank calls this at the cell's end."""
         if self._plan is None or "fully_shard" not in self._plan.names:
             return
-        from accel.accelerations.sharded_model import original_parameters
         from accel.distributed.gathered_pieces import gather_pieces
+        from accel.techniques.sharding.sharded_model import original_parameters
 
         gather_pieces(
             self._namespace, [*self._request.names, *self._request.writes], original_parameters()
@@ -116,7 +116,7 @@ class PlanInRank:
         """Optimizers of a found model that are there already, wherever the cell keeps them, and the losses that have a name."""
         import torch
 
-        from accel.accelerations.sharded_optimizer import optimizers_of
+        from accel.techniques.sharding.sharded_optimizer import optimizers_of
 
         own = [p for model in found.models.values() for p in model.parameters()]
         if not own:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from accel.errors import AccelError, NotApplicable
 
 if TYPE_CHECKING:
-    from accel.accelerations.plan import Plan
     from accel.distributed.run_options import RunOptions
+    from accel.plans.plan import Plan
 
 WhyNot = Callable[[Any, "RunOptions"], str]  # asked of an entry; empty where it can work
 
@@ -59,7 +59,7 @@ def _sharding(entry: Any, options: RunOptions) -> str:
     of_ddp = {
         "--bucket-mb": options.bucket_mb, "--static-graph": options.static_graph, "--compress": options.compress != "none"
     }  # fmt: skip
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
 
     if any(getattr(each, "dtype", "") == "fp16" for each in Plan.parse(options.plan).entries):
         return (
@@ -95,7 +95,7 @@ def checked_plan(options: RunOptions) -> Plan:
     >>> checked_plan(RunOptions(plan="channels_last + autocast"))
     Plan.parse("autocast+channels_last")
     """
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
 
     plan = Plan.parse(options.plan)
     for name, reason in _refused(plan, options).items():
@@ -143,7 +143,7 @@ def accumulates(plan: str) -> bool:
     """
     if not plan:
         return False
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
 
     entries = {entry.name: entry for entry in Plan.parse(plan).entries}
     return "gradient_accumulation" in entries and getattr(entries.get("autocast"), "dtype", "") != "fp16"

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from accel.accelerations.own_attribute import own_attribute
 from accel.distributed.lineages import Lineages, WorkerStart
 from accel.distributed.shares import BatchMeans, Share, shares_of, steps_of
 from accel.errors import AccelError
+from accel.techniques.model.own_attribute import own_attribute
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader

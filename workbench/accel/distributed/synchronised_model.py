@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from accel.accelerations.sharded_model import sharding_of
 from accel.distributed.accumulation import Accumulation
 from accel.distributed.averaging import send_to_all
 from accel.errors import AccelError
+from accel.techniques.sharding.sharded_model import sharding_of
 
 if TYPE_CHECKING:
     from torch import nn

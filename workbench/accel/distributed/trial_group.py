@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from accel.accelerations.ddp import Ddp
-from accel.accelerations.plan import Plan
 from accel.distributed.cpus_of_ranks import cpus_of_ranks
 from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence, received
 from accel.distributed.rank_devices import RankDevices, rank_devices
@@ -25,6 +24,7 @@ from accel.distributed.rank_process import RankProcess
 from accel.distributed.rank_run import meeting_place
 from accel.distributed.trial_answers import joined
 from accel.errors import AccelError
+from accel.plans.plan import Plan
 from accel.workers.messages import Failed, FromWorker, Load
 from accel.workers.variant_worker import Variant
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from accel.accelerations.async_metrics import AsyncMetrics, cell_without_waits
 from accel.accelerations.channels_last import ChannelsLast
-from accel.accelerations.chosen import kinds_changed
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.exporting.cell_tree import CellTree
 from accel.exporting.edits import Edits
@@ -24,13 +23,14 @@ from accel.exporting.plain_code import (
     title,
     without_known_imports,
 )
+from accel.plans.chosen import kinds_changed
 from accel.workload.workload import look_up
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from accel.accelerations.acceleration import Acceleration
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
     from accel.workload.workload import Role, Workload
 
 Side = Literal["before", "after"]

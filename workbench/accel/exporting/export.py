@@ -12,7 +12,7 @@ from accel.exporting.cell_rewriter import Note, rewrite
 from accel.html_parts import Markup, block, heading, note, text
 
 if TYPE_CHECKING:
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
     from accel.workload.workload import Workload
 
 _LINE_STYLES = {

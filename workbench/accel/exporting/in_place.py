@@ -16,7 +16,6 @@ from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.detect_anomaly_off import SWITCHES, DetectAnomalyOff
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.loader_workers import LoaderWorkers
-from accel.accelerations.tensor_layout import same_layout_code
 from accel.exporting.anomaly_switches import anomaly_switches, switch_anomaly_mode_off
 from accel.exporting.call_arguments import takes_keywords_safely, with_keywords
 from accel.exporting.cell_tree import CellTree, resolve
@@ -29,6 +28,7 @@ from accel.exporting.model_calls import (
     put_under_autocast,
     returns_one_float32_tensor,
 )
+from accel.techniques.numerics.tensor_layout import same_layout_code
 from accel.workload.names_used import names_in_functions
 from accel.workload.workload import look_up
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from accel.accelerations.acceleration import Acceleration
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
     from accel.workload.workload import Role, Workload
 
 

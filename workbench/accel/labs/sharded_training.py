@@ -37,7 +37,7 @@ def sharded_training(width: int = 128, blocks: int = 4, samples: int = 32, steps
     from torch.nn.parallel import DistributedDataParallel
 
     from accel.accelerations.fully_shard import FullyShard
-    from accel.accelerations.sharded_model import sharding_of
+    from accel.techniques.sharding.sharded_model import sharding_of
     from accel.workload import Replica
 
     rank, ranks = dist.get_rank(), dist.get_world_size()

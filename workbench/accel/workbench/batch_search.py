@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from accel.accelerations.batch_size import BatchSize
-from accel.accelerations.plan import Plan
 from accel.bounds import check_samples, check_seconds
 from accel.errors import AccelError, NotApplicable
 from accel.measuring.comparison import Comparison
 from accel.measuring.fastest_batch import BatchRung, FastestBatch, is_faster
 from accel.measuring.took import Took, nice
+from accel.plans.plan import Plan
 from accel.workers.time_budget import TimeBudget
 from accel.workers.trial import Trial
 from accel.workers.trial_rows import refused_row

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.measuring.time_to_quality import TimeToQuality
+from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder

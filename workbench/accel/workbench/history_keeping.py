@@ -10,8 +10,8 @@ import weakref
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from accel.accelerations.plan import Plan
 from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord
+from accel.plans.plan import Plan
 from accel.workbench.trial_records import records_of
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from accel.accelerations.plan import Plan
 from accel.bounds import check_count, check_ranks
 from accel.distributed.rank_prints import RankPrints
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
+from accel.plans.plan import Plan
 from accel.workbench.plan_for_ranks import with_checked_plan
 
 if TYPE_CHECKING:

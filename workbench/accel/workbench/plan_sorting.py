@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError, NotApplicable
+from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
     from accel.workbench.workbench import Workbench

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel.accelerations.plan import Plan
 from accel.diagnosis import HYGIENE, RULES, Evidence, diagnose
+from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
     from accel.machine import Machine

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accel.accelerations.plan import Plan
 from accel.accelerations.steady_allocator import notebook_allocator
 from accel.errors import AccelError
+from accel.plans.plan import Plan
 from accel.workbench.held_out_data import find_held_out, training_loader
 from accel.workbench.quality_metric import QualityMetric, find_metric
 from accel.workbench.quality_notes import how_seeds_begin, quality_notes

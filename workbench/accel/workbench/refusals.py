@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from accel.accelerations.chosen import kinds_changed
-from accel.accelerations.plan import Plan, entry_text
 from accel.errors import AccelError
+from accel.plans.chosen import kinds_changed
+from accel.plans.plan import Plan, entry_text
 
 if TYPE_CHECKING:
     from accel.accelerations import Acceleration

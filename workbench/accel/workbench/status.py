@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel import html_parts as html
-from accel.accelerations.layers import by_layer
+from accel.accelerations.acceleration import by_layer
 from accel.workbench.best_tried import summary
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from accel.accelerations.plan import Plan
 from accel.history import TrialRecord
 from accel.history.records import AS_THE_NOTEBOOK_RUNS, STEADY
 from accel.measuring.time_to_quality import TimeToQuality
+from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
     from accel.measuring.comparison import Comparison

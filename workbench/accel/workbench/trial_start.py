@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from accel.accelerations.model_call import is_compiled_by_user
-from accel.accelerations.plan import Plan
 from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
+from accel.plans.plan import Plan
+from accel.techniques.model.model_call import is_compiled_by_user
 from accel.workers.messages import Load
 from accel.workers.relaunch import load_message
 from accel.workers.time_budget import TimeBudget

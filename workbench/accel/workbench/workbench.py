@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, Acceleration
-from accel.accelerations.chosen import read_names
-from accel.accelerations.live_plan import LivePlan
-from accel.accelerations.plan import Plan
 from accel.bounds import check_seconds
 from accel.errors import AccelError, NotApplicable
 from accel.machine import Machine, read_machine
+from accel.plans.chosen import read_names
+from accel.plans.live_plan import LivePlan
+from accel.plans.plan import Plan
 from accel.private_disk import in_words
 from accel.workbench.best_tried import best_plan
 from accel.workbench.history_keeping import HistoryKeeper

@@ -12,7 +12,7 @@ from accel.workload.applied_time import applying
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
     from accel.workload.replica import Replica
 
 

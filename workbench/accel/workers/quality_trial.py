@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from accel.accelerations.plan import BASELINE, Plan
 from accel.errors import AccelError
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.quality_row import QualityRow, RowState
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.took import Took
+from accel.plans.plan import BASELINE, Plan
 from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load, QualityQuestion
 from accel.workers.pool import WorkerPool

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError
 from accel.measuring.comparison import WIDE, Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.ladder import Ladder, speed
 from accel.measuring.took import Took, advice_for
+from accel.plans.plan import Plan
 from accel.workers.background_trial import BackgroundTrial, TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool

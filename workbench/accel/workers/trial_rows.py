@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from accel.accelerations.plan import Plan
 from accel.errors import AccelError, RankError, first_line
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
 from accel.measuring.comparison import Comparison, Quality, Verdict
 from accel.measuring.per_sample import differ, usual
 from accel.measuring.quality import compare_losses
+from accel.plans.plan import Plan
 from accel.workers.stage import Standing, median_ms
 
 _LEAST_APPLYING_S = 0.01  # less goes without saying

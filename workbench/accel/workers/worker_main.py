@@ -105,7 +105,7 @@ def _run(
 def _step_through(
     channel: Channel, disk: PrivateDisk, load: Load, blob: bytes, descriptor: int, around: Around
 ) -> None:
-    from accel.accelerations.plan import Plan
+    from accel.plans.plan import Plan
     from accel.workers.evaluating import Evaluator
     from accel.workload.cell_code import compiled
     from accel.workload.discovery import Discovery

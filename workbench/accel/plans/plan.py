@@ -1,0 +1,289 @@
+"""Plan: several accelerations together, parsed from and printed as `autocast(dtype="bf16")+channels_last`."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from accel.accelerations import CATALOGUE, by_name
+from accel.accelerations.acceleration import Acceleration, Effect, Proof
+from accel.accelerations.ddp import Ddp
+from accel.errors import AccelError
+from accel.plans.chosen import OF_THE_PROCESS, ON, only, only_roles, read_names, resolve
+from accel.plans.knobs import as_literal, check_knobs, knobs_of
+from accel.techniques.steps.live_optimizers import noted_optimizers
+
+if TYPE_CHECKING:
+    from accel.machine import Machine
+    from accel.workload import Replica, Workload
+
+BASELINE = "baseline"
+_LONGEST_TEXT = 2000
+_EXAMPLE = 'Write for example autocast(dtype="bf16")+channels_last.'
+_ORDER = {entry.name: position for position, entry in enumerate(CATALOGUE)}
+_EFFECTS: tuple[Effect, ...] = ("exact", "close", "changes training")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Accelerations to apply together; kept in catalogue order, however they were written.
+
+    >>> plan = Plan.parse('autocast(dtype="bf16") + channels_last')
+    >>> str(plan)
+    'channels_last+autocast'
+    >>> with plan.apply(replica):
+    ...     train_step()
+
+    The empty plan is the baseline. Every entry can be told which objects of the cell it acts on, `channels_last(on="generator")`;
+    `on` holds the names, by entry. Raises AccelError for an entry given twice or two that exclude each other.
+    """
+
+    entries: tuple[Acceleration, ...] = ()
+    on: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [entry.name for entry in self.entries]
+        for entry in self.entries:
+            if names.count(entry.name) > 1:
+                raise AccelError(f"plan with {entry.name} twice", because="each acceleration can be there only once",
+                                 do=f"Write {entry.name} once, with the knobs you want.")  # fmt: skip
+            for other in entry.conflicts:
+                if other in names:
+                    raise AccelError(
+                        f"{entry.name}+{other}", because="they exclude each other", do=f"Leave out {other}."
+                    )
+        object.__setattr__(self, "entries", tuple(sorted(self.entries, key=lambda entry: _ORDER[entry.name])))
+        object.__setattr__(
+            self, "on", tuple(sorted(pair for pair in self.on if pair[0] in names and pair[1]))
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """Read a plan as a user writes it; nothing in the text is evaluated, only literal values are read.
+
+        Raises UnknownName or AccelError, naming the nearest right word and what a knob can be.
+        """
+        if text.strip() in ("", BASELINE):
+            return cls()
+        parts = [_entry(node, text) for node in _terms(_expression(text))]
+        return cls(tuple(entry for entry, _ in parts), tuple((entry.name, names) for entry, names in parts))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the entries, in the order they are applied."""
+        return tuple(entry.name for entry in self.entries)
+
+    @property
+    def effect(self) -> Effect:
+        """What the plan does to training: the worst of its entries; "exact" for the baseline."""
+        return max((entry.effect for entry in self.entries), key=_EFFECTS.index, default="exact")
+
+    @property
+    def needs_own_process(self) -> bool:
+        """Whether a part of it belongs to a whole process, so that only processes can be compared."""
+        return any(entry.needs_own_process for entry in self.entries)
+
+    @property
+    def group(self) -> Ddp | None:
+        """The entry that trains on several processes, if there is one."""
+        return next((entry for entry in self.entries if isinstance(entry, Ddp)), None)
+
+    @property
+    def how_to_run(self) -> str:
+        """What to do with a plan that needs several processes, in a sentence; empty for any other."""
+        if self.group is None:
+            return ""
+        rest = self.without(self.group.name)
+        also = f" --plan {rest}" if rest else ""
+        return f"Put {self.group.command}{also} over the cell."
+
+    def objects_of(self, name: str) -> tuple[str, ...]:
+        """The names of the objects that the entry of that name acts on; empty means all."""
+        return dict(self.on).get(name, ())
+
+    def without(self, name: str) -> Plan:
+        """The plan without the entry of that name; the same plan when it is not in it. Raises UnknownName."""
+        by_name(name)
+        return replace(self, entries=tuple(entry for entry in self.entries if entry.name != name))
+
+    def with_(self, entry: Acceleration, on: tuple[str, ...] = ()) -> Plan:
+        """The plan with this entry, in place of one of the same name."""
+        rest = self.without(entry.name)
+        return Plan((*rest.entries, entry), (*rest.on, (entry.name, on)))
+
+    def updated(self, other: Plan) -> Plan:
+        """The plan with the entries of another, in place of those of the same name."""
+        whole = self
+        for entry in other.entries:
+            whole = whole.with_(entry, other.objects_of(entry.name))
+        return whole
+
+    def only_on(self, *names: str) -> Plan:
+        """The same entries, acting on these objects alone; those that say themselves on what are left as they are."""
+        said = dict(self.on)
+        return replace(self, on=tuple((entry.name, said.get(entry.name, names)) for entry in self.entries))
+
+    def resolved(self, workload: Workload) -> Plan:
+        """The plan with what belongs to the named objects named too; see `resolve`. Raises UnknownName."""
+        return replace(self, on=tuple((name, resolve(names, workload)) for name, names in self.on))
+
+    def seen_by(self, entry: Acceleration, workload: Workload) -> Workload:
+        """The workload as the entry is to see it: with the objects it acts on."""
+        names = self.objects_of(entry.name)
+        return only_roles(workload, names) if names else workload
+
+    def why_not(
+        self, workload: Workload, machine: Machine, *, on_ranks: bool = False
+    ) -> dict[str, list[str]]:
+        """Reasons by entry name why it cannot work here; entries without a reason are left out: empty means it can.
+
+        `on_ranks`: the plan is for a cell that trains on several ranks together, else for one process.
+        """
+        reasons = {
+            entry.name: [
+                *([] if on_ranks else self._needs_ranks(entry)),
+                *self._reasons(entry, workload, machine),
+            ]
+            for entry in self.entries
+        }
+        return {name: why for name, why in reasons.items() if why}
+
+    @contextmanager
+    def apply(self, replica: Replica) -> Iterator[None]:
+        """Apply every entry to the replica's objects in place; leaving the context undoes them, last on, first off."""
+        with ExitStack() as stack:
+            if self.entries:
+                stack.enter_context(noted_optimizers())
+            for entry in self.entries:
+                stack.enter_context(entry.apply(self._part_for(entry, replica)))
+            yield
+
+    def proofs(self, replica: Replica) -> list[tuple[str, Proof]]:
+        """Read back, still under `apply` and after a few steps, whether each entry took effect."""
+        return [(entry.name, entry.took_effect(self._part_for(entry, replica))) for entry in self.entries]
+
+    def _part_for(self, entry: Acceleration, replica: Replica) -> Replica:
+        names = self.objects_of(entry.name)
+        return only(replica, names) if names else replica
+
+    def _reasons(self, entry: Acceleration, workload: Workload, machine: Machine) -> list[str]:
+        seen = self.seen_by(entry, workload)
+        reasons = [*self._of_the_process(entry), *entry.why_not(seen, machine)]
+        beside = getattr(entry, "why_not_beside", None)
+        return reasons or (beside(self, seen) if beside is not None else [])
+
+    def _needs_ranks(self, entry: Acceleration) -> list[str]:
+        if not getattr(entry, "needs_ranks", False):
+            return []
+        written = entry_text(entry, self.objects_of(entry.name))
+        return [f"{entry.name} works on ranks. Put %%accel ddp --plan {written} over the cell."]
+
+    def _of_the_process(self, entry: Acceleration) -> list[str]:
+        names = self.objects_of(entry.name)
+        if not names or not (entry.layer in OF_THE_PROCESS or isinstance(entry, Ddp)):
+            return []
+        return [f"{entry.name} changes the whole process, not {names[0]} alone. Leave out on=."]
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def __str__(self) -> str:
+        return "+".join(entry_text(each, self.objects_of(each.name)) for each in self.entries) or BASELINE
+
+
+def entry_text(entry: Acceleration, on: tuple[str, ...] = ()) -> str:
+    """An entry as it is written in a plan: its name, the knobs that are not at their default, and what it acts on.
+
+    >>> entry_text(LoaderWorkers(n=4))
+    'loader_workers(n=4)'
+    """
+    turned = [
+        (knob.name, getattr(entry, knob.name))
+        for knob in knobs_of(type(entry))
+        if getattr(entry, knob.name) != knob.default
+    ]
+    turned += [(ON, ",".join(on))] if on else []
+    return (
+        f"{entry.name}({', '.join(f'{name}={as_literal(value)}' for name, value in turned)})"
+        if turned
+        else entry.name
+    )
+
+
+def full_entry_text(entry: Acceleration) -> str:
+    """The same with every knob written out."""
+    written = ", ".join(f"{f.name}={as_literal(getattr(entry, f.name))}" for f in dataclasses.fields(entry))  # type: ignore[arg-type]
+    return f"{entry.name}({written})" if written else entry.name
+
+
+def _expression(text: str) -> ast.expr:
+    if len(text) > _LONGEST_TEXT:
+        raise AccelError("plan", because=f"it is {len(text)} characters long", do=_EXAMPLE)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # an odd escape in the text is our error to report, not a SyntaxWarning
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise AccelError(f"plan {text!r}", because="it cannot be read", do=_EXAMPLE) from None
+
+
+def _terms(node: ast.expr) -> list[ast.expr]:
+    """The parts joined by +, from left to right; with a list of its own instead of recursion, however long it is."""
+    waiting, terms = [node], []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
+            waiting += [part.right, part.left]
+        else:
+            terms.append(part)
+    return terms
+
+
+def _entry(node: ast.expr, text: str) -> tuple[Acceleration, tuple[str, ...]]:
+    """The entry, and the names of what it acts on."""
+    if isinstance(node, ast.Name):
+        return by_name(node.id)(), ()
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        raise AccelError(
+            f"plan {text!r}", because="a plan is names of accelerations joined by +", do=_EXAMPLE
+        )
+    entry = by_name(node.func.id)
+    if node.args or any(keyword.arg is None for keyword in node.keywords):
+        known = ", ".join(f"{knob.name}=…" for knob in knobs_of(entry))
+        do = f"Write {entry.name}({known})." if known else f"Write {entry.name}; it has no knobs."
+        raise AccelError(f"plan {text!r}", because="knobs are given by name", do=do)
+    given = [keyword.arg for keyword in node.keywords]
+    if twice := next((knob for knob in given if given.count(knob) > 1), None):
+        raise AccelError(
+            f"plan {text!r}", because=f"{twice} is given twice", do=f"Write {twice}= once in {entry.name}."
+        )
+    knobs = {
+        str(keyword.arg): _literal(keyword.value, str(keyword.arg), entry.name) for keyword in node.keywords
+    }
+    names = _names_of_on(knobs.pop(ON), entry.name) if ON in knobs else ()
+    check_knobs(entry, knobs)
+    return entry(**knobs), names
+
+
+def _names_of_on(written: object, name: str) -> tuple[str, ...]:
+    if not isinstance(written, str):
+        raise AccelError(
+            f"{name}(on={written!r})", because="on is a text in quotes",
+            do=f'Write for example {name}(on="generator").',
+        )  # fmt: skip
+    return read_names(written)
+
+
+def _literal(node: ast.expr, knob: str, name: str) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        because = "a knob's value is a plain number, a text in quotes, True, False or None"
+        raise AccelError(f"{name}({knob}=…)", because=because, do=_EXAMPLE) from None

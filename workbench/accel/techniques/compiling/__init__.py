@@ -1,0 +1,1 @@
+"""torch.compile for one object: functions, optimizer steps, backends."""

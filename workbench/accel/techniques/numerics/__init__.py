@@ -1,0 +1,1 @@
+"""Number formats, memory layout, settings of torch, and what shows that they took effect."""

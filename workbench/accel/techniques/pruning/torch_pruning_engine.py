@@ -1,0 +1,92 @@
+"""torch-pruning as the engine of pruning: it ranks the filters of a copy, and takes the least important ones out of it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from accel.errors import AccelError
+from accel.techniques.model.bare_copy import tensors_in
+
+if TYPE_CHECKING:
+    import torch
+
+    from accel.techniques.pruning.pruning_plan import Criterion, Types
+
+
+def is_installed() -> bool:
+    """Whether torch-pruning can be imported; it is not imported for that.
+
+    >>> is_installed()
+    True
+    """
+    return importlib.util.find_spec("torch_pruning") is not None
+
+
+def prune_numbered(
+    numbered: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    sparsity: float,
+    types: Types,
+    exclude: tuple[str, ...],
+    criterion: Criterion,
+) -> None:
+    """Prune a copy of a model; once the filters are chosen, its tensors hold the numbers of their positions.
+
+    >>> prune_numbered(numbered, (images,), {}, sparsity=0.5, types="conv", exclude=(), criterion="l1")
+
+    "taylor" reads the gradients that the copy has. Raises whatever torch-pruning stumbles over in a model it does not know.
+    """
+    import torch
+    import torch_pruning
+
+    kinds: dict[Types, list[type]] = {"conv": [torch.nn.modules.conv._ConvNd], "linear": [torch.nn.Linear]}
+    kinds["all"] = kinds["conv"] + kinds["linear"]
+    importance: Any = {
+        "l1": lambda: torch_pruning.importance.MagnitudeImportance(p=1),
+        "l2": lambda: torch_pruning.importance.MagnitudeImportance(p=2),
+        "fpgm": lambda: torch_pruning.importance.FPGMImportance(),
+        "taylor": lambda: torch_pruning.importance.TaylorImportance(),
+    }[criterion]
+    pruner = torch_pruning.pruner.BasePruner(
+        numbered,
+        args,
+        importance(),
+        pruning_ratio=sparsity - 1e-9,  # 10 × (1 - 0.9) is less than 1: rounding must not take one more
+        ignored_layers=[_layer(numbered, name) for name in exclude],
+        root_module_types=kinds[types],
+        # By itself it calls in more than one way, a wrong one first. What stands round a call (no_grad) is no layer.
+        forward_fn=lambda module, _: module.forward(*args, **kwargs),
+        output_transform=tensors_in,
+        # The defaults are dictionaries shared by all pruners of the process, which keep every model alive.
+        in_channel_groups={},
+        out_channel_groups={},
+        num_heads={},
+    )
+    ends = {node for node in pruner.DG.module2node.values() if not node.outputs}
+    is_numbered = False
+    for group in pruner.step(interactive=True):
+        if any(dep.target in ends and pruner.DG.is_out_channel_pruning_fn(dep.handler) for dep, _ in group):
+            continue  # as wide as the output
+        if not is_numbered:
+            for tensor in (*numbered.parameters(), *numbered.buffers()):
+                tensor.data = torch.arange(tensor.numel(), dtype=torch.float64, device=tensor.device).view(
+                    tensor.shape
+                )
+            for parameter in numbered.parameters():
+                parameter.grad = None
+            is_numbered = True
+        group.prune()
+
+
+def _layer(model: torch.nn.Module, name: str) -> torch.nn.Module:
+    try:
+        return model.get_submodule(name)
+    except AttributeError:
+        layers = ", ".join(
+            path for path, module in model.named_modules() if path and not [*module.children()]
+        )
+        do = f"Write names from this list: {layers[:300]}."
+        raise AccelError(f'prune(exclude="{name}")', because="the model has no such layer", do=do) from None

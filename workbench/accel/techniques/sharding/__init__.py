@@ -1,0 +1,1 @@
+"""Parameters and optimizer states spread over ranks in place, and put together again."""
