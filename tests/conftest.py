@@ -57,8 +57,13 @@ def history_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 @pytest.fixture(autouse=True)
 def torch_as_it_was() -> Iterator[None]:
-    """Cells and exported code that tests run have no undo: anomaly mode, and methods that pinning puts round a copy."""
+    """Cells and exported code that tests run have no undo: anomaly mode, methods that pinning puts round a copy, compiled code.
+
+    Dynamo takes a number for a variable once it has seen a second value of it: it must not know those of other tests.
+    """
     yield
+    if (dynamo := sys.modules.get("torch._dynamo")) is not None:
+        dynamo.reset()
     if (torch := sys.modules.get("torch")) is None:
         return
     torch.autograd.set_detect_anomaly(False)
