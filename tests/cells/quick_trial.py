@@ -54,8 +54,8 @@ def try_quickly(workbench: Workbench, plan: str, workers: KeptWorkers) -> dict[s
     parcel, changed_by_packing = packed(workbench, workload)
     assert not changed_by_packing
     variants = [
-        Variant("baseline", "", "as the notebook"),
-        Variant(plan, str(Plan.parse(plan)), "as the notebook"),
+        Variant(Plan(), "as the notebook"),
+        Variant(Plan.parse(plan), "as the notebook"),
     ]
     load = load_for(parcel, workload)
     with Relaunch(workers, parcel, variants, load=load, timeout_s=60.0) as relaunch:

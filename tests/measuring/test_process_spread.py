@@ -12,10 +12,11 @@ from accel.measuring.comparison import WIDE
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE, interval
 from accel.measuring.process_spread import spread_of
 from accel.measuring.verdict import FEW_RELAUNCHES
+from accel.plans import Plan
 from accel.workers.relaunch import Effort, Samples
 from accel.workers.stage import Stage, StagePlan
 
-PLANS = ("a", "b", "c")
+PLANS = ("channels_last", "autocast", "set_to_none")
 
 
 def relaunch(generator, plans, *, sd, effect=0.0, pairs=12, step_sd=0.02):
@@ -53,7 +54,7 @@ def standings(generator, noise, *, sd, is_headline):
     plan = StagePlan(
         "a",
         "steady",
-        tuple((each, each) for each in PLANS),
+        tuple(map(Plan.parse, PLANS)),
         noise,
         FEW_RELAUNCHES,
         Effort(),
@@ -79,8 +80,8 @@ def test_same_against_same_is_rarely_called_different(noise, sd):
 
 
 def test_one_plan_tells_of_the_spread_what_its_own_relaunches_do():
-    told = [relaunch(np.random.default_rng(number), ["a"], sd=0.05) for number in range(4)]
-    alone = [each["a"] for each in told]
+    told = [relaunch(np.random.default_rng(number), ["autocast"], sd=0.05) for number in range(4)]
+    alone = [each["autocast"] for each in told]
     assert spread_of(told, STEADY_NOISE).freedom == 3
     shared = interval(alone, STEADY_NOISE, spread=spread_of(told, STEADY_NOISE))
     assert shared.high == pytest.approx(interval(alone, STEADY_NOISE).high)
@@ -91,10 +92,12 @@ def test_other_plans_make_the_interval_of_two_relaunches_narrower():
 
     def half(plans):
         told = [relaunch(generator, plans, sd=0.03) for _ in range(2)]
-        shown = interval([each["a"] for each in told], STEADY_ALONE, spread=spread_of(told, STEADY_ALONE))
+        shown = interval(
+            [each["autocast"] for each in told], STEADY_ALONE, spread=spread_of(told, STEADY_ALONE)
+        )
         return math.log(shown.high / shown.low) / 2
 
-    assert np.mean([half(PLANS) for _ in range(99)]) < 0.8 * np.mean([half(["a"]) for _ in range(99)])
+    assert np.mean([half(PLANS) for _ in range(99)]) < 0.8 * np.mean([half(["autocast"]) for _ in range(99)])
 
 
 def test_a_plan_that_was_decided_leaves_a_gap():

@@ -12,6 +12,7 @@ from accel.measuring.quality_row import QualityRow
 from accel.measuring.quality_target import QualityTarget
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.training_curve import QualityPoint, TrainingCurve
+from accel.plans import Plan
 from accel.workbench.best_tried import best_plan, summary
 from accel.workbench.trial_records import records_of
 
@@ -55,7 +56,7 @@ def trial(*rows):
 
 
 def test_keep_takes_the_soonest_of_a_trial_by_quality():
-    assert best_plan([trial(BASELINE, SOONER, SOONEST, LATER, REFUSED)]) == "fused_optimizer"
+    assert best_plan([trial(BASELINE, SOONER, SOONEST, LATER, REFUSED)]) == Plan.parse("fused_optimizer")
 
 
 def test_keep_takes_nothing_that_is_not_told_sooner():

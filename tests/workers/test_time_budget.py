@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel.measuring.ladder import Ladder
+from accel.plans import Plan
 from accel.workers.relaunch_estimate import least_relaunch_s, what_does_not_fit
 from accel.workers.time_budget import ENDING_S, PhaseClock, TimeBudget
 from tests.workers.conftest import CELL, worker_processes
@@ -110,15 +111,19 @@ def test_training_to_a_quality_ends_with_its_budget_too(workbench):
     assert worker_processes() == []
 
 
+def plans(*texts):
+    return [Plan.parse(text) for text in texts]
+
+
 def test_what_does_not_fit_is_said_before_anything_is_measured():
-    assert what_does_not_fit(["channels_last"], 0.02, 5.0, 30.0) == ""
-    told = what_does_not_fit(["channels_last", "compile_model"], 0.5, 5.0, 30.0)
+    assert what_does_not_fit(plans("channels_last"), 0.02, 5.0, 30.0) == ""
+    told = what_does_not_fit(plans("channels_last", "compile_model"), 0.5, 5.0, 30.0)
     assert told.startswith("--budget-s 30 is short: measuring 2 plans takes about ")
     assert "compiling" in told
 
 
 def test_more_plans_longer_steps_and_cold_workers_take_longer():
-    least = least_relaunch_s(["a"], 0.1, 0.0)
-    assert least < least_relaunch_s(["a", "b"], 0.1, 0.0)
-    assert least < least_relaunch_s(["a"], 1.0, 0.0)
-    assert least < least_relaunch_s(["a"], 0.1, 5.0)
+    least = least_relaunch_s(plans("autocast"), 0.1, 0.0)
+    assert least < least_relaunch_s(plans("autocast", "channels_last"), 0.1, 0.0)
+    assert least < least_relaunch_s(plans("autocast"), 1.0, 0.0)
+    assert least < least_relaunch_s(plans("autocast"), 0.1, 5.0)

@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 from accel.errors import AccelError
+from accel.plans import Plan
 from accel.workers.messages import EffectRead, Load, Loaded, Steps, StepsDone
 from accel.workers.pool import WorkerPool
 from accel.workers.relaunch import FEWEST_ROUNDS, Effort, Relaunch
@@ -55,18 +56,18 @@ class NeverWarm(Steady):
 
 
 def measured(workers, until):
-    variants = [Variant(plan or "baseline", plan, "as the notebook") for plan in workers]
+    variants = [Variant(Plan.parse(plan), "as the notebook") for plan in workers]
     relaunch = Relaunch(
         WorkerPool(spares=0), PARCEL, variants, load=LOAD, timeout_s=60.0,
-        groups=lambda variant, load: workers[variant.plan],
+        groups=lambda variant, load: workers[variant.label],
     )  # fmt: skip
     with relaunch:
         return relaunch.measure(Effort(warm_up=2), stop=threading.Event(), deadline=until, give_up_at=until)
 
 
 def test_of_two_plans_that_compile_too_long_the_second_gives_up_at_once():
-    late = ["compile_model", "compile_model(mode='max-autotune')"]
-    workers = {"": Steady(), "channels_last": Steady()} | {plan: NeverWarm() for plan in late}
+    late = ["compile_model", 'compile_model(mode="max-autotune")']
+    workers = {"baseline": Steady(), "channels_last": Steady()} | {plan: NeverWarm() for plan in late}
     samples = measured(workers, time.monotonic() + 1.0)
     waits_s = [each for plan in late for each in workers[plan].patience_s]
     assert len(waits_s) <= 1
@@ -76,7 +77,7 @@ def test_of_two_plans_that_compile_too_long_the_second_gives_up_at_once():
 
 
 def test_without_a_budget_nobody_gives_up():
-    workers = {plan: Steady() for plan in ("", "channels_last", "compile_model")}
+    workers = {plan: Steady() for plan in ("baseline", "channels_last", "compile_model")}
     assert not any(own.error for own in measured(workers, math.inf).values())
     waits_s = [each for worker in workers.values() for each in worker.patience_s]
     assert waits_s

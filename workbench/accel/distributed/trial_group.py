@@ -24,7 +24,6 @@ from accel.distributed.rank_process import RankProcess
 from accel.distributed.rank_run import meeting_place
 from accel.distributed.trial_answers import joined
 from accel.errors import AccelError
-from accel.plans.plan import Plan
 from accel.workers.messages import Failed, FromWorker, Load
 from accel.workers.variant_worker import Variant
 
@@ -39,9 +38,9 @@ _home = os.getpid()
 def group_for(variant: Variant, load: Load) -> TrialGroup | None:
     """The ranks for a plan that trains on several; None for any other.
 
-    >>> group_for(Variant("channels_last", "channels_last", "steady"), load)
+    >>> group_for(Variant(Plan.parse("channels_last"), "steady"), load)
     """
-    entry = Plan.parse(variant.plan).group
+    entry = variant.plan.group
     return None if entry is None else TrialGroup(entry, variant.label, load.trains_on)
 
 

@@ -89,6 +89,11 @@ class Plan:
         return any(entry.needs_own_process for entry in self.entries)
 
     @property
+    def compiles(self) -> bool:
+        """Whether its first steps compile, which later ones earn back."""
+        return any(entry.layer == "compile" for entry in self.entries)
+
+    @property
     def group(self) -> Ddp | None:
         """The entry that trains on several processes, if there is one."""
         return next((entry for entry in self.entries if isinstance(entry, Ddp)), None)

@@ -21,10 +21,10 @@ FOUND_NONE = {
 }
 
 
-def best_plan(trials: Sequence[Trial | QualityTrial]) -> str:
+def best_plan(trials: Sequence[Trial | QualityTrial]) -> Plan:
     """The best plan of the last trial; raises AccelError where there is none.
 
-    >>> best_plan(workbench.trials)
+    >>> str(best_plan(workbench.trials))
     'channels_last'
     """
     if not trials:
@@ -50,7 +50,7 @@ def best_plan(trials: Sequence[Trial | QualityTrial]) -> str:
             "%accel keep", because=f"the best plan, {best}, trains on several processes, and a notebook is one",
             do=best.how_to_run + instead,
         )  # fmt: skip
-    return result.best.plan
+    return best
 
 
 def summary(trial: Trial | QualityTrial | None) -> str:

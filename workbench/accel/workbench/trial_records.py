@@ -71,7 +71,7 @@ def _by_quality(row: QualityRow, result: TimeToQuality, about: dict[str, Any]) -
 
 def _compiles(plan: str) -> bool:
     """Whether its first steps cost what later ones earn back; of other plans they differ by chance."""
-    return any(entry.layer == "compile" for entry in Plan.parse(plan).entries)
+    return Plan.parse(plan).compiles
 
 
 def _known(value: float | None) -> float:

@@ -34,7 +34,7 @@ class QualityRun(Relaunch):
             variant.label: _WorkerTrainee(
                 self._workers[variant.label],
                 self._timeout_s,
-                compiles=self._compiles_itself or "compile" in variant.plan,
+                compiles=self._compiles_itself or variant.plan.compiles,
             )
             for variant in self._running
         }

@@ -112,12 +112,8 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         return all(str(plan) in self._errors for plan in self.plans)
 
     def _train(self, seed: int, *, deadline: float) -> None:
-        variants = [Variant(BASELINE, "", self._setting.allocator)]
-        variants += [
-            Variant(str(plan), str(plan), self._setting.allocator)
-            for plan in self.plans
-            if str(plan) not in self._errors
-        ]
+        plans = [Plan(), *(plan for plan in self.plans if str(plan) not in self._errors)]
+        variants = [Variant(plan, self._setting.allocator) for plan in plans]
         load = msgspec.structs.replace(self._load, quality=self._question(seed))
         run = QualityRun(
             self._pool,

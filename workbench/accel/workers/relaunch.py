@@ -170,7 +170,7 @@ class Relaunch:
     def _give(self, variant: Variant, load: Load) -> None:
         worker = self._workers[variant.label]
         worker.label = f"{variant.label!r}"
-        message = msgspec.structs.replace(load, plan=variant.plan, allocator=variant.allocator)
+        message = msgspec.structs.replace(load, plan=variant.label, allocator=variant.allocator)
         worker.send(message, self._parcel.blob, self._parcel.memory.descriptor)
         self.disks.add(worker.receive(Loaded, timeout_s=self._timeout_s).disk)
 
@@ -220,15 +220,12 @@ class Relaunch:
     def _warm_up_all(self, effort: Effort, stop: threading.Event, give_up_at: float) -> None:
         """Those that compile come last, and leave time to measure the others."""
         steps, warm = effort.warm_up, 0
-        for variant in sorted(self._variants, key=self._compiles):
+        for variant in sorted(self._variants, key=lambda variant: variant.plan.compiles):
             with self._isolated(variant.label):
                 is_free = warm <= 1 or give_up_at == math.inf
                 leave_off = math.inf if is_free else give_up_at - self._reserve_s(give_up_at)
                 steps = self._warm_up(variant, steps, stop, leave_off, give_up_at)
                 warm += 1
-
-    def _compiles(self, variant: Variant) -> bool:
-        return "compile" in variant.plan
 
     def _reserve_s(self, give_up_at: float) -> float:
         """What measuring those that are warm takes, amply: their steps are known from a few."""
@@ -244,9 +241,9 @@ class Relaunch:
         Past `leave_off` it gives up, so that the others are measured.
         """
         samples = self.samples[variant.label]
-        compiles = self._compiles(variant) or "compile" in self._load.source
+        compiles = variant.plan.compiles or "compile" in self._load.source
         timeout_s = COMPILING_TIMEOUT_S if compiles else self._timeout_s  # the second step may compile anew
-        self._phases.enter("compiling" if compiles else "warming up", variant.plan or variant.label)
+        self._phases.enter("compiling" if compiles else "warming up", variant.label)
         started = time.monotonic()
         self._first_step(variant.label, timeout_s, leave_off)
         samples.first_step_s = time.monotonic() - started

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accel.measuring.took import nice
+from accel.plans.plan import Plan
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_WARM_UP
 from accel.workers.step_block import StepBlock
 
@@ -12,23 +13,23 @@ COMPILING_S = 20.0  # what compiling a small model takes on a few cores; nobody 
 SHIPPING_S = 0.5
 
 
-def least_relaunch_s(plans: Sequence[str], step_s: float, start_s: float) -> float:
+def least_relaunch_s(plans: Sequence[Plan], step_s: float, start_s: float) -> float:
     """What one relaunch of the baseline and these plans takes at the least, in seconds.
 
-    >>> least_relaunch_s(["channels_last"], step_s=1.0, start_s=5.0)
+    >>> least_relaunch_s([Plan.parse("channels_last")], step_s=1.0, start_s=5.0)
     19.5
     """
     steps = LEAST_WARM_UP + FEWEST_ROUNDS * StepBlock.of(step_s).steps
-    compiling_s = COMPILING_S * sum("compile" in plan for plan in plans)
+    compiling_s = COMPILING_S * sum(plan.compiles for plan in plans)
     return start_s + SHIPPING_S + compiling_s + (1 + len(plans)) * steps * step_s
 
 
-def what_does_not_fit(plans: Sequence[str], step_s: float, start_s: float, budget_s: float) -> str:
+def what_does_not_fit(plans: Sequence[Plan], step_s: float, start_s: float, budget_s: float) -> str:
     """A sentence for a budget in which no answer is to be expected; empty where one is."""
     needed_s = least_relaunch_s(plans, step_s, start_s)
     if needed_s <= budget_s:
         return ""
-    compiling = ", compiling among it" if any("compile" in plan for plan in plans) else ""
+    compiling = ", compiling among it" if any(plan.compiles for plan in plans) else ""
     return (
         f"--budget-s {budget_s:g} is short: measuring {len(plans)} plan{'s' if len(plans) > 1 else ''} takes about "
         f"{needed_s:.0f} s here{compiling}. --budget-s {nice(2 * needed_s)} leaves time for an answer."

@@ -19,19 +19,18 @@ from accel.measuring.interval import ProcessNoise, Spread, interval, paired_log_
 from accel.measuring.per_sample import compared_times
 from accel.measuring.process_spread import spread_of
 from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
+from accel.plans.plan import BASELINE, Plan
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Effort, Relaunch, Samples
 from accel.workers.variant_worker import Variant
-
-BASELINE = "baseline"
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What a stage runs: the baseline's allocator, candidates as (label, plan text), how noisy its processes are."""
+    """What a stage runs: the baseline's allocator, candidates, how noisy its processes are."""
 
     name: str
     allocator: str
-    candidates: tuple[tuple[str, str], ...]
+    candidates: tuple[Plan, ...]
     noise: ProcessNoise
     most_relaunches: int
     effort: Effort
@@ -74,7 +73,7 @@ class Stage:
         give_up_at: float = math.inf,
     ) -> None:
         self.plan = plan
-        self.standings = {label: Standing() for label, _ in plan.candidates}
+        self.standings = {str(candidate): Standing() for candidate in plan.candidates}
         self.floor: list[float | None] = []
         self.rounds_now = self.relaunches = 0
         self.others: list[OtherWork] = []  # what other programs took of the CPUs, relaunch by relaunch
@@ -87,7 +86,7 @@ class Stage:
         self._least_s = 0.0  # what another one would take at the least
         self._open_relaunch, self._on_change = open_relaunch, on_change
         self._stop, self._deadline, self._measures_floor = stop, deadline, measures_floor
-        self._candidates = dict(plan.candidates)
+        self._candidates = {str(candidate): candidate for candidate in plan.candidates}
 
     def run(self) -> None:
         """Relaunch until everything is decided, the relaunches are used up, time is up, or someone says stop."""
@@ -112,8 +111,8 @@ class Stage:
                 return
 
     def _one(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
-        variants = [Variant(BASELINE, "", self.plan.allocator)]
-        variants += [Variant(label, self._candidates[label], self.plan.allocator) for label in labels]
+        plans = [Plan(), *(self._candidates[label] for label in labels)]
+        variants = [Variant(plan, self.plan.allocator) for plan in plans]
         relaunch = self._open_relaunch(variants)
         try:
             with relaunch:

@@ -74,7 +74,10 @@ class Trial(BackgroundTrial[Ladder]):
             raise next(error for error in errors if error)
 
     def _error_of(self, plan: Plan) -> AccelError | None:
-        standings = (self._standing("steady", in_steady_worker(plan)), self._standing("notebook", str(plan)))
+        standings = (
+            self._standing("steady", str(in_steady_worker(plan))),
+            self._standing("notebook", str(plan)),
+        )
         return next((standing.error for standing in standings if standing and standing.error), None)
 
     def _measure(self) -> None:
@@ -107,8 +110,8 @@ class Trial(BackgroundTrial[Ladder]):
         setting = self._setting
         if setting.notebook_is_steady or not setting.can_be_steady or not self._has_time_for_both:
             return None
-        texts = list(dict.fromkeys(in_steady_worker(plan) for plan in self.plans))
-        candidates = tuple((text, text) for text in texts if text)
+        plans = dict.fromkeys(in_steady_worker(plan) for plan in self.plans)
+        candidates = tuple(plan for plan in plans if plan)
         return StagePlan(
             "steady",
             "steady",
@@ -126,7 +129,7 @@ class Trial(BackgroundTrial[Ladder]):
         )
         steady = self._stages.get("steady")
         candidates = tuple(
-            (str(plan), str(plan))
+            plan
             for plan in self.plans
             if self._error_of(plan) is None  # what failed once is not run again
             and (
@@ -156,7 +159,7 @@ class Trial(BackgroundTrial[Ladder]):
 
     @property
     def _least_s(self) -> float:
-        return least_relaunch_s(list(map(str, self.plans)), self._setting.step_s, self._start_s)
+        return least_relaunch_s(self.plans, self._setting.step_s, self._start_s)
 
     @property
     def _has_time_for_both(self) -> bool:
@@ -167,8 +170,7 @@ class Trial(BackgroundTrial[Ladder]):
     def _what_does_not_fit(self) -> str:
         if not self.budget.is_strict:
             return ""
-        plans = list(map(str, self.plans))
-        return what_does_not_fit(plans, self._setting.step_s, self._start_s, self.budget.seconds)
+        return what_does_not_fit(self.plans, self._setting.step_s, self._start_s, self.budget.seconds)
 
     def _most_relaunches(self) -> int:
         """With a budget of one's own it goes on until every plan is decided or the time is up."""
@@ -238,7 +240,7 @@ class Trial(BackgroundTrial[Ladder]):
         label, failed = str(plan), self._error_of(plan) or self.error
         row = comparison_of(
             plan,
-            self._standing("steady", in_steady_worker(plan)),
+            self._standing("steady", str(in_steady_worker(plan))),
             self._standing("notebook", label),
             floor=next((stage.floor for stage in self._stages.values() if stage.floor), []),
         )

@@ -88,11 +88,11 @@ def why_failed(error: BaseException) -> str:
     return f"{rank}{error.because}. {error.do}"
 
 
-def in_steady_worker(plan: Plan) -> str:
+def in_steady_worker(plan: Plan) -> Plan:
     """The plan without what a steady worker has anyway; empty when nothing else is in it."""
     for name in [entry.name for entry in plan.entries if entry.needs_own_process]:
         plan = plan.without(name)
-    return str(plan) if plan.entries else ""
+    return plan
 
 
 def _verdict(steady: Standing | None, notebook: Standing | None) -> Verdict:

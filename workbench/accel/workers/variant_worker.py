@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from accel.plans.plan import Plan
 from accel.workers.messages import Load
 
 _Message = TypeVar("_Message")
@@ -15,11 +16,19 @@ _Message = TypeVar("_Message")
 
 @dataclass(frozen=True)
 class Variant:
-    """What one worker runs: the baseline (an empty plan) or a candidate."""
+    """What one worker runs: the baseline (an empty plan) or a candidate.
 
-    label: str
-    plan: str
+    >>> Variant(Plan(), "as the notebook").label
+    'baseline'
+    """
+
+    plan: Plan
     allocator: str  # as `notebook_allocator` says it
+
+    @property
+    def label(self) -> str:
+        """The plan as it is written: what its samples and rows are known by."""
+        return str(self.plan)
 
 
 class VariantWorker(Protocol):
