@@ -20,8 +20,8 @@ import accel
 from accel.accelerations import by_name
 from accel.accelerations.acceleration import card
 from accel.plans.plan import Plan
-from accel.commands.acceleration_list import AccelerationList
-from accel.commands.completing import complete
+from accel.commands.accelerations import AccelerationList
+from accel.commands.line.completing import complete
 from accel.workbench import Workbench, trial_start
 from accel.workers.relaunch import Effort
 from accel.workers.trial import TrialSetting

@@ -13,8 +13,7 @@ from small_training import training, workload_of
 import accel
 from accel.accelerations.compile_model import CompileModel
 from accel.accelerations.compile_optimizer import CompileOptimizer
-from accel.commands import parse
-from accel.commands.running import run_without_notebook
+from accel.commands import Place, command_named, parse
 from accel.machine import read_machine
 from accel.techniques.compiling.compile_backends import compile_backends, why_not_backend
 from accel.workload import Replica
@@ -111,7 +110,7 @@ def test_compile_model_says_why_its_backend_cannot_work(entry, says):
 
 
 def test_function_command_and_program_give_the_same():
-    by_command = run_without_notebook(parse("backends"))
+    by_command = command_named("backends").run(parse("backends"), Place())
     assert by_command == accel.compile_backends() == compile_backends()
     assert json.dumps(by_command.to_dict())
     assert len(by_command.to_dataframe()) == len(by_command.rows)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accel
-from accel.commands import COMMANDS, help_text, parse, split_words
+from accel.commands import COMMANDS, help_on, parse, split_words
 from accel.errors import AccelError, UnknownName
 from accel.plans.plan import Plan
 
@@ -130,11 +130,11 @@ def test_the_catalogue_is_also_the_command_that_lists_it() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_command_is_explained_with_its_options_and_an_example(command) -> None:
-    text = " ".join(help_text(command.name).split())
+    text = " ".join(str(help_on(command.name)).split())
     assert " ".join(command.example.split()) in text
     assert all(option.flags[-1] in text for option in command.options)
     assert all(" ".join(option.help.split()) in text for option in command.options)  # a % is a %
-    assert f"  {command.name} " in help_text()
+    assert f"  {command.name} " in str(help_on())
     assert parse(f"{command.name} -h").help
 
 

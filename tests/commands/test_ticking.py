@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from accel.commands import ticking as module
-from accel.commands.ticking import ticking, wait_ticking
+from accel.commands.line import ticking as module
+from accel.commands.line.ticking import ticking, wait_ticking
 
 
 class Terminal(io.StringIO):

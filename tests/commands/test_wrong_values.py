@@ -8,8 +8,7 @@ import math
 import pytest
 
 from accel.accelerations import CATALOGUE
-from accel.commands import COMMANDS, parse
-from accel.commands.running import run
+from accel.commands import COMMANDS, Place, parse
 from accel.errors import AccelError
 from accel.plans.knobs import knobs_of
 from accel.plans.plan import Plan
@@ -76,11 +75,11 @@ def test_every_option_with_every_value_is_parsed_or_refused_in_words(command, pr
 )
 def test_what_is_parsed_runs_or_is_refused_in_words(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    workbench = Workbench({"model": object()})
+    place = Place(Workbench({"model": object()}))
     for words in lines(command):
         options = outcome(lambda words=words: parse(words))
         if not isinstance(options, AccelError) and not options.help:
-            outcome(lambda options=options: str(run(options, workbench))[:100])
+            outcome(lambda options=options: str(command.run(options, place))[:100])
 
 
 NUMBERS = [0, -1, 10**20, 1e308, -1e308, 5e-324, math.inf, math.nan, True]

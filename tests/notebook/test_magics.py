@@ -11,7 +11,7 @@ import torch
 
 import accel
 from accel.commands import COMMANDS, parse
-from accel.commands.result_name import check_result_name
+from accel.commands.line.result_name import check_result_name
 from accel.errors import AccelError, UnknownName
 from accel.machine import Machine
 from accel.notebook.profiled_cell import plain_python

@@ -8,8 +8,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import accel
-from accel.commands import parse
-from accel.commands.running import run
 from accel.errors import AccelError, UnknownName
 from accel.labs import CNN
 
@@ -19,6 +17,10 @@ for images, labels in loader:
     criterion(model(images), labels).backward()
     optimizer.step()
 """
+
+
+def run(line, workbench):
+    return command_named("graph").run(parse(line), Place(workbench))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def workbench():
 
 
 def test_without_a_name_it_is_the_workloads_model_with_the_profiled_shapes_and_times(workbench):
-    graph = run(parse("graph"), workbench)
+    graph = run("graph", workbench)
     assert graph.inputs == "(8, 1, 28, 28) float32"
     assert {node.op for node in graph.nodes} == {"Conv", "MaxPool", "Relu", "Reshape", "Gemm"}
     timed = {node.module: node.self_ms for node in graph.nodes}
@@ -55,21 +57,21 @@ def test_neither_the_loader_nor_a_random_number_is_touched(workbench):
     iterator = iter(workbench.namespace["loader"])
     next(iterator)
     state = torch.get_rng_state()
-    run(parse("graph"), workbench)
-    run(parse("graph model --add Linear(256) --after linear1"), workbench)
+    run("graph", workbench)
+    run("graph model --add Linear(256) --after linear1", workbench)
     assert torch.equal(state, torch.get_rng_state())
     assert len(list(iterator)) == 4
     assert workbench.namespace["model"].training
 
 
 def test_a_variable_can_be_what_the_model_is_called_with(workbench):
-    graph = run(parse("graph model three"), workbench)
+    graph = run("graph model three", workbench)
     assert graph.inputs == "(3, 1, 28, 28) float32"
     assert all(node.self_ms is None for node in graph.nodes)
 
 
 def test_one_more_layer_is_an_option(workbench):
-    answer = run(parse("graph --add Linear(512→256) --after linear1"), workbench)
+    answer = run("graph --add Linear(512→256) --after linear1", workbench)
     assert answer.after.parameters == 1_758_858
 
 
@@ -85,7 +87,7 @@ def test_one_more_layer_is_an_option(workbench):
 )
 def test_what_cannot_be_shown_is_refused_with_what_to_do(workbench, line, because):
     with pytest.raises(AccelError, match=because) as caught:
-        run(parse(line), workbench)
+        run(line, workbench)
     assert caught.value.do
 
 

@@ -9,9 +9,8 @@ import pytest
 
 import accel
 from accel.cli import main
-from accel.commands import parse
-from accel.commands.completing import complete
-from accel.commands.running import run_without_notebook
+from accel.commands import Place, command_named, parse
+from accel.commands.line.completing import complete
 from accel.errors import AccelError
 from accel.traces.ranks_report import RanksReport
 from accel.traces.trace_profile import TraceProfile, read_trace
@@ -26,7 +25,7 @@ def file(tmp_path):
 def test_the_function_the_magic_and_the_program_give_the_same_report(file, capsys):
     report = accel.open_trace(file)
     assert isinstance(report, TraceProfile)
-    assert str(run_without_notebook(parse(f"open '{file}'"))) == str(report)
+    assert str(command_named("open").run(parse(f"open '{file}'"), Place())) == str(report)
     assert main(["open", str(file)]) == 0
     assert capsys.readouterr().out.rstrip() == str(report)
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from accel.accelerations import CATALOGUE
-from accel.commands.running import accelerations_of
+from accel.commands.accelerations import accelerations_of
 from accel.errors import NotApplicable
 from accel.plans.chosen import OF_THE_PROCESS, only_roles
 from accel.plans.plan import Plan

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
 
-    from accel.commands.acceleration_list import AccelerationList
+    from accel.commands.accelerations import AccelerationList
     from accel.commands.help import Help
     from accel.distributed.rank_pool import RankPool as RankPool
     from accel.exporting.export import Export
@@ -148,7 +148,7 @@ def try_(
         >>> accel.try_("autocast", train_s=30)
     """
     from accel.bounds import check_seconds
-    from accel.commands.ticking import wait_ticking
+    from accel.commands.line.ticking import wait_ticking
 
     check_seconds(f"try_(budget_s={budget_s})", budget_s)
     check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
@@ -179,7 +179,7 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
     Examples:
         >>> print(accel.fastest_batch(largest=512))
     """
-    from accel.commands.ticking import wait_ticking
+    from accel.commands.line.ticking import wait_ticking
 
     return _workbench().fastest_batch(largest=largest, budget_s=budget_s, watch=wait_ticking)
 
@@ -308,7 +308,7 @@ def export(to: str = "cell") -> Export:
 
 def _list_accelerations() -> AccelerationList | Applicabilities:
     """What calling `accel.accelerations` gives."""
-    from accel.commands.running import accelerations_of
+    from accel.commands.accelerations import accelerations_of
 
     return accelerations_of(_workbench())
 
@@ -342,9 +342,9 @@ def help(command: str | None = None) -> Help:
     Examples:
         >>> print(accel.help("try"))
     """
-    from accel.commands.help import Help
+    from accel.commands import help_on
 
-    return Help(command)
+    return help_on(command)
 
 
 def load_ipython_extension(shell: Any) -> None:

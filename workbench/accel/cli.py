@@ -8,11 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from accel.commands import command_named, help_text, parse
-from accel.commands.help import Help
-from accel.commands.running import run_without_notebook
+from accel.commands import Command, Place, command_named, help_on, parse
 from accel.errors import AccelError
-from accel.machine.topology import unread_input
 from accel.printing import print_nearest
 from accel.shown_text import shown
 
@@ -71,23 +68,19 @@ def answer(arguments: Sequence[str]) -> str:
         return f"accel-workbench {__version__}"
     options = parse(arguments, program=PROGRAM)
     if options.help:
-        return help_text(options.command, program=PROGRAM)
-    if options.command in ("", "help"):
-        topic = getattr(options, "topic", None)
-        result: Any = Help(topic, PROGRAM)
-    elif command_named(options.command).needs_notebook:
-        raise _needs_notebook(options.command)
-    else:
-        result = run_without_notebook(options)
-        if options.command == "topology" and options.from_file is None and (hint := unread_input()):
-            print(hint, file=sys.stderr)
+        return str(help_on(options.command, program=PROGRAM))
+    command = command_named(options.command or "help")
+    if command.needs_notebook:
+        raise _needs_notebook(command)
+    place = Place(program=PROGRAM)
+    result: Any = command.run(options, place) if options.command else help_on(program=PROGRAM)
     return json.dumps(result.to_dict(), indent=2) if getattr(options, "json", False) else shown(str(result))
 
 
-def _needs_notebook(name: str) -> AccelError:
-    command, function = command_named(name), {"try": "try_", "batch": "fastest_batch"}.get(name, name)
+def _needs_notebook(command: Command) -> AccelError:
+    function = {"try": "try_", "batch": "fastest_batch"}.get(command.name, command.name)
     return AccelError(
-        f"{PROGRAM} {name}",
+        f"{PROGRAM} {command.name}",
         because="it works on the training that runs in a notebook",
         do=f"There, run %load_ext accel, then {command.example}; in a script, call accel.{function}().",
     )

@@ -63,7 +63,7 @@ def ddp(
         >>> accel.ddp("train(model, loader)", n=2, batch="global")
     """
     from accel.commands.command import names
-    from accel.commands.ticking import ticking
+    from accel.commands.line.ticking import ticking
     from accel.current import current_workbench
     from accel.distributed.run_options import RunOptions
     from accel.distributed.run_pages import run_pages
@@ -150,7 +150,7 @@ def sweep(
     Examples:
         >>> print(accel.sweep(processes=(1, 2), threads=(1, 2)))
     """
-    from accel.commands.ticking import ticking
+    from accel.commands.line.ticking import ticking
     from accel.current import current_workbench
     from accel.workbench.rank_sweep import sweep_of
 

@@ -1,31 +1,64 @@
-"""Help as a result: text in a terminal, the same text in a notebook."""
+"""`%accel help`, and its result: text in a terminal, the same text in a notebook."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
-from accel.commands.parsing import help_text
+from accel.commands.command import Argument, Command, named
+from accel.commands.line.parser import help_of, help_of_all
+
+if TYPE_CHECKING:
+    from accel.commands.place import Place
 
 
 @dataclass(frozen=True)
 class Help:
     """What all commands do, or how one is used.
 
-    >>> print(Help("try"))
+    >>> print(accel.help("try"))
     """
 
-    topic: str | None = None
-    program: str = "%accel"
+    topic: str | None
+    text: str
 
     def __str__(self) -> str:
-        return help_text(self.topic, program=self.program)
+        return self.text
 
     def to_dict(self) -> dict[str, Any]:
         """The topic and its text."""
-        return {"topic": self.topic, "text": str(self)}
+        return {"topic": self.topic, "text": self.text}
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         lines = html_parts.Markup(f'<pre style="margin:0">{html_parts.text(self)}</pre>')
         return {"text/plain": str(self), "text/html": html_parts.block(lines)}
+
+
+def explained(commands: Sequence[Command], topic: str | None = None, *, program: str = "%accel") -> Help:
+    """The help on one of these commands, or on all; raises UnknownName, with the nearest right word."""
+    if topic is None:
+        return Help(None, help_of_all(commands, program=program))
+    return Help(topic, help_of(named(commands, topic), program=program))
+
+
+def command_that_explains(commands: Callable[[], Sequence[Command]]) -> Command:
+    """The command `help`, which explains all, itself among them."""
+
+    def run(options: argparse.Namespace, place: Place) -> object:
+        return explained(commands(), options.topic, program=place.program)
+
+    return Command(
+        "help",
+        "explain all commands, or one",
+        "%accel help try",
+        run,
+        (
+            Argument(
+                "topic", help="the command to explain", metavar="COMMAND", nargs="?", completes="command"
+            ),
+        ),
+        needs_notebook=False,
+    )

@@ -16,10 +16,10 @@ import ast
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from accel.commands import parse
-from accel.commands.result_name import check_result_name, put_result
+from accel.commands.line.result_name import check_result_name, put_result
 from accel.current import existing_workbench
 from accel.errors import AccelError
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
@@ -217,12 +217,3 @@ def _cannot_be_read(marker: Marker, error: Exception) -> AccelError:
     )  # fmt: skip
     refusal.__cause__ = error
     return refusal
-
-
-def reject_line_profile() -> NoReturn:
-    """`%accel profile` with one %: there is no cell to profile."""
-    raise AccelError(
-        "%accel profile",
-        because="it looks at a whole cell",
-        do="Write %%accel profile, with two %, as the first line of the training cell.",
-    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
+from accel.commands import help_on
 from accel.commands.help import Help
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Overview:
     @classmethod
     def of(cls, workbench: Workbench) -> Overview:
         """As it is now."""
-        return cls(workbench.status(), Help())
+        return cls(workbench.status(), help_on())
 
     def __str__(self) -> str:
         return f"{self.status}\n\n{self.help}"

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel import html_parts
-from accel.commands.running import run
 from accel.notebook.screen import SECONDS_BETWEEN_UPDATES, Screen
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from accel.measuring.fastest_batch import FastestBatch
-    from accel.workbench import Workbench
     from accel.workers.background_trial import BackgroundTrial
 
 Result = TypeVar("Result")
@@ -33,26 +27,7 @@ class TrialInterrupted(KeyboardInterrupt):
         return [f"KeyboardInterrupt: {self}"]
 
 
-def wait_with_progress(shell: InteractiveShell, workbench: Workbench, options: argparse.Namespace) -> object:
-    """Start the trial of a parsed `try`; with `wait` return its result when it is over, else the Trial at once."""
-    wants_to_wait, options.wait = options.wait, False
-    trial: Any = run(options, workbench)
-    return _watch(trial, Screen(shell)) if wants_to_wait else trial
-
-
-def search_with_progress(
-    shell: InteractiveShell, workbench: Workbench, options: argparse.Namespace
-) -> FastestBatch:
-    """Find the fastest batch of a parsed `batch`, with the sizes that are measured on the page."""
-    screen = Screen(shell)
-    return workbench.fastest_batch(
-        largest=options.largest,
-        budget_s=options.budget_s,
-        watch=lambda trial, about: _watch(trial, screen, about),
-    )
-
-
-def _watch(trial: BackgroundTrial[Result], screen: Screen, about: str = "") -> Result:
+def follow(trial: BackgroundTrial[Result], screen: Screen, about: str = "") -> Result:
     """Show the result while it fills, and each second what goes on; return it, or raise what made the trial fail."""
     changed = threading.Event()
     unsubscribe = trial.on_change(changed.set)

@@ -1,18 +1,23 @@
-"""The accelerations as a table, for when no workload is known that they could be checked against."""
+"""`%accel accelerations`: as a table, and with a workload what works on it."""
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
 from accel.accelerations.acceleration import by_layer
+from accel.commands.command import OUT, Command
 
 if TYPE_CHECKING:
     import pandas
 
     from accel.accelerations import Acceleration
     from accel.accelerations.acceleration import Layer
+    from accel.commands.place import Place
+    from accel.workbench import Workbench
+    from accel.workbench.status import Applicabilities
 
 HOW_TO_CHECK = (
     "Which of them can work on your training: %%accel profile over the cell, then %accel accelerations."
@@ -81,3 +86,29 @@ class AccelerationList:
                 html_parts.table(["acceleration", "what it does", "effect on training"], cells),
             ]
         return {"text/plain": str(self), "text/html": html_parts.block(*parts, html_parts.note(HOW_TO_CHECK))}
+
+
+def accelerations_of(workbench: Workbench) -> AccelerationList | Applicabilities:
+    """With a workload the table says what works on it; without one it cannot.
+
+    >>> print(accelerations_of(workbench))
+    """
+    if workbench.workload is None:
+        return AccelerationList.of_catalogue()
+    from accel.workbench.status import Applicabilities
+
+    return Applicabilities(tuple(workbench.accelerations()), str(workbench.workload))
+
+
+def _run(options: argparse.Namespace, place: Place) -> object:
+    return accelerations_of(place.workbench) if place.has_workbench else AccelerationList.of_catalogue()
+
+
+COMMAND = Command(
+    "accelerations",
+    "list the accelerations: what each does, and why it cannot work here if it cannot",
+    "%accel accelerations",
+    _run,
+    (OUT,),
+    needs_notebook=False,
+)

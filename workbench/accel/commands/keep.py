@@ -1,0 +1,28 @@
+"""`%accel keep`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from accel.commands.command import ON, OUT, Argument, Command
+
+if TYPE_CHECKING:
+    from accel.commands.place import Place
+
+
+def _run(options: argparse.Namespace, place: Place) -> object:
+    return place.workbench.keep(options.plan, on=options.on)
+
+
+COMMAND = Command(
+    "keep",
+    "make a plan live in this notebook: the fastest plan of the last trial whose loss follows, or the one named",
+    "%accel keep channels_last",
+    _run,
+    (
+        Argument("plan", help="the plan to keep", metavar="PLAN", nargs="?", completes="plan"),
+        ON,
+        OUT,
+    ),
+)
