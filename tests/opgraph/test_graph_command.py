@@ -8,6 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import accel
+from accel.commands import Place, command_named, parse
 from accel.errors import AccelError, UnknownName
 from accel.labs import CNN
 
