@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from accel.measuring.sweep import Sweep
 from accel.measuring.sweep_answer import is_much_worse
 from accel.measuring.sweep_knee import WITHIN, Knee
-from accel.measuring.sweep_row import Configuration, SweepRow, SweptRun, counted
+from accel.measuring.sweep_row import Configuration, SweepRow, SweptRun
+from accel.units import counted
 
 THREADS = {1: 311, 2: 189, 4: 119, 8: 93, 12: 73, 16: 73}  # the course's CNN on 16 cores, seconds of 5 epochs
 INSTANCES = {(2, 8): (58, 0.4401), (4, 4): (45, 0.4011), (8, 2): (37, 0.3863)}

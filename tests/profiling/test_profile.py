@@ -14,7 +14,7 @@ from torch import nn
 
 from accel.machine import read_machine
 from accel.profiling import ProfiledWindow, build_profile
-from accel.profiling.report.words import phase_words
+from accel.profiling.phase_words import phase_words
 from accel.workload.capture import CellCapture
 from tests.profiling.conftest import SmallCNN
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
-from accel.profiling.report.words import NO_MODULE, milliseconds, percent, phase_words
+from accel.profiling.phase_words import NO_MODULE, phase_words
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile

@@ -6,8 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
-from accel.profiling.report.words import milliseconds, phase_words
+from accel.profiling.phase_words import phase_words
 from accel.profiling.timeline import read_timeline
+from accel.units import milliseconds
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accel.measuring.time_to_quality import TimeToQuality
-from accel.profiling.report.words import milliseconds
+from accel.units import milliseconds
 from accel_widgets.ladder_row import ladder_row
 from accel_widgets.quality_rows import curves_shown, quality_row
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from accel.shown_text import shown
+from accel.units import percent
 
 # Dark enough for white text: a contrast of at least 4.5 to 1.
 PHASE_COLOURS = {
@@ -56,10 +57,10 @@ def table(
 
 def bar(share: float, *, colour: str = "#2563eb", width_px: int = 160) -> Markup:
     """A horizontal bar for a share between 0 and 1."""
-    percent = 100 * min(max(share, 0.0), 1.0)
+    filled = 100 * min(max(share, 0.0), 1.0)
     return Markup(
         f'<div style="width:{width_px}px;background-color:rgba(127,127,127,.18)">'
-        f'<div style="width:{percent:.1f}%;height:10px;background-color:{colour};opacity:.85"></div></div>'
+        f'<div style="width:{filled:.1f}%;height:10px;background-color:{colour};opacity:.85"></div></div>'
     )
 
 
@@ -68,7 +69,7 @@ def stacked_bar(parts: Sequence[tuple[str, float]]) -> Markup:
     pieces = []
     for name, share in parts:
         colour = PHASE_COLOURS.get(name, OTHER_COLOUR)
-        label = text(f"{name} {share:.0%}")
+        label = text(f"{name} {percent(share, 0)}")
         shown = label if share >= 0.07 else ""
         pieces.append(
             f'<div title="{label}" style="width:{100 * share:.2f}%;background-color:{colour};color:#fff;overflow:hidden;'

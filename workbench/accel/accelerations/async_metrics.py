@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.techniques.source.deferred_code import cell_with, function_with, line_to_edit
 from accel.techniques.source.deferred_read import DeferredRead, Loop, deferred_reads
+from accel.units import counted
 from accel.workload.read_backs import Number, ReadBack
 from accel.workload.training_code import CELL
 from accel.workload.user_code import CodeLine
@@ -95,7 +96,7 @@ class AsyncMetrics:
             return Proof(False, "no line ran without reading its number")
         devices = {each.device for each in _deferrals.values() if each.left}
         reads = sum(each.read for each in _deferrals.values() if each.place in wanted)
-        where, often = " and ".join(sorted(devices)), f"{reads} time{'' if reads == 1 else 's'}"
+        where, often = " and ".join(sorted(devices)), f"{counted(reads, 'time')}"
         return Proof(
             True,
             f"{sum(left)} numbers were left on {where}; at the end of a loop they were read {often}",

@@ -21,6 +21,7 @@ from accel.techniques.data.samples_to_keep import (
 from accel.techniques.model.model_call import distinct
 from accel.techniques.source.plain_source import plain_source
 from accel.techniques.source.user_names import names_of, nothing_seen
+from accel.units import size
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -114,7 +115,7 @@ class CacheDataset:
                 size_bytes += sum(part.nbytes for part in dataset.parts)
         where = {str(dataset.device) for dataset in remembering if hasattr(dataset, "device")}
         place = " and ".join(sorted(where - {"cpu"})) or "memory"
-        evidence = f"{kept} of {total} samples are kept in {place} ({size_bytes / 2**20:.1f} MiB)"
+        evidence = f"{kept} of {total} samples are kept in {place} ({size(size_bytes)})"
         if kept < read:
             evidence += (
                 f"; {read - kept} that were read differ from the first in shape or kind, and cannot be"
@@ -194,8 +195,8 @@ class CacheDataset:
             free_bytes = torch.cuda.mem_get_info(device)[0]
         if needed <= _SHARE_OF_MEMORY * free_bytes:
             return []
-        return [f"{count:,} samples of {' and '.join(name for name, _ in new)} take about {needed / 2**30:.1f} GiB, and "
-                f"{free_bytes / 2**30:.1f} GiB are free, half of which training should have. "
+        return [f"{count:,} samples of {' and '.join(name for name, _ in new)} take about {size(needed)}, and "
+                f"{size(free_bytes)} are free, half of which training should have. "
                 "Make the images smaller before they are kept, or leave this off."]  # fmt: skip
 
 

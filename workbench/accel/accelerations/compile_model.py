@@ -34,6 +34,7 @@ from accel.techniques.model.model_call import (
 )
 from accel.techniques.model.repeated_blocks import repeated_blocks
 from accel.techniques.source.user_names import names_of, nothing_seen
+from accel.units import counted
 
 if TYPE_CHECKING:
     import torch
@@ -170,7 +171,7 @@ class CompileModel:
         codes = {id(call.compiled): call.compiled for call in calls}.values()
         refused = sum(code.refused for code in codes)
         if refused:
-            return Proof(False, f"{refused} function{'' if refused == 1 else 's'} fell back to eager")
+            return Proof(False, f"{counted(refused, 'function')} fell back to eager")
         if in_python := sum(call.in_python for call in calls):
             taken = sum(call.calls for call in calls)
             return Proof(

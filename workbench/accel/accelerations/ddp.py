@@ -11,6 +11,7 @@ from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.errors import AccelError
 from accel.techniques.model.model_call import distinct
 from accel.techniques.source.user_names import names_of, nothing_seen
+from accel.units import counted
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -112,9 +113,7 @@ class Ddp:
             each = f" of {self.threads} threads" if (self.threads or 1) > 1 else ""
             if each and self.n <= cpus:
                 fewer = f"Choose threads={cpus // self.n} or fewer."
-            reasons.append(
-                f"{self.n} ranks{each} do not fit on {cpus} usable core{'s' if cpus > 1 else ''}. {fewer}"
-            )
+            reasons.append(f"{self.n} ranks{each} do not fit on {counted(cpus, 'usable core')}. {fewer}")
         if workload.objects().device_type == "cuda" and (gpus := _gpus()) < self.n:
             reasons.append(
                 f"The cell trains on a GPU, and for {self.n} ranks there {'is one' if gpus == 1 else f'are {gpus}'}. "

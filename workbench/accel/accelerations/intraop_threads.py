@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.errors import AccelError
+from accel.units import counted
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -65,7 +66,7 @@ class IntraopThreads:
             )
         if n == torch.get_num_threads() and n not in _live:
             reasons.append(
-                f"torch runs on {n} thread{'s' if n > 1 else ''} already. Choose another n, or leave it off."
+                f"torch runs on {counted(n, 'thread')} already. Choose another n, or leave it off."
             )
         return reasons
 
@@ -91,9 +92,7 @@ class IntraopThreads:
         import torch
 
         running = torch.get_num_threads()
-        return Proof(
-            running == self._threads(), f"torch runs on {running} thread{'s' if running > 1 else ''}"
-        )
+        return Proof(running == self._threads(), f"torch runs on {counted(running, 'thread')}")
 
     def as_code(self, workload: Workload) -> str:
         """The call, with the number written out."""

@@ -13,6 +13,7 @@ from accel.errors import AccelError
 from accel.techniques.model.model_call import distinct, find_wrapper, why_not_wrapped, wrapped_call
 from accel.techniques.source.plain_source import plain_source
 from accel.techniques.source.user_names import class_name, names_of, nothing_seen
+from accel.units import counted
 from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class NoGradValidation:
         nodes = sum(call.nodes for call in found if call is not None)
         if not calls:
             return Proof(False, "no call in eval mode came in the steps so far")
-        often = f"{calls} call{'' if calls == 1 else 's'} in eval mode"
+        often = f"{counted(calls, 'call')} in eval mode"
         return Proof(nodes == 0 and None not in found, f"autograd recorded {nodes} operations for {often}")
 
     def as_code(self, workload: Workload) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.dispatch import dispatch_share, short_share
 from accel.profiling.finding import Finding, Prediction
-from accel.profiling.report.words import percent
+from accel.units import percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import milliseconds, percent, size
+from accel.units import milliseconds, percent, size
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

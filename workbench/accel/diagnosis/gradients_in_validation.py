@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import Part, amdahl
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import percent
+from accel.units import percent
 from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import milliseconds, percent
 from accel.techniques.source.deferred_read import DeferredRead, deferred_read
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

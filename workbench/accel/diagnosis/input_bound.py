@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding, Prediction
-from accel.profiling.report.words import milliseconds, percent
+from accel.units import counted, milliseconds, percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
@@ -129,7 +129,7 @@ def _with_workers(evidence: Evidence, n: int) -> Prediction:
     best = max(rest_ms, data_ms / n) + RECEIVE_MS[0]
     middle = crowded * max(rest_ms, data_ms / n, (best + shared_ms) / 2) + RECEIVE_MS[1]
     worst = crowded**2 * max(rest_ms, data_ms / n, shared_ms) + 0.2 * data_ms + RECEIVE_MS[2]
-    basis = (f"{n} worker{'s' if n > 1 else ''} make{'' if n > 1 else 's'} a batch of {milliseconds(data_ms)} beside "
+    basis = (f"{counted(n, 'worker')} make{'' if n > 1 else 's'} a batch of {milliseconds(data_ms)} beside "
              f"{milliseconds(rest_ms)} of training on {cores} cores")  # fmt: skip
     return Prediction(step_ms / middle, step_ms / worst, step_ms / best, basis)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import percent
+from accel.units import percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

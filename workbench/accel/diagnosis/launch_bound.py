@@ -9,7 +9,7 @@ from accel.diagnosis.dispatch import TRAINING, dispatch_share, operations, short
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import percent
+from accel.units import percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

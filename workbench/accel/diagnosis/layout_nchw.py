@@ -9,7 +9,7 @@ from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.diagnosis.products import is_convolution
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import percent
+from accel.units import percent
 
 if TYPE_CHECKING:
     import torch

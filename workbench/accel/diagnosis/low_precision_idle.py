@@ -10,7 +10,7 @@ from accel.diagnosis.products import is_convolution, is_product, is_product_name
 from accel.diagnosis.roofline_bound import most_at_peak
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding, Prediction
-from accel.profiling.report.words import milliseconds, percent
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

@@ -10,7 +10,7 @@ from accel.diagnosis.products import is_convolution
 from accel.profiling.attribution import COMPILED
 from accel.profiling.finding import Finding
 from accel.profiling.op_families import FREE, POINTWISE
-from accel.profiling.report.words import percent
+from accel.units import percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

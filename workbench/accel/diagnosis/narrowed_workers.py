@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from accel.diagnosis.predicting import Part, amdahl
 from accel.machine.affinity.starting_mask import binding_variables
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import percent
+from accel.units import percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence

@@ -10,7 +10,7 @@ from accel.diagnosis.dispatch import dispatch_share
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import percent
+from accel.units import percent
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from accel.diagnosis.predicting import Part, amdahl
 from accel.profiling.finding import Finding
-from accel.profiling.report.words import percent
+from accel.units import counted, percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
@@ -104,7 +104,7 @@ def _too_few(evidence: Evidence, threads: int) -> _Fault | None:
         return None
     least, most = SLOWER * free / cores, free / threads
     return _Fault(
-        title=f"Idle cores: {threads} thread{'s' if threads > 1 else ''} on {free}",
+        title=f"Idle cores: {counted(threads, 'thread')} on {free}",
         what=f"{percent(share)} of the step is in operations of {LONG_MS:g} ms and more, which more threads could share.",
         share=share * (1 - threads / free),
         evidence=(*_facts(evidence, threads), f"operations of {LONG_MS:g} ms and more: {percent(share)}"),

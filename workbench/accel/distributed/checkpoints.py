@@ -16,6 +16,7 @@ from accel.distributed.checkpoint_contents import OWN, CellVariables, Contents
 from accel.distributed.checkpoint_file import CheckpointFolder
 from accel.distributed.plain_values import as_it_was, plain_copy
 from accel.errors import AccelError
+from accel.units import counted
 from accel.workload.exchanged_values import from_all_ranks, from_first_rank
 from accel.workload.generators import generator_states, restore_generators
 
@@ -160,7 +161,7 @@ class Checkpoints:
         self._before = step - self._parallel.steps
         self._written_at = step
         self._parallel.went_on()
-        of = "" if is_as_many else f" that {ranks} rank{'s' if ranks > 1 else ''} wrote"
+        of = "" if is_as_many else f" that {counted(ranks, 'rank')} wrote"
         self._parallel.notes.append(
             f"It went on after step {step}, from a checkpoint{of} in {self._folder.path}."
         )

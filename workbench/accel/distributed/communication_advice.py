@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.machine.peaks.device_peaks import gigabytes
+from accel.units import percent, size
 
 if TYPE_CHECKING:
     from accel.distributed.communication_report import CommunicationReport
@@ -21,11 +22,11 @@ def advice_for(report: CommunicationReport) -> list[str]:
     """Sentences, the most promising first.
 
     >>> advice_for(result.communication)
-    ['All 16.8 MB of gradients travel in one bucket …']
+    ['All 16 MiB of gradients travel in one bucket …']
     """
     if report.exposed_share < _LITTLE:
         return [
-            f"Waiting for the exchange is {report.exposed_share:.0%} of a step: there is little to gain here."
+            f"Waiting for the exchange is {percent(report.exposed_share, 0)} of a step: there is little to gain here."
         ]
     found = []
     is_of_straggler = report.waited_ms > report.exposed_ms / 2
@@ -61,7 +62,7 @@ def _of_buckets(report: CommunicationReport) -> list[str]:
     total = sum(sizes)
     if len(sizes) == 1 and total >= _WORTH_SPLITTING_BYTES:
         return [
-            f"All {total / 1e6:.1f} MB of gradients travel in one bucket, which is full only when the backward pass ends: "
+            f"All {size(total)} of gradients travel in one bucket, which is full only when the backward pass ends: "
             f"nothing can overlap. Try --bucket-mb {max(total / 4 / 2**20, 0.1):.2g}."
         ]
     if len(sizes) >= _MANY_BUCKETS and total / len(sizes) < _TINY_BYTES:

@@ -20,6 +20,7 @@ from accel.distributed.communication_figures import (
 )
 from accel.distributed.communication_times import CommunicationTimes, StepTimes
 from accel.machine.peaks.device_peaks import gigabytes
+from accel.units import percent, size, table
 
 HEADINGS = (
     "bucket",
@@ -156,8 +157,8 @@ class CommunicationReport:
             return f"Communication: nothing was seen. {self.why_none[:1].upper()}{self.why_none[1:]}."
         waited = f", {self.waited_ms:.1f} ms of it for a slower rank" if self.waited_ms >= 0.1 else ""
         return (
-            f"Of a step of {self.step_ms:.1f} ms, {self.exposed_ms:.1f} ms ({self.exposed_share:.0%}) wait for gradients to be "
-            f"exchanged{waited}; {self.overlap:.0%} of the exchange is hidden behind the backward pass."
+            f"Of a step of {self.step_ms:.1f} ms, {self.exposed_ms:.1f} ms ({percent(self.exposed_share, 0)}) wait for "
+            f"gradients to be exchanged{waited}; {percent(self.overlap, 0)} of the exchange is hidden behind the backward pass."
         )
 
     @property
@@ -178,7 +179,7 @@ class CommunicationReport:
         """One bucket each, as `HEADINGS` has it."""
         return [
             (
-                str(number), str(b.parameters), size_of(b.gradient_bytes), size_of(b.sent_bytes), f"{b.ready_ms:.1f} ms",
+                str(number), str(b.parameters), size(b.gradient_bytes), size(b.sent_bytes), f"{b.ready_ms:.1f} ms",
                 f"{b.began_ms:.1f} ms", f"{b.ended_ms:.1f} ms", gigabytes(b.bus_bytes_per_s),
                 gigabytes(b.link_bytes_per_s) if b.link_bytes_per_s else "",
             )
@@ -188,10 +189,8 @@ class CommunicationReport:
     def __str__(self) -> str:
         if self.why_none:
             return self.line
-        rows = [HEADINGS, *self.rows]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-        table = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self.line, *(f"  {line}" for line in table), self.note, *self.advice])
+        lines = table([HEADINGS, *self.rows])
+        return "\n".join([self.line, *(f"  {line}" for line in lines), self.note, *self.advice])
 
     def to_dict(self) -> dict[str, Any]:
         """Every figure as plain values, with the times of each rank."""
@@ -222,15 +221,6 @@ class CommunicationReport:
         from accel.distributed.communication_view import shown
 
         return {"text/plain": str(self), "text/html": str(shown(self))}
-
-
-def size_of(count: float) -> str:
-    """Bytes in words.
-
-    >>> size_of(2_500_000)
-    '2.5 MB'
-    """
-    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
 def _shape(step: StepTimes) -> tuple[tuple[int, ...], ...]:

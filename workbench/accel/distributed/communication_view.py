@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel.distributed.communication_times import StepTimes
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, block, heading, note, table, text
+from accel.units import size
 
 if TYPE_CHECKING:
     from accel.distributed.communication_report import CommunicationReport
@@ -48,13 +49,13 @@ def _lane(name: str, step: StepTimes, began: float, length: float) -> Markup:
     rows = [_row(name, parts, length)]
     for each in step.passes:
         for number, bucket in enumerate(each.buckets[:_MOST_ROWS], 1):
-            size = f"{bucket.sent_bytes / 1e6:.1f} MB"
-            told = f"bucket {number}, {size}: on its way for {1e3 * (bucket.ended_s - bucket.began_s):.1f} ms"
+            sent_size = size(bucket.sent_bytes)
+            told = f"bucket {number}, {sent_size}: on its way for {1e3 * (bucket.ended_s - bucket.began_s):.1f} ms"
             waits = (
                 f"bucket {number} is full, and not sent for {1e3 * (bucket.began_s - bucket.ready_s):.1f} ms"
             )
             ready, sent, there = (at - began for at in (bucket.ready_s, bucket.began_s, bucket.ended_s))
-            way = (f"{number}: {size}", told, sent, there, _BUCKET_COLOUR)
+            way = (f"{number}: {sent_size}", told, sent, there, _BUCKET_COLOUR)
             rows.append(_row("", [("", waits, ready, sent, OTHER_COLOUR), way], length))
     return Markup("".join(rows))
 

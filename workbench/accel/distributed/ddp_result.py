@@ -13,6 +13,7 @@ from accel.distributed.rank_page import RankLane
 from accel.distributed.straggler import straggler
 from accel.machine.cpu_lists import cpu_list
 from accel.profiling.compilation import Compilation
+from accel.units import counted, percent, size, table
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class DdpResult:
     @property
     def line(self) -> str:
         """The run in one line."""
-        ranks = f"{len(self.ranks)} rank{'s' if len(self.ranks) > 1 else ''}"
+        ranks = f"{counted(len(self.ranks), 'rank')}"
         if not self.steps:
             return f"{ranks} over {self.backend}: no optimizer stepped; {self.seconds:.1f} s in all."
         ended = "stopped after" if self.was_stopped else "trained"
@@ -113,19 +114,15 @@ class DdpResult:
             (
                 f"rank {each.lane.rank}", cpu_list(each.cpus) or "any", str(each.lane.step), f"{each.lane.samples_per_s:,.0f}",
                 f"{each.lane.loss:.4g}" if each.lane.step else "",
-                "" if self.distributes_itself else f"{each.lane.communication_share:.0%}",
-                f"{each.lane.memory_bytes / 2**20:,.0f} MiB" if each.lane.memory_bytes else "",
+                "" if self.distributes_itself else percent(each.lane.communication_share, 0),
+                size(each.lane.memory_bytes) if each.lane.memory_bytes else "",
             )
             for each in self.ranks
         ]  # fmt: skip
 
     def __str__(self) -> str:
         head = ("", "CPUs", "steps", "samples/s", "loss", "waiting for others", "memory")
-        rows = [head, *self.rows]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-        lines = [
-            "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
+        lines = table([head, *self.rows])
         seen = [str(self.communication)] if self.communication is not None else []
         return "\n".join(
             [

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from accel import html_parts
 from accel.distributed.rank_page import RankLane
+from accel.units import percent, size, table
 
 HEADINGS = ("", "phase", "step", "loss", "samples/s", "waiting for others", "memory")
 
@@ -27,18 +28,14 @@ class LanesView:
         return [
             (
                 f"rank {lane.rank}", lane.phase, f"{lane.step:,}", f"{lane.loss:.4g}" if lane.step else "",
-                f"{lane.samples_per_s:,.0f}", f"{lane.communication_share:.0%}",
-                f"{lane.memory_bytes / 2**20:,.0f} MiB" if lane.memory_bytes else "",
+                f"{lane.samples_per_s:,.0f}", percent(lane.communication_share, 0),
+                size(lane.memory_bytes) if lane.memory_bytes else "",
             )
             for lane in self.lanes
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        rows = [HEADINGS, *self.rows] if self.lanes else []
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))] if rows else []
-        lines = [
-            "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
+        lines = table([HEADINGS, *self.rows]) if self.lanes else []
         return "\n".join([self.line, *(f"  {line}" for line in lines), *self.notes])
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
@@ -46,9 +43,9 @@ class LanesView:
             (*row[:5], html_parts.Markup(html_parts.bar(lane.communication_share, width_px=90) + row[5]), row[6])
             for row, lane in zip(self.rows, self.lanes, strict=True)
         ]  # fmt: skip
-        table = html_parts.table(HEADINGS, rows, numeric=(2, 3, 4, 6)) if rows else ""
+        drawn = html_parts.table(HEADINGS, rows, numeric=(2, 3, 4, 6)) if rows else ""
         notes = [html_parts.note(text) for text in self.notes]
         return {
             "text/plain": str(self),
-            "text/html": str(html_parts.block(html_parts.note(self.line), table, *notes)),
+            "text/html": str(html_parts.block(html_parts.note(self.line), drawn, *notes)),
         }

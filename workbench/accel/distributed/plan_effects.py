@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from accel.units import counted
+
 
 @dataclass(frozen=True)
 class PlanEffect:
@@ -33,7 +35,7 @@ class PlanEffect:
         return f"{self.name} took no effect{where}: {self.evidence[without[0]]}."
 
     def __str__(self) -> str:
-        ranks = f"on {len(self.evidence)} rank{'s' if len(self.evidence) > 1 else ''}"
+        ranks = f"on {counted(len(self.evidence), 'rank')}"
         others = len(set(self.evidence)) > 1
         return f"{self.name}: {self.evidence[0]}{' (rank 0)' if others else ''}, {ranks}"
 

@@ -6,6 +6,7 @@ from accel.errors import AccelError
 from accel.machine.affinity.starting_mask import starting_mask
 from accel.machine.memory import read_memory
 from accel.machine.system_files import size_text
+from accel.units import counted
 
 RANK_BYTES = 400 * 2**20  # its own, with torch imported and joined to the group, before it trains
 
@@ -36,4 +37,4 @@ def crowding(ranks: int) -> str:
     cpus = len(starting_mask())
     if ranks <= cpus:
         return ""
-    return f"{ranks} ranks share {cpus} CPU{'s' if cpus > 1 else ''}: they start and train slower than {cpus} would."
+    return f"{ranks} ranks share {counted(cpus, 'CPU')}: they start and train slower than {cpus} would."

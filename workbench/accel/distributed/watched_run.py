@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from accel.distributed.lanes_view import LanesView
 from accel.distributed.rank_page import RankLane
 from accel.distributed.straggler import straggler
+from accel.units import counted
 
 if TYPE_CHECKING:
     from accel.distributed.ddp_result import DdpResult
@@ -74,7 +75,7 @@ class WatchedRun:
     @property
     def line(self) -> str:
         """State and time in words."""
-        ranks = f"{self.ranks} rank{'s' if self.ranks > 1 else ''}"
+        ranks = f"{counted(self.ranks, 'rank')}"
         if self.is_over:
             return f"{_ENDED[self.state]} on {ranks} after {self.seconds:.0f} s."
         if not self.lanes:

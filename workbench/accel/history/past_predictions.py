@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from accel import html_parts as html
 from accel.history.past_trials import OFF, interval, plain
 from accel.history.records import AS_THE_NOTEBOOK_RUNS, UNKNOWN, PredictionRecord, TrialRecord
+from accel.units import percent
 
 if TYPE_CHECKING:
     import pandas
@@ -147,8 +148,8 @@ class PastPredictions:
         if not tried:
             others = any(row.is_measured for row in self.rows)
             return f"{len(self.rows)} predictions, none of them {'scored' if others else 'tried'} yet."
-        inside = f"{sum(row.is_inside for row in tried)} of {len(tried)} measured speed-ups ({100 * self.inside_share:.0f} %)"
-        return f"{inside} lay inside the predicted interval; median error {100 * self.median_error:.0f} %."
+        inside = f"{sum(row.is_inside for row in tried)} of {len(tried)} measured speed-ups ({percent(self.inside_share, 0)})"
+        return f"{inside} lay inside the predicted interval; median error {percent(self.median_error, 0)}."
 
     @property
     def by_kind(self) -> list[tuple[str, int, int, float, float]]:
@@ -168,7 +169,7 @@ class PastPredictions:
             return "\n".join([NONE_YET if self.file else OFF, *self._small_print])
         lines = [self.sentence, ""]
         for kind, count, tried, inside, error in self.by_kind:
-            good = f"{100 * inside:.0f} % inside, median error {100 * error:.0f} %" if tried else ""
+            good = f"{percent(inside, 0)} inside, median error {percent(error, 0)}" if tried else ""
             lines.append(f"  {kind:<24} {count:>4} predicted {tried:>4} measured  {good}".rstrip())
         width = max(len(row.cells[1]) for row in self._shown)
         lines += ["", *(f"  {row.line(width)}" for row in self._shown), *self._small_print]
@@ -217,8 +218,8 @@ class PastPredictions:
                 kind,
                 count,
                 tried,
-                f"{100 * inside:.0f} %" if tried else "–",
-                f"{100 * error:.0f} %" if tried else "–",
+                percent(inside, 0) if tried else "–",
+                percent(error, 0) if tried else "–",
             )
             for kind, count, tried, inside, error in self.by_kind
         ]

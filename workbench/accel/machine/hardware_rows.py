@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.numa_nodes import NumaNode
+from accel.units import counted
 
 if TYPE_CHECKING:
     from accel.machine.machine import Machine
@@ -71,7 +72,7 @@ def _cores(machine: Machine) -> str:
     if machine.physical_cores:
         parts.append(f"{machine.physical_cores} physical,")
     if machine.sockets:
-        parts.append(f"{_counted(machine.sockets, 'socket')},")
+        parts.append(f"{counted(machine.sockets, 'socket')},")
     if len(machine.numa_nodes) > 1:
         parts.append(f"{len(machine.numa_nodes)} NUMA nodes")
     return " ".join(parts).removesuffix(",").removesuffix("; in all")
@@ -96,9 +97,7 @@ def _cache_groups(machine: Machine) -> str:
     if len(machine.cache_groups) < 2 or max(sizes) < 2 or not machine.caches:
         return ""
     by_size = sorted(sizes.items(), reverse=True)
-    counted = " and ".join(
-        f"{_counted(count, 'group')} of {_counted(size, 'core')}" for size, count in by_size
-    )
+    counted = " and ".join(f"{counted(count, 'group')} of {counted(size, 'core')}" for size, count in by_size)
     first = cpu_list(machine.cache_groups[0])
     return f"{counted}, each around one {machine.caches[-1].name} (the first: CPUs {first})"
 
@@ -116,8 +115,4 @@ def _nodes(nodes: Sequence[NumaNode]) -> Rows:
         return []
     rows = [(f"NUMA node {node.number}", str(node)) for node in nodes[:MOST_NODES]]
     more = len(nodes) - MOST_NODES
-    return [*rows, ("NUMA nodes", f"{_counted(more, 'more node')}")] if more > 0 else rows
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return [*rows, ("NUMA nodes", counted(more, "more node"))] if more > 0 else rows

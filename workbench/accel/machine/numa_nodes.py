@@ -8,6 +8,7 @@ from pathlib import Path
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.cpu_tree import CpuTree
 from accel.machine.system_files import kilobytes_in, text_of
+from accel.units import in_number
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class NumaNode:
     free_bytes: int = 0
 
     def __str__(self) -> str:
-        cpus = f"CPU{'s' if len(self.cpus) > 1 else ''} {cpu_list(self.cpus)}" if self.cpus else "no CPUs"
+        cpus = f"{in_number(len(self.cpus), 'CPU')} {cpu_list(self.cpus)}" if self.cpus else "no CPUs"
         memory = f"{self.free_bytes / 2**30:.1f} of {self.memory_bytes / 2**30:.1f} GiB free"
         return f"{cpus}, {memory}" if self.memory_bytes else cpus
 

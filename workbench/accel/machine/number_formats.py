@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from accel import html_parts
+from accel.units import table
 
 if TYPE_CHECKING:
     import pandas
@@ -131,10 +132,7 @@ class NumberFormats:
         return [f"{word}: {meaning}" for word, meaning in MEANING.items() if word in used]
 
     def __str__(self) -> str:
-        lines = [self.headings, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        table = ["  ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([*table, "", *self.legend])
+        return "\n".join([*table([self.headings, *self.rows]), "", *self.legend])
 
     def to_dict(self) -> dict[str, Any]:
         """Every format with its numbers, and the answer of each device."""
@@ -153,9 +151,9 @@ class NumberFormats:
         return pandas.DataFrame([row | row.pop("devices") for row in rows])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        table = html_parts.table(self.headings, self.rows, numeric=range(1, 7))
+        drawn = html_parts.table(self.headings, self.rows, numeric=range(1, 7))
         notes = [html_parts.note(line) for line in self.legend]
-        return {"text/plain": str(self), "text/html": html_parts.block(table, *notes)}
+        return {"text/plain": str(self), "text/html": html_parts.block(drawn, *notes)}
 
 
 def formats_of(machine: Machine) -> NumberFormats:

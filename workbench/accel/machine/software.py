@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from accel.units import table
+
 NEEDS_TORCH = "known once torch is loaded"
 
 
@@ -123,8 +125,7 @@ class Software:
         return dict(zip(names, (libraries.cudnn, libraries.nccl), strict=True))
 
     def __str__(self) -> str:
-        width = max(len(what) for what, _ in self.facts)
-        return "\n".join(f"{what:<{width}}  {value}" for what, value in self.facts)
+        return "\n".join(table(self.facts))
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries, and the notes."""

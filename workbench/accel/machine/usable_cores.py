@@ -9,6 +9,7 @@ from pathlib import Path
 from accel.machine.cgroup import cpu_quota, cpu_set
 from accel.machine.cpu_lists import cpu_list, cpus_in
 from accel.machine.system_files import text_of
+from accel.units import in_number
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class UsableCores:
         mask = len(self.allowed) or self.online
         if self.quota_cores and self.count < mask:
             beside = "" if mask == self.online else f", on {_named(self.allowed)}"
-            return f"the container's quota of {self.quota_cores:g} core{'s' if self.quota_cores != 1 else ''}{beside}"
+            return (
+                f"the container's quota of {self.quota_cores:g} {in_number(self.quota_cores, 'core')}{beside}"
+            )
         if mask == self.online:
             return ""
         is_set = set(self.cpu_set) <= set(self.allowed) and self.cpu_set
@@ -48,7 +51,7 @@ class UsableCores:
 
 
 def _named(cpus: tuple[int, ...]) -> str:
-    return f"CPU{'s' if len(cpus) > 1 else ''} {cpu_list(cpus)}"
+    return f"{in_number(len(cpus), 'CPU')} {cpu_list(cpus)}"
 
 
 def read_usable_cores(root: Path | str, online: tuple[int, ...]) -> UsableCores:

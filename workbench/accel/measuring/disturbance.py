@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from accel.units import percent
+
 WORTH_SAYING = 1.15  # times as long as on a quiet machine
 
 
@@ -32,9 +34,9 @@ class Disturbance:
 
     def __str__(self) -> str:
         return (
-            f"Other programs used {self.share:.0%} of the {self.cpus} CPUs in that time: times are up to {self.cost:.1f} times "
-            "as long as on a quiet machine."
-        ).replace("% of", " % of")
+            f"Other programs used {percent(self.share, 0)} of the {self.cpus} CPUs in that time: "
+            f"times are up to {self.cost:.1f} times as long as on a quiet machine."
+        )
 
 
 def worst(found: Sequence[Disturbance]) -> Disturbance | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from accel.measuring.sweep_row import SweepRow, counted
+from accel.measuring.sweep_row import SweepRow
+from accel.units import counted, percent
 
 WITHIN = 0.05  # of the best time: no more than a machine drifts by between two runs
-RULE = (
-    f"The knee is the smallest number that comes within {WITHIN:.0%} of the best, or cannot be told from it."
-)
+RULE = f"The knee is the smallest number that comes within {percent(WITHIN, 0)} of the best, or cannot be told from it."
 
 Cost = Callable[[SweepRow], float]
 Apart = Callable[[SweepRow, SweepRow], bool]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import geometric_mean, median
 
+from accel.units import counted
+
 
 @dataclass(frozen=True)
 class Configuration:
@@ -86,16 +88,6 @@ class SweepRow:
         """Of the trained model on held-out data; the median over rounds."""
         known = [run.quality for run in self.runs if run.quality is not None]
         return _median(known) if known else None
-
-
-def counted(number: int, what: str) -> str:
-    """A number with its noun.
-
-    >>> counted(2, "process")
-    '2 processes'
-    """
-    plural = f"{what}es" if what.endswith("s") and not what.endswith("Us") else f"{what}s"
-    return f"{number:,} {what if number == 1 else plural}"
 
 
 def _mean(values: list[float]) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accel import html_parts as html
 from accel.measuring.sweep_answer import is_much_worse
 from accel.measuring.sweep_row import SweepRow
+from accel.units import percent, table
 
 if TYPE_CHECKING:
     from accel.measuring.sweep import Sweep
@@ -35,8 +36,8 @@ def cells(sweep: Sweep, row: SweepRow) -> list[str]:
         efficiency = sweep.efficiency(row)
         shown += [
             sweep_seconds(row), f"{row.samples_per_s:,.0f}" if row.samples else "", _speed_up(sweep, row),
-            "" if efficiency is None else f"{efficiency:.0%}",
-            f"{row.communication_share:.0%}"
+            "" if efficiency is None else percent(efficiency, 0),
+            percent(row.communication_share, 0)
             if row.configuration.processes > 1 and not math.isnan(row.communication_share) else "",
         ]  # fmt: skip
     else:
@@ -73,15 +74,8 @@ def _speed_up(sweep: Sweep, row: SweepRow) -> str:
 def sweep_text(sweep: Sweep) -> str:
     """For a terminal: the answer, the table, what a reader must know."""
     rows = [headings(sweep), *(cells(sweep, row) for row in sweep.rows)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    last = len(widths) - 1 if rows[0][-1] == "why not" else len(widths)
-    lines = [
-        "  ".join(
-            f"{text:<{width}}" if column < _NAMES or column >= last else f"{text:>{width}}"
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    last = len(rows[0]) - (1 if rows[0][-1] == "why not" else 0)
+    lines = table(rows, numeric=range(_NAMES, last))
     return "\n".join(
         [sweep.answer, *(f"  {line}" for line in lines), *sweep.remarks, sweep.machine_line]
     ).rstrip()
@@ -106,6 +100,6 @@ def sweep_html(sweep: Sweep) -> str:
     columns.insert(at, "")
     last = len(columns) - (1 if columns[-1] == "why not" else 0)
     numeric = [column for column in range(_NAMES, last) if column != at]
-    table = html.table(columns, rows, numeric=numeric)
+    drawn = html.table(columns, rows, numeric=numeric)
     notes = [html.note(text) for text in [*sweep.remarks, sweep.machine_line] if text]
-    return str(html.block(html.heading(sweep.answer), table, *notes))
+    return str(html.block(html.heading(sweep.answer), drawn, *notes))

@@ -12,6 +12,7 @@ from accel.measuring.quality_target import QualityTarget
 from accel.measuring.quality_verdict import QualityAnswer, better_or_worse, missed, sooner_or_later
 from accel.measuring.took import Took
 from accel.measuring.training_curve import ENDINGS, TrainingCurve
+from accel.units import table
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -113,11 +114,12 @@ class TimeToQuality:
         return tuple(line for line in lines if line)
 
     def __str__(self) -> str:
-        table = [self._cells(row) for row in self.rows]
-        widths = [max(len(line[i]) for line in [*table, _HEADINGS]) for i in range(len(_HEADINGS) - 1)]
-        lines = [self.headline, _aligned(_HEADINGS, widths)]
-        for row, cells in zip(self.rows, table, strict=True):
-            lines += [_aligned(cells, widths), *(f"    {text}" for text in self.details(row))]
+        headings, *rows = table(
+            [_HEADINGS, *map(self._cells, self.rows)], numeric=range(1, len(_HEADINGS) - 1)
+        )
+        lines = [self.headline, headings]
+        for row, cells in zip(self.rows, rows, strict=True):
+            lines += [cells, *(f"    {text}" for text in self.details(row))]
         return "\n".join([*lines, *self.fine_print])
 
     def _cells(self, row: QualityRow) -> list[str]:
@@ -207,15 +209,9 @@ class TimeToQuality:
             *cells, sentence = self._cells(row)
             small = "".join(html.note(text) for text in self.details(row))
             rows.append([*cells, html.Markup(f"{html.text(sentence)}{small}")])
-        table = html.table([*_HEADINGS[:5], self.metric, _HEADINGS[6]], rows, numeric=(1, 2, 3, 4, 5))
-        return html.block(html.heading(self.headline), table, *(html.note(line) for line in self.fine_print))
+        drawn = html.table([*_HEADINGS[:5], self.metric, _HEADINGS[6]], rows, numeric=(1, 2, 3, 4, 5))
+        return html.block(html.heading(self.headline), drawn, *(html.note(line) for line in self.fine_print))
 
 
 def _shown(value: float | None, form: str) -> str:
     return "–" if value is None else f"{value:{form}}"
-
-
-def _aligned(cells: list[str], widths: list[int]) -> str:
-    plan, *numbers = cells[:-1]
-    middle = "  ".join(f"{text:>{width}}" for text, width in zip(numbers, widths[1:], strict=True))
-    return f"{plan:<{widths[0]}}  {middle}  {cells[-1]}".rstrip()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from accel.units import counted, table
 
 if TYPE_CHECKING:
     from accel.opgraph.op_graph import OpGraph
@@ -22,7 +23,7 @@ def graph_text(graph: OpGraph) -> str:
     left_out = (
         [f"… and {len(graph.nodes) - SHOWN} more: see .to_dataframe()"] if len(graph.nodes) > SHOWN else []
     )
-    lines = aligned([columns(has_times=has_times), *rows], numeric=(*NUMERIC, 9))
+    lines = table([columns(has_times=has_times), *rows], numeric=(*NUMERIC, 9))
     return "\n".join([*head_lines(graph), "", *lines, *left_out, *notes(graph)])
 
 
@@ -32,15 +33,11 @@ def head_lines(graph: OpGraph) -> list[str]:
     frozen = graph.parameters - graph.trainable
     return [
         f"{graph.model_name}, forward of {graph.inputs} in evaluation mode",
-        f"{_many(len(graph.nodes), 'operation')} of {_many(len(graph.op_types), 'type')}: {types}",
+        f"{counted(len(graph.nodes), 'operation')} of {counted(len(graph.op_types), 'type')}: {types}",
         f"{graph.parameters:,} parameters ({scaled(graph.parameter_bytes, 'B')})"
         + (f", {frozen:,} of them frozen" if frozen else "")
         + f"; {scaled(graph.flops, 'FLOP')}, {scaled(graph.bytes, 'B')} read and written",
     ]
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def notes(graph: OpGraph) -> list[str]:
@@ -71,18 +68,6 @@ def node_row(node: OpNode, *, has_times: bool) -> tuple[str, ...]:
         ", ".join(str(index + 1) for index in node.inputs) or "input",
     )
     return (*cells, "" if node.self_ms is None else f"{node.self_ms:.3g}") if has_times else cells
-
-
-def aligned(rows: Sequence[Sequence[str]], *, numeric: Sequence[int]) -> list[str]:
-    """Rows as lines with even columns; those in `numeric` are right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if i in numeric else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def scaled(count: float, unit: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from accel.units import counted
 from accel.workload.user_code import CodeLine
 
 
@@ -71,8 +72,8 @@ class Compilation:
         again = sum(one.count for one in self.recompilations)
         breaks = sum(one.count for one in self.graph_breaks)
         counts = [
-            _count(self.graphs, "graph"), f"{self.compile_s:.3g} s compiling", _count(again, "recompilation"),
-            _count(breaks, "graph break"),
+            counted(self.graphs, "graph"), f"{self.compile_s:.3g} s compiling", counted(again, "recompilation"),
+            counted(breaks, "graph break"),
         ]  # fmt: skip
         limit = ["recompile limit reached: a function runs without being compiled"] * self.reached_limit
         return "torch.compile: " + ", ".join([*counts, *limit])
@@ -80,7 +81,3 @@ class Compilation:
     def __str__(self) -> str:
         found = [*self.recompilations, *self.graph_breaks, *self.notes]
         return "\n".join([self.line, *(f"  {one}" for one in found)])
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from accel.profiling.pipeline_timer import COLLATING, READING, BatchRecord
+from accel.units import percent
 
 __all__ = ["COLLATING", "READING", "LoaderTime", "TransformTime", "loader_time"]
 
@@ -42,7 +43,7 @@ class LoaderTime:
         title = f"{self.loader or 'a DataLoader'} ({where})"
         if self.not_measured:
             return f"{title}: not measured, {self.not_measured}"
-        stages = ", ".join(f"{stage.name} {stage.share:.0%}" for stage in self.stages)
+        stages = ", ".join(f"{stage.name} {percent(stage.share, 0)}" for stage in self.stages)
         note = f"; {self.note}" if self.note else ""
         return f"{title}: {self.ms_per_batch:.3g} ms a batch ({stages}){note}"
 

@@ -41,7 +41,7 @@ class MemoryUse:
     allocator: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
-        from accel.profiling.report.words import size
+        from accel.units import size
 
         where = f"{self.peak_phase} of {self.peak_module}" if self.peak_module else self.peak_phase
         peak = f"peak {size(self.peak_bytes)} above the start of the step, in {where}"

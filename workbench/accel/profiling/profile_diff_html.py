@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from accel.html_parts import block, heading, note, table
+from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.profiling.profile_diff_text import (
     calls_words,
     change_words,
@@ -15,7 +16,8 @@ from accel.profiling.profile_diff_text import (
     place_words,
 )
 from accel.profiling.report.parts import long_table, time_cell, whole
-from accel.profiling.report.words import NO_MODULE, SHOWN_ROWS, percent, phase_words
+from accel.profiling.report.section import SHOWN_ROWS
+from accel.units import percent
 
 if TYPE_CHECKING:
     from accel.profiling.profile_diff import ProfileDiff

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from accel.profiling.report.words import NO_MODULE, SHOWN_ROWS, milliseconds, phase_words
+from accel.profiling.phase_words import NO_MODULE, phase_words
+from accel.profiling.report.section import SHOWN_ROWS
+from accel.units import milliseconds
 
 if TYPE_CHECKING:
     from accel.profiling.compared_ops import OpChange

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from accel.machine.affinity.starting_mask import narrowing_variables, starting_mask
+from accel.units import counted
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -50,26 +50,13 @@ def _about_steps(timing: StepTiming) -> str:
     if timing.includes_warmup:
         return f"{seen}The only {timing.unit} is also the first one, which is often slower than later ones."
     left_out = [
-        count_of(timing.warmup_steps, "warm-up " + timing.unit),
-        count_of(timing.profiled_steps, timing.unit + " under torch.profiler"),
+        (timing.warmup_steps, "warm-up " + timing.unit),
+        (timing.profiled_steps, timing.unit + " under torch.profiler"),
     ]
-    told = " and ".join(part for part in left_out if part)
-    slow = count_of(timing.outlier_steps, "unusually slow " + timing.unit)
+    told = " and ".join(counted(count, what) for count, what in left_out if count)
+    slow = timing.outlier_steps and counted(timing.outlier_steps, "unusually slow " + timing.unit)
     return seen + " ".join(
         [f"Left out of the times: {told}."] * bool(told) + [f"Left out of the shares: {slow}."] * bool(slow)
-    )
-
-
-def count_of(count: int, what: str) -> str:
-    """A count with its noun in the right number; "" for none.
-
-    >>> count_of(2, "step under torch.profiler")
-    '2 steps under torch.profiler'
-    """
-    if count < 2:
-        return f"1 {what}" if count else ""
-    return f"{count} " + re.sub(
-        r"(step|batch)\b", lambda noun: {"step": "steps", "batch": "batches"}[noun[1]], what
     )
 
 
@@ -81,7 +68,7 @@ def _about_operations(table: OpTable) -> str:
     dropped = (
         f" after {table.dropped_steps} for warm-up" if table.dropped_steps else ", none dropped as warm-up"
     )
-    steps = count_of(table.steps, "step")
+    steps = counted(table.steps, "step")
     return f"Times of operations are averages over {steps} under torch.profiler{dropped}; trust their shares."
 
 

@@ -1,4 +1,4 @@
-"""A Profile for a terminal; the words that reports, figures and panels share are in `report.words`."""
+"""A Profile for a terminal."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from accel.profiling.device_columns import with_metadata
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.quiet_stderr import profiler_lines_aside
 from accel.profiling.user_lines import UserLines
+from accel.units import counted
 
 if TYPE_CHECKING:
     from accel.workload.phase_marks import PhaseMarks
@@ -140,11 +141,11 @@ class ProfiledWindow:
         elapsed_s = (time.perf_counter_ns() - self._opened_ns) / 1e9
         if elapsed_s > (MAX_S_WITH_A_STEP if boundaries else MAX_S):
             self.close(
-                f"profiling stopped after {elapsed_s:.0f} s and {_steps(boundaries)}, to keep your cell fast"
+                f"profiling stopped after {elapsed_s:.0f} s and {counted(boundaries, 'step')}, to keep your cell fast"
             )
         elif self._estimated_events() > MAX_EVENTS:
             self.close(
-                f"profiling stopped after {_steps(boundaries)}: so many operations would fill the memory"
+                f"profiling stopped after {counted(boundaries, 'step')}: so many operations would fill the memory"
             )
 
     def _estimated_events(self) -> int:
@@ -160,10 +161,6 @@ class ProfiledWindow:
 
 def _nothing() -> None:
     """Nothing to take off yet."""
-
-
-def _steps(count: int) -> str:
-    return f"{count} step" if count == 1 else f"{count} steps"
 
 
 def _is_profiling() -> bool:

@@ -31,7 +31,7 @@ class Synchronisation:
         return str(CodeLine(self.filename, self.line))
 
     def __str__(self) -> str:
-        from accel.profiling.report.words import milliseconds
+        from accel.units import milliseconds
 
         often = f"{self.calls:.3g} a step, {milliseconds(self.ms)} on {self.device}"
         return f"{self.call} at {self.place}: {self.text} ({often})"

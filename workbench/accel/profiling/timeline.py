@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from accel.profiling.attribution import MODULE, PHASE
 from accel.profiling.kept_steps import is_step_mark, step_borders
-from accel.profiling.report.words import phase_words
+from accel.profiling.phase_words import phase_words
 from accel.profiling.timeline_rows import RowKind, places
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel.html_parts import block, heading, note, table
+from accel.profiling.phase_words import phase_words
 from accel.profiling.profile_html import profile_html
 from accel.profiling.report.parts import details, time_cell, whole
-from accel.profiling.report.words import milliseconds, percent, phase_words
 from accel.traces.aligned_calls import AlignedCall
 from accel.traces.trace_profile import TraceProfile
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     import pandas

@@ -11,11 +11,9 @@ from accel.machine.memory import read_memory
 from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.op_table import OpTable, read_op_table
 from accel.profiling.profile import Profile
-from accel.profiling.profile_notes import count_of
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_events import ProfiledEvents, read_events
 from accel.profiling.reading_device_activity import read_device_activity
-from accel.profiling.report.words import size
 from accel.profiling.step_timing import CELL_END, CELL_START
 from accel.shown_text import one_line
 from accel.traces.damage import Damage
@@ -27,6 +25,7 @@ from accel.traces.trace_bytes import PIECE_BYTES, read_pieces
 from accel.traces.trace_columns import read_trace_columns
 from accel.traces.trace_source import TraceSource, read_source
 from accel.traces.trace_timing import read_trace_timing
+from accel.units import counted, size
 
 if TYPE_CHECKING:
     from accel.profiling.kineto_columns import KinetoColumns
@@ -151,7 +150,7 @@ def _notes(table: OpTable, source: TraceSource) -> list[str]:
     if not table.has_steps:
         notes.append("No steps can be told apart in this trace: times are of the whole trace.")
     elif table.dropped_steps:
-        notes.append(f"Left out: {count_of(table.dropped_steps, 'warm-up step')}.")
+        notes.append(f"Left out: {counted(table.dropped_steps, 'warm-up step')}.")
     notes.append("All of it ran under torch.profiler, whose cost is in the times; trust the shares.")
     if not source.is_ours:
         notes.append("Phases are told by torch's own names for them; forward includes the loss.")

@@ -32,7 +32,7 @@ class TraceSource:
     is_ours: bool = False
 
     def __str__(self) -> str:
-        from accel.profiling.report.words import size
+        from accel.units import size
 
         kinds = {name: self.gpus.count(name) for name in self.gpus}
         parts = [

@@ -17,6 +17,7 @@ from accel.distributed.rank_prints import RankPrints
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
 from accel.plans.plan import Plan
+from accel.units import counted
 from accel.workbench.plan_for_ranks import with_checked_plan
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class KeptRanks:
         if self._pool is None or not self.pids:
             return self.last_line
         threads = self._pool_is_for[1]
-        each = f" with {threads} thread{'s' if threads > 1 else ''} each" if threads else ""
+        each = f" with {counted(threads, 'thread')} each" if threads else ""
         warm = f"{len(self.pids)} warm{each}{', running' if self.is_running else ''}"
         return f"{warm}; last run: {self.last_line}" if self.last_line else warm
 

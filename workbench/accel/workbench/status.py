@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel import html_parts as html
 from accel.accelerations.acceleration import by_layer
+from accel.units import table
 from accel.workbench.best_tried import summary
 
 if TYPE_CHECKING:
@@ -164,8 +165,7 @@ class Status:
         return f"{'in effect' if took else 'no effect seen'}: {evidence}"
 
     def __str__(self) -> str:
-        width = max(len(what) for what, _ in self.facts)
-        return "\n".join(f"{what:<{width}}  {value}" for what, value in self.facts)
+        return "\n".join(table(self.facts))
 
     def to_dict(self) -> dict[str, Any]:
         return dict(self.facts)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from accel.measuring.took import nice
 from accel.plans.plan import Plan
+from accel.units import counted
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_WARM_UP
 from accel.workers.step_block import StepBlock
 
@@ -31,6 +32,6 @@ def what_does_not_fit(plans: Sequence[Plan], step_s: float, start_s: float, budg
         return ""
     compiling = ", compiling among it" if any(plan.compiles for plan in plans) else ""
     return (
-        f"--budget-s {budget_s:g} is short: measuring {len(plans)} plan{'s' if len(plans) > 1 else ''} takes about "
+        f"--budget-s {budget_s:g} is short: measuring {counted(len(plans), 'plan')} takes about "
         f"{needed_s:.0f} s here{compiling}. --budget-s {nice(2 * needed_s)} leaves time for an answer."
     )

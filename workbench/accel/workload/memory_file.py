@@ -12,6 +12,7 @@ import tempfile
 from typing import Any
 
 from accel.errors import NotShippable
+from accel.units import size
 
 _ALIGNMENT = 64  # bytes; what torch's own allocator gives
 
@@ -48,8 +49,8 @@ class MemoryFile:
 
         if size_bytes > 64 << 20 and size_bytes > 0.8 * (free_bytes := psutil.virtual_memory().available):
             raise NotShippable(
-                f"Workers need {size_bytes / 2**30:.1f} GiB of memory for a copy of what the cell reads",
-                because=f"only {free_bytes / 2**30:.1f} GiB are free",
+                f"Workers need {size(size_bytes)} of memory for a copy of what the cell reads",
+                because=f"only {size(free_bytes)} are free",
                 do="Try with a part of the data set: a trial needs some hundred samples only.",
             )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
+from accel.units import percent
 from accel.workload.forward_calls import ForwardCall
 from accel.workload.loop_record import LoopRecord
 from accel.workload.loop_turns import Turns, batches_of, turns_of
@@ -113,7 +114,9 @@ class Steps:
     def __str__(self) -> str:
         if not self.steps:
             return "no steps found"
-        shares = ", ".join(f"{label} {share:.0%}" for label, share in self.shares().items() if share >= 0.005)
+        shares = ", ".join(
+            f"{label} {percent(share, 0)}" for label, share in self.shares().items() if share >= 0.005
+        )
         return f"{len(self.steps)} steps (by {self.rule}) of {self.median_ms:.2f} ms: {shares}"
 
 

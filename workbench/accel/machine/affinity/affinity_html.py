@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from accel.html_parts import Markup, block, note, text
 from accel.machine.affinity.affinity_text import busy_text, mask_lines, who_is_on
 from accel.machine.affinity.core_layout import Box, core_layout
+from accel.units import counted
 
 if TYPE_CHECKING:
     from accel.machine.affinity.affinity import Affinity
@@ -97,4 +98,4 @@ def _chip(label: str, colour: str, title: str, *, is_filled: bool) -> str:
 def _legend(index: int, process: ProcessHere, found: Affinity) -> str:
     threads = sum(each.pid == process.pid for each in found.threads)
     chip = _chip(process.short, colour_of(index), process.name, is_filled=True)
-    return f"<div>{chip} {text(process.name)}, {threads} thread{'' if threads == 1 else 's'}</div>"
+    return f"<div>{chip} {text(process.name)}, {counted(threads, 'thread')}</div>"

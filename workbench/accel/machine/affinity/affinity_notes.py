@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accel.machine.affinity.thread_places import ThreadPlace
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.usable_cores import UsableCores
+from accel.units import counted, percent
 
 if TYPE_CHECKING:
     from accel.machine.affinity.affinity import Affinity
@@ -76,7 +77,7 @@ def _take_turns(found: Affinity) -> str:
             and sum(each.busy or 0 for each in busy) >= FULL
             and max(each.busy or 0 for each in busy) < FULL
         ):
-            who = _list(f"{each.group}'s {each.what} {each.busy:.0%}".replace("%", " %") for each in busy[:4])
+            who = _list(f"{each.group}'s {each.what} {percent(each.busy or 0, 0)}" for each in busy[:4])
             more = f" and {len(busy) - 4} more" if len(busy) > 4 else ""
             return f"{len(busy)} busy threads take turns on CPU {cpu.number}: {who}{more}."
     return ""
@@ -101,8 +102,8 @@ def _oversubscribed(found: Affinity) -> str:
     if not found.torch_threads or not mask or max(wanted, found.torch_threads) <= usable.count:
         return ""
     wanted = max(wanted, found.torch_threads)
-    loaders = f" and {workers} loader worker{'' if workers == 1 else 's'}" if workers else ""
-    threads = f"{found.torch_threads} thread{'' if found.torch_threads == 1 else 's'} of torch"
+    loaders = f" and {counted(workers, 'loader worker')}" if workers else ""
+    threads = f"{counted(found.torch_threads, 'thread')} of torch"
     why = f" ({usable.limit})" if usable.count < len(mask) else ""
     return (
         f"Over-subscribed: {threads}{loaders} want {wanted} CPUs, and {usable.count} may be used{why}. "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accel.machine.affinity.cpu_map import LogicalCpu
 from accel.machine.affinity.thread_places import ThreadPlace
 from accel.machine.cpu_lists import cpu_list
+from accel.units import percent, table
 
 if TYPE_CHECKING:
     from accel.machine.affinity.affinity import Affinity
@@ -25,8 +26,7 @@ def affinity_text(found: Affinity) -> str:
     if found.told:
         return found.told
     rows = affinity_rows(found)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = table(rows)
     if any(each.is_busy for each in found.threads):
         lines.append(LEGEND)
     return "\n".join([*lines, "", *mask_lines(found), *found.notes])
@@ -73,7 +73,7 @@ def who_is_on(places: Sequence[ThreadPlace]) -> str:
 def busy_text(places: Sequence[ThreadPlace]) -> str:
     """How much of a CPU the busy ones among these threads used together, "" after one look."""
     shares = [each.busy for each in places if each.is_busy and each.busy is not None]
-    return f" {100 * sum(shares):.0f} %" if shares else ""
+    return f" {percent(sum(shares), 0)}" if shares else ""
 
 
 def _counted(what: str, places: list[ThreadPlace]) -> str:

@@ -14,6 +14,7 @@ from accel.machine.affinity.pinning import pin
 from accel.machine.affinity.starting_mask import starting_mask
 from accel.machine.cgroup import cpu_quota
 from accel.machine.cpu_lists import cpu_list
+from accel.units import counted
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,10 @@ def allocate(
             if not usable
             else f"there {'is' if len(usable) == 1 else 'are'} {len(usable)}"
         )
-        fewer = f"{_number(most, 'thread')} a rank" if most else _number(len(usable), "rank")
+        fewer = f"{counted(most, 'thread')} a rank" if most else counted(len(usable), "rank")
         raise AccelError(
             _asked(ranks, threads),
-            because=f"they need {_number(ranks * threads, 'core' if is_without_smt else 'CPU')} and {told}",
+            because=f"they need {counted(ranks * threads, 'core' if is_without_smt else 'CPU')} and {told}",
             do=f"Use at most {fewer}{', or smt=True.' if is_without_smt else '.'}"
             if usable
             else "Leave threads to the system.",
@@ -134,7 +135,7 @@ def allocate(
 
 
 def _asked(ranks: int, threads: int) -> str:
-    return f"{_number(ranks, 'rank')} × {_number(threads, 'thread')}"
+    return f"{counted(ranks, 'rank')} × {counted(threads, 'thread')}"
 
 
 def _of_quota(ranks: int, threads: int, quota_cores: float | None) -> list[str]:
@@ -142,7 +143,7 @@ def _of_quota(ranks: int, threads: int, quota_cores: float | None) -> list[str]:
     if quota_cores is None or ranks * threads <= math.ceil(quota_cores):
         return []
     return [
-        f"The container's quota lets {_number(math.ceil(quota_cores), 'thread')} compute at a time "
+        f"The container's quota lets {counted(math.ceil(quota_cores), 'thread')} compute at a time "
         f"({quota_cores:g} s of CPU time a second), and these are {ranks * threads}: "
         "they would all be stopped again and again. Use fewer."
     ]
@@ -185,7 +186,3 @@ def _own_mask(cpu_map: CpuMap) -> list[int]:
         return list(starting_mask())
     except AccelError:  # macOS and Windows have no masks
         return list(cpu_map.by_number)
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

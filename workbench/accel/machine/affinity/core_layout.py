@@ -8,6 +8,7 @@ from typing import Any
 
 from accel.machine.affinity.cpu_map import CpuMap, LogicalCpu
 from accel.machine.cpu_lists import cpu_list
+from accel.units import in_number
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def _core_label(cpu: LogicalCpu, cpu_map: CpuMap) -> str:
 
 
 def _named(numbers: list[int]) -> str:
-    return f"CPU{'s' if len(numbers) > 1 else ''} {cpu_list(numbers)}"
+    return f"{in_number(len(numbers), 'CPU')} {cpu_list(numbers)}"
 
 
 def _groups(

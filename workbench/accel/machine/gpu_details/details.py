@@ -10,6 +10,7 @@ from accel.machine.cpu import cpu_list
 from accel.machine.gpu_details.mig import Mig
 from accel.machine.gpu_details.nvlinks import NvLinks
 from accel.machine.gpu_details.peer_access import PeerAccess
+from accel.units import size, table
 
 NOT_TOLD = "not told by the driver"
 
@@ -98,7 +99,7 @@ class GpuDetails:
             ("Number in nvidia-smi", str(self.nvml_index)),
             ("UUID", self.uuid or NOT_TOLD),
             ("PCI bus", self.bus_id or NOT_TOLD),
-            ("Free memory", NOT_TOLD if self.free_bytes is None else f"{self.free_bytes / 2**30:.1f} GiB"),
+            ("Free memory", NOT_TOLD if self.free_bytes is None else size(self.free_bytes)),
             ("SM clock", _now_of(clocks.sm_mhz, clocks.most_sm_mhz, " MHz")),
             ("Memory clock", _now_of(clocks.memory_mhz, clocks.most_memory_mhz, " MHz")),
             ("Power", _now_of(power.draw_w, power.limit_w, " W")),
@@ -120,8 +121,7 @@ class GpuDetails:
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        width = max(len(what) for what, _ in self.facts)
-        return "\n".join(f"{what:<{width}}  {value}" for what, value in self.facts)
+        return "\n".join(table(self.facts))
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel.machine.nvml import asked, asked_text, device_name
+from accel.units import counted, size
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class MigInstance:
     compute_instance: int | None
 
     def __str__(self) -> str:
-        memory = "memory not told" if self.memory_bytes is None else f"{self.memory_bytes / 2**30:.1f} GiB"
+        memory = "memory not told" if self.memory_bytes is None else size(self.memory_bytes)
         processors = (
             "" if self.multiprocessors is None else f", {self.multiprocessors} streaming multiprocessors"
         )
@@ -40,7 +41,7 @@ class Mig:
         if not self.is_on:
             return "off, on after the next reset" if self.is_on_after_reset else "off"
         count = len(self.instances)
-        held = "no instances" if not count else f"{count} instance{'s' if count > 1 else ''}"
+        held = "no instances" if not count else f"{counted(count, 'instance')}"
         return f"on, {held}" + ("" if self.is_on_after_reset else ", off after the next reset")
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from textwrap import wrap
 from typing import Any
 
+from accel.units import counted
+
 SAME_RATE = {"float16": "bfloat16", "float8_e5m2": "float8_e4m3fn"}  # where only the other was measured
 WIDTH = 100
 _INDENT = " " * 14
@@ -93,7 +95,7 @@ class DevicePeaks:
     @property
     def title(self) -> str:
         """The device, its name, and how many threads it was measured with."""
-        threads = f", {self.threads} thread{'s' if self.threads > 1 else ''}" if self.threads else ""
+        threads = f", {counted(self.threads, 'thread')}" if self.threads else ""
         return f"{self.device} ({self.name}{threads})"
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from accel.machine.cpu_lists import cpu_list
 from accel.machine.telemetry.counters import CHILD_KINDS, ChildKind
 from accel.machine.telemetry.gpu_load import GpuLoad
 from accel.machine.telemetry.sample import Sample
+from accel.units import counted, percent, size
 
 GIB = 2**30
 WORTH_TELLING = 0.05  # of the CPU time: stolen, or spent waiting for a disk
@@ -49,23 +50,14 @@ def in_a_sentence(sample: Sample) -> str:
     return f"{'; '.join(map(str, tiles(sample)))}."
 
 
-def percent(share: float | None) -> str:
+def share_of(part: float | None) -> str:
     """A share as it is shown."""
-    return UNTOLD if share is None else f"{100 * share:.0f} %"
+    return UNTOLD if part is None else percent(part, 0)
 
 
 def cores(count: float | None) -> str:
     """How many cores are kept busy, as it is shown."""
     return UNTOLD if count is None else f"{count:.2f} cores"
-
-
-def size(in_bytes: float) -> str:
-    """A size as it is shown.
-
-    >>> size(3221225472)
-    '3.0 GiB'
-    """
-    return f"{in_bytes / GIB:.1f} GiB" if in_bytes >= GIB / 10 else f"{in_bytes / 2**20:.0f} MiB"
 
 
 def rate(bytes_s: float) -> str:
@@ -80,26 +72,26 @@ def of_size(used: float, whole: float) -> str:
 
 def _cpu(sample: Sample) -> Tile:
     count = len(sample.cpus)
-    detail = [f"{count} CPU{'s' if count != 1 else ''}"] if count else []
+    detail = [f"{counted(count, 'CPU')}"] if count else []
     if sample.allowed:
         detail = [
             f"of the {len(sample.allowed)} of {count} CPUs that this process may use: {cpu_list(sample.allowed)}"
         ]
     if sample.quota_used is not None:
         detail.append(
-            f"{percent(sample.quota_used)} of the container's quota of {sample.quota_cores:g} cores"
+            f"{share_of(sample.quota_used)} of the container's quota of {sample.quota_cores:g} cores"
         )
     if sample.stopped_by_quota:
-        detail.append(f"stopped by the quota in {percent(sample.stopped_by_quota)} of the periods")
+        detail.append(f"stopped by the quota in {share_of(sample.stopped_by_quota)} of the periods")
     for share, what in (
         (sample.stolen, "taken by other machines"),
         (sample.waiting_for_disk, "waiting for a disk"),
     ):
         if share is not None and share >= WORTH_TELLING:
-            detail.append(f"{percent(share)} {what}")
+            detail.append(f"{share_of(share)} {what}")
     lines = tuple((f"CPU {cpu}", busy) for cpu, busy in zip(sample.cpus, sample.busy, strict=True))
     busy = sample.allowed_busy if sample.allowed else sample.cpu_busy
-    return Tile("cpu", "CPU", percent(busy), " · ".join(detail), lines)
+    return Tile("cpu", "CPU", share_of(busy), " · ".join(detail), lines)
 
 
 def _memory(sample: Sample) -> Tile:
@@ -150,4 +142,4 @@ def _gpu(gpu: GpuLoad) -> Tile:
         if into is not None and out is not None:
             detail.append(f"{link} {rate(into)} in, {rate(out)} out")
     lines = ((f"GPU {gpu.index} busy", gpu.busy), (f"GPU {gpu.index} memory", memory))
-    return Tile(f"gpu{gpu.index}", f"GPU {gpu.index}", percent(gpu.busy), " · ".join(detail), lines)
+    return Tile(f"gpu{gpu.index}", f"GPU {gpu.index}", share_of(gpu.busy), " · ".join(detail), lines)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel import html_parts
-from accel.machine.telemetry.load_in_words import Tile, percent, tiles
+from accel.machine.telemetry.load_in_words import Tile, share_of, tiles
 from accel.machine.telemetry.sample import Sample
 
 MOST_LINES = 16
@@ -50,7 +50,7 @@ def _bars(tile: Tile) -> html_parts.Markup:
     told = [(name, share) for name, share in tile.lines if share is not None]
     shown = told if len(told) <= MOST_LINES else sorted(told, key=lambda line: -line[1])[:MOST_LINES]
     parts = [
-        html_parts.bar(share, width_px=120) + html_parts.note(f"{name} {percent(share)}")
+        html_parts.bar(share, width_px=120) + html_parts.note(f"{name} {share_of(share)}")
         for name, share in shown
     ]
     rest = [html_parts.note(f"the busiest {MOST_LINES} of {len(told)}")] if len(shown) < len(told) else []

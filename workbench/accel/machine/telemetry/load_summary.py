@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
 from accel.machine.telemetry.load_history import LoadHistory
-from accel.machine.telemetry.load_in_words import NAMES, cores, percent, rate, size
+from accel.machine.telemetry.load_in_words import NAMES, cores, rate, share_of
+from accel.units import counted, percent, size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,14 +70,16 @@ class LoadSummary:
             return NO_SAMPLE
         said = []
         if (own := self.get("allowed_busy")) is not None:
-            said.append(f"{self._own_cpus} were {percent(own.mean)} busy")
+            said.append(f"{self._own_cpus} were {share_of(own.mean)} busy")
         elif (cpu := self.get("cpu_busy")) is not None:
-            said.append(f"the CPUs were {percent(cpu.mean)} busy")
+            said.append(f"the CPUs were {share_of(cpu.mean)} busy")
         if (used := self.get("quota_used")) is not None:
-            said.append(f"the container used {percent(used.mean)} of its quota of {self.quota_cores:g} cores")
+            said.append(
+                f"the container used {share_of(used.mean)} of its quota of {self.quota_cores:g} cores"
+            )
         for index in range(len(self.gpu_names)):
             if (gpu := self.get(f"gpu{index}_busy")) is not None:
-                said.append(f"GPU {index} was {percent(gpu.mean)} busy")
+                said.append(f"GPU {index} was {share_of(gpu.mean)} busy")
         return f"Over {self.seconds:.1f} s {_listed(said) or 'nothing was told'}."
 
     @property
@@ -86,13 +89,13 @@ class LoadSummary:
     def _host_rows(self) -> list[tuple[str, str, str] | None]:
         lowest_free = self.get("available_bytes")
         rows = [
-            self._row(f"all {self.cpu_count} CPUs", "cpu_busy", percent),
-            self._row(self._own_cpus, "allowed_busy", percent),
-            self._row(f"of the container's quota of {self.quota_cores or 0:g} cores", "quota_used", percent),
-            self._row("stopped by the quota, share of periods", "stopped_by_quota", percent, least=0.005),
+            self._row(f"all {self.cpu_count} CPUs", "cpu_busy", share_of),
+            self._row(self._own_cpus, "allowed_busy", share_of),
+            self._row(f"of the container's quota of {self.quota_cores or 0:g} cores", "quota_used", share_of),
+            self._row("stopped by the quota, share of periods", "stopped_by_quota", share_of, least=0.005),
             self._busiest_core(),
-            self._row("taken by other virtual machines", "stolen", percent, least=0.005),
-            self._row("waiting for a disk", "waiting_for_disk", percent, least=0.005),
+            self._row("taken by other virtual machines", "stolen", share_of, least=0.005),
+            self._row("waiting for a disk", "waiting_for_disk", share_of, least=0.005),
             self._row("this process: CPU", "process_cores", cores),
             self._row("this process: memory", "process_rss_bytes", size),
         ]
@@ -113,12 +116,12 @@ class LoadSummary:
         for index, (name, memory) in enumerate(zip(self.gpu_names, self.gpu_memory_bytes, strict=True)):
             of = f", of {size(memory)}" if memory else ""
             rows += [
-                self._row(f"GPU {index} ({name}): busy", f"gpu{index}_busy", percent),
+                self._row(f"GPU {index} ({name}): busy", f"gpu{index}_busy", share_of),
                 self._row(f"GPU {index}: memory{of}", f"gpu{index}_memory_used_bytes", size),
                 self._row(f"GPU {index}: power", f"gpu{index}_power_w", lambda value: f"{value:.0f} W"),
                 self._row(f"GPU {index}: temperature", f"gpu{index}_temperature_c", lambda value: f"{value:.0f} °C"),
                 self._row(f"GPU {index}: clock", f"gpu{index}_sm_mhz", lambda value: f"{value:.0f} MHz"),
-                self._row(f"GPU {index}: slowed down, share of time", f"gpu{index}_is_slowed", percent, least=0.005),
+                self._row(f"GPU {index}: slowed down, share of time", f"gpu{index}_is_slowed", share_of, least=0.005),
                 *(
                     self._row(f"GPU {index}: {link} {way}", f"gpu{index}_{column}_bytes_s", rate)
                     for link, way, column in (
@@ -141,7 +144,7 @@ class LoadSummary:
             return None
         busiest = max(each_core, key=lambda each: each.mean)
         number = busiest.name.removeprefix("cpu").removesuffix("_busy")
-        return f"busiest: CPU {number}", percent(busiest.mean), percent(busiest.peak)
+        return f"busiest: CPU {number}", share_of(busiest.mean), share_of(busiest.peak)
 
     def __str__(self) -> str:
         width = max((len(what) for what, *_ in self.rows), default=0)
@@ -149,7 +152,7 @@ class LoadSummary:
         return "\n".join([self.headline, *lines, *self._remarks()])
 
     def _remarks(self) -> list[str]:
-        taken = f"{self.samples} sample{'s' * (self.samples != 1)}; sampling took {100 * self.cost:.2f} % of one core."
+        taken = f"{counted(self.samples, 'sample')}; sampling took {percent(self.cost, 2)} of one core."
         return [taken, *self.notes] if self.samples else list(self.notes)
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from accel.machine.telemetry.load_history import LoadHistory
 from accel.machine.telemetry.proc_reader import ProcReader
 from accel.machine.telemetry.psutil_reader import PsutilReader
 from accel.machine.telemetry.sample import Sample, columns, sample_between
+from accel.units import percent
 
 MOST_OF_A_CORE = 0.01
 COSTS_KEPT = 20
@@ -90,7 +91,7 @@ class Sampler:
         if self.period_s > self.every_s:
             found.append(
                 f"A sample takes {1e3 * median(self._costs_s):.1f} ms: one is taken every {self.period_s:.1f} s instead of "
-                f"every {self.every_s:g} s, so that sampling stays below {MOST_OF_A_CORE:.0%} of one core."
+                f"every {self.every_s:g} s, so that sampling stays below {percent(MOST_OF_A_CORE, 0)} of one core."
             )
         if self.failure is not None:
             found.append(f"Sampling ended by an error: {type(self.failure).__name__}: {self.failure}")

@@ -15,6 +15,7 @@ from accel.machine.cpu_lists import parse_cpu_list
 from accel.machine.topology.devices import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.topology import Topology
+from accel.units import counted
 
 # What sets the title of a terminal, and the like: ESC ] … BEL, or ESC ] … ESC \.
 _TITLES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
@@ -123,7 +124,7 @@ def _rows(lines: Sequence[tuple[int, str]], header: _Header) -> list[_Row]:
             break
         rows.append(_row(number, line, header, header.names[len(rows)]))
     if len(rows) < len(header.names):
-        read = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+        read = counted(len(rows), "row")
         raise _refused(
             rows[-1].number if rows else header.number,
             f"it is the last of {read} for {len(header.names)} columns: {header.names[len(rows)]} is missing",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
 from accel.profiling.figures.look import axis, look
-from accel.profiling.report.words import NO_MODULE, phase_words
+from accel.profiling.phase_words import NO_MODULE, phase_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects

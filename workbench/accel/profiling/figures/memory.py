@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
 from accel.profiling.figures.look import GREY, axis, look
-from accel.profiling.report.words import phase_words, size
+from accel.profiling.phase_words import phase_words
+from accel.units import size
 
 if TYPE_CHECKING:
     import plotly.graph_objects

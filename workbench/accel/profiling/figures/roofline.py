@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
 from accel.profiling.figures.look import GREY, axis, look
-from accel.profiling.report.words import milliseconds, percent, phase_words
+from accel.profiling.phase_words import phase_words
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     import plotly.graph_objects

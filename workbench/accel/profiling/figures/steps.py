@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from accel.errors import AccelError
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
 from accel.profiling.figures.look import GREY, axis, look
+from accel.profiling.phase_words import phase_words
 from accel.profiling.report.steps import WORDS, step_sign
-from accel.profiling.report.words import phase_words
 
 if TYPE_CHECKING:
     import plotly.graph_objects

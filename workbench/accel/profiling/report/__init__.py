@@ -2,7 +2,6 @@
 
 section.py       Section: what a section is
 sections.py      SECTIONS: all of them, in reading order
-words.py         phases, shares, times and sizes in words
 parts.py         tables that fold away, bars in a phase's colour, for the HTML
 headline.py      how long a step takes
 steps.py         every step of the run: warm-up, profiled and slow ones marked

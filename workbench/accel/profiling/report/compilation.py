@@ -7,8 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.html_parts import heading, note, table
-from accel.profiling.report.section import Section
-from accel.profiling.report.words import SHOWN_ROWS
+from accel.profiling.report.section import SHOWN_ROWS, Section
 
 if TYPE_CHECKING:
     from accel.profiling.compilation import Compilation

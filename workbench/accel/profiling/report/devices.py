@@ -7,9 +7,10 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, heading, note, table
+from accel.profiling.phase_words import phase_words
 from accel.profiling.report.parts import count_cell, long_table, time_cell, whole
 from accel.profiling.report.section import Section
-from accel.profiling.report.words import milliseconds, percent, phase_words, size
+from accel.units import milliseconds, percent, size
 
 if TYPE_CHECKING:
     from accel.profiling.device_activity import CopyRow, DeviceActivity, KernelRow

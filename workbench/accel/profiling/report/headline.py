@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.html_parts import heading
-from accel.profiling.profile_notes import count_of
 from accel.profiling.report.section import Section
-from accel.profiling.report.words import milliseconds
+from accel.units import counted, milliseconds
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
@@ -19,10 +18,12 @@ def step_line(profile: Profile) -> str:
         return f"No training step was seen; the {profile.timing.whole} took {milliseconds(profile.timing.cell_ms)}"
     low, high = profile.spread_ms
     spread = f"quartiles {milliseconds(low)} to {milliseconds(high)}, " if profile.steps > 1 else ""
-    counted, unit = count_of(profile.steps, profile.timing.unit), profile.timing.unit
+    unit = profile.timing.unit
     speed = f" · {profile.samples_per_s:,.0f} samples/s" if profile.samples_per_s else ""
     batches = f" · {profile.accumulation} batches a step" if profile.accumulation > 1 else ""
-    return f"{milliseconds(profile.step_ms)} a {unit} ({spread}{counted}){speed}{batches}"
+    return (
+        f"{milliseconds(profile.step_ms)} a {unit} ({spread}{counted(profile.steps, unit)}){speed}{batches}"
+    )
 
 
 HEADLINE = Section(

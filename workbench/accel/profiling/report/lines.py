@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, bar, heading, text
 from accel.profiling.line_cost import add_up_lines
+from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.profiling.report.parts import count_cell, details, long_table, time_cell, whole
-from accel.profiling.report.section import Section
-from accel.profiling.report.words import NO_MODULE, SHOWN_ROWS, milliseconds, op_base, percent, phase_words
+from accel.profiling.report.section import SHOWN_ROWS, Section, op_base
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import bar, heading, note
 from accel.profiling.report.parts import long_table, time_cell, whole
-from accel.profiling.report.section import Section
-from accel.profiling.report.words import SHOWN_ROWS, milliseconds, percent
+from accel.profiling.report.section import SHOWN_ROWS, Section
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from accel.profiling.loader_time import LoaderTime, TransformTime

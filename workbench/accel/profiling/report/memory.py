@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, bar, heading, note, text
+from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.profiling.report.parts import long_table, whole
-from accel.profiling.report.section import Section
-from accel.profiling.report.words import NO_MODULE, SHOWN_ROWS, op_base, phase_words, size
+from accel.profiling.report.section import SHOWN_ROWS, Section, op_base
+from accel.units import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

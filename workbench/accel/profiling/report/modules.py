@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.html_parts import bar, heading
+from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.profiling.report.parts import long_table, time_cell, whole
-from accel.profiling.report.section import Section
-from accel.profiling.report.words import NO_MODULE, SHOWN_ROWS, milliseconds, percent, phase_words
+from accel.profiling.report.section import SHOWN_ROWS, Section
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.html_parts import heading
+from accel.profiling.phase_words import phase_words
 from accel.profiling.report.parts import count_cell, long_table, phase_bar, time_cell, whole
-from accel.profiling.report.section import Section
-from accel.profiling.report.words import SHOWN_ROWS, milliseconds, op_base, percent, phase_words
+from accel.profiling.report.section import SHOWN_ROWS, Section, op_base
 from accel.shown_text import one_line
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

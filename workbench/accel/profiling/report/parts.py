@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, bar, table, text
-from accel.profiling.report.words import SHOWN_ROWS, milliseconds
+from accel.profiling.report.section import SHOWN_ROWS
+from accel.units import milliseconds
 
 SHOWN_IN_DETAILS = 200
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.html_parts import heading, stacked_bar, table
+from accel.profiling.phase_words import phase_words
 from accel.profiling.report.parts import phase_bar, time_cell, whole
 from accel.profiling.report.section import Section
-from accel.profiling.report.words import milliseconds, percent, phase_words
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,10 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.html_parts import bar, heading, note
+from accel.profiling.phase_words import phase_words
 from accel.profiling.report.parts import long_table, time_cell, whole
-from accel.profiling.report.section import Section
-from accel.profiling.report.words import SHOWN_ROWS, percent, phase_words
+from accel.profiling.report.section import SHOWN_ROWS, Section
+from accel.units import percent
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile

@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from accel.units import counted
+
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
+
+SHOWN_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -23,3 +27,10 @@ class Section:
     name: str
     text: Callable[[Profile], Iterable[str]]
     html: Callable[[Profile], Iterable[object]]
+
+
+def op_base(profile: Profile) -> str:
+    """What the times of operations are an average of."""
+    if not profile.profiled_steps:
+        return f"the whole {profile.timing.whole}"
+    return counted(profile.profiled_steps, "profiled step")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, heading, note, text
 from accel.profiling.report.section import Section
-from accel.profiling.report.words import milliseconds
+from accel.units import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, heading, note, text
 from accel.profiling.report.parts import count_cell, long_table, time_cell
-from accel.profiling.report.section import Section
-from accel.profiling.report.words import SHOWN_ROWS
+from accel.profiling.report.section import SHOWN_ROWS, Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

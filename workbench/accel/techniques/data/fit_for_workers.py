@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from accel.units import size
+
 if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
@@ -40,7 +42,7 @@ def why_not_so_many(workload: Workload, machine: Machine, n: int, prefetch_facto
     free = shutil.disk_usage(_SHARED_MEMORY).free if _SHARED_MEMORY.exists() else None
     if free is not None and n * prefetch_factor * batch > free:
         reasons.append(
-            f"{n * prefetch_factor} batches of about {batch / 1e6:,.0f} MB do not fit into /dev/shm, where {free / 1e6:,.0f} MB "
+            f"{n * prefetch_factor} batches of about {size(batch)} do not fit into /dev/shm, where {size(free)} "
             "are free and worker processes put them. Choose smaller n or prefetch_factor, or start the container with "
             "more (docker run --shm-size=8g)."
         )

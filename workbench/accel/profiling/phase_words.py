@@ -1,0 +1,27 @@
+"""Phases in words, as the report, the figures and the panels name them."""
+
+from __future__ import annotations
+
+PHASE_WORDS = {
+    "data": "Waiting for data",
+    "copy": "Copying to the device",
+    "forward": "Forward",
+    "loss": "Loss",
+    "backward": "Backward",
+    "zero_grad": "Clearing gradients",
+    "optimizer": "Optimizer",
+    "scaler": "Gradient scaler",
+}
+NO_MODULE = "(outside any module)"
+
+
+def phase_words(name: str) -> str:
+    """A phase as a reader would say it; a gap names what it lies between.
+
+    >>> phase_words("data"), phase_words("forward → backward")
+    ('Waiting for data', 'Between forward and backward')
+    """
+    before, arrow, after = name.partition(" → ")
+    if arrow:
+        return f"Between {before} and {after}"
+    return PHASE_WORDS.get(name, name)

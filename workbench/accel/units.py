@@ -1,0 +1,90 @@
+"""Shares, times, sizes, counts and small tables in words: the one place for units, percent signs, plurals and columns."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+_SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_FORMS = re.compile(r"(?:step|batch|process)\b")  # the noun of "step under torch.profiler" is not at the end
+
+
+def percent(share: float, digits: int | None = None) -> str:
+    """A share in per cent; unless `digits` says how many, with one after the point where it is small.
+
+    >>> percent(0.38), percent(0.0123), percent(0.05, 0)
+    ('38 %', '1.2 %', '5 %')
+    """
+    if math.isnan(share):
+        return "–"
+    if digits is None:
+        digits = 0 if share >= 0.095 else 1
+    return f"{100 * share:.{digits}f} %"
+
+
+def milliseconds(value: float) -> str:
+    """A time given in ms, in the unit it reads best in.
+
+    >>> milliseconds(12.345), milliseconds(0.0052)
+    ('12.3 ms', '5.2 µs')
+    """
+    if math.isnan(value):
+        return "–"
+    if abs(value) >= 9999.5:
+        return f"{value / 1e3:.3g} s"
+    if abs(value) >= 99.5:
+        return f"{value:.0f} ms"
+    return f"{value:.3g} ms" if abs(value) >= 0.1 else f"{1e3 * value:.2g} µs"
+
+
+def size(count: float) -> str:
+    """Bytes, in the unit they read best in.
+
+    >>> size(3_500_000), size(12)
+    ('3.34 MiB', '12 B')
+    """
+    for unit, unit_bytes in _SIZES:
+        if abs(count) >= 0.9765 * unit_bytes:  # 1,000 and more would be shown as 1e+03
+            return f"{count / unit_bytes:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def in_number(count: float, what: str) -> str:
+    """A noun in the number that the count asks for.
+
+    >>> in_number(2, "step under torch.profiler"), in_number(1, "CPU"), in_number(3, "process")
+    ('steps under torch.profiler', 'CPU', 'processes')
+    """
+    if count == 1:
+        return what
+    found = _FORMS.search(what)
+    end = found.end() if found else len(what)
+    ending = "es" if what[:end].endswith(("ss", "ch", "sh")) else "s"
+    return f"{what[:end]}{ending}{what[end:]}"
+
+
+def counted(count: float, what: str) -> str:
+    """A count with its noun.
+
+    >>> counted(3, "step"), counted(1, "thread"), counted(1200, "sample")
+    ('3 steps', '1 thread', '1,200 samples')
+    """
+    return f"{count:,} {in_number(count, what)}"
+
+
+def table(rows: Iterable[Sequence[str]], *, numeric: Collection[int] = ()) -> list[str]:
+    """Rows as lines with even columns; those in `numeric` are right-aligned.
+
+    >>> table([("plan", "ms"), ("autocast", "7")], numeric=[1])
+    ['plan      ms', 'autocast   7']
+    """
+    lines = list(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if column in numeric else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
