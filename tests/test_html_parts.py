@@ -100,9 +100,9 @@ def test_each_part_of_a_stacked_bar_names_itself(parts: list[tuple[str, float]])
 
 def test_a_part_too_narrow_for_its_text_keeps_it_as_a_tooltip() -> None:
     html = stacked_bar([("data", 0.01), ("forward", 0.99)])
-    assert 'title="data 1%"' in html
+    assert 'title="data 1 %"' in html
     assert ">data" not in html
-    assert ">forward 99%<" in html
+    assert ">forward 99 %<" in html
 
 
 def test_nothing_needs_a_style_sheet_a_script_or_an_image() -> None:

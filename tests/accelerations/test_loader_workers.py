@@ -96,7 +96,7 @@ def test_data_in_main_memory_are_not_taken_for_data_on_a_gpu():
 def test_batches_that_shared_memory_cannot_hold_are_a_reason():
     batch = CallInputs((TensorShape((10**6, 10**6), torch.float32, "cpu"),))
     (reason,) = reasons(entry=LoaderWorkers(n=3, prefetch_factor=4), inputs=batch)
-    assert reason.startswith("12 batches of about 4,000,000 MB do not fit into /dev/shm")
+    assert reason.startswith("12 batches of about 3.64 TiB do not fit into /dev/shm")
 
 
 def test_many_more_workers_than_cores_are_a_reason():

@@ -33,7 +33,7 @@ def test_the_text_has_a_head_and_a_line_for_each_operation(graph):
     lines = str(graph).splitlines()
     assert lines[0] == "CNN, forward of (64, 1, 28, 28) float32 in evaluation mode"
     assert lines[1] == "9 operations of 5 types: Conv ×2, Relu ×2, MaxPool ×2, Reshape, Gemm ×2"
-    assert lines[2].startswith("1,630,090 parameters (6.52 MB); 702 MFLOP")
+    assert lines[2].startswith("1,630,090 parameters (6.22 MiB); 702 MFLOP")
     conv = next(line for line in lines if "conv2" in line).split()
     assert conv[:6] == ["4", "Conv", "conv2", "64×64×14×14", "float32", "18,496"]
 

@@ -10,6 +10,7 @@ import traitlets
 
 from accel.machine.telemetry.load_in_words import UNTOLD, Tile, in_a_sentence, tiles
 from accel.machine.telemetry.monitor import Monitor
+from accel.units import percent
 from accel_widgets.seen_views import SeenViews
 from accel_widgets.static_panel import SavedPanel
 from accel_widgets.theme import scripts, themed
@@ -155,7 +156,7 @@ class TelemetryPanel(SavedPanel, anywidget.AnyWidget):
             self.note = "" if self.is_open else FOLDED
             return
         sampler = self.monitor.sampler
-        cost = f"Sampling takes {100 * sampler.cost:.2f} % of one core." if sampler.cost else ""
+        cost = f"Sampling takes {percent(sampler.cost, 2)} of one core." if sampler.cost else ""
         ended = {True: "Ended.", False: "Paused." if self.is_paused else ""}[
             self.is_over or sampler.failure is not None
         ]

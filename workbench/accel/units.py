@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-_SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_SIZES = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _FORMS = re.compile(r"(?:step|batch|process)\b")  # the noun of "step under torch.profiler" is not at the end
 
 

@@ -97,9 +97,9 @@ def _cache_groups(machine: Machine) -> str:
     if len(machine.cache_groups) < 2 or max(sizes) < 2 or not machine.caches:
         return ""
     by_size = sorted(sizes.items(), reverse=True)
-    counted = " and ".join(f"{counted(count, 'group')} of {counted(size, 'core')}" for size, count in by_size)
+    groups = " and ".join(f"{counted(count, 'group')} of {counted(size, 'core')}" for size, count in by_size)
     first = cpu_list(machine.cache_groups[0])
-    return f"{counted}, each around one {machine.caches[-1].name} (the first: CPUs {first})"
+    return f"{groups}, each around one {machine.caches[-1].name} (the first: CPUs {first})"
 
 
 def _huge_pages(machine: Machine) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel.opgraph.graph_text import UNKNOWN, scaled
+from accel.units import size
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -93,7 +94,7 @@ def _details(node: OpNode) -> str:
         f"{node.op} (aten::{node.aten})", f"module {node.module or node.module_class}", f"{node.size_text} {node.dtype}",
         f"{node.parameters:,} parameters",
         "FLOPs: " + (UNKNOWN if node.flops is None else scaled(node.flops, "")),
-        "bytes: " + (UNKNOWN if node.bytes is None else scaled(node.bytes, "B")),
+        "bytes: " + (UNKNOWN if node.bytes is None else size(node.bytes)),
     ]  # fmt: skip
     if node.self_ms is not None:
         lines.append(f"measured: {node.self_ms:.3g} ms a step")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.units import counted, table
+from accel.units import counted, size, table
 
 if TYPE_CHECKING:
     from accel.opgraph.op_graph import OpGraph
@@ -34,9 +34,9 @@ def head_lines(graph: OpGraph) -> list[str]:
     return [
         f"{graph.model_name}, forward of {graph.inputs} in evaluation mode",
         f"{counted(len(graph.nodes), 'operation')} of {counted(len(graph.op_types), 'type')}: {types}",
-        f"{graph.parameters:,} parameters ({scaled(graph.parameter_bytes, 'B')})"
+        f"{graph.parameters:,} parameters ({size(graph.parameter_bytes)})"
         + (f", {frozen:,} of them frozen" if frozen else "")
-        + f"; {scaled(graph.flops, 'FLOP')}, {scaled(graph.bytes, 'B')} read and written",
+        + f"; {scaled(graph.flops, 'FLOP')}, {size(graph.bytes)} read and written",
     ]
 
 
@@ -64,14 +64,14 @@ def node_row(node: OpNode, *, has_times: bool) -> tuple[str, ...]:
         node.dtype,
         f"{node.parameters:,}" if node.parameters else "",
         UNKNOWN if node.flops is None else scaled(node.flops, "") if node.flops else "",
-        UNKNOWN if node.bytes is None else scaled(node.bytes, "B") if node.bytes else "",
+        UNKNOWN if node.bytes is None else size(node.bytes) if node.bytes else "",
         ", ".join(str(index + 1) for index in node.inputs) or "input",
     )
     return (*cells, "" if node.self_ms is None else f"{node.self_ms:.3g}") if has_times else cells
 
 
 def scaled(count: float, unit: str) -> str:
-    """A count in thousands, millions …: 1.85 GFLOP, 6.52 MB; without a unit "1.85 G"."""
+    """A count in thousands, millions …: 1.85 GFLOP; without a unit "1.85 G"."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(count) >= factor:
             return f"{count / factor:.3g} {prefix}{unit}"

@@ -12,7 +12,7 @@ from accel.opgraph.graph_text import scaled
 from accel.opgraph.layer_text import layer_of
 from accel.opgraph.op_graph import OpGraph, Origin
 from accel.opgraph.read_graph import exported_graph, fake_inputs, mode_of
-from accel.units import table
+from accel.units import percent, size, table
 from accel.workload.model_copy import out_of_sight, reason_of, without_weights
 
 if TYPE_CHECKING:
@@ -164,10 +164,9 @@ def _words(layer: str | torch.nn.Module) -> str:
 
 
 def _count(what: str, value: int) -> str:
-    return (
-        scaled(value, "B" if "bytes" in what else "") if "of a" in what or "bytes" in what else f"{value:,}"
-    )
+    return size(value) if "bytes" in what else scaled(value, "") if "of a" in what else f"{value:,}"
 
 
 def _percent(before: int, after: int) -> str:
-    return f"{100 * (after / before - 1):+.1f} %" if before else ""
+    sign = "+" if after >= before else ""
+    return f"{sign}{percent(after / before - 1, 1)}" if before else ""

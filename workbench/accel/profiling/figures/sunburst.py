@@ -10,6 +10,7 @@ from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
 from accel.profiling.figures.look import look
 from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.profiling.report.section import op_base
+from accel.units import percent
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -44,7 +45,8 @@ def sunburst(profile: Profile) -> plotly.graph_objects.Figure:
             values=list(shown.values()),
             branchvalues="total",
             marker={"colors": [PHASE_COLOURS.get(path[0], OTHER_COLOUR) for path in shown]},
-            hovertemplate="%{label}<br>%{value:.3g} ms · %{percentRoot:.1%}<extra></extra>",
+            customdata=[percent(value / total) for value in shown.values()],
+            hovertemplate="%{label}<br>%{value:.3g} ms · %{customdata}<extra></extra>",
         ),
         layout=look(f"Self time, {op_base(profile)}", height=560, margin={"t": 44, "l": 0, "r": 0, "b": 0}),
     )
