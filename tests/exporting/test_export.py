@@ -180,7 +180,7 @@ def test_text_html_and_dict_show_the_same() -> None:
     assert "<b>" not in html
     assert "<i>" not in html
     assert "- b = 1</span>" in html
-    assert "+ b = &#x27;&lt;i&gt;&#x27;</span>" in html
+    assert "+ b = &#39;&lt;i&gt;&#39;</span>" in html
     assert "vars(&lt;b&gt;)" in html
     assert "<style" not in html
     assert export.to_dict()["diff"] == export.diff

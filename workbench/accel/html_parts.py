@@ -8,7 +8,9 @@ by colour alone. Every text is escaped here: callers pass plain text, never mark
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
+
+from markupsafe import Markup as Markup
+from markupsafe import escape
 
 from accel.shown_text import shown
 from accel.units import percent
@@ -21,17 +23,13 @@ PHASE_COLOURS = {
 OTHER_COLOUR = "#6b7280"
 
 
-class Markup(str):
-    """A string that is HTML already; everything else is escaped."""
-
-
 def text(value: object) -> Markup:
     """Escape a value for use in HTML, and write out what would turn a line round; `Markup` passes unchanged.
 
     >>> text("<b>")
     '&lt;b&gt;'
     """
-    return value if isinstance(value, Markup) else Markup(escape(shown(str(value)), quote=True))
+    return value if isinstance(value, Markup) else escape(shown(str(value)))
 
 
 def table(
