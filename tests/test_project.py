@@ -7,10 +7,15 @@ import json
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import grimp
+import networkx
 import pytest
 from docs.generated_pages import PAGES
+
+from accel.shown import VIEWS, Drawn, Shown
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -23,6 +28,7 @@ BENCHMARKS = [
     if '__name__ == "__main__"' in path.read_text()
 ]
 MOST_LINES, MOST_LINES_OF_A_FUNCTION = 400, 60
+MOST_CIRCLES, MOST_FILES_IN_CIRCLES = 11, 91  # what is left of them: these may only fall
 
 
 def tracked_text() -> dict[str, str]:
@@ -211,3 +217,23 @@ def test_every_make_command_says_what_it_does():
     asked = ["make", "--no-print-directory", "help"]  # the tests may themselves run under make
     shown = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {line.split()[1] for line in shown.splitlines()} == make_targets()
+
+
+def test_circles_of_imports_only_become_fewer():
+    """Imports inside functions and those for types count: a reader has to follow them, too."""
+    graph = grimp.build_graph("accel", cache_dir=None)
+    files = graph.modules - {"accel"}  # the front door knows every room
+    arrows = [(file, of) for file in files for of in graph.find_modules_directly_imported_by(file) & files]
+    parts = networkx.strongly_connected_components(networkx.DiGraph(arrows))
+    circles = [sorted(part) for part in parts if len(part) > 1]
+    assert len(circles) <= MOST_CIRCLES, circles
+    assert sum(map(len, circles)) <= MOST_FILES_IN_CIRCLES, circles
+
+
+def test_the_table_of_views_names_each_result_and_its_module():
+    for result, view in VIEWS.items():
+        module, _, name = result.rpartition(".")
+        shown = getattr(import_module(module), name)
+        assert issubclass(shown, Shown)
+        functions = {"text", "html"} | ({"figure"} if issubclass(shown, Drawn) else set())
+        assert functions <= set(vars(import_module(view))), view

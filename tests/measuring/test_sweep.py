@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.measuring.sweep import Sweep
-from accel.measuring.sweep_answer import is_much_worse
+from accel.measuring.sweep import Sweep, is_much_worse
 from accel.measuring.sweep_knee import WITHIN, Knee
 from accel.measuring.sweep_row import Configuration, SweepRow, SweptRun
 from accel.units import counted

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
+from accel.distributed.communication_figures import BucketFigures
 from accel.machine.peaks.device_peaks import gigabytes
 from accel.units import percent, size
-
-if TYPE_CHECKING:
-    from accel.distributed.communication_report import CommunicationReport
 
 _LITTLE = 0.05  # of a step: less is not worth a knob
 _MANY_BUCKETS = 8
@@ -18,7 +17,26 @@ _WORTH_COMPRESSING_BYTES = 1e6
 _MUCH_SLOWER = 0.5
 
 
-def advice_for(report: CommunicationReport) -> list[str]:
+class Exchanging(Protocol):
+    """What advice is given by; a CommunicationReport has all of it."""
+
+    @property
+    def backend(self) -> str: ...
+    @property
+    def compress(self) -> str: ...
+    @property
+    def buckets(self) -> Sequence[BucketFigures]: ...
+    @property
+    def exposed_ms(self) -> float: ...
+    @property
+    def exposed_share(self) -> float: ...
+    @property
+    def waited_ms(self) -> float: ...
+    @property
+    def bus_bytes_per_s(self) -> float: ...
+
+
+def advice_for(report: Exchanging) -> list[str]:
     """Sentences, the most promising first.
 
     >>> advice_for(result.communication)
@@ -57,7 +75,7 @@ def advice_for(report: CommunicationReport) -> list[str]:
     return found
 
 
-def _of_buckets(report: CommunicationReport) -> list[str]:
+def _of_buckets(report: Exchanging) -> list[str]:
     sizes = [each.gradient_bytes for each in report.buckets]
     total = sum(sizes)
     if len(sizes) == 1 and total >= _WORTH_SPLITTING_BYTES:
@@ -67,7 +85,7 @@ def _of_buckets(report: CommunicationReport) -> list[str]:
         ]
     if len(sizes) >= _MANY_BUCKETS and total / len(sizes) < _TINY_BYTES:
         return [
-            f"{len(sizes)} buckets of {total / len(sizes) / 1e3:.0f} kB each cost their latency more than their bytes. Try "
+            f"{len(sizes)} buckets of {size(total / len(sizes))} each cost their latency more than their bytes. Try "
             f"--bucket-mb {max(total / 4 / 2**20, 0.1):.2g}."
         ]
     if len(sizes) > 1 and sizes[-1] > total / 2:

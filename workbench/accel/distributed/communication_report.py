@@ -19,24 +19,12 @@ from accel.distributed.communication_figures import (
     link_rates,
 )
 from accel.distributed.communication_times import CommunicationTimes, StepTimes
-from accel.machine.peaks.device_peaks import gigabytes
-from accel.units import percent, size, table
-
-HEADINGS = (
-    "bucket",
-    "parameters",
-    "gradients",
-    "sent",
-    "ready",
-    "sent at",
-    "there at",
-    "bus bandwidth",
-    "the link alone",
-)
+from accel.shown import Shown
+from accel.units import percent
 
 
 @dataclass(frozen=True)
-class CommunicationReport:
+class CommunicationReport(Shown):
     """Some steps of each rank, after DistributedDataParallel has settled.
 
     >>> result = accel.ddp(cell, n=2, communication=True)
@@ -174,24 +162,6 @@ class CommunicationReport:
             f"{more}"
         )
 
-    @property
-    def rows(self) -> list[tuple[str, ...]]:
-        """One bucket each, as `HEADINGS` has it."""
-        return [
-            (
-                str(number), str(b.parameters), size(b.gradient_bytes), size(b.sent_bytes), f"{b.ready_ms:.1f} ms",
-                f"{b.began_ms:.1f} ms", f"{b.ended_ms:.1f} ms", gigabytes(b.bus_bytes_per_s),
-                gigabytes(b.link_bytes_per_s) if b.link_bytes_per_s else "",
-            )
-            for number, b in enumerate(self.buckets, 1)
-        ]  # fmt: skip
-
-    def __str__(self) -> str:
-        if self.why_none:
-            return self.line
-        lines = table([HEADINGS, *self.rows])
-        return "\n".join([self.line, *(f"  {line}" for line in lines), self.note, *self.advice])
-
     def to_dict(self) -> dict[str, Any]:
         """Every figure as plain values, with the times of each rank."""
         found: dict[str, Any] = {
@@ -216,11 +186,6 @@ class CommunicationReport:
                 for bucket in each.buckets
             ]
         )
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        from accel.distributed.communication_view import shown
-
-        return {"text/plain": str(self), "text/html": str(shown(self))}
 
 
 def _shape(step: StepTimes) -> tuple[tuple[int, ...], ...]:

@@ -7,12 +7,12 @@ from typing import Any
 
 from accel import html_parts
 from accel.distributed.communication_report import CommunicationReport
-from accel.distributed.communication_view import shown as shown_communication
 from accel.distributed.plan_effects import PlanEffect
 from accel.distributed.rank_page import RankLane
 from accel.distributed.straggler import straggler
 from accel.machine.cpu_lists import cpu_list
 from accel.profiling.compilation import Compilation
+from accel.shown import view_of
 from accel.units import counted, percent, size, table
 
 
@@ -153,6 +153,6 @@ class DdpResult:
         head = ["", "CPUs", "steps", "samples/s", "loss", "waiting for others", "memory"]
         notes = [html_parts.note(text) for text in (self.state_line, *self.plan_lines, *self.warnings)]
         if self.communication is not None:
-            notes.append(shown_communication(self.communication))
+            notes.append(view_of(self.communication).html(self.communication))
         shown = html_parts.block(html_parts.heading(self.line), html_parts.table(head, self.rows), *notes)
         return {"text/plain": str(self), "text/html": str(shown)}

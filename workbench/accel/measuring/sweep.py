@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accel.measuring.seed_statistics import LEAST_SEEDS, OverSeeds
 from accel.measuring.sweep_knee import RULE, WITHIN, Knee, knees
 from accel.measuring.sweep_row import SweepRow, SweptRun
-
-if TYPE_CHECKING:
-    import plotly.graph_objects
+from accel.shown import Drawn
 
 _PER_RANK = (
     "Each process takes batches of yours, so that a step of n processes trains on n times the samples and there are fewer steps: "
     "look at what is learnt, too. --batch global keeps the steps as they are."
 )
+WORSE_ACCURACY, WORSE_LOSS = 0.1, 1.5  # so much less, so many times: far beyond what a seed moves
 _ONE_SEED = "Every run starts from the same state: a small difference in quality may be that of another seed."
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Drawn):
     """What each configuration took; the first one that was measured is what speed-ups and efficiencies are against.
 
     >>> sweep = accel.sweep(processes=(1, 2), threads=(1, 2))
@@ -144,9 +143,7 @@ class Sweep:
     @property
     def answer(self) -> str:
         """The sweep in a sentence."""
-        from accel.measuring.sweep_answer import sweep_answer
-
-        return sweep_answer(self)
+        return _answer(self)
 
     @property
     def remarks(self) -> list[str]:
@@ -201,11 +198,6 @@ class Sweep:
             "start-up and evaluation."
         )
 
-    def __str__(self) -> str:
-        from accel.measuring.sweep_view import sweep_text
-
-        return sweep_text(self)
-
     def to_dict(self) -> dict[str, Any]:
         """Every figure as plain values: rows with speed-up and efficiency, knees, and what they are worth."""
         rows = [asdict(row) | self._figures(row) for row in self.rows]
@@ -234,17 +226,6 @@ class Sweep:
             if known and not math.isnan(row.communication_share) else None, "quality": row.quality,
         }  # fmt: skip
 
-    def figure(self) -> plotly.graph_objects.Figure:
-        """Time and quality over processes × threads, beside each other (plotly)."""
-        from accel.measuring.sweep_figure import sweep_figure
-
-        return sweep_figure(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from accel.measuring.sweep_view import sweep_html
-
-        return {"text/plain": str(self), "text/html": sweep_html(self)}
-
 
 def shown_seconds(seconds: float) -> str:
     """Seconds to three digits.
@@ -253,3 +234,66 @@ def shown_seconds(seconds: float) -> str:
     '73 s'
     """
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
+
+
+def _answer(sweep: Sweep) -> str:
+    """What is fastest, against the best single process, and where the model learnt much less."""
+    fastest, single = sweep.fastest, sweep.best_single
+    if fastest is None:
+        return (
+            "No row can be compared: no samples were counted." if sweep.measured else "Nothing was measured."
+        )
+    return " ".join([f"{_head(sweep, fastest)}{_against_single(sweep, fastest, single)}.", *_warnings(sweep)])
+
+
+def is_much_worse(sweep: Sweep, row: SweepRow) -> bool:
+    """Whether its model is much worse than that of the first row; of a metric of the user's only that it is no number."""
+    first = sweep.reference.quality if sweep.reference is not None else None
+    if first is None or row.quality is None or not math.isfinite(first):
+        return False
+    if not math.isfinite(row.quality):
+        return True
+    if sweep.metric == "accuracy":
+        return row.quality < first - WORSE_ACCURACY
+    return sweep.metric == "loss" and row.quality - first > (WORSE_LOSS - 1) * abs(first)
+
+
+def _head(sweep: Sweep, fastest: SweepRow) -> str:
+    tied = sweep.tied
+    if len(tied) == 1:
+        return f"Fastest: {fastest.configuration.words}, {sweep.shown_cost(sweep.cost(fastest))}"
+    shown = [f"{row.configuration.words} ({sweep.shown_cost(sweep.cost(row))})" for row in tied]
+    return f"Fastest: {', '.join(shown[:-1])} and {shown[-1]}, between which no difference can be told"
+
+
+def _against_single(sweep: Sweep, fastest: SweepRow, single: SweepRow | None) -> str:
+    if single is None:
+        return "; one process alone was not measured"
+    if fastest is single:
+        more = any(row.configuration.processes > 1 for row in sweep.measured)
+        return "; more processes do no better" if more else ""
+    told = ""
+    if single not in sweep.tied and (ratio := sweep.compared(fastest, single)) is not None:
+        spread = f" ({ratio.low:.2f}–{ratio.high:.2f})" if ratio.seeds > 1 else ""
+        told = (
+            f": {ratio.mean:.2f} times{spread} as fast as the best single process ({single.configuration.words}, "
+            f"{sweep.shown_cost(sweep.cost(single))})"
+        )
+    if fastest.quality is not None and single.quality is not None:
+        told += f"; {sweep.metric} {fastest.quality:.4g} against {single.quality:.4g}"
+    return told
+
+
+def _warnings(sweep: Sweep) -> list[str]:
+    worse = [
+        f"{row.configuration.label} ({row.quality:.4g})"
+        for row in sweep.measured
+        if is_much_worse(sweep, row)
+    ]
+    if not worse or sweep.reference is None:
+        return []
+    first = sweep.reference
+    return [
+        f"The model learnt much less than with {first.configuration.label} ({sweep.metric} {first.quality:.4g}) in "
+        f"{', '.join(worse)}: those times buy no such model."
+    ]

@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from accel import html_parts as html
 from accel.measuring.quality_row import QualityRow
 from accel.measuring.quality_target import QualityTarget
 from accel.measuring.quality_verdict import QualityAnswer, better_or_worse, missed, sooner_or_later
 from accel.measuring.took import Took
 from accel.measuring.training_curve import ENDINGS, TrainingCurve
-from accel.units import table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects
-
-_SYMBOL = {
-    "sooner": "▲",
-    "better": "▲",
-    "later": "▼",
-    "worse": "▼",
-    "not reached": "▼",
-    "diverged": "▼",
-    "no difference": "=",
-    "undecided": "?",
-}
-_HEADINGS = ["plan", "seconds", "steps", "epochs", "samples/s", "quality", "answer"]
+from accel.shown import Drawn
 
 
 @dataclass(frozen=True)
-class TimeToQuality:
+class TimeToQuality(Drawn):
     """Rows of a trial with `until` or `train_s`, the baseline first; prints as a table, shows as HTML in a notebook.
 
     >>> print(accel.try_("batch_size", until="accuracy>=0.95", seeds=3))
@@ -113,31 +97,6 @@ class TimeToQuality:
         lines += [str(self.took or ""), *self.notes, self.unchanged_line, self.machine_line]
         return tuple(line for line in lines if line)
 
-    def __str__(self) -> str:
-        headings, *rows = table(
-            [_HEADINGS, *map(self._cells, self.rows)], numeric=range(1, len(_HEADINGS) - 1)
-        )
-        lines = [self.headline, headings]
-        for row, cells in zip(self.rows, rows, strict=True):
-            lines += [cells, *(f"    {text}" for text in self.details(row))]
-        return "\n".join([*lines, *self.fine_print])
-
-    def _cells(self, row: QualityRow) -> list[str]:
-        """One row of the table as text."""
-        answer = self.answer(row.plan)
-        samples = row.samples(self.target)
-        epochs = samples / self.epoch_samples if samples is not None and self.epoch_samples else None
-        symbol = " " if row is self.baseline else "✗" if row.error else _SYMBOL[answer.verdict]
-        return [
-            f"{symbol} {row.plan}", _shown(row.seconds(self.target), ".3g") + self._often(len(row.ends(self.target)), row),
-            _shown(row.steps(self.target), ",.0f"), _shown(epochs, ".1f"), _shown(row.samples_per_s, ",.0f"),
-            _shown(row.quality, ".4g") + self._often(len(row.qualities), row), answer.sentence,
-        ]  # fmt: skip
-
-    def _often(self, seeds: int, row: QualityRow) -> str:
-        """Of how many seeds a figure is, where it is not all of them."""
-        return f" ({seeds} of {len(row.curves)})" if seeds < len(row.curves) else ""
-
     def details(self, row: QualityRow) -> list[str]:
         """The small print of a row: what its first step cost, each seed, and whether the plan took effect."""
         lines = (
@@ -157,9 +116,11 @@ class TimeToQuality:
     def _seed_line(self, curve: TrainingCurve) -> str:
         met = curve.crossed(self.target) if self.target is not None else None
         if met is not None:
-            found = f"{self.metric} {_shown(curve.last, '.4g')} when evaluated, at {curve.trained_s:.3g} s"
+            found = (
+                f"{self.metric} {shown_value(curve.last, '.4g')} when evaluated, at {curve.trained_s:.3g} s"
+            )
             return f"seed {curve.seed}: {met.seconds:.3g} s, {met.steps:,.0f} steps ({found})"
-        value = _shown(curve.last, ".4g")
+        value = shown_value(curve.last, ".4g")
         return (
             f"seed {curve.seed}: {ENDINGS[curve.ending]}; {self.metric} {value} after {curve.seconds:.3g} s"
         )
@@ -194,24 +155,7 @@ class TimeToQuality:
             "is_reached": self.target is not None and end is not None, "ending": curve.ending,
         }  # fmt: skip
 
-    def figure(self) -> plotly.graph_objects.Figure:
-        """Quality over seconds of training, one line a plan and seed (plotly)."""
-        from accel.measuring.quality_figure import quality_figure
 
-        return quality_figure(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": self._html()}
-
-    def _html(self) -> str:
-        rows = []
-        for row in self.rows:
-            *cells, sentence = self._cells(row)
-            small = "".join(html.note(text) for text in self.details(row))
-            rows.append([*cells, html.Markup(f"{html.text(sentence)}{small}")])
-        drawn = html.table([*_HEADINGS[:5], self.metric, _HEADINGS[6]], rows, numeric=(1, 2, 3, 4, 5))
-        return html.block(html.heading(self.headline), drawn, *(html.note(line) for line in self.fine_print))
-
-
-def _shown(value: float | None, form: str) -> str:
+def shown_value(value: float | None, form: str) -> str:
+    """A number in a format, a dash for none."""
     return "–" if value is None else f"{value:{form}}"

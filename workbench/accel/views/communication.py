@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from accel import units
+from accel.distributed.communication_report import CommunicationReport
 from accel.distributed.communication_times import StepTimes
-from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, block, heading, note, table, text
+from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, block, heading, note, table
+from accel.html_parts import text as escaped
+from accel.machine.peaks.device_peaks import gigabytes
 from accel.units import size
 
-if TYPE_CHECKING:
-    from accel.distributed.communication_report import CommunicationReport
-
+HEADINGS = (
+    "bucket",
+    "parameters",
+    "gradients",
+    "sent",
+    "ready",
+    "sent at",
+    "there at",
+    "bus bandwidth",
+    "the link alone",
+)
 _BUCKET_COLOUR = "#b91c1c"  # a contrast of 6.5 with its white text
 _MOST_ROWS = 12
 _ROOM_FOR_NAME = 0.06  # of the width
 Part = tuple[str, str, float, float, str]  # name, told in full, from, to, colour
 
 
-def shown(report: CommunicationReport) -> Markup:
-    """The report for a notebook: divs only, for JupyterLab drops `<svg>` from notebooks that it does not trust."""
-    from accel.distributed.communication_report import HEADINGS
+def text(report: CommunicationReport) -> str:
+    """For a terminal: the finding, a line a bucket, what the figures belong to, what to try."""
+    if report.why_none:
+        return report.line
+    lines = units.table([HEADINGS, *_rows(report)])
+    return "\n".join([report.line, *(f"  {line}" for line in lines), report.note, *report.advice])
 
+
+def html(report: CommunicationReport) -> Markup:
+    """The report for a notebook: divs only, for JupyterLab drops `<svg>` from notebooks that it does not trust."""
     if report.why_none:
         return block(heading(report.line))
-    rows = report.rows
     step = report.typical_step
     began = min(each.began_s for each in step)
     length = max(each.ended_s for each in step) - began
@@ -34,8 +50,20 @@ def shown(report: CommunicationReport) -> Markup:
     return block(
         heading(report.line), *lanes, *more,
         note(f"One step, {length * 1e3:.1f} ms wide. A bucket waits, pale, from its last gradient until it is sent."),
-        table(list(HEADINGS), rows, numeric=range(len(HEADINGS))), note(report.note), *(note(each) for each in report.advice),
+        table(HEADINGS, _rows(report), numeric=range(len(HEADINGS))), note(report.note), *(note(each) for each in report.advice),
     )  # fmt: skip
+
+
+def _rows(report: CommunicationReport) -> list[tuple[str, ...]]:
+    """One bucket each, as `HEADINGS` has it."""
+    return [
+        (
+            str(number), str(b.parameters), size(b.gradient_bytes), size(b.sent_bytes), f"{b.ready_ms:.1f} ms",
+            f"{b.began_ms:.1f} ms", f"{b.ended_ms:.1f} ms", gigabytes(b.bus_bytes_per_s),
+            gigabytes(b.link_bytes_per_s) if b.link_bytes_per_s else "",
+        )
+        for number, b in enumerate(report.buckets, 1)
+    ]  # fmt: skip
 
 
 def _lane(name: str, step: StepTimes, began: float, length: float) -> Markup:
@@ -66,17 +94,17 @@ def _row(name: str, parts: Sequence[Part], length: float) -> Markup:
     for label, told, began, ended, colour in parts:
         began, ended = max(began, at), max(ended, at)
         share = (ended - began) / length
-        shown_label = text(label) if share > _ROOM_FOR_NAME else ""
+        shown_label = escaped(label) if share > _ROOM_FOR_NAME else ""
         pale = "opacity:.4;" if colour == OTHER_COLOUR else ""
         pieces.append(
             f'<div style="width:{100 * (began - at) / length:.3f}%"></div>'
-            f'<div title="{text(told)}" style="width:{100 * share:.3f}%;background-color:{colour};{pale}color:#fff;'
+            f'<div title="{escaped(told)}" style="width:{100 * share:.3f}%;background-color:{colour};{pale}color:#fff;'
             f'overflow:hidden;white-space:nowrap;font-size:11px;line-height:15px">{shown_label}</div>'
         )
         at = ended
     return Markup(
         '<div style="display:flex;max-width:900px;margin-top:2px">'
-        f'<div style="width:60px;font-size:11px;line-height:15px">{text(name)}</div>'
+        f'<div style="width:60px;font-size:11px;line-height:15px">{escaped(name)}</div>'
         '<div style="display:flex;width:100%;height:15px;background-color:rgba(127,127,127,.12)">'
         f"{''.join(pieces)}</div></div>"
     )

@@ -1,19 +1,23 @@
-"""A sweep as text and as a table with bars, the same columns in both."""
+"""A sweep as text, as a table with bars (the same columns in both), and as a picture of time and quality."""
 
 from __future__ import annotations
 
 import math
+from html import escape
 from typing import TYPE_CHECKING
 
-from accel import html_parts as html
-from accel.measuring.sweep_answer import is_much_worse
+from accel import html_parts
+from accel.errors import AccelError
+from accel.html_parts import Markup
+from accel.measuring.sweep import Sweep, is_much_worse, shown_seconds
 from accel.measuring.sweep_row import SweepRow
 from accel.units import percent, table
 
 if TYPE_CHECKING:
-    from accel.measuring.sweep import Sweep
+    import plotly.graph_objects
 
-_FASTEST, _OTHER = "#16a34a", "#2563eb"
+_FASTEST, _OTHER, _QUALITY = "#16a34a", "#2563eb", "#b45309"
+_GREY, _LINE = "#7d8590", "rgba(127,127,127,0.25)"
 _NAMES = 2  # columns of words before those of figures
 
 
@@ -35,7 +39,7 @@ def cells(sweep: Sweep, row: SweepRow) -> list[str]:
     if row.runs:
         efficiency = sweep.efficiency(row)
         shown += [
-            sweep_seconds(row), f"{row.samples_per_s:,.0f}" if row.samples else "", _speed_up(sweep, row),
+            shown_seconds(row.seconds), f"{row.samples_per_s:,.0f}" if row.samples else "", _speed_up(sweep, row),
             "" if efficiency is None else percent(efficiency, 0),
             percent(row.communication_share, 0)
             if row.configuration.processes > 1 and not math.isnan(row.communication_share) else "",
@@ -56,13 +60,6 @@ def _worse(sweep: Sweep, row: SweepRow) -> str:
     return " ▼" if is_much_worse(sweep, row) else ""
 
 
-def sweep_seconds(row: SweepRow) -> str:
-    """Its time, as a table has it."""
-    from accel.measuring.sweep import shown_seconds
-
-    return shown_seconds(row.seconds)
-
-
 def _speed_up(sweep: Sweep, row: SweepRow) -> str:
     found = sweep.speed_up(row)
     if found is None:
@@ -71,7 +68,7 @@ def _speed_up(sweep: Sweep, row: SweepRow) -> str:
     return f"{found.mean:.2f}×" + (f" ({found.low:.2f}–{found.high:.2f})" if has_range else "")
 
 
-def sweep_text(sweep: Sweep) -> str:
+def text(sweep: Sweep) -> str:
     """For a terminal: the answer, the table, what a reader must know."""
     rows = [headings(sweep), *(cells(sweep, row) for row in sweep.rows)]
     last = len(rows[0]) - (1 if rows[0][-1] == "why not" else 0)
@@ -81,7 +78,7 @@ def sweep_text(sweep: Sweep) -> str:
     ).rstrip()
 
 
-def sweep_html(sweep: Sweep) -> str:
+def html(sweep: Sweep) -> Markup:
     """For a notebook: bars are speed-ups, the longest that of the fastest row."""
     columns = headings(sweep)
     at = columns.index("speed-up")
@@ -93,13 +90,52 @@ def sweep_html(sweep: Sweep) -> str:
         found = sweep.speed_up(row)
         bar: object = ""
         if found is not None and best is not None:
-            bar = html.bar(
+            bar = html_parts.bar(
                 found.mean / best.mean, colour=_FASTEST if row is sweep.winner else _OTHER, width_px=120
             )
         rows.append([*shown[:at], bar, *shown[at:]])
     columns.insert(at, "")
     last = len(columns) - (1 if columns[-1] == "why not" else 0)
     numeric = [column for column in range(_NAMES, last) if column != at]
-    drawn = html.table(columns, rows, numeric=numeric)
-    notes = [html.note(text) for text in [*sweep.remarks, sweep.machine_line] if text]
-    return str(html.block(html.heading(sweep.answer), drawn, *notes))
+    drawn = html_parts.table(columns, rows, numeric=numeric)
+    notes = [html_parts.note(line) for line in [*sweep.remarks, sweep.machine_line] if line]
+    return html_parts.block(html_parts.heading(sweep.answer), drawn, *notes)
+
+
+def figure(sweep: Sweep) -> plotly.graph_objects.Figure:
+    """One bar a configuration, the fastest in green; quality on an axis of its own where it is known."""
+    import plotly.graph_objects as go
+
+    rows = sweep.measured
+    if not rows:
+        raise AccelError("figure()", because="nothing was measured", do="Look at the rows for the reasons.")
+    labels = [" ".join(filter(None, (row.configuration.label, row.configuration.backend))) for row in rows]
+    values = [row.samples_per_s if sweep.compares_rates else row.seconds for row in rows]
+    what = "samples/s" if sweep.compares_rates else "seconds of training"
+    speed_ups = [found.mean if (found := sweep.speed_up(row)) else float("nan") for row in rows]
+    bars = go.Bar(
+        x=labels, y=values, name=what, customdata=speed_ups,
+        marker={"color": [_FASTEST if row is sweep.winner else _OTHER for row in rows]},
+        hovertemplate="%{x}: %{y:.4g} " + what + ", %{customdata:.2f}×<extra></extra>",
+    )  # fmt: skip
+    drawn = go.Figure(bars, layout={
+        "title": {"text": escape(sweep.answer), "font": {"size": 13}}, "height": 420, "showlegend": False,
+        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": _GREY, "size": 12},
+        "margin": {"t": 44, "l": 60, "r": 60, "b": 44},
+        "xaxis": {"title": "GPUs" if rows[0].configuration.on_gpus else "processes × threads", "type": "category"},
+        "yaxis": {"title": what, "rangemode": "tozero", "gridcolor": _LINE},
+    })  # fmt: skip
+    if any(row.quality is not None for row in rows):
+        drawn.add_trace(
+            go.Scatter(
+                x=labels, y=[row.quality for row in rows], name=escape(sweep.metric), yaxis="y2", mode="lines+markers",
+                line={"color": _QUALITY, "dash": "dot"}, marker={"symbol": "diamond", "size": 9},
+                hovertemplate="%{x}: " + escape(sweep.metric) + " %{y:.4g}<extra></extra>",
+            )
+        )  # fmt: skip
+        drawn.update_layout(
+            yaxis2={
+                "title": escape(sweep.metric), "overlaying": "y", "side": "right", "showgrid": False, "color": _QUALITY,
+            }
+        )  # fmt: skip
+    return drawn

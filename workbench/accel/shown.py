@@ -1,0 +1,47 @@
+"""Where results and their views meet: a result holds data and imports only this; the table names the module that shows it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import plotly.graph_objects
+
+# A view imports its result, never the other way round: it is looked up here by the name of the class.
+VIEWS = {
+    "accel.distributed.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.measuring.sweep.Sweep": "accel.views.sweep",
+    "accel.measuring.time_to_quality.TimeToQuality": "accel.views.time_to_quality",
+}
+
+
+class Shown:
+    """A result that prints as `text` of its view and shows in a notebook as its `html`.
+
+    >>> class Sweep(Shown): ...
+    """
+
+    def __str__(self) -> str:
+        return str(view_of(self).text(self))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": str(view_of(self).html(self))}
+
+
+class Drawn(Shown):
+    """A result that has a picture too."""
+
+    def figure(self) -> plotly.graph_objects.Figure:
+        """The result as a picture (plotly)."""
+        return view_of(self).figure(self)
+
+
+def view_of(result: Shown) -> ModuleType:
+    """The module with `text`, `html` and perhaps `figure` of a result.
+
+    >>> view_of(sweep).html(sweep)
+    """
+    names = (f"{each.__module__}.{each.__qualname__}" for each in type(result).__mro__)
+    return import_module(next(VIEWS[name] for name in names if name in VIEWS))

@@ -1,0 +1,105 @@
+"""Time to quality: the table as text and HTML, and quality over the seconds of training as a picture."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from accel import html_parts, units
+from accel.errors import AccelError
+from accel.html_parts import Markup
+from accel.measuring.quality_row import QualityRow
+from accel.measuring.time_to_quality import TimeToQuality, shown_value
+
+if TYPE_CHECKING:
+    import plotly.graph_objects
+
+_SYMBOL = {
+    "sooner": "▲",
+    "better": "▲",
+    "later": "▼",
+    "worse": "▼",
+    "not reached": "▼",
+    "diverged": "▼",
+    "no difference": "=",
+    "undecided": "?",
+}
+_HEADINGS = ["plan", "seconds", "steps", "epochs", "samples/s", "quality", "answer"]
+COLOURS = ("#6b7280", "#2563eb", "#15803d", "#b45309", "#7c3aed", "#0e7490", "#be185d", "#4d7c0f", "#854d0e")
+_GREY, _LINE = "#7d8590", "rgba(127,127,127,0.25)"
+
+
+def text(result: TimeToQuality) -> str:
+    """For a terminal: what was asked, the table with the small print of each row, what a reader must know."""
+    cells = [_HEADINGS, *(_cells(result, row) for row in result.rows)]
+    headings, *rows = units.table(cells, numeric=range(1, len(_HEADINGS) - 1))
+    lines = [result.headline, headings]
+    for row, line in zip(result.rows, rows, strict=True):
+        lines += [line, *(f"    {detail}" for detail in result.details(row))]
+    return "\n".join([*lines, *result.fine_print])
+
+
+def html(result: TimeToQuality) -> Markup:
+    """For a notebook."""
+    rows = []
+    for row in result.rows:
+        *cells, sentence = _cells(result, row)
+        small = "".join(html_parts.note(detail) for detail in result.details(row))
+        rows.append([*cells, Markup(f"{html_parts.text(sentence)}{small}")])
+    drawn = html_parts.table([*_HEADINGS[:5], result.metric, _HEADINGS[6]], rows, numeric=(1, 2, 3, 4, 5))
+    return html_parts.block(
+        html_parts.heading(result.headline), drawn, *map(html_parts.note, result.fine_print)
+    )
+
+
+def _cells(result: TimeToQuality, row: QualityRow) -> list[str]:
+    """One row of the table as text."""
+    answer, target = result.answer(row.plan), result.target
+    samples = row.samples(target)
+    epochs = samples / result.epoch_samples if samples is not None and result.epoch_samples else None
+    symbol = " " if row is result.baseline else "✗" if row.error else _SYMBOL[answer.verdict]
+    return [
+        f"{symbol} {row.plan}", shown_value(row.seconds(target), ".3g") + _often(len(row.ends(target)), row),
+        shown_value(row.steps(target), ",.0f"), shown_value(epochs, ".1f"), shown_value(row.samples_per_s, ",.0f"),
+        shown_value(row.quality, ".4g") + _often(len(row.qualities), row), answer.sentence,
+    ]  # fmt: skip
+
+
+def _often(seeds: int, row: QualityRow) -> str:
+    """Of how many seeds a figure is, where it is not all of them."""
+    return f" ({seeds} of {len(row.curves)})" if seeds < len(row.curves) else ""
+
+
+def figure(result: TimeToQuality) -> plotly.graph_objects.Figure:
+    """One colour a plan, the baseline grey; plans are told apart by their marks too."""
+    import plotly.graph_objects as go
+
+    if not any(curve.points for row in result.rows for curve in row.curves):
+        raise AccelError(
+            "figure()", because="nothing was evaluated", do="Look at the result's rows for the reason."
+        )
+    lines = [
+        go.Scatter(
+            x=[point.seconds for point in curve.points], y=[point.value for point in curve.points],
+            name=escape(row.plan), legendgroup=row.plan, showlegend=curve is row.curves[0], mode="lines+markers",
+            line={"color": COLOURS[number % len(COLOURS)]}, marker={"symbol": number % 8, "size": 6},
+            customdata=[point.steps for point in curve.points],
+            hovertemplate=f"%{{y:.4g}} after %{{x:.3g}} s, %{{customdata:,}} steps (seed {curve.seed})",
+        )
+        for number, row in enumerate(result.rows)
+        for curve in row.curves
+    ]  # fmt: skip
+    axis = {"gridcolor": _LINE, "zerolinecolor": _LINE}
+    drawn = go.Figure(lines, layout={
+        "title": {"text": escape(result.headline), "font": {"size": 14}}, "height": 440,
+        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": _GREY, "size": 12},
+        "margin": {"t": 44, "l": 60, "r": 20, "b": 44}, "legend": {"orientation": "h", "y": -0.2},
+        "xaxis": {"title": "seconds of training", **axis}, "yaxis": {"title": escape(result.metric), **axis},
+    })  # fmt: skip
+    if result.target is not None:
+        drawn.add_hline(
+            y=result.target.value,
+            line={"color": _GREY, "dash": "dot"},
+            annotation_text=escape(str(result.target)),
+        )
+    return drawn
