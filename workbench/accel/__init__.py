@@ -147,11 +147,8 @@ def try_(
         >>> accel.try_("batch_size", until="accuracy>=0.95", seeds=3)
         >>> accel.try_("autocast", train_s=30)
     """
-    from accel.bounds import check_seconds
     from accel.commands.line.ticking import wait_ticking
 
-    check_seconds(f"try_(budget_s={budget_s})", budget_s)
-    check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
     trial: Any = _workbench().try_(
         *plans, on=on, wait=False, budget_s=budget_s, timeout_s=timeout_s,
         until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric, better=better, start=start,
