@@ -74,7 +74,8 @@ def test_a_peak_is_at_least_what_a_single_product_or_copy_reaches(measured):
     started = time.perf_counter()
     left @ left
     product = 2 * 256**3 / (time.perf_counter() - started)
-    assert 0.5 * product < cpu.flop_rate("float32")  # the first product of a process is never the fastest
+    # The first product of a process is never the fastest; where others had the cores, the answer says that it is too low.
+    assert 0.5 * product < cpu.flop_rate("float32") or measured.was_busy
     assert cpu.bytes_per_s > 1e8
     assert measured.seconds > 0
     assert cpu.threads == torch.get_num_threads()

@@ -194,7 +194,7 @@ with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=0, warmup
         outputs = model(inputs)
         if rank == 1:
             slow = torch.randn(400, 400)
-            for _ in range(20):
+            for _ in range(100):  # far longer than a busy machine lets the other rank wait
                 slow = (slow @ slow).clamp(-1, 1)
         outputs.sum().backward()
         optimizer.step()

@@ -48,14 +48,8 @@ def worker_processes():
 
 @pytest.fixture
 def workbench(monkeypatch):
-    """A workbench over the tiny cell's namespace; trials are short."""
-    from accel.workbench import trial_start
-    from accel.workers.trial import TrialSetting
-
-    def quick_setting(**settings):
-        return TrialSetting(**settings, effort=QUICK, steady_relaunches=1, notebook_relaunches=1)
-
-    monkeypatch.setattr(trial_start, "TrialSetting", quick_setting)
+    """A workbench over the tiny cell's namespace; a trial is one relaunch, as the notebook runs."""
+    trials_with(monkeypatch, can_be_steady=False)
     namespace = {"__name__": "__main__"}
     exec(compile(SETUP, "<setup>", "exec"), namespace)
     bench = Workbench(namespace, spare_workers=0)
@@ -65,12 +59,17 @@ def workbench(monkeypatch):
 
 
 @pytest.fixture
-def one_stage(workbench, monkeypatch):
-    """Trials have one relaunch, as the notebook runs, and none under a steady allocator."""
+def two_stages(workbench, monkeypatch):
+    """Trials have a relaunch under a steady allocator, and one as the notebook runs."""
+    trials_with(monkeypatch, steady_relaunches=1)
+
+
+def trials_with(monkeypatch, **more):
+    """Let trials be short; `more` is of TrialSetting."""
     from accel.workbench import trial_start
     from accel.workers.trial import TrialSetting
 
-    def as_the_notebook(**settings):
-        return TrialSetting(**settings | {"can_be_steady": False}, effort=QUICK, notebook_relaunches=1)
+    def setting(**given):
+        return TrialSetting(**given | more, effort=QUICK, notebook_relaunches=1)
 
-    monkeypatch.setattr(trial_start, "TrialSetting", as_the_notebook)
+    monkeypatch.setattr(trial_start, "TrialSetting", setting)

@@ -56,7 +56,7 @@ class Costly:
 
     def __init__(self, clock, costs, plan, *, batch=16):
         self.clock, self.costs, self.plan, self.batch = clock, costs, plan, batch
-        self._noise = Random(plan)
+        self._noise = Random(str(plan))
         self.label, self.asked, self.is_first, self.is_ended = "", Steps(1), True, False
 
     def wait_until_ready(self):
@@ -72,7 +72,7 @@ class Costly:
             self._takes(self.costs.effect if kind is EffectRead else self.costs.ship, timeout_s)
             return EffectRead([]) if kind is EffectRead else Hello() if kind is Hello else Loaded()
         count = self.asked.count
-        compiling = self.costs.compiling if self.is_first and "compile" in self.plan else 0.0
+        compiling = self.costs.compiling if self.is_first and self.plan.compiles else 0.0
         self._takes(compiling + count * self.costs.step, timeout_s)
         self.is_first = False
         return StepsDone(self._step_ns(count), [1.0] * count, [self.batch] * count, 0, 0)

@@ -8,7 +8,6 @@ import pytest
 
 from accel.distributed import trial_group
 from accel.errors import AccelError, NotApplicable
-from accel.plans.plan import Plan
 from accel.workbench import batch_search
 from accel.workers import time_budget
 from accel.workers.time_budget import TimeBudget
@@ -36,7 +35,7 @@ def a_step_takes(monkeypatch):
             monkeypatch.setattr(module, "TimeBudget", partial(TimeBudget, clock=clock))
 
         def stand_in(variant, load):
-            entries = Plan.parse(variant.plan).entries
+            entries = variant.plan.entries
             batch = round(16 * entries[0].factor) if entries else 16
             return Costly(clock, Costs(step=seconds_of(batch), noise=0.02), variant.plan, batch=batch)
 
@@ -74,7 +73,6 @@ def test_it_climbs_down_where_smaller_batches_train_more(workbench, a_step_takes
     assert [rung.batch for rung in result.rungs] == [4, 8, 16, 32]
 
 
-@pytest.mark.usefixtures("one_stage")
 def test_a_size_whose_worker_fails_is_a_row_with_its_error(workbench):
     workbench.profile(COSTS_THE_SAME + "    assert len(x) < 32, 'out of memory'\n")
     result = workbench.fastest_batch()
@@ -85,7 +83,6 @@ def test_a_size_whose_worker_fails_is_a_row_with_its_error(workbench):
     assert result.fastest.batch in (8, 16)
 
 
-@pytest.mark.usefixtures("one_stage")
 def test_sizes_that_nobody_had_time_to_measure_are_not_called_slower(workbench):
     workbench.profile(COSTS_THE_SAME)
     says = str(workbench.fastest_batch(budget_s=0.5))

@@ -37,7 +37,6 @@ def others_work():
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.usefixtures("one_stage")
 def test_a_trial_beside_other_programs_says_what_they_took_and_what_that_costs(workbench, others_work):
     workbench.profile(CELL)
     trial = workbench.try_("fused_optimizer", wait=False)

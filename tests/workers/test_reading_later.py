@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 CELL = """
 total = 0.0
 for x, y in loader:
@@ -24,7 +22,6 @@ def as_on_a_gpu(workbench):
     )
 
 
-@pytest.mark.usefixtures("one_stage")
 def test_a_trial_runs_the_cell_without_waiting_and_its_losses_are_the_same(workbench):
     workbench.profile(CELL)
     (read,) = workbench.workload.reads_back

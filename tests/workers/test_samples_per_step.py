@@ -16,7 +16,6 @@ from accel.workload.loop_record import samples_in
 from tests.workers.conftest import CELL
 
 
-@pytest.mark.usefixtures("one_stage")
 def test_twice_the_batch_is_compared_per_sample_beside_a_plan_that_is_compared_per_step(workbench):
     workbench.profile(CELL)
     ladder = workbench.try_("batch_size", "fused_optimizer")
@@ -197,7 +196,6 @@ def test_a_batch_that_holds_itself_ends():
     assert samples_in(batch, 4) == 4
 
 
-@pytest.mark.usefixtures("one_stage")
 def test_accumulated_batches_make_larger_steps_unless_they_are_smaller_by_as_much(workbench):
     workbench.profile(CELL)
     split = "batch_size(factor=0.5)+gradient_accumulation"

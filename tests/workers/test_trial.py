@@ -13,6 +13,7 @@ from accel.errors import AccelError, NotApplicable, UnknownName
 from tests.workers.conftest import CELL, worker_processes
 
 
+@pytest.mark.usefixtures("two_stages")
 def test_a_trial_answers_for_each_plan_and_changes_nothing(workbench):
     workbench.profile(CELL)
     before = [p.clone() for p in workbench.namespace["model"].parameters()]

@@ -46,7 +46,7 @@ def rank_processes():
 
 
 @pytest.fixture
-def bench(workbench, one_stage):
+def bench(workbench):
     """Trials of one stage; none leaves a rank."""
     yield workbench
     assert rank_processes() == [], "a rank outlived its trial"
