@@ -76,7 +76,7 @@ def test_each_way_to_another_gpus_memory_has_its_own_answer(driver) -> None:
     (peer,) = driver(nvml)[0].details.peers
     assert (
         peer.words
-        == "read and write; no NVLink (not supported between these two); atomics not told by the driver"
+        == "read and write; no NVLink (not supported between these two); atomics not reported by the driver"
     )
     assert peer.is_possible is True
     nvml.p2p[0, 1, 1] = 3
@@ -84,7 +84,10 @@ def test_each_way_to_another_gpus_memory_has_its_own_answer(driver) -> None:
     assert any("choose GPUs of one socket: %accel topology" in note for note in notes_of(found))
     nvml.p2p = {}
     (peer,) = driver(nvml)[0].details.peers
-    assert (peer.is_possible, peer.words) == (None, "read, write, NVLink and atomics not told by the driver")
+    assert (peer.is_possible, peer.words) == (
+        None,
+        "read, write, NVLink and atomics not reported by the driver",
+    )
 
 
 def test_a_slot_with_fewer_lanes_than_the_gpu_has_shows_in_sys(tmp_path) -> None:
@@ -187,7 +190,7 @@ def test_an_old_driver_leaves_questions_open(driver) -> None:
         "Near to CPUs",
         "ECC",
     }
-    assert {told[what] for what in open_questions} == {"not told by the driver"}
+    assert {told[what] for what in open_questions} == {"not reported by the driver"}
     assert notes_of(found) == ()
 
 
@@ -195,7 +198,7 @@ def test_a_gpu_that_shares_the_cpus_memory_is_there_without_a_size(driver) -> No
     nvml = fake_nvml.old_driver()
     nvml.gpus[0].memory = None
     (gpu,) = driver(nvml)
-    assert str(gpu) == "Tesla K80, memory not told (shared with the CPU?), compute capability 3.7"
+    assert str(gpu) == "Tesla K80, memory unknown (shared with the CPU?), compute capability 3.7"
     assert gpu.details.free_bytes is None
 
 

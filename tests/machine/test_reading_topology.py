@@ -105,7 +105,7 @@ Machine: nothing tells the place of some devices
 │  └─ NUMA node 1: CPUs 4-7
 │     └─ PCIe host bridge: 0000:80
 │        └─ NIC1: mlx5_1
-└─ Place not told
+└─ Place unknown
    └─ PCIe host bridge: 0000:40
       └─ eth1
 """
@@ -120,7 +120,7 @@ def test_the_machine_is_drawn_with_sockets_nodes_bridges_and_switches(root) -> N
 def test_without_a_gpu_its_cpus_and_cards_are_drawn_all_the_same(root) -> None:
     found = with_the_machine(Topology((), (), "no driver"), root)
     assert [card.name for card in found.other_cards] == ["eno1", "eno2", "eth0", "eth1", "ib0"]
-    assert [part.name for part in found.machine.parts] == ["Socket 0", "Socket 1", "Place not told"]
+    assert [part.name for part in found.machine.parts] == ["Socket 0", "Socket 1", "Place unknown"]
     assert "ib0" in str(found)
     assert found.to_dict()["nodes"][1] == {"number": 1, "cpus": [4, 5, 6, 7], "socket": 1}
 

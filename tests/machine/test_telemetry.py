@@ -185,8 +185,8 @@ def test_what_proc_does_not_hold_is_told_in_words_and_the_rest_still_works(tmp_p
     assert any("/proc/stat" in sentence for sentence in reader.untold)
     assert any("/proc/meminfo" in sentence for sentence in reader.untold)
     sampler = Sampler(host=reader, gpus=GpuReader(FakeNvml(Count=0)), clock=FakeClock())
-    assert "CPU not told" in in_a_sentence(sampler.sample())
-    assert "memory not told" in in_a_sentence(sampler.latest)
+    assert "CPU unknown" in in_a_sentence(sampler.sample())
+    assert "memory unknown" in in_a_sentence(sampler.latest)
     sampler.close()
 
 
@@ -394,7 +394,7 @@ def test_what_a_gpu_does_not_know_is_asked_once_and_is_none(tmp_path):
     assert (gpu.busy, gpu.power_w, gpu.pcie_in_bytes_s, gpu.nvlink_in_bytes_s) == (None, None, None, None)
     assert nvml.asked["UtilizationRates"] == nvml.asked["FieldValues"] == nvml.asked["PcieThroughput"] == 1
     assert nvml.asked["MemoryInfo"] == 4
-    assert "GPU 0 not told (1.0 of 8.0 GiB)" in in_a_sentence(bench.sampler.latest)
+    assert "GPU 0 unknown (1.0 of 8.0 GiB)" in in_a_sentence(bench.sampler.latest)
     assert Monitor.of(bench.sampler).summary().get("gpu0_busy") is None
     bench.sampler.close()
 

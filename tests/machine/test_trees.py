@@ -19,7 +19,7 @@ from tests.machine.snapshots import check_snapshot
 from tests.machine.trees import machines, tree_files
 
 TREES = tree_files.names()
-HARDWARE = ("Processor", "Memory", "Not told")
+HARDWARE = ("Processor", "Memory", "Unknown")
 
 
 @pytest.fixture
@@ -175,4 +175,4 @@ def test_a_folder_where_a_file_should_be_reads_as_not_told(tmp_path: Path) -> No
     machine = read_machine(root=tmp_path, with_torch=False)
     assert (machine.logical_cores, machine.memory_bytes) == (0, 0)
     assert dict(machine.not_told)["Memory"] == "/proc tells none"
-    assert "Not told" in str(machine)
+    assert "Unknown" in str(machine)

@@ -7,7 +7,7 @@ const POINTS = 90;
 const MOST_LINES_APART = 32;  // more cores than that are drawn as a bar each, of now
 const HEIGHT = 30;
 
-/** Small charts side by side, one a line; a line is filled below, a gap is where nothing was told.
+/** Small charts side by side, one a line; a line is filled below, a gap is where there are no data.
  * @param {HTMLCanvasElement} canvas @param {number[][]} rows @param {number} first @param {number} count @param {number} slots */
 function drawLines(canvas, rows, first, count, slots) {
   const width = canvas.clientWidth, ratio = window.devicePixelRatio || 1;

@@ -16,7 +16,7 @@ a function here, for scripts and tests:
     accel.graph(model, images)     the model as operations with their cost; what one more layer would add
     accel.history()                what was measured on this machine; with predictions=True, what had been predicted
     accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
-    accel.affinity()               the cores, which threads, workers and ranks are on them, and what is amiss
+    accel.affinity()               the cores, which threads, workers and ranks are on them, and any problems
     accel.monitor()                the load of CPUs, memory and GPUs, live and as means
     and status, accelerations, compile_backends, number_formats, machine, loader_affinity, oneccl, panel, doctor, help
 

@@ -1,4 +1,4 @@
-"""Numbers that a command takes must make sense, whichever door they come in by: magic, program, function or panel."""
+"""Validate numeric arguments, for commands and functions alike."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def _core_map(result: Any, options: argparse.Namespace) -> object:
 
 COMMAND = Command(
     "affinity",
-    "show the cores and which threads, loader workers and ranks are on them, and what is amiss",
+    "show the cores and which threads, loader workers and ranks are on them, and any problems",
     "%accel affinity",
     _run,
     (

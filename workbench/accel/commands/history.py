@@ -22,13 +22,13 @@ def _run(options: argparse.Namespace, place: Place) -> object:
 
 COMMAND = Command(
     "history",
-    "list the trials of this machine, or what was predicted beside what was measured",
+    "list the trials of this machine, or predicted gains with measured ones",
     "%accel history --predictions",
     _run,
     (
         switch(
             "--predictions",
-            "each finding's predicted gain beside the measured one, and how good they have been",
+            "each finding's predicted gain with the measured one, and how good predictions have been",
         ),
         OUT,
     ),

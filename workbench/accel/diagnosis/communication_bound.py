@@ -29,7 +29,7 @@ def communication_bound(evidence: Evidence) -> Finding | None:
         title=f"Waiting for other ranks: {percent(share)} of each step",
         what=f"{ms:.3g} ms a step are communication between ranks, and for {exposed_ms:.3g} ms of that nothing else runs.",
         share=share,
-        evidence=(f"{where}: {ms:.3g} ms a step", f"with nothing beside: {exposed_ms:.3g} ms, {percent(share)} of the step"),
+        evidence=(f"{where}: {ms:.3g} ms a step", f"with nothing else: {exposed_ms:.3g} ms, {percent(share)} of the step"),
         prediction=amdahl(
             f"waiting for ranks, {percent(share)} of the step, halves with half the bytes, or is hidden at the most",
             Part(share, 1.0, 2.0, GONE),

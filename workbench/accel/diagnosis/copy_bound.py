@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Pageable memory is staged through a pinned buffer: CUDA's own measurements have pinned copies at 2 to 2.5 times its rate
 # (https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/), which rates measured on this machine replace; and with
-# non_blocking=True they go on beside computation, so that the wait can vanish. A conversion on the CPU vanishes when it is done
+# non_blocking=True they go on during computation, so that the wait can vanish. A conversion on the CPU vanishes when it is done
 # once, before the loop; but then the batch is no longer in the caches when the model reads it, which takes up to most of
 # that back (1.04 of 1.09 measured).
 PINNED = (1.0, 2.5, GONE)
@@ -35,7 +35,7 @@ def copy_bound(evidence: Evidence) -> Finding | None:
     memory = {copy.memory for copy in _to_device(device)} if device else set()
     is_pinned = memory == {"pinned"}
     factors = _on_gpu(device, evidence.profile.peaks, is_pinned) if is_gpu else CONVERTED_ONCE
-    beside = "beside computation" if is_pinned else "pinned and beside computation"
+    beside = "during computation" if is_pinned else "pinned and during computation"
     how = beside if is_gpu else "done once for the whole data set"
     return Finding(
         kind="copy_bound",

@@ -34,7 +34,7 @@ def ddp_without_no_sync(evidence: Evidence) -> Finding | None:
         share=exposed,
         evidence=(f"{talk.reducing} of {talk.backwards} profiled backward passes started an all-reduce",
                   f"{talk.calls:.3g} all-reduces and {talk.ms:.3g} ms of communication a step, "
-                  f"{talk.exposed_ms:.3g} ms of it with nothing beside"),
+                  f"{talk.exposed_ms:.3g} ms of it with nothing else running"),
         prediction=amdahl(
             f"{percent(needless)} of the reductions go: {percent(exposed)} of the step, or at the most, where they held up "
             f"computing beside them, {percent(max(exposed, whole))}",

@@ -79,7 +79,7 @@ def _too_many_processes(evidence: Evidence, threads: int) -> _Fault | None:
         return None
     waiting, fewer = evidence.share("data"), max(1, usable - 1)
     return _Fault(
-        title=f"More loader processes than cores: {count} beside {threads} threads on {usable}",
+        title=f"More loader processes than cores: {count} next to {threads} threads on {usable}",
         what=f"The {count} worker processes of {name} take the cores from training and from each other.",
         share=1 - waiting if not evidence.on_gpu else waiting,
         evidence=(*_facts(evidence, threads), f"{name}: num_workers={count}", f"waiting for data: {percent(waiting)}"),
@@ -89,7 +89,7 @@ def _too_many_processes(evidence: Evidence, threads: int) -> _Fault | None:
             Part(1 - waiting, 1.0, 1.1, 1.5), Part(waiting, 0.67, 1.0, 1.0),
         ),
         plan=f"loader_workers(n={fewer})",
-        wrong_when="the workers mostly wait, for a disk or a network, and use no core meanwhile.",
+        wrong_when="the workers mostly wait, for a disk or a network, and use no core while they wait.",
     )  # fmt: skip
 
 
@@ -136,5 +136,5 @@ def _computing(evidence: Evidence) -> float:
 
 def _facts(evidence: Evidence, threads: int) -> tuple[str, ...]:
     machine = evidence.machine
-    cores = f"usable cores: {machine.usable_cores}, physical: {machine.physical_cores or 'not told'}"
+    cores = f"usable cores: {machine.usable_cores}, physical: {machine.physical_cores or 'unknown'}"
     return f"torch.get_num_threads() was {threads} in the cell", cores

@@ -204,7 +204,7 @@ class SharedLoops:
         name = self.name_of(loader)
         return AccelError(
             f"Training in a loop over {name} on {self._world_size} ranks",
-            because="all models were in eval mode when it began, which is how an evaluation is told from training, so every "
+            because="all models were in eval mode when it began, which is how an evaluation is recognised, so every "
             "rank would train on the same batches",
             do="Call model.train() before the loop, or, where eval mode is meant, name the loaders that train: --loaders "
             f"{'train_loader' if name == _UNNAMED else name}.",

@@ -228,7 +228,7 @@ class PastPredictions:
             html.table(
                 ["Finding", "Predicted", "Measured", "Inside", "Median error"], kinds, numeric=range(1, 5)
             ),
-            html.heading("Predicted beside measured"),
+            html.heading("Predicted and measured"),
             html.table(["Finding", "Plan", "Predicted", "Measured", ""], [row.cells for row in self._shown]),
         ]
         return {"text/plain": str(self), "text/html": html.block(*parts, *map(html.note, self._small_print))}

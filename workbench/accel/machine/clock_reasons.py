@@ -31,7 +31,7 @@ REMEDIES = {
 
 
 def clock_reasons(nvml: Any, handle: Any) -> int | None:
-    """The bits that are set now; 0: nothing holds the clocks back; None: not told by the driver."""
+    """The bits that are set now; 0: nothing holds the clocks back; None: not reported by the driver."""
     found = asked(nvml, "nvmlDeviceGetCurrentClocksEventReasons", handle)
     if found is None:  # drivers before 535
         found = asked(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", handle)

@@ -57,7 +57,7 @@ class Gpu:
         memory = (
             f"{self.memory_bytes / 2**30:.0f} GiB"
             if self.memory_bytes
-            else "memory not told (shared with the CPU?)"
+            else "memory unknown (shared with the CPU?)"
         )
         return f"{self.name}, {memory}, compute capability {major}.{minor}"
 

@@ -80,18 +80,18 @@ def _asking_psutil(found: Hardware) -> Hardware:
             mask = psutil.Process().cpu_affinity() if hasattr(psutil.Process, "cpu_affinity") else ()
             usable = replace(usable, online=psutil.cpu_count() or 1, allowed=tuple(mask or ()))
             cpu = replace(cpu, logical_cores=usable.online)
-            told.append(("Cores", f"not told by {_system('/sys')}; counted by psutil"))
+            told.append(("Cores", f"not reported by {_system('/sys')}; counted by psutil"))
         if not cpu.cores and (physical := psutil.cpu_count(logical=False)):
             cpu = replace(cpu, counted_cores=physical)
         if not memory.total_bytes:
             now, swap = psutil.virtual_memory(), psutil.swap_memory()
             memory = replace(memory, total_bytes=now.total, available_bytes=now.available)
             memory = replace(memory, swap_bytes=swap.total, swap_free_bytes=swap.free)
-            told.append(("Memory", f"not told by {_system('/proc')}; from psutil"))
+            told.append(("Memory", f"not reported by {_system('/proc')}; from psutil"))
         if not cpu.highest_clock_mhz and hasattr(psutil, "cpu_freq") and (clock := psutil.cpu_freq()):
             cpu = replace(cpu, highest_clock_mhz=clock.max or None)
     except (OSError, RuntimeError, psutil.Error) as error:
-        told.append(("Cores or memory", f"not told by {_system('/proc')}, and psutil failed: {error}"))
+        told.append(("Cores or memory", f"not reported by {_system('/proc')}, and psutil failed: {error}"))
     cpu = replace(cpu, model=cpu.model or platform.processor() or platform.machine())
     load = found.load_average
     if load is None and hasattr(os, "getloadavg"):
@@ -108,10 +108,10 @@ def _load_average(root: Path | str) -> float | None:
 def _not_told(found: Hardware, tree: CpuTree, lscpu: LscpuAnswer) -> NotTold:
     """Each thing that is missing, with the reason; nothing is said of what merely is not there, such as swap."""
     cpu, sys_tells, proc_tells = found.cpu, _system("/sys"), _system("/proc")
-    cores = f"not told by {sys_tells}" + (f"; {lscpu.why_not}" if lscpu.why_not else "")
+    cores = f"not reported by {sys_tells}" + (f"; {lscpu.why_not}" if lscpu.why_not else "")
     mask = f"{proc_tells} tells none: every core counts as usable"
     missing = [
-        ("Sockets, cores, caches", "not told by /sys; from lscpu", tree.source == "lscpu"),
+        ("Sockets, cores, caches", "not in /sys; from lscpu", tree.source == "lscpu"),
         ("Sockets, cores", cores, not tree.tells_cores),
         ("Instruction sets", f"{proc_tells} lists none", not cpu.isa),
         ("Caches", f"{sys_tells} has no folders for them, as in some virtual machines", not cpu.caches),

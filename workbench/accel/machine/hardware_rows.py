@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[str, str]]
 
-NOT_TOLD = "not told by the system"
+NOT_TOLD = "not reported by the system"
 MOST_NODES = 8  # more are counted, not listed
 
 

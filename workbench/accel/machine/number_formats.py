@@ -21,7 +21,7 @@ MEANING: dict[Support, str] = {
     "emulated": "computed in float32 and rounded: slower than float32",
     "storage only": "can be stored and converted, not computed in",
     "no": "does not exist there",
-    "unknown": "not told by the system",
+    "unknown": "not reported by the system",
 }
 
 

@@ -102,12 +102,12 @@ class Software:
                     "Libraries",
                     _named(BLAS=libraries.blas, oneDNN=libraries.onednn, **self._of_gpus(libraries)),
                 ),
-                ("CPU kernels", libraries.cpu_kernels or "not told by torch"),
+                ("CPU kernels", libraries.cpu_kernels or "not reported by torch"),
                 ("Process groups", _groups(libraries)),
             ]
         cuda = f", CUDA up to {self.driver_cuda}" if self.driver_cuda else ""
-        driver = f"{self.driver}{cuda}" if self.driver else self.why_no_driver or "not told"
-        rows += [("GPU driver", driver), ("C library", self.c_library or "not told by the system")]
+        driver = f"{self.driver}{cuda}" if self.driver else self.why_no_driver or "unknown"
+        rows += [("GPU driver", driver), ("C library", self.c_library or "not reported by the system")]
         return rows + [("To do", note) for note in self.notes]
 
     def _build(self) -> str:

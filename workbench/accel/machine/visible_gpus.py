@@ -79,7 +79,7 @@ def hidden_gpus(nvml: Any, setting: str | None) -> tuple[str, ...]:
     reasons = {
         "CUDA_VISIBLE_DEVICES leaves out GPU {}": gpus.keys() - named,
         "MIG is on and there is no instance of GPU {}: create one (nvidia-smi mig -cgi 0 -C), or nvidia-smi -mig 0": empty,
-        "beside an instance of a GPU that MIG divides CUDA shows no other: GPU {}": named - shown - set(empty),
+        "with an instance of a GPU that MIG divides CUDA shows no other: GPU {}": named - shown - set(empty),
         "the driver gets no answer from GPU {}: dmesg says why (Xid), and a reset or a reboot may bring it back": silent,
     }  # fmt: skip
     return tuple(words.format(cpu_list(sorted(numbers))) for words, numbers in reasons.items() if numbers)

@@ -181,7 +181,7 @@ class Sweep(Drawn):
         counts = [len(row.runs) for row in self.measured]
         fewest, most = min(counts), max(counts)
         if most == 1:
-            return "One round has no interval, and what the machine drifts meanwhile is in the ratios: see --rounds 3."
+            return "One round gives no interval; the ratios include drift of the machine: see --rounds 3."
         rounds = f"{most} rounds" if fewest == most else f"{fewest} to {most} rounds"
         what = "ranges" if most < LEAST_SEEDS else "95 % intervals"
         what += f" ({LEAST_SEEDS} rounds or more) or ranges" if fewest < LEAST_SEEDS <= most else ""

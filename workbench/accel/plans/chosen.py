@@ -115,7 +115,7 @@ def _class_of(role: Role, workload: Workload, chosen: Collection[str]) -> str:
     if alike := _alike(role, workload, chosen):
         raise AccelError(
             f'on="{role.name}"',
-            because=f"the cell builds it anew in each run, and {alike[0]} is a {role.class_name} too: they cannot be told apart",
+            because=f"the cell builds it anew in each run, and {alike[0]} is a {role.class_name} too: they look alike",
             do="Build them in an earlier cell, or name both.",
         )
     return role.class_name

@@ -85,7 +85,7 @@ def _reason(text: str) -> str:
     """The title of the graph break and its explanation, without hints and debug context."""
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith(PREAMBLE)]
-    title = lines[0] if lines else "not told by dynamo"
+    title = lines[0] if lines else "not reported by dynamo"
     why = next(
         (line.partition("Explanation:")[2].strip() for line in lines if line.startswith("Explanation:")), ""
     )

@@ -132,7 +132,7 @@ class EventTable:
                 part[field][rows] = _whole_numbers(list(map(attrgetter(field), some)))
 
     def arrays(self) -> EventArrays:
-        """All that was added, without what is no work of its own; kinds under the names that torch uses now."""
+        """The events added, without wrapper events; kinds under the names that torch uses now."""
         import numpy as np
 
         columns = {field: np.concatenate(parts) for field, parts in self._parts.items()}

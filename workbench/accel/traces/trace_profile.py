@@ -148,10 +148,10 @@ def _renamed(name: str, words: dict[str, str]) -> str:
 def _notes(table: OpTable, source: TraceSource) -> list[str]:
     notes = []
     if not table.has_steps:
-        notes.append("No steps can be told apart in this trace: times are of the whole trace.")
+        notes.append("No steps can be distinguished in this trace: times are of the whole trace.")
     elif table.dropped_steps:
         notes.append(f"Left out: {counted(table.dropped_steps, 'warm-up step')}.")
     notes.append("All of it ran under torch.profiler, whose cost is in the times; trust the shares.")
     if not source.is_ours:
-        notes.append("Phases are told by torch's own names for them; forward includes the loss.")
+        notes.append("Phases are found by torch's own names for them; forward includes the loss.")
     return notes

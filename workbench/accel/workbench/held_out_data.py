@@ -57,7 +57,7 @@ def find_held_out(
     if trains is None and not was_profiled:
         raise AccelError(
             "Quality on held-out data",
-            because="which data this cell trains on cannot be told without a profile, and no loader that its name says is "
+            because="which data this cell trains on is unknown without a profile, and no loader that its name says is "
             "held out is free of what the cell reads",
             do=_DO,
         )

@@ -100,7 +100,7 @@ class HistoryKeeper:
 
 
 def _plans_measured(finding: Finding) -> list[str]:
-    """The plans by which a trial can score the prediction; an empty one, which no trial has, where none can."""
+    """The plans by which a trial can score the prediction; [''] if no trial can score it."""
     is_of_step = finding.prediction is not None and finding.prediction.of == "step"
     return [str(Plan.parse(plan)) for plan in finding.suggests if is_of_step] or [""]
 

@@ -62,6 +62,6 @@ def _instead(entry: Acceleration, seen: Workload, machine: Machine) -> list[str]
 def _works_on(entry: Acceleration, names: tuple[str, ...], seen: Workload, machine: Machine) -> bool:
     try:
         plan = Plan((entry,), ((entry.name, names),)).resolved(seen)
-    except AccelError:  # two objects of one class that the cell builds cannot be told apart
+    except AccelError:  # two objects of one class that the cell builds cannot be distinguished
         return False
     return not plan.why_not(seen, machine)

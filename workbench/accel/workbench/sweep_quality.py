@@ -1,4 +1,4 @@
-"""By what a sweep tells how good each trained model is: the metric and the data that a trial by quality would take."""
+"""The metric and held-out data of a sweep: those that a trial by quality would take."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_quality(
     except AccelError as error:
         if held_out is not None or metric is not None:
             raise
-        return SweepQuality(reason=f"No quality beside the times: {error.because}. {error.do}")
+        return SweepQuality(reason=f"Times only, no quality: {error.because}. {error.do}")
     model = next((role for role in workload.roles if role.kind == "models" and _trains(role, workload)), None)
     wanted = filter(None, [loader, found.criterion, "" if found.is_built_in else found.name])
     names = [name for name in names_read("\n".join(wanted), workload.namespace) if name not in workload.reads]

@@ -107,7 +107,7 @@ def unchanged_check(workbench: Workbench, workload: Workload, while_packing: lis
 
     def unchanged_line() -> str:
         if workbench.cells_run != cells_run and not while_packing:
-            return "You ran cells meanwhile, so that nothing of yours was changed could only be checked until the trial began."
+            return "You ran cells during the trial, so changes could be ruled out only up to its start."
         try:
             changes = [*while_packing, *guard.changes(workload)]
         except RuntimeError as error:  # the notebook's own code runs at this moment

@@ -95,7 +95,7 @@ class Workload:
         )
 
     def seen_without_a_plan(self, before: Workload, *, changes_batches: bool) -> Workload:
-        """The same cell with what a plan that was live in its run hides, as an earlier run without it showed."""
+        """The same cell, with the facts restored that the live plan hides, from an earlier run without it."""
         batches = before if changes_batches else self
         return replace(
             self,

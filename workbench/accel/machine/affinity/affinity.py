@@ -109,7 +109,7 @@ class AffinityLooks:
     def look(self, *, find_processes: bool = True) -> Affinity:
         """Where everything is now; without `find_processes`, only of the processes that were found before."""
         if sys.platform != "linux" or not self._cpu_map.cpus:
-            why = f"Where threads run is not told by this system ({sys.platform}); Linux tells it."
+            why = f"Where threads run is not reported by this system ({sys.platform}); Linux tells it."
             return Affinity(CpuMap(()), (), told=why)
         if find_processes or not self._processes:
             self._processes = processes_here(self._ranks, pid=self._pid)

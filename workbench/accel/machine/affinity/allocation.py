@@ -117,7 +117,7 @@ def allocate(
         is_without_smt = len(usable) < len(in_order)
         most = len(usable) // ranks
         told = (
-            "of this machine none is told by the system"
+            "the system reports none of this machine"
             if not usable
             else f"there {'is' if len(usable) == 1 else 'are'} {len(usable)}"
         )

@@ -12,7 +12,7 @@ from accel.machine.gpu_details.nvlinks import NvLinks
 from accel.machine.gpu_details.peer_access import PeerAccess
 from accel.units import size, table
 
-NOT_TOLD = "not told by the driver"
+NOT_TOLD = "not reported by the driver"
 
 
 @dataclass(frozen=True)

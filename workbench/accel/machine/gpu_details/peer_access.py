@@ -59,7 +59,7 @@ class PeerAccess:
         able, untold = by_status.pop(OK, []), by_status.pop(None, [])
         parts = [_listed(able, "and")] if able else []
         parts += [f"no {_listed(ways, 'or')} ({why})" for why, ways in by_status.items()]
-        parts += [f"{_listed(untold, 'and')} not told by the driver"] if untold else []
+        parts += [f"{_listed(untold, 'and')} not reported by the driver"] if untold else []
         return "; ".join(parts)
 
     def __str__(self) -> str:

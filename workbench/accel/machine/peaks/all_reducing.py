@@ -172,7 +172,7 @@ def _wait(processes: Sequence[Started], deadline_s: float) -> None:
 def _failed(why: str) -> AccelError:
     return AccelError(
         "an all-reduce between processes of this machine", because=why,
-        do="Run %accel peaks --links --again, with less beside it.",
+        do="Run %accel peaks --links --again on an idle machine.",
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from accel.machine.peaks.copies import Copies
 from accel.machine.peaks.device_peaks import WIDTH, DevicePeaks
 from accel.machine.peaks.stored import peaks_path, read_peaks, store
 
-BUSY = "Other work had the cores meanwhile: these are too low, and are measured again the next time."
+BUSY = "The machine was busy: these rates are underestimates, and are measured again the next time."
 NO_LINKS = "All-reduce, and copies between GPUs: not measured yet, %accel peaks --links does."
 
 

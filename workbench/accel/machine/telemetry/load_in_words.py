@@ -17,7 +17,7 @@ NAMES: dict[ChildKind, tuple[str, str]] = {
     "trial": ("trial worker", "trial workers"),
     "other": ("other child", "other children"),
 }
-UNTOLD = "not told"
+UNTOLD = "unknown"
 
 
 @dataclass(frozen=True)

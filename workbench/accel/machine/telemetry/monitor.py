@@ -166,8 +166,8 @@ class Monitor:
             known = ", ".join(map(str, self.cells)) or "none yet"
             raise AccelError(
                 f"summary(cell={number})",
-                because=f"no cell of that number ended while this monitor was told of cells (it was of: {known})",
-                do="Cells are told to the monitor of %accel monitor -o load, from the next cell on.",
+                because=f"no cell of that number ended while this monitor recorded cells (it recorded: {known})",
+                do="Start %accel monitor -o load first; later cells are recorded.",
             )
         return self.cells[number]
 

@@ -13,13 +13,13 @@ from accel.machine.telemetry.child_processes import REFRESH_S, ChildProcesses
 from accel.machine.telemetry.counters import HostCounters
 
 BYTES_OF_A_CPU = 160  # ten counters of up to 15 digits; the lines of the CPUs are the first ones
-NO_CPUS = "The CPU use of each core is not told: /proc/stat cannot be read here."
+NO_CPUS = "The CPU use of each core is unknown: /proc/stat cannot be read here."
 UNCOUNTED = (
     "There are {} more child processes than are watched: their CPU time and memory are not in the sum."
 )
 LIMITED = "Memory is that of this container or job, which has a limit of its own."
 QUOTA_COUNTERS = (("periods", b"nr_periods"), ("stopped", b"nr_throttled"))
-NO_MEMORY = "Free memory is not told: /proc/meminfo cannot be read here."
+NO_MEMORY = "Free memory is unknown: /proc/meminfo cannot be read here."
 
 
 class ProcReader:

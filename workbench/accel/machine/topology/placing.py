@@ -132,4 +132,4 @@ def _two_sides(apart: list[list[bool]]) -> list[list[int]] | None:
 
 
 def _unknown(devices: Sequence[Device]) -> Place:
-    return Place("Place not told", tuple(devices), how="unknown")
+    return Place("Place unknown", tuple(devices), how="unknown")

@@ -105,7 +105,7 @@ def _about_idle_time(activity: DeviceActivity) -> str:
         for name, share in activity.idle_phases[:SHOWN_CAUSES]
         if share >= WORTH_TELLING
     ]
-    meanwhile = f". What the CPU did meanwhile: {', '.join(causes)}" if causes else ""
+    meanwhile = f". What the CPU did in that time: {', '.join(causes)}" if causes else ""
     return f"Idle {percent(activity.idle_share)}, {late} because the CPU launched its work late{meanwhile}"
 
 
