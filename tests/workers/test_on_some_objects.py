@@ -94,7 +94,7 @@ def test_two_objects_of_one_class_that_the_cell_builds_cannot_be_told_apart(gan)
         "optimizer_g = torch.optim.Adam(generator.parameters())\noptimizer_c = torch.optim.Adam(critic.parameters())\n"
         + CELL
     )
-    with pytest.raises(AccelError, match="cannot be distinguished"):
+    with pytest.raises(AccelError, match="look alike"):
         gan.keep("fused_optimizer", on="optimizer_g")
     gan.keep("fused_optimizer", on="optimizer_g,optimizer_c")
     gan.keep("channels_last", on="generator")

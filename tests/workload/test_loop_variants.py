@@ -251,7 +251,7 @@ VARIANTS = [
             loss.backward()
             optimizer.step()
         """,
-        {"zero_grad": 6, "backward": 6, "optimizer": 6},  # inside a graph, forward and loss cannot be distinguished
+        {"zero_grad": 6, "backward": 6, "optimizer": 6},  # inside a graph, forward and loss cannot be told apart
         setup="""
         @torch.compile(backend="eager")
         def loss_of(x, y):
