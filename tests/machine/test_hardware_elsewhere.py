@@ -92,7 +92,7 @@ def test_psutil_counts_where_lscpu_fails_too(
     assert found.cpu.logical_cores == psutil.cpu_count()
     assert found.usable.count == len(psutil.Process().cpu_affinity())
     assert found.memory.total_bytes == psutil.virtual_memory().total
-    assert dict(found.not_told)["Cores"] == "not in /sys; counted by psutil"
+    assert dict(found.not_told)["Cores"] == "not reported by /sys; counted by psutil"
     assert why in dict(found.not_told)["Sockets, cores"]
 
 
