@@ -59,7 +59,7 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
                 "Make batches in the DataLoader's workers (num_workers), or all of them once, before the loop.")  # fmt: skip
     if loader is None:
         basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
-        return ("The loop makes its batches itself, and the model waits meanwhile.", amdahl(basis, vanishes), (),
+        return ("The loop makes its batches itself, and the model waits for them.", amdahl(basis, vanishes), (),
                 "Make batches in a torch.utils.data.DataLoader with workers, or all of them once, before the loop.")  # fmt: skip
     if type(loader.dataset).__name__ == "TensorDataset" and not loader.num_workers:
         low, factor, high = BY_BATCH
@@ -129,7 +129,7 @@ def _with_workers(evidence: Evidence, n: int) -> Prediction:
     best = max(rest_ms, data_ms / n) + RECEIVE_MS[0]
     middle = crowded * max(rest_ms, data_ms / n, (best + shared_ms) / 2) + RECEIVE_MS[1]
     worst = crowded**2 * max(rest_ms, data_ms / n, shared_ms) + 0.2 * data_ms + RECEIVE_MS[2]
-    basis = (f"{counted(n, 'worker')} make{'' if n > 1 else 's'} a batch of {milliseconds(data_ms)} beside "
+    basis = (f"{counted(n, 'worker')} make{'' if n > 1 else 's'} a batch of {milliseconds(data_ms)} during "
              f"{milliseconds(rest_ms)} of training on {cores} cores")  # fmt: skip
     return Prediction(step_ms / middle, step_ms / worst, step_ms / best, basis)
 

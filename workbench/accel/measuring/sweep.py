@@ -263,7 +263,7 @@ def _head(sweep: Sweep, fastest: SweepRow) -> str:
     if len(tied) == 1:
         return f"Fastest: {fastest.configuration.words}, {sweep.shown_cost(sweep.cost(fastest))}"
     shown = [f"{row.configuration.words} ({sweep.shown_cost(sweep.cost(row))})" for row in tied]
-    return f"Fastest: {', '.join(shown[:-1])} and {shown[-1]}, between which no difference can be told"
+    return f"Fastest: {', '.join(shown[:-1])} and {shown[-1]}, statistically tied"
 
 
 def _against_single(sweep: Sweep, fastest: SweepRow, single: SweepRow | None) -> str:

@@ -9,7 +9,7 @@ from accel.measuring.sweep_row import SweepRow
 from accel.units import counted, percent
 
 WITHIN = 0.05  # of the best time: no more than a machine drifts by between two runs
-RULE = f"The knee is the smallest number that comes within {percent(WITHIN, 0)} of the best, or cannot be told from it."
+RULE = f"The knee is the smallest number that comes within {percent(WITHIN, 0)} of the best, or is statistically tied with it."
 
 Cost = Callable[[SweepRow], float]
 Apart = Callable[[SweepRow, SweepRow], bool]
@@ -30,7 +30,7 @@ class Knee:
 
     @property
     def at(self) -> int:
-        """The smallest number whose cost is within 5 % of the best, or cannot be told from it."""
+        """The smallest number whose cost is within 5 % of the best, or is statistically tied with it."""
         best = min(cost for _, cost in self.costs)
         return min(count for count, cost in self.costs if cost <= best * (1 + WITHIN) or count in self.alike)
 
@@ -48,7 +48,7 @@ class Knee:
         if costs[at] > costs[best] * (1 + WITHIN):
             many, few = counted(max(best, at), self.what), min(best, at)
             shown_two = f"{shown(costs[max(best, at)])} and {shown(costs[few])}"
-            return f"{start}no difference can be told between {many} and {few} ({shown_two})."
+            return f"{start}{many} and {few} are statistically tied ({shown_two})."
         if self.is_reached:
             slower = costs[most] > costs[at] * (1 + WITHIN) and most not in self.alike
             verb = "are slower than" if slower else "do no more than"

@@ -22,11 +22,11 @@ class MigInstance:
     compute_instance: int | None
 
     def __str__(self) -> str:
-        memory = "memory not told" if self.memory_bytes is None else size(self.memory_bytes)
+        memory = "memory unknown" if self.memory_bytes is None else size(self.memory_bytes)
         processors = (
             "" if self.multiprocessors is None else f", {self.multiprocessors} streaming multiprocessors"
         )
-        return f"{self.name}, {memory}{processors}, {self.uuid or 'no UUID told'}"
+        return f"{self.name}, {memory}{processors}, {self.uuid or 'no UUID reported'}"
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class LoadSummary:
         """A quantity by its column, as in summary["gpu0_busy"].mean."""
         by_name = {each.name: each for each in self.quantities}
         if name not in by_name:
-            raise KeyError(f"{name!r} was not told here; there are: {', '.join(by_name)}")
+            raise KeyError(f"{name!r} was not recorded here; there are: {', '.join(by_name)}")
         return by_name[name]
 
     def get(self, name: str) -> MeanAndPeak | None:
@@ -80,7 +80,7 @@ class LoadSummary:
         for index in range(len(self.gpu_names)):
             if (gpu := self.get(f"gpu{index}_busy")) is not None:
                 said.append(f"GPU {index} was {share_of(gpu.mean)} busy")
-        return f"Over {self.seconds:.1f} s {_listed(said) or 'nothing was told'}."
+        return f"Over {self.seconds:.1f} s {_listed(said) or 'no data'}."
 
     @property
     def _own_cpus(self) -> str:
