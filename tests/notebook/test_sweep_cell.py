@@ -28,7 +28,7 @@ def test_a_cell_is_swept_without_a_profile_and_the_notebook_stays_as_it_was(shel
     measured, refused = shown.result.rows
     assert measured.runs[0].steps == 5
     assert "512" in refused.reason
-    assert shown.result.quality_reason.startswith("No quality beside the times")
+    assert shown.result.quality_reason.startswith("Times only, no quality")
     assert "Run 1 of 1: 1 process × 1 thread" in capsys.readouterr().out
     assert shell.user_ns["model"][0].weight.equal(weights)
 

@@ -229,10 +229,10 @@ def test_what_an_unprofiled_cell_may_train_on_is_never_taken_for_held_out_data()
     assert held_out_of(makes, **data) == "val_loader"
     assert held_out_of(f"{makes}\nfor x, y in val_loader: model(x)", **data) == "val_loader"
     none = held_out_of(makes, **data, val_loader=DataLoader(digits))
-    assert "cannot be told without a profile" in none
-    assert "cannot be told" in held_out_of(makes, **data, val_loader=None)
+    assert "is unknown without a profile" in none
+    assert "is unknown" in held_out_of(makes, **data, val_loader=None)
     trainer = SimpleNamespace(data=digits, fit=lambda: None)
-    assert "cannot be told" in held_out_of("trainer.fit()", **data, val_loader=None, trainer=trainer)
+    assert "is unknown" in held_out_of("trainer.fit()", **data, val_loader=None, trainer=trainer)
     split = {"part": parts[0], "val_loader": DataLoader(parts[1]), "loader": None, "train_loader": None}
     own = makes.replace("digits", "part")
     assert held_out_of(own, DataLoader=DataLoader, **split) == "val_loader"

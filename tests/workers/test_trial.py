@@ -39,12 +39,11 @@ def test_an_exact_plan_has_bit_equal_losses(workbench):
     assert str(row.quality).startswith("losses bit-equal")
 
 
-@pytest.mark.usefixtures("two_stages")
 def test_a_plan_that_makes_steps_longer_is_called_slower(workbench):
     cell = """
 for x, y in loader:
     if optimizer.param_groups[0]["fused"]:
-        time.sleep(0.05)  # many steps long, on a busy machine too
+        time.sleep(0.01)  # as long as ten steps, on a busy machine too
     optimizer.zero_grad()
     criterion(model(x), y).backward()
     optimizer.step()
@@ -250,4 +249,4 @@ def test_cells_that_the_user_runs_during_a_trial_are_not_blamed_on_it(workbench)
     workbench.cells_run += 1
     exec("train()", workbench.namespace)
     trial.stop()
-    assert "You ran cells meanwhile" in trial.ladder.unchanged_line
+    assert "You ran cells during the trial" in trial.ladder.unchanged_line
