@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from markupsafe import escape
 
 from accel.accelerations import CATALOGUE
 from accel.distributed.plan_on_ranks import WHY_NOT_ON_RANKS
@@ -131,7 +131,7 @@ def test_an_entry_works_on_all_ranks_or_says_why_not(
     (effect,) = result.effects
     assert effect.took_effect, result.warnings
     assert str(effect) in str(result)
-    assert html.escape(str(effect)) in result._repr_mimebundle_()["text/html"]
+    assert escape(str(effect)) in result._repr_mimebundle_()["text/html"]
     assert bench.namespace["apart"] == 0.0
     assert all(p.isfinite().all() for p in bench.namespace["model"].parameters())
 
