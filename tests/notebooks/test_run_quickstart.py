@@ -71,7 +71,7 @@ def test_the_quickstart_shows_profile_ladder_export_and_its_own_loop_before_and_
     for phase in ("Waiting for data", "Forward", "Loss", "Backward", "Optimizer"):
         assert re.search(rf"^ +{phase}: +[\d.]+ %", done.stdout, re.MULTILINE)
     assert "aten::" in done.stdout
-    assert re.search(r"^[▲▼=?] compile_model +\S", done.stdout, re.MULTILINE)  # its row in the ladder
+    assert re.search(r"^\S compile_model +\S", done.stdout, re.MULTILINE)  # its row in the ladder
     assert re.search(r"\d+\.\d+× \[\d+\.\d+, \d+\.\d+\]", done.stdout)
     assert re.search(r"\d+\.\d\d s before, \d+\.\d\d s with the plan kept", done.stdout)
     assert "memory_format=torch.channels_last" in done.stdout
