@@ -287,7 +287,7 @@ def test_an_error_of_one_rank_shows_the_users_line_and_changes_nothing(training)
         ("%%accel ddp --bach global\npass", UnknownName, "Did you mean '--batch'"),
         ("%%accel ddp --batch globl\npass", UnknownName, "Did you mean 'global'"),
         ("%%accel ddp --loaders loadr\npass", AccelError, "There are: loader."),
-        ("%%accel ddp --threads 4096\npass", AccelError, "4096"),
+        ("%%accel ddp --threads 4096\npass", AccelError, "4,096"),
         ("%%accel ddp\n%%bash\nls", AccelError, "only Python can be trained"),
         ("%%accel ddp\n# nothing", AccelError, "the cell is empty"),
         ("%%accel ddp\nfiles = !ls", AccelError, "a line for IPython"),
