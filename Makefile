@@ -12,9 +12,6 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-# Most tests wait for processes that they start: three at a time keep two cores busy. A file's tests stay together, and share what it made.
-IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
-
 .PHONY: help setup demo lab docs oneccl test test-all check browser clean
 
 help: ## List the commands
@@ -43,8 +40,8 @@ oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads
 	@$(RUN)accel oneccl --build
 
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
-	@$(RUN)python -m pytest --ignore=tests/browser --ignore=tests/widgets $(IN_PARALLEL)
-	@$(RUN)python -m pytest tests/browser tests/widgets $(IN_PARALLEL)  # apart: Playwright's event loop would run under all other tests
+	@$(RUN)python -m pytest --ignore=tests/browser --ignore=tests/widgets
+	@$(RUN)python -m pytest tests/browser tests/widgets  # apart: Playwright's event loop would run under all other tests
 
 test-all: test ## Run the tests that take minutes too: cells of Hugging Face, Lightning, timm, and whole trials of all cells
 	@$(RUN)python -m pytest -m whole --timeout=1800

@@ -71,22 +71,6 @@ def torch_as_it_was() -> Iterator[None]:
         delattr(torch.Tensor, name)
 
 
-LONGEST = (
-    "tests/workers/test_faults.py", "tests/workers/test_trial.py", "tests/workers/test_ddp_faults.py",
-    "tests/workers/test_quality_trial.py", "tests/accelerations/test_contract.py", "tests/cells/test_cells.py", "tests/workers",
-    "tests/distributed", "tests/notebooks", "tests/accelerations", "tests/workload",
-)  # fmt: skip
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first: processes that share the tests out by file end together."""
-
-    def place(item: pytest.Item) -> int:
-        return next((at for at, name in enumerate(LONGEST) if item.nodeid.startswith(name)), len(LONGEST))
-
-    items.sort(key=place)
-
-
 def pytest_collection_finish() -> None:
     """Modules and tests live to the end: who looks through all objects, as Python's own collector, need not meet them."""
     gc.collect()
