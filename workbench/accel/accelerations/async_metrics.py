@@ -96,7 +96,7 @@ class AsyncMetrics:
             return Proof(False, "no line ran without reading its number")
         devices = {each.device for each in _deferrals.values() if each.left}
         reads = sum(each.read for each in _deferrals.values() if each.place in wanted)
-        where, often = " and ".join(sorted(devices)), f"{counted(reads, 'time')}"
+        where, often = " and ".join(sorted(devices)), counted(reads, "time")
         return Proof(
             True,
             f"{sum(left)} numbers were left on {where}; at the end of a loop they were read {often}",

@@ -18,7 +18,7 @@ def _run(options: argparse.Namespace, place: Place) -> object:
 
 
 def _core_map(result: Any, options: argparse.Namespace) -> object:
-    """Live, unless it was only told; a terminal shows the text."""
+    """The live map; the text where this system reports no threads."""
     return result if result.told else result.panel()
 
 

@@ -67,7 +67,7 @@ class DdpResult:
     @property
     def line(self) -> str:
         """The run in one line."""
-        ranks = f"{counted(len(self.ranks), 'rank')}"
+        ranks = counted(len(self.ranks), "rank")
         if not self.steps:
             return f"{ranks} over {self.backend}: no optimizer stepped; {self.seconds:.1f} s in all."
         ended = "stopped after" if self.was_stopped else "trained"

@@ -75,7 +75,7 @@ class WatchedRun:
     @property
     def line(self) -> str:
         """State and time in words."""
-        ranks = f"{counted(self.ranks, 'rank')}"
+        ranks = counted(self.ranks, "rank")
         if self.is_over:
             return f"{_ENDED[self.state]} on {ranks} after {self.seconds:.0f} s."
         if not self.lanes:

@@ -97,7 +97,7 @@ def found(row: TrialRecord) -> str:
         steps = row.break_even_steps
         return row.quality if math.isnan(steps) else f"{row.quality}; pays off after {steps:,.0f} steps"
     seconds, without = ("–" if math.isnan(s) else f"{s:.3g} s" for s in (row.seconds, row.baseline_seconds))
-    seeds = f"{counted(round(row.seeds), 'seed')}"
+    seeds = counted(round(row.seeds), "seed")
     return "; ".join(filter(None, [f"{row.asked}: {seconds}, {without} without", seeds, row.quality]))
 
 

@@ -71,7 +71,7 @@ def _often(seeds: int, row: QualityRow) -> str:
 
 
 def figure(result: TimeToQuality) -> plotly.graph_objects.Figure:
-    """One colour a plan, the baseline grey; plans are told apart by their marks too."""
+    """One colour a plan, the baseline grey; marks distinguish the plans too."""
     import plotly.graph_objects as go
 
     if not any(curve.points for row in result.rows for curve in row.curves):

@@ -41,7 +41,7 @@ class Mig:
         if not self.is_on:
             return "off, on after the next reset" if self.is_on_after_reset else "off"
         count = len(self.instances)
-        held = "no instances" if not count else f"{counted(count, 'instance')}"
+        held = "no instances" if not count else counted(count, "instance")
         return f"on, {held}" + ("" if self.is_on_after_reset else ", off after the next reset")
 
 

@@ -72,7 +72,7 @@ def of_size(used: float, whole: float) -> str:
 
 def _cpu(sample: Sample) -> Tile:
     count = len(sample.cpus)
-    detail = [f"{counted(count, 'CPU')}"] if count else []
+    detail = [counted(count, "CPU")] if count else []
     if sample.allowed:
         detail = [
             f"of the {len(sample.allowed)} of {count} CPUs that this process may use: {cpu_list(sample.allowed)}"
