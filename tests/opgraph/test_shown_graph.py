@@ -9,8 +9,8 @@ from torch import nn
 
 from accel.labs import CNN
 from accel.opgraph import read_graph
-from accel.opgraph.graph_figure import SIDESTEP, layout
-from accel.opgraph.graph_text import scaled
+from accel.units import scaled
+from accel.views.op_graph_figure import SIDESTEP, layout
 
 
 class Named(nn.Module):

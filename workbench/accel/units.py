@@ -50,6 +50,14 @@ def size(count: float) -> str:
     return f"{count:.0f} B"
 
 
+def scaled(count: float, unit: str) -> str:
+    """A count in thousands, millions …: 1.85 GFLOP; without a unit "1.85 G"."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(count) >= factor:
+            return f"{count / factor:.3g} {prefix}{unit}"
+    return f"{count:.4g} {unit}".rstrip()
+
+
 def in_number(count: float, what: str) -> str:
     """A noun in the number that the count asks for.
 

@@ -6,7 +6,7 @@ graph_builder.py   which of them are shown                 op_names.py      what
 op_arithmetic.py   FLOPs and bytes of one operation        module_costs.py  parameters of each module
 model_copy.py      the copy that all this happens on
 what_if.py         the same model with one more layer      onnx_file.py     the model as an ONNX file
-op_graph.py        OpGraph, and how it is shown: graph_text.py, graph_html.py, graph_figure.py
+op_graph.py        OpGraph; how it is shown: accel/views/op_graph.py
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from accel.opgraph.module_costs import ModuleCost
 from accel.opgraph.op_arithmetic import VIEWS
 from accel.opgraph.op_node import OpNode
+from accel.shown import Drawn
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas
-    import plotly.graph_objects
     import torch
 
     from accel.opgraph.what_if import WhatIf
@@ -33,7 +33,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class OpGraph:
+class OpGraph(Drawn):
     """The forward of a model on one batch, in evaluation mode, as a graph of primitive operations.
 
     >>> graph = accel.graph(model, images)
@@ -122,16 +122,6 @@ class OpGraph:
             modules=tuple(replace(row, self_ms=measured_ms.get(row.label)) for row in self.modules),
         )
 
-    def __str__(self) -> str:
-        from accel.opgraph.graph_text import graph_text
-
-        return graph_text(self)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        from accel.opgraph.graph_html import graph_html
-
-        return {"text/plain": str(self), "text/html": graph_html(self)}
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what is not known is None."""
         return {
@@ -156,9 +146,3 @@ class OpGraph:
         return pandas.DataFrame(
             [asdict(node) for node in self.nodes], columns=list(OpNode.__dataclass_fields__)
         )
-
-    def figure(self) -> plotly.graph_objects.Figure:
-        """The graph drawn in layers, from the inputs down; colour is the type of operation."""
-        from accel.opgraph.graph_figure import graph_figure
-
-        return graph_figure(self)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from accel import html_parts as html
 from accel.errors import AccelError, UnknownName
 from accel.opgraph.fitting_layers import fit_while_running
-from accel.opgraph.graph_text import scaled
 from accel.opgraph.layer_text import layer_of
 from accel.opgraph.op_graph import OpGraph, Origin
 from accel.opgraph.read_graph import exported_graph, fake_inputs, mode_of
-from accel.units import percent, size, table
+from accel.units import percent, scaled, size, table
 from accel.workload.model_copy import out_of_sight, reason_of, without_weights
 
 if TYPE_CHECKING:

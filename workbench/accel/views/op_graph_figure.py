@@ -6,14 +6,12 @@ from collections import defaultdict
 from html import escape
 from typing import TYPE_CHECKING
 
-from accel.opgraph.graph_text import UNKNOWN, scaled
-from accel.units import size
+from accel.opgraph.op_graph import OpGraph
+from accel.opgraph.op_node import OpNode
+from accel.units import scaled, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects
-
-    from accel.opgraph.op_graph import OpGraph
-    from accel.opgraph.op_node import OpNode
 
 # Dark enough for white text; types beyond these share the last.
 COLOURS = ("#2563eb", "#15803d", "#b45309", "#7c3aed", "#0e7490", "#be185d", "#4d7c0f", "#854d0e", "#6b7280")
@@ -21,7 +19,7 @@ ROW_PX, COLUMN_PX = 46, 210
 SIDESTEP = 0.3  # of a column
 
 
-def graph_figure(graph: OpGraph) -> plotly.graph_objects.Figure:
+def figure(graph: OpGraph) -> plotly.graph_objects.Figure:
     """Every operation one step below the lowest that it takes its data from; details are shown under the pointer."""
     import plotly.graph_objects as go
 
@@ -29,7 +27,7 @@ def graph_figure(graph: OpGraph) -> plotly.graph_objects.Figure:
     colour = {op: COLOURS[min(i, len(COLOURS) - 1)] for i, op in enumerate(graph.op_types)}
     depth = 1 + max((-y for _, y in places), default=0)
     width = 1 + 2 * max((abs(x) for x, _ in places), default=0.0)
-    figure = go.Figure(
+    drawn = go.Figure(
         go.Scatter(
             **_edges(graph.nodes, places), mode="lines", hoverinfo="skip", showlegend=False,
             line={"color": "rgba(127,127,127,.6)", "width": 1},
@@ -44,13 +42,13 @@ def graph_figure(graph: OpGraph) -> plotly.graph_objects.Figure:
     )  # fmt: skip
     for op in graph.op_types:
         these = [node for node in graph.nodes if node.op == op]
-        figure.add_trace(go.Scatter(
+        drawn.add_trace(go.Scatter(
             x=[places[node.index][0] for node in these], y=[places[node.index][1] for node in these],
             mode="markers+text", name=escape(op), text=[escape(_label(node)) for node in these],
             textposition="middle right", hovertext=[_details(node) for node in these], hoverinfo="text",
             marker={"symbol": "square", "size": 16, "color": colour[op]},
         ))  # fmt: skip
-    return figure
+    return drawn
 
 
 def layout(nodes: tuple[OpNode, ...]) -> list[tuple[float, int]]:
@@ -93,8 +91,8 @@ def _details(node: OpNode) -> str:
     lines = [
         f"{node.op} (aten::{node.aten})", f"module {node.module or node.module_class}", f"{node.size_text} {node.dtype}",
         f"{node.parameters:,} parameters",
-        "FLOPs: " + (UNKNOWN if node.flops is None else scaled(node.flops, "")),
-        "bytes: " + (UNKNOWN if node.bytes is None else size(node.bytes)),
+        "FLOPs: " + ("?" if node.flops is None else scaled(node.flops, "")),
+        "bytes: " + ("?" if node.bytes is None else size(node.bytes)),
     ]  # fmt: skip
     if node.self_ms is not None:
         lines.append(f"measured: {node.self_ms:.3g} ms a step")
