@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.hooks.attribute_patches import AttributePatches
+from accel.hooks.training_loop import wrap_backward
 from accel.workload.names_used import names_used
 
 if TYPE_CHECKING:
@@ -96,9 +98,8 @@ class _Switch:
     def __init__(self) -> None:
         import torch
 
-        autograd: Any = torch.autograd
+        self._patches = AttributePatches()
         self._set, self._read = torch.set_anomaly_enabled, torch.is_anomaly_enabled
-        self._run_backward = autograd._engine_run_backward
         self._wanted = self.was_asked = torch.is_anomaly_enabled()
         self.passes = self.passes_under_it = 0
 
@@ -106,23 +107,15 @@ class _Switch:
     def held_off(self) -> Iterator[None]:
         import torch
 
-        ours = [
-            (torch, "set_anomaly_enabled", self.note, self._set),
-            (torch, "is_anomaly_enabled", self.read, self._read),
-            (torch.autograd, "_engine_run_backward", self.run_backward, self._run_backward),
-        ]
         try:
             self._set(False, torch.is_anomaly_check_nan_enabled())
-            for owner, name, replacement, _ in ours:
-                setattr(owner, name, replacement)
+            self._patches.add(torch, "set_anomaly_enabled", self.note)
+            self._patches.add(torch, "is_anomaly_enabled", self.read)
+            wrap_backward(self._patches, self._counting_passes)
             _in_force.append(self)
             yield
         finally:
-            for owner, name, replacement, original in ours:
-                if (
-                    getattr(owner, name) is replacement
-                ):  # else somebody's patch lies on top: it is theirs to take off
-                    setattr(owner, name, original)
+            self._patches.take_back()
             self._set(self._wanted, torch.is_anomaly_check_nan_enabled())
             if self in _in_force:
                 _in_force.remove(self)
@@ -140,13 +133,15 @@ class _Switch:
             return self._wanted
         return bool(self._read())
 
-    def run_backward(self, *args: Any, **kwargs: Any) -> Any:
-        """In place of `torch.autograd._engine_run_backward`, through which every backward goes."""
-        import torch
+    def _counting_passes(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        from torch._C import is_anomaly_enabled
 
-        self.passes += 1
-        self.passes_under_it += torch._C.is_anomaly_enabled()
-        return self._run_backward(*args, **kwargs)
+        def run_backward(*args: Any, **kwargs: Any) -> Any:
+            self.passes += 1
+            self.passes_under_it += is_anomaly_enabled()
+            return original(*args, **kwargs)
+
+        return run_backward
 
 
 _in_force: list[_Switch] = []

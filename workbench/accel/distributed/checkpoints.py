@@ -16,6 +16,8 @@ from accel.distributed.checkpoint_contents import OWN, CellVariables, Contents
 from accel.distributed.checkpoint_file import CheckpointFolder
 from accel.distributed.plain_values import as_it_was, plain_copy
 from accel.errors import AccelError
+from accel.hooks.attribute_patches import AttributePatches
+from accel.hooks.training_loop import after_step, wrap_iterator
 from accel.units import counted
 from accel.workload.exchanged_values import from_all_ranks, from_first_rank
 from accel.workload.generators import generator_states, restore_generators
@@ -58,7 +60,7 @@ class Checkpoints:
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
         self._has_put_back = False
         self._has_own_part = self._found is not None and rank < self._found["world_size"]
-        self._undo = ExitStack()
+        self._patches, self._undo = AttributePatches(), ExitStack()
 
     @property
     def steps(self) -> int:
@@ -66,22 +68,19 @@ class Checkpoints:
         return self._before + self._parallel.steps
 
     def __enter__(self) -> Checkpoints:
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-        from torch.utils.data import DataLoader
+        after_step(self._patches, lambda optimizer, *_: self._optimizers.add(optimizer))
+        wrap_iterator(self._patches, self._noting_iterators)
+        self._undo.callback(self._patches.take_back)
+        return self
 
-        handle = register_optimizer_step_post_hook(lambda optimizer, *_: self._optimizers.add(optimizer))
-        self._undo.callback(handle.remove)
-        original = vars(DataLoader)["__iter__"]
-
+    def _noting_iterators(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def __iter__(loader: Any) -> Any:
             batches = original(loader)
             if getattr(loader, "_iterator", None) is not batches:  # not one that is used again and again
                 self._iterators.add(batches)
             return batches
 
-        DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
-        self._undo.callback(setattr, DataLoader, "__iter__", original)
-        return self
+        return __iter__
 
     def __exit__(self, *exc_info: object) -> None:
         self._undo.close()

@@ -32,10 +32,18 @@ from accel.distributed.training_notes import (
     notes_of_own_distribution,
 )
 from accel.errors import AccelError
+from accel.hooks.attribute_patches import AttributePatches
+from accel.hooks.leading_optimizer import LeadingOptimizer
+from accel.hooks.training_loop import (
+    after_step,
+    before_step,
+    is_inside_another_step,
+    is_traced,
+    wrap_backward,
+    wrap_iterator,
+)
 from accel.techniques.model.model_call import wrapped_call
 from accel.workload.discovery import Discovery
-from accel.workload.leading_optimizer import LeadingOptimizer
-from accel.workload.outermost_step import is_inside_another_step
 
 if TYPE_CHECKING:
     from accel.distributed.communication_times import CommunicationTimes
@@ -77,7 +85,7 @@ class DataParallel:
             on_evaluation=self._lane.evaluates,
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
-        self._undo = ExitStack()
+        self._patches, self._undo = AttributePatches(), ExitStack()
         # models, with the run of the cell that they were found in
         self._taken: list[tuple[int, Any, ExitStack]] = []
         self._run = 0
@@ -120,29 +128,26 @@ class DataParallel:
         import torch
         from torch.nn.parallel import DistributedDataParallel
         from torch.nn.utils import clip_grad
-        from torch.optim.optimizer import (
-            register_optimizer_step_post_hook,
-            register_optimizer_step_pre_hook,
-        )
         from torch.utils.data import DataLoader
 
         self._undo.callback(self._loops.close)
         self._undo.enter_context(Discovery(self._found, known=[]))
-        self._patch(DataLoader, "__iter__", self._loops.iterating)
-        self._patch(DataLoader, "__len__", self._loops.counting)
-        self._patch(torch.autograd, "_engine_run_backward", self._run_backward)
-        self._patch(torch.amp.GradScaler, "scale", self._loss.scaling)
+        self._undo.callback(self._patches.take_back)
+        wrap_iterator(self._patches, self._loops.iterating)
+        self._patches.wrap(DataLoader, "__len__", self._loops.counting)
+        wrap_backward(self._patches, self._run_backward)
+        self._patches.wrap(torch.amp.GradScaler, "scale", self._loss.scaling)
         if self._world_size > 1:
-            self._patch(DistributedDataParallel, "__init__", telling(self.only_watch))
+            self._patches.wrap(DistributedDataParallel, "__init__", telling(self.only_watch))
             for module in (torch.distributed, torch.distributed.distributed_c10d):
-                self._patch(module, "all_reduce", refusing(self._exchange.holds))
+                self._patches.wrap(module, "all_reduce", refusing(self._holds))
             self._undo.enter_context(self.lineages.seeded_alike())
-            self._patch(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
-            self._patch(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
+            self._patches.wrap(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
+            self._patches.wrap(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
             self._exchange.add(named_leaves(self._namespace))
         self._undo.enter_context(self._leading)
-        self._undo.callback(register_optimizer_step_pre_hook(self._before_step).remove)
-        self._undo.callback(register_optimizer_step_post_hook(self._after_step).remove)
+        before_step(self._patches, self._before_step)
+        after_step(self._patches, self._after_step)
         self._lane.phase("between")
         return self
 
@@ -175,7 +180,7 @@ class DataParallel:
 
     def only_watch(self) -> None:
         """The cell distributes its training itself, as a script for torchrun does: nothing is shared out or averaged any more."""
-        if not self._is_shared:
+        if not (self._is_shared and self._patches.are_on):
             return
         refuse_without_effect(self._options)
         self._is_shared = False
@@ -275,11 +280,8 @@ class DataParallel:
     def _run_backward(self, original: Any) -> Any:
         @functools.wraps(original)
         def run_backward(outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> Any:
-            from torch._subclasses import FakeTensor
-            from torch._subclasses.functional_tensor import FunctionalTensor
-
-            if len(outputs) and isinstance(outputs[0], (FunctionalTensor, FakeTensor)):
-                return original(outputs, gradients, *args, **kwargs)  # torch.compile traces
+            if is_traced(outputs) or not self._patches.are_on:
+                return original(outputs, gradients, *args, **kwargs)
             accumulates = bool(kwargs.get("accumulate_grad"))
             is_plain = not accumulates and not (
                 len(args) > 1 and args[1]
@@ -328,10 +330,14 @@ class DataParallel:
     def _after_flush(self, original: Any) -> Any:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._exchange.flush()
+            if self._patches.are_on:
+                self._exchange.flush()
             return original(*args, **kwargs)
 
         return call
+
+    def _holds(self, tensor: Any) -> bool:
+        return self._patches.are_on and self._exchange.holds(tensor)
 
     def _stop_here(self) -> None:
         """Where the loop comes round again: what it does after the optimizer's step belongs to that step."""
@@ -369,11 +375,6 @@ class DataParallel:
             self._stepped[id(optimizer)] = count
             trained = (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad)
             self.stepped |= {id(optimizer), *map(id, trained)}
-
-    def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        original = vars(owner)[name]
-        setattr(owner, name, make(original))
-        self._undo.callback(setattr, owner, name, original)
 
 
 def _weighted(outputs: Any, gradients: Any, weight: float) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from accel.hooks.attribute_patches import AttributePatches
 from accel.workload.generators import generator_states, restore_generators
 
 _APART = 1_000_003  # between the seeds of two ranks: further than any number of loader workers
@@ -95,16 +96,15 @@ class Lineages:
         owners: list[tuple[Any, str, str]] = [(torch, "manual_seed", "torch"), (random, "seed", "python")]
         if "numpy" in sys.modules:
             owners.append((sys.modules["numpy"].random, "seed", "numpy"))
-        before = [(owner, name, getattr(owner, name)) for owner, name, _ in owners]
-        for (owner, name, original), (_, _, kind) in zip(before, owners, strict=True):
-            setattr(owner, name, self._seeding(original, kind))
+        patches = AttributePatches()
+        for owner, name, kind in owners:
+            patches.wrap(owner, name, functools.partial(self._seeding, kind))
         try:
             yield
         finally:
-            for owner, name, original in before:
-                setattr(owner, name, original)
+            patches.take_back()
 
-    def _seeding(self, original: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    def _seeding(self, kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def seed(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)

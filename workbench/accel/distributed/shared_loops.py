@@ -33,7 +33,7 @@ class SharedLoops:
         self._named, self._namespace, self._on_batch = named, namespace, on_batch
         self._before_share, self._on_evaluation = before_share, on_evaluation
         self._shared: dict[int, SharedLoader] = {}
-        self._only_watches = False
+        self._only_watches = self._is_over = False
         self._seen_alike: set[int] = set()  # of the shared ones, those that all ranks were seen to have alike
         self._in_part: list[
             Any
@@ -53,6 +53,8 @@ class SharedLoops:
 
         @functools.wraps(original)
         def __iter__(loader: Any) -> Any:
+            if self._is_over:
+                return original(loader)
             if self._only_watches or (self._world_size == 1 and not self._lineages.batches_over):
                 trains = self._trains_with(loader)
                 if trains and self._only_watches:
@@ -82,7 +84,7 @@ class SharedLoops:
         @functools.wraps(original)
         def __len__(loader: Any) -> int:
             shared = self._shared.get(id(loader))
-            is_plain = self._world_size == 1 or self._only_watches
+            is_plain = self._world_size == 1 or self._only_watches or self._is_over
             if (
                 shared is not None
                 or is_plain
@@ -108,7 +110,7 @@ class SharedLoops:
     def only_watch(self) -> None:
         """The cell shares out by itself: loaders that were shared out are given back, and others only looked at."""
         self._only_watches = True
-        self.close()
+        self._give_back()
         self._shared.clear()
 
     def check_data(self) -> None:
@@ -144,7 +146,11 @@ class SharedLoops:
         self._used.clear()
 
     def close(self) -> None:
-        """Give the loaders back as they were."""
+        """Give the loaders back as they were, and let every loop be as it is: what the cell patched may call us still."""
+        self._is_over = True
+        self._give_back()
+
+    def _give_back(self) -> None:
         for shared in self._shared.values():
             shared.close()
 

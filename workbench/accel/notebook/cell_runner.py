@@ -22,8 +22,8 @@ from accel.commands import parse
 from accel.commands.line.result_name import check_result_name, put_result
 from accel.current import existing_workbench
 from accel.errors import AccelError
+from accel.hooks.attribute_patches import repair_patches
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
-from accel.workload.attribute_patches import repair_patches
 from accel.workload.generators import generators_kept
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any
 
 from accel.accelerations.acceleration import Acceleration
 from accel.errors import AccelError
+from accel.hooks.attribute_patches import repair_patches
 from accel.plans.plan import Plan
 from accel.workload.applied_time import applying
-from accel.workload.attribute_patches import repair_patches
 from accel.workload.discovery import Discovery
 from accel.workload.replica import Replica
 from accel.workload.uninterrupted import uninterrupted

@@ -12,9 +12,9 @@ from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from accel.hooks.attribute_patches import AttributePatches
 from accel.profiling.loader_time import LoaderTime, loader_time
 from accel.profiling.pipeline_timer import BatchRecord, FetchTimer, has_unseen_transforms
-from accel.workload.attribute_patches import AttributePatches
 from accel.workload.roles import names_by_id
 
 if TYPE_CHECKING:

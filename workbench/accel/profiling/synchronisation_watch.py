@@ -17,7 +17,7 @@ from accel.workload.read_backs import Number, ReadBack
 from accel.workload.user_code import CodeLine, users_line
 
 if TYPE_CHECKING:
-    from accel.workload.attribute_patches import AttributePatches
+    from accel.hooks.attribute_patches import AttributePatches
     from accel.workload.step_boundaries import Step, Steps
 
 Method = Callable[..., Any]

@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
+from accel.hooks.attribute_patches import repair_patches
 from accel.private_disk import in_words
 from accel.profiling.compile_watch import CompileWatch
 from accel.profiling.loader_watch import LoaderWatch
 from accel.profiling.profiled_window import ProfiledWindow
 from accel.profiling.synchronisation_watch import SynchronisationWatch
-from accel.workload.attribute_patches import repair_patches
 from accel.workload.capture import CellCapture
 from accel.workload.training_code import as_changed
 from accel.workload.uninterrupted import uninterrupted

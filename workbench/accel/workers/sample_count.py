@@ -6,11 +6,12 @@ second backward of a GAN's step trains on no further samples. It costs a few mic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from accel.workload.attribute_patches import AttributePatches
+from accel.hooks.attribute_patches import AttributePatches
+from accel.hooks.training_loop import wrap_batch
 from accel.workload.indices_drawn import noting_indices
 from accel.workload.loop_record import samples_drawn
 
@@ -34,21 +35,21 @@ class SampleCount:
     def __enter__(self) -> SampleCount:
         from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-        iterators: Any = _BaseDataLoaderIter
-        original = iterators.__next__
+        wrap_batch(self._patches, self._next_batch)
+        self._patches.wrap(_BaseDataLoaderIter, "_next_index", noting_indices)
+        return self
 
+    def __exit__(self, *exc_info: object) -> None:
+        self._patches.take_back()
+
+    def _next_batch(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def next_batch(iterator: Any) -> Any:
             batch = original(iterator)
             self._is_fed_by_loader = True
             self._fetched = samples_drawn(iterator, batch)
             return batch
 
-        self._patches.add(iterators, "__next__", next_batch)
-        self._patches.add(iterators, "_next_index", noting_indices(iterators._next_index))
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._patches.take_back()
+        return next_batch
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -19,11 +19,12 @@ from typing import Any
 
 import msgspec
 
+from accel.hooks.attribute_patches import AttributePatches
+from accel.hooks.leading_optimizer import LeadingOptimizer
+from accel.hooks.training_loop import after_step, is_inside_another_step, is_traced, wrap_backward
 from accel.workers.messages import Channel, EffectRead, Evaluate, Finish, ReadEffect, Steps, StepsDone
 from accel.workers.sample_count import SampleCount
 from accel.workers.step_clock import StepClock
-from accel.workload.leading_optimizer import LeadingOptimizer
-from accel.workload.outermost_step import is_inside_another_step
 
 
 class CellIsOver(BaseException):
@@ -45,7 +46,7 @@ class StepGate:
     ) -> None:  # fmt: skip
         self._channel, self._boundary, self._read_effect = channel, boundary, read_effect
         self._evaluate = evaluate
-        self._restore: list[Callable[[], None]] = []
+        self._patches = AttributePatches()
         self._leading = LeadingOptimizer()
         self._losses_of_step: list[Any] = []
         self._granted = 0
@@ -57,18 +58,21 @@ class StepGate:
         self.is_over = False
 
     def __enter__(self) -> StepGate:
-        import torch
-        from torch._subclasses import FakeTensor
-        from torch._subclasses.functional_tensor import FunctionalTensor
-        from torch.optim.optimizer import register_optimizer_step_post_hook
+        wrap_backward(self._patches, self._run_backward)
+        if self._boundary == "optimizer":
+            self._patches.with_them(self._leading.__enter__().__exit__)
+            after_step(self._patches, self._optimizer_stepped)
+        self._patches.with_them(self._sample_count.__enter__().__exit__)
+        return self
 
-        autograd: Any = torch.autograd
-        original = autograd._engine_run_backward
+    def __exit__(self, *exc_info: object) -> None:
+        self._patches.take_back()
 
+    def _run_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(outputs, *args, **kwargs)
-            if len(outputs) and isinstance(outputs[0], (FunctionalTensor, FakeTensor)):
-                return result  # torch.compile traces a loss with its gradient: no backward pass of the cell's
+            if is_traced(outputs) or not self._patches.are_on:
+                return result
             if len(outputs) and outputs[0].numel() == 1:
                 self._losses_of_step.append(_kept(outputs[0]))
             self._sample_count.backward()
@@ -76,18 +80,7 @@ class StepGate:
                 self._step_is_over()
             return result
 
-        autograd._engine_run_backward = run_backward
-        self._restore.append(lambda: setattr(autograd, "_engine_run_backward", original))
-        if self._boundary == "optimizer":
-            self._restore.append(self._leading.__enter__().__exit__)
-            self._restore.append(register_optimizer_step_post_hook(self._optimizer_stepped).remove)
-        self._sample_count.__enter__()
-        self._restore.append(self._sample_count.__exit__)
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        while self._restore:
-            self._restore.pop()()
+        return run_backward
 
     def cell_begins(self) -> None:
         """The cell starts (again): an optimizer that it builds anew is the first one then."""

@@ -11,10 +11,11 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
-from accel.workload.attribute_patches import AttributePatches
+from accel.hooks.attribute_patches import AttributePatches
+from accel.hooks.training_loop import before_step, wrap_iterator, wrap_module_call
 from accel.workload.callers_line import at_callers_line
 from accel.workload.replica import Replica
 
@@ -29,28 +30,20 @@ class Discovery:
     def __init__(self, on_found: Callable[[Replica], None], known: Iterable[object]) -> None:
         self._on_found = on_found
         self._known: weakref.WeakSet[Any] = weakref.WeakSet(known)
-        self._patches, self._exit = AttributePatches(), ExitStack()
-        self._is_active = False
+        self._patches = AttributePatches()
         self._thread = 0
         self._depth = 0
         self._is_paused = False
 
     def __enter__(self) -> Discovery:
-        import torch
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
-        from torch.utils.data import DataLoader
-
         self._thread = threading.get_ident()
-        self._exit.callback(self._patches.take_back)
-        self._patches.add(torch.nn.Module, "__call__", self._model_call(torch.nn.Module.__call__))
-        self._patches.add(DataLoader, "__iter__", self._loader_iter(at_callers_line(DataLoader.__iter__)))
-        self._exit.callback(register_optimizer_step_pre_hook(self._optimizer_step).remove)
-        self._is_active = True
+        wrap_module_call(self._patches, self._model_call)
+        wrap_iterator(self._patches, lambda original: self._loader_iter(at_callers_line(original)))
+        before_step(self._patches, self._optimizer_step)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._is_active = False  # a wrapper that a patch of the cell still calls only passes calls on
-        self._exit.close()
+        self._patches.take_back()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -71,7 +64,7 @@ class Discovery:
             if is_compiling() or self._depth or self._is_paused or threading.get_ident() != self._thread:
                 return original(module, *args, **kwargs)
             if (
-                self._is_active
+                self._patches.are_on
                 and module not in self._known
                 and not _is_in_backward()  # a checkpointed block's layers, computed again
                 and any(p.requires_grad for p in module.parameters())
@@ -89,7 +82,7 @@ class Discovery:
         @functools.wraps(original)
         def __iter__(loader: Any) -> Any:
             is_ours = threading.get_ident() == self._thread and not self._is_paused
-            if self._is_active and loader not in self._known and is_ours:
+            if self._patches.are_on and loader not in self._known and is_ours:
                 self._found(loader, Replica(loaders={type(loader).__name__: loader}, is_process_wide=False))
             return original(loader)
 

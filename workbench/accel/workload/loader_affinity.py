@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel.errors import AccelError
+from accel.hooks.attribute_patches import AttributePatches
 from accel.machine.affinity.pinning import check_mask
 from accel.machine.affinity.starting_mask import starting_mask
-from accel.workload.attribute_patches import AttributePatches
 
 
 @contextmanager

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from threading import get_ident
 from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from accel.errors import AccelError
+from accel.hooks.attribute_patches import AttributePatches
 from accel.workload.applied_time import applied_ns
-from accel.workload.attribute_patches import AttributePatches
 from accel.workload.loop_record import LoopRecord
 from accel.workload.page_faults import page_faults
 from accel.workload.workload import Kind
@@ -129,7 +128,6 @@ class PhaseMarks:
         self._former_leads: list[Lead] = []
         self._most_of_a_probe = 0  # steps of an optimizer that the former leader took the lead back from
         self._awaits_step = False  # a backward ended, and no optimizer has been seen yet
-        self._exit = ExitStack()
 
     @property
     def may_fetch(self) -> bool:
@@ -158,9 +156,11 @@ class PhaseMarks:
         self._graphs = self._graphs_before = _compiled_graphs()
         self._applied_ns = applied_ns()
         self.patches.see_compiler()
-        with ExitStack() as undo:  # taken over below: a patch that fails takes the earlier ones back
-            install_patches(self, undo)
-            self._exit = undo.pop_all()
+        try:
+            install_patches(self)
+        except BaseException:
+            self.patches.take_back()
+            raise
         _active, self.thread, self.home_thread = self, get_ident(), get_ident()
         return self
 
@@ -170,7 +170,7 @@ class PhaseMarks:
         global _active
         self.thread = self.home_thread = -1
         _active = None
-        self._exit.close()
+        self.patches.take_back()
         for phase in reversed(list(self.open)):
             self.end(phase)
         if self._awaits_step:

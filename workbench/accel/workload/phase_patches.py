@@ -9,15 +9,22 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from accel.hooks.training_loop import (
+    after_step,
+    before_step,
+    is_inside_another_step,
+    wrap_backward,
+    wrap_batch,
+    wrap_iterator,
+    wrap_module_call,
+)
 from accel.workload.callers_line import at_callers_line
 from accel.workload.indices_drawn import noting_indices
 from accel.workload.loop_record import Fetch, samples_drawn
-from accel.workload.outermost_step import is_inside_another_step
 from accel.workload.workload import Kind
 
 if TYPE_CHECKING:
@@ -26,8 +33,8 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 
-def install_patches(marks: PhaseMarks, undo: ExitStack) -> None:
-    """Patch everything that begins a phase; `undo` takes it all back."""
+def install_patches(marks: PhaseMarks) -> None:
+    """Patch everything that begins a phase."""
     import torch
     from torch import nn, optim
     from torch.amp import GradScaler
@@ -37,20 +44,18 @@ def install_patches(marks: PhaseMarks, undo: ExitStack) -> None:
 
     from accel.workload.module_calls import watch_module_calls
 
-    def patch(
-        owner: Any, name: str, wrap: Callable[[PhaseMarks, Function], Function], at_line: bool = True
-    ) -> None:
-        original = getattr(owner, name)
-        marks.patches.add(owner, name, wrap(marks, at_callers_line(original) if at_line else original))
+    def at_line(wrap: Callable[[PhaseMarks, Function], Function]) -> Callable[[Function], Function]:
+        return lambda original: wrap(marks, at_callers_line(original))
 
-    undo.callback(marks.patches.take_back)
+    def patch(owner: Any, name: str, wrap: Callable[[PhaseMarks, Function], Function]) -> None:
+        marks.patches.wrap(owner, name, at_line(wrap))
 
     # These two are called often, or by torch alone, and warn from lines further in.
-    patch(nn.Module, "__call__", watch_module_calls, at_line=False)
-    patch(torch.autograd, "_engine_run_backward", _backward, at_line=False)
+    wrap_module_call(marks.patches, functools.partial(watch_module_calls, marks))
+    wrap_backward(marks.patches, functools.partial(_backward, marks))
     loader_of: dict[int, int] = {}
-    patch(DataLoader, "__iter__", functools.partial(_loader_iter, loader_of))
-    patch(_BaseDataLoaderIter, "__next__", functools.partial(_loader_next, loader_of))
+    wrap_iterator(marks.patches, at_line(functools.partial(_loader_iter, loader_of)))
+    wrap_batch(marks.patches, at_line(functools.partial(_loader_next, loader_of)))
     patch(_BaseDataLoaderIter, "_next_index", lambda _, original: noting_indices(original))
     patch(optim.Optimizer, "zero_grad", _clear_gradients)
     patch(nn.Module, "zero_grad", functools.partial(_in_phase, "zero_grad", None))
@@ -62,7 +67,7 @@ def install_patches(marks: PhaseMarks, undo: ExitStack) -> None:
         patch(scheduler, "step", _scheduler_step)
     for built in (nn.Module, optim.Optimizer, DataLoader, GradScaler, lr_scheduler.LRScheduler):
         patch(built, "__init__", _built)
-    _hook_optimizers(marks, undo)
+    _hook_optimizers(marks)
 
 
 def _in_phase(phase: str, kind: Kind | None, marks: PhaseMarks, original: Function) -> Function:
@@ -100,7 +105,6 @@ def _clear_gradients(marks: PhaseMarks, original: Function) -> Function:
 
 
 def _backward(marks: PhaseMarks, original: Function) -> Function:
-    """`torch.autograd._engine_run_backward`: where Tensor.backward, autograd.grad and torch.func end up."""
     from torch.compiler import is_compiling
 
     from accel.workload.phase_marks import BackwardPass
@@ -241,10 +245,9 @@ def _with_own_step(scheduler: type) -> list[type]:
     return own + [found for child in children for found in _with_own_step(child)]
 
 
-def _hook_optimizers(marks: PhaseMarks, undo: ExitStack) -> None:
-    """Every optimizer's step, through the global hooks: subclasses override `step`, so no one method is it."""
+def _hook_optimizers(marks: PhaseMarks) -> None:
+    """Every optimizer's step, the outermost only."""
     from torch.compiler import is_compiling
-    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     under_way: list[int] = []  # ids of the optimizers whose step is running, outermost first
 
@@ -267,5 +270,5 @@ def _hook_optimizers(marks: PhaseMarks, undo: ExitStack) -> None:
             marks.end("optimizer")
             marks.optimizer_stepped(optimizer)
 
-    undo.callback(register_optimizer_step_pre_hook(before).remove)
-    undo.callback(register_optimizer_step_post_hook(after).remove)
+    before_step(marks.patches, before)
+    after_step(marks.patches, after)

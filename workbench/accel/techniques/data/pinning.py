@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from accel.hooks.attribute_patches import AttributePatches
 from accel.techniques.data.each_batch import after_each_batch
 from accel.techniques.data.fit_for_workers import lies_on_gpu
 from accel.techniques.data.loader_iterators import (
@@ -14,7 +15,6 @@ from accel.techniques.data.loader_iterators import (
     find_maker,
     keeps_own_workers,
 )
-from accel.workload.attribute_patches import AttributePatches
 from accel.workload.callers_line import at_callers_line
 
 if TYPE_CHECKING:

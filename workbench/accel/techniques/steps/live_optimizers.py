@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from accel.workload.attribute_patches import AttributePatches
+from accel.hooks.attribute_patches import AttributePatches
 from accel.workload.callers_line import at_callers_line
 
 if TYPE_CHECKING:

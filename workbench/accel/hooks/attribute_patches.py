@@ -1,8 +1,14 @@
-"""Attributes replaced for a while, and given back as the same objects."""
+"""Attributes replaced for a while, and given back as the same objects, in whatever order.
+
+One rule holds wherever accel replaces something of torch. A replacement that lies on top is taken off, and with it all below it
+whose time is over. One that something else covers stays there until that goes: whoever put it on top calls it, and it passes
+calls on. So an undo neither drops what came later nor brings back what was over.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -26,24 +32,42 @@ class AttributePatches:
     While dynamo traces, the originals are in place: it would guard on a replacement, and compile a second time when
     that is gone.
 
-    >>> patches.add(torch.Tensor, "to", watched_to)
+    >>> patches.wrap(torch.Tensor, "to", watching)   # watching(original) gives the replacement
     >>> patches.take_back()
+
+    A replacement that does more than note asks `are_on` first: it may be called after its time, by what lies on top of it.
     """
 
     def __init__(self) -> None:
+        self.are_on = False
         self._patches: list[Patch] = []
+        self._with_them: list[Callable[[], object]] = []
         self._compiler: Any = (
             None  # dynamo's callback handler, once dynamo is there and we registered with it
         )
 
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace an attribute by what `make` gives for it."""
+        self.add(owner, name, make(getattr(owner, name)))
+
     def add(self, owner: Any, name: str, replacement: Any) -> None:
+        """Replace an attribute; the replacement is a new object, never one that was taken back before."""
         patch = Patch(owner, name, replacement, vars(owner).get(name, _MISSING))
         self._patches.append(patch)
         _places.setdefault(owner, set()).add(name)
+        self.are_on = True
         setattr(owner, name, replacement)
+
+    def with_them(self, undo: Callable[[], object]) -> None:
+        """Something else to undo when they are taken back, before them."""
+        self.are_on = True
+        self._with_them.append(undo)
 
     def take_back(self) -> None:
         """Put the originals back for good. What the cell itself put over a replacement stays."""
+        self.are_on = False
+        while self._with_them:
+            self._with_them.pop()()
         if self._compiler is not None:
             for callbacks in (self._compiler.start_callbacks, self._compiler.end_callbacks):
                 callbacks[:] = [
@@ -72,14 +96,14 @@ class AttributePatches:
 
     def _return(self, *_: Any) -> None:
         for patch in self._patches:
-            if vars(patch.owner).get(patch.name, _MISSING) is patch.own:
+            if vars(patch.owner).get(patch.name, _MISSING) is _still_on(patch.own):
                 setattr(patch.owner, patch.name, patch.replacement)
 
     def _put_originals(self) -> None:
         for patch in reversed(self._patches):
             if vars(patch.owner).get(patch.name) is not patch.replacement:
                 continue
-            _put(patch.owner, patch.name, patch.own)
+            _put(patch.owner, patch.name, _still_on(patch.own))
 
 
 def repair_patches() -> None:
@@ -90,8 +114,16 @@ def repair_patches() -> None:
     """
     for owner, names in list(_places.items()):
         for name in names:
-            while callable(found := vars(owner).get(name)) and found in _taken_back:
-                _put(owner, name, _taken_back[found])
+            found = vars(owner).get(name)
+            if callable(found) and found in _taken_back:
+                _put(owner, name, _still_on(found))
+
+
+def _still_on(own: Any) -> Any:
+    """What lies there, or below it the first whose time is not over."""
+    while own in _taken_back:
+        own = _taken_back[own]
+    return own
 
 
 def _put(owner: Any, name: str, own: Any) -> None:

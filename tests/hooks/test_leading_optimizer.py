@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from accel.workload.leading_optimizer import LeadingOptimizer
+from accel.hooks.leading_optimizer import LeadingOptimizer
 
 
 class Cell:

@@ -6,7 +6,7 @@ import functools
 import weakref
 from typing import Any
 
-from accel.workload.attribute_patches import AttributePatches
+from accel.hooks.attribute_patches import AttributePatches
 
 
 class LeadingOptimizer:

@@ -1,0 +1,1 @@
+"""How training is heard: its events (`training_loop.py`), torch's attributes replaced for a while, the optimizer that leads."""
