@@ -122,6 +122,9 @@ class _Switch:
 
     def note(self, enabled: bool, check_nan: bool = True) -> None:
         """In place of `torch.set_anomaly_enabled`."""
+        if not self._patches.are_on:  # something else still calls it after its time
+            self._set(enabled, check_nan)
+            return
         self._wanted = enabled
         self.was_asked = self.was_asked or enabled
         self._set(False, check_nan)
@@ -129,7 +132,7 @@ class _Switch:
     def read(self) -> bool:
         """In place of `torch.is_anomaly_enabled`: the truth, but to a `with` that asks what it has to put back later, and to
         a profile, from which the plan must not hide that the cell needs it."""
-        if sys._getframe(1).f_globals.get("__name__") in _TOLD_WHAT_WAS_ASKED:
+        if self._patches.are_on and sys._getframe(1).f_globals.get("__name__") in _TOLD_WHAT_WAS_ASKED:
             return self._wanted
         return bool(self._read())
 

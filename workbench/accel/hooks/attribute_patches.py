@@ -7,6 +7,7 @@ calls on. So an undo neither drops what came later nor brings back what was over
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -66,8 +67,12 @@ class AttributePatches:
     def take_back(self) -> None:
         """Put the originals back for good. What the cell itself put over a replacement stays."""
         self.are_on = False
-        while self._with_them:
-            self._with_them.pop()()
+        with contextlib.ExitStack() as undoing:  # whatever one of them raises, the others are undone
+            undoing.callback(self._end_patches)
+            while self._with_them:
+                undoing.callback(self._with_them.pop(0))
+
+    def _end_patches(self) -> None:
         if self._compiler is not None:
             for callbacks in (self._compiler.start_callbacks, self._compiler.end_callbacks):
                 callbacks[:] = [

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+
+from accel.hooks.attribute_patches import AttributePatches
 
 _READS = ("item", "tolist", "__float__", "__int__", "__bool__")
 _entered = 0
-_before: dict[str, Any] = {}
+_patches = AttributePatches()
 
 
 @contextmanager
@@ -25,24 +28,21 @@ def whole_numbers() -> Iterator[None]:
     from torch.distributed.tensor import DTensor
 
     if not _entered:
-        _before.update({name: vars(DTensor).get(name) for name in _READS})
         for name in _READS:
-            setattr(DTensor, name, _reading_whole(name))
+            _patches.wrap(DTensor, name, partial(_reading_whole, name))
     _entered += 1
     try:
         yield
     finally:
         _entered -= 1
         if not _entered:
-            for name in _READS:
-                if (own := _before.pop(name)) is None:
-                    delattr(DTensor, name)
-                else:
-                    setattr(DTensor, name, own)
+            _patches.take_back()
 
 
-def _reading_whole(name: str) -> Any:
+def _reading_whole(name: str, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def read(tensor: Any) -> Any:
+        if not _patches.are_on:  # something else still calls it after its time
+            return original(tensor)
         return getattr(tensor.detach().full_tensor(), name)()
 
     read.__name__ = name

@@ -12,6 +12,8 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
+from accel.hooks.attribute_patches import AttributePatches
+
 if TYPE_CHECKING:
     import torch
 
@@ -36,16 +38,16 @@ def watched_updates(optimizer: torch.optim.Optimizer) -> Iterator[None]:
         return
     module = _module_of(optimizer)
     if all(_module_of(other) is not module for other in _SEEN):
+        patches = _PATCHES[module] = AttributePatches()
         for form, name in _functions(module).items():
-            setattr(module, name, partial(_counted, form, getattr(module, name)))
+            patches.wrap(module, name, partial(partial, _counted, form))
     _SEEN[optimizer] = Counter()
     try:
         yield
     finally:
         del _SEEN[optimizer]
         if all(_module_of(other) is not module for other in _SEEN):
-            for name in _functions(module).values():
-                setattr(module, name, getattr(module, name).args[1])
+            _PATCHES.pop(module).take_back()
 
 
 def updates_seen(optimizer: torch.optim.Optimizer) -> Counter[Form]:
@@ -54,6 +56,7 @@ def updates_seen(optimizer: torch.optim.Optimizer) -> Counter[Form]:
 
 
 _SEEN: weakref.WeakKeyDictionary[torch.optim.Optimizer, Counter[Form]] = weakref.WeakKeyDictionary()
+_PATCHES: dict[ModuleType, AttributePatches] = {}
 
 
 def _counted(form: Form, update: Callable[..., Any], parameters: list[Any], *args: Any, **kwargs: Any) -> Any:
