@@ -11,8 +11,7 @@ from accel.workload.forward_calls import calls_of_lines
 
 if TYPE_CHECKING:
     from accel.workload.capture import Recording
-    from accel.workload.forward_calls import ForwardCall
-    from accel.workload.phase_marks import BoundaryNote, Mark
+    from accel.workload.phase_record import BoundaryNote, ForwardCall, Mark
     from accel.workload.run_conditions import RunConditions
     from accel.workload.workload import Workload
 

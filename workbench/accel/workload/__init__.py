@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accel.workload.capture import CellCapture as CellCapture
     from accel.workload.capture import Recording as Recording
-    from accel.workload.phase_marks import Mark as Mark
     from accel.workload.phase_marks import PhaseMarks as PhaseMarks
+    from accel.workload.phase_record import Mark as Mark
     from accel.workload.replica import Replica as Replica
     from accel.workload.step_boundaries import Step as Step
     from accel.workload.step_boundaries import Steps as Steps
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from accel.workload.workload import Workload as Workload
 
 _HOME = {
-    "CellCapture": "capture", "Recording": "capture", "Mark": "phase_marks", "PhaseMarks": "phase_marks",
+    "CellCapture": "capture", "Recording": "capture", "Mark": "phase_record", "PhaseMarks": "phase_marks",
     "Replica": "replica", "Step": "step_boundaries", "Steps": "step_boundaries",
     "Role": "workload", "Workload": "workload",
 }  # fmt: skip

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.workload.cell_names import names_read, names_written
-from accel.workload.forward_calls import ForwardCall, calls_of_lines
+from accel.workload.forward_calls import calls_of_lines
 from accel.workload.loop_probe import ProbeLoops
-from accel.workload.phase_marks import BoundaryNote, Mark, PhaseMarks
+from accel.workload.phase_marks import PhaseMarks
+from accel.workload.phase_record import BoundaryNote, ForwardCall, Mark
 from accel.workload.roles import names_by_id, names_of_models, roles_of
 from accel.workload.run_conditions import RunConditions, read_conditions
 from accel.workload.step_boundaries import Steps, Watched, find_steps

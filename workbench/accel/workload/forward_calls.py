@@ -7,28 +7,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from accel.workload.phase_marks import Mark
+    from accel.workload.phase_record import ForwardCall, Mark
 
 MOSTLY = (
     0.6  # the last batch of a validation loop that fetches nothing is followed by the next epoch's backward
 )
-
-
-class ForwardCall(NamedTuple):
-    """One outermost call of a model; times as in the marks. `nodes` counts what autograd recorded: 0 under no_grad()."""
-
-    begin_ns: int
-    end_ns: int
-    nodes: int
-    is_training: bool
-    filename: str
-    line: int
-    function: str
-    model: int = 0  # id of the object
-    samples: int = 0  # first dimension of the first tensor it was given
 
 
 @dataclass(frozen=True)

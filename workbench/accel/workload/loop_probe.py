@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from accel.workload.loop_record import NOTHING, Fetch, samples_in
+from accel.workload.loop_record import NOTHING, Fetch, LoopLine, samples_in
 from accel.workload.phase_marks import active_marks
 
 if TYPE_CHECKING:
@@ -45,20 +45,6 @@ class ProbeLoops(ast.NodeTransformer):
         return node
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = leave_alone
-
-
-class LoopLine:
-    """What is known of one `for` statement over all its runs; `events` is -1 while no run of it is on."""
-
-    __slots__ = ("events", "iterations", "quiet")
-
-    def __init__(self) -> None:
-        self.iterations, self.events, self.quiet = 0, -1, True
-
-    def listen(self, events: int) -> None:
-        """Not quiet any more when something of a training step began since we last looked."""
-        if self.events not in (-1, events):
-            self.quiet = False
 
 
 class LoopProbe:

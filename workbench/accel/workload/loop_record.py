@@ -150,3 +150,17 @@ def _shape(part: Any) -> tuple[int, ...]:
         return shape if shape and shape[0] >= 0 else ()
     except Exception:  # the user's own class
         return ()
+
+
+class LoopLine:
+    """What is known of one `for` statement over all its runs; `events` is -1 while no run of it is on."""
+
+    __slots__ = ("events", "iterations", "quiet")
+
+    def __init__(self) -> None:
+        self.iterations, self.events, self.quiet = 0, -1, True
+
+    def listen(self, events: int) -> None:
+        """Not quiet any more when something of a training step began since we last looked."""
+        if self.events not in (-1, events):
+            self.quiet = False

@@ -10,18 +10,18 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from accel.workload.call_inputs import CallInputs
-from accel.workload.forward_calls import ForwardCall
 from accel.workload.graph_use import use_noting
+from accel.workload.phase_record import ForwardCall
 
 if TYPE_CHECKING:
-    from accel.workload.phase_marks import PhaseMarks
+    from accel.workload.phase_record import PhaseRecord
 
     Names = dict[int, str]  # id(module) -> qualified name below the outermost module called
 
 MODEL, LOSS, PLAIN = "model", "loss", "plain"  # plain: no parameters, such as a transform of a data set
 
 
-def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Callable[..., Any]:
+def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Callable[..., Any]:
     """`nn.Module.__call__`: the outermost call is a phase; nested ones get a range when the profile asks."""
     from torch._C._autograd import _get_sequence_nr as nodes_recorded
     from torch.compiler import is_compiling
@@ -70,7 +70,7 @@ def watch_module_calls(marks: PhaseMarks, original: Callable[..., Any]) -> Calla
 
 
 def _note_call(
-    marks: PhaseMarks, model: Any, begun_ns: int, nodes: int, caller: FrameType, samples: int
+    marks: PhaseRecord, model: Any, begun_ns: int, nodes: int, caller: FrameType, samples: int
 ) -> None:
     code, ended_ns = caller.f_code, marks.marks[-1].time_ns
     place = code.co_filename, caller.f_lineno, code.co_name
@@ -79,7 +79,7 @@ def _note_call(
     )
 
 
-def _first_sight(marks: PhaseMarks, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _first_sight(marks: PhaseRecord, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Sort a module when it is first called, and note its role."""
     from torch import nn
 
@@ -96,7 +96,7 @@ def _first_sight(marks: PhaseMarks, module: Any, args: tuple[Any, ...], kwargs: 
 
 
 def _plain_call(
-    marks: PhaseMarks,
+    marks: PhaseRecord,
     kinds: dict[int, str],
     original: Callable[..., Any],
     module: Any,

@@ -1,4 +1,4 @@
-"""The patches that report a cell's phases to `PhaseMarks`; each is taken back, to the same object, when the cell ends.
+"""The patches that report a cell's phases to `PhaseRecord`; each is taken back, to the same object, when the cell ends.
 
 Every wrapper asks `torch.compiler.is_compiling()` first: dynamo folds it to True and traces the original as if we were
 not there. Without it dynamo traces into the marks, recompiles until its limit and drops to eager.
@@ -25,15 +25,15 @@ from accel.hooks.training_loop import (
 from accel.workload.callers_line import at_callers_line
 from accel.workload.indices_drawn import noting_indices
 from accel.workload.loop_record import Fetch, samples_drawn
-from accel.workload.workload import Kind
+from accel.workload.replica import Kind
 
 if TYPE_CHECKING:
-    from accel.workload.phase_marks import PhaseMarks
+    from accel.workload.phase_record import PhaseRecord
 
 Function = Callable[..., Any]
 
 
-def install_patches(marks: PhaseMarks) -> None:
+def install_patches(marks: PhaseRecord) -> None:
     """Patch everything that begins a phase."""
     import torch
     from torch import nn, optim
@@ -44,10 +44,10 @@ def install_patches(marks: PhaseMarks) -> None:
 
     from accel.workload.module_calls import watch_module_calls
 
-    def at_line(wrap: Callable[[PhaseMarks, Function], Function]) -> Callable[[Function], Function]:
+    def at_line(wrap: Callable[[PhaseRecord, Function], Function]) -> Callable[[Function], Function]:
         return lambda original: wrap(marks, at_callers_line(original))
 
-    def patch(owner: Any, name: str, wrap: Callable[[PhaseMarks, Function], Function]) -> None:
+    def patch(owner: Any, name: str, wrap: Callable[[PhaseRecord, Function], Function]) -> None:
         marks.patches.wrap(owner, name, at_line(wrap))
 
     # These two are called often, or by torch alone, and warn from lines further in.
@@ -70,7 +70,7 @@ def install_patches(marks: PhaseMarks) -> None:
     _hook_optimizers(marks)
 
 
-def _in_phase(phase: str, kind: Kind | None, marks: PhaseMarks, original: Function) -> Function:
+def _in_phase(phase: str, kind: Kind | None, marks: PhaseRecord, original: Function) -> Function:
     """A method whose whole time is one phase."""
     from torch.compiler import is_compiling
 
@@ -89,7 +89,7 @@ def _in_phase(phase: str, kind: Kind | None, marks: PhaseMarks, original: Functi
     return marked
 
 
-def _clear_gradients(marks: PhaseMarks, original: Function) -> Function:
+def _clear_gradients(marks: PhaseRecord, original: Function) -> Function:
     """`Optimizer.zero_grad`, which drops gradients unless it is asked for zeros."""
     from torch.compiler import is_compiling
 
@@ -104,10 +104,10 @@ def _clear_gradients(marks: PhaseMarks, original: Function) -> Function:
     return zero_grad
 
 
-def _backward(marks: PhaseMarks, original: Function) -> Function:
+def _backward(marks: PhaseRecord, original: Function) -> Function:
     from torch.compiler import is_compiling
 
-    from accel.workload.phase_marks import BackwardPass
+    from accel.workload.phase_record import BackwardPass
     from accel.workload.run_conditions import read_conditions
 
     @functools.wraps(original)
@@ -130,7 +130,7 @@ def _backward(marks: PhaseMarks, original: Function) -> Function:
     return run_backward
 
 
-def _loader_iter(loader_of: dict[int, int], marks: PhaseMarks, original: Function) -> Function:
+def _loader_iter(loader_of: dict[int, int], marks: PhaseRecord, original: Function) -> Function:
     """Making a loader's iterator: starts its worker processes, so it is time spent waiting for data."""
 
     @functools.wraps(original)
@@ -153,7 +153,7 @@ def _loader_iter(loader_of: dict[int, int], marks: PhaseMarks, original: Functio
     return make_iterator
 
 
-def _loader_next(loader_of: dict[int, int], marks: PhaseMarks, original: Function) -> Function:
+def _loader_next(loader_of: dict[int, int], marks: PhaseRecord, original: Function) -> Function:
     """The main process waits here for the next batch, or makes it."""
 
     @functools.wraps(original)
@@ -187,7 +187,7 @@ def _loader_next(loader_of: dict[int, int], marks: PhaseMarks, original: Functio
     return next_batch
 
 
-def _copy(marks: PhaseMarks, original: Function) -> Function:
+def _copy(marks: PhaseRecord, original: Function) -> Function:
     """`Tensor.to` and `.cuda`, when the user's code calls them: torch does so itself, as in `clip_grad_norm_`."""
     from torch.compiler import is_compiling
 
@@ -216,7 +216,7 @@ def _place(frame: FrameType | None) -> tuple[str, int]:
     return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
-def _scheduler_step(marks: PhaseMarks, original: Function) -> Function:
+def _scheduler_step(marks: PhaseRecord, original: Function) -> Function:
     @functools.wraps(original)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
         if get_ident() == marks.thread:
@@ -226,7 +226,7 @@ def _scheduler_step(marks: PhaseMarks, original: Function) -> Function:
     return step
 
 
-def _built(marks: PhaseMarks, original: Function) -> Function:
+def _built(marks: PhaseRecord, original: Function) -> Function:
     """Constructors: what is made while the cell runs does not exist before it, and cannot be copied into a worker."""
     from torch.compiler import is_compiling
 
@@ -245,7 +245,7 @@ def _with_own_step(scheduler: type) -> list[type]:
     return own + [found for child in children for found in _with_own_step(child)]
 
 
-def _hook_optimizers(marks: PhaseMarks) -> None:
+def _hook_optimizers(marks: PhaseRecord) -> None:
     """Every optimizer's step, the outermost only."""
     from torch.compiler import is_compiling
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
 
     from accel.workload.training_code import TrainingCode
+
+Kind = Literal["models", "optimizers", "criteria", "schedulers", "scalers", "loaders"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(eq=False)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from accel.workload.loop_turns import Turn, Turns, turn_at
 
 if TYPE_CHECKING:
-    from accel.workload.forward_calls import ForwardCall
-    from accel.workload.phase_marks import BackwardPass
+    from accel.workload.phase_record import BackwardPass, ForwardCall
 
 
 class Trained(NamedTuple):

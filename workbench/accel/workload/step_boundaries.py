@@ -10,10 +10,9 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from accel.units import percent
-from accel.workload.forward_calls import ForwardCall
 from accel.workload.loop_record import LoopRecord
 from accel.workload.loop_turns import Turns, batches_of, turns_of
-from accel.workload.phase_marks import BackwardPass, BoundaryNote, Mark
+from accel.workload.phase_record import BackwardPass, BoundaryNote, ForwardCall, Mark
 from accel.workload.step_batches import Passes, Trained, trained_on
 from accel.workload.step_loops import Needs, Span, find_spans
 from accel.workload.workload import Boundary

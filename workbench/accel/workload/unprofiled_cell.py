@@ -6,8 +6,9 @@ import weakref
 from typing import Any
 
 from accel.workload.cell_names import names_read, names_written
+from accel.workload.replica import Kind
 from accel.workload.roles import names_by_id
-from accel.workload.workload import Kind, Role, Workload, look_up
+from accel.workload.workload import Role, Workload, look_up
 
 
 def unprofiled_workload(source: str, filename: str, namespace: dict[str, Any]) -> Workload:

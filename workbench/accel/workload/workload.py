@@ -5,10 +5,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from accel.workload.call_inputs import CallInputs
-from accel.workload.replica import Replica
+from accel.workload.replica import KINDS, Kind, Replica
 from accel.workload.training_code import TrainingCode, training_codes
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from accel.workload.read_backs import ReadBack
     from accel.workload.run_conditions import RunConditions
 
-Kind = Literal["models", "optimizers", "criteria", "schedulers", "scalers", "loaders"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 Boundary = Literal["optimizer", "backward", "none"]
 
 
