@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from accel.machine import Gpu, read_machine
-from accel.machine.gpu_rows import gpu_rows
 from accel.machine.gpus import read_gpus
+from accel.views.machine.gpu_rows import gpu_rows
 from tests.machine import fake_nvml
 from tests.machine.fake_nvml import FakeNvml
 

@@ -8,7 +8,8 @@ import torch
 
 import accel
 from accel.machine import Gpu, read_machine
-from accel.machine.number_formats import FORMATS, MEANING, formats_of, on_tensor_cores
+from accel.machine.formats_of_machine import formats_of
+from accel.machine.number_formats import FORMATS, MEANING, on_tensor_cores
 
 TORCH_NAMES = {
     "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16,

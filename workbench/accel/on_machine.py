@@ -51,7 +51,7 @@ def number_formats() -> NumberFormats:
         >>> print(accel.number_formats())
     """
     from accel.machine import read_machine
-    from accel.machine.number_formats import formats_of
+    from accel.machine.formats_of_machine import formats_of
 
     return formats_of(read_machine())
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 # A view imports its result, never the other way round: it is looked up here by the name of the class.
 VIEWS = {
     "accel.distributed.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.machine.machine.Machine": "accel.views.machine",
+    "accel.machine.number_formats.NumberFormats": "accel.views.number_formats",
     "accel.measuring.sweep.Sweep": "accel.views.sweep",
     "accel.measuring.time_to_quality.TimeToQuality": "accel.views.time_to_quality",
     "accel.opgraph.op_graph.OpGraph": "accel.views.op_graph",

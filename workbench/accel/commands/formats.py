@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _run(options: argparse.Namespace, place: Place) -> object:
     from accel.machine import read_machine
-    from accel.machine.number_formats import formats_of
+    from accel.machine.formats_of_machine import formats_of
 
     return formats_of(read_machine())
 

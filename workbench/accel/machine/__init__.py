@@ -10,7 +10,7 @@ cpu_tree.py           what /sys tells of each logical CPU, read once; lscpu.py: 
 cpu.py                model, cores, sockets, caches, instruction sets; core_kinds.py: fast and economical cores
 usable_cores.py       affinity mask and quota, and which is the limit; cgroup.py: the limits of a container
 memory.py             memory, swap, huge pages; numa_nodes.py: CPUs and memory of each node
-gpus.py               NVML, else torch.cuda; gpu_rows.py: what %accel machine shows of them
+gpus.py               NVML, else torch.cuda
 gpu_details/          GpuDetails: clocks, power, heat, PCIe, NVLink, access to other GPUs, MIG …
 clock_reasons.py      what holds a GPU's clocks back, in words
 visible_gpus.py       CUDA_VISIBLE_DEVICES, resolved
@@ -18,8 +18,7 @@ nvml.py               the NVIDIA driver's library, opened while it is asked
 software.py           Software: torch's build and libraries, driver, C library; reading_software.py finds them
 linked_libraries.py   which OpenMP runtime and which allocator are really in use
 reading.py            read_machine()
-machine_rows.py       what %accel machine shows, group by group: processor, memory, GPUs, software, what is not told
-number_formats.py     number_formats(): what each can hold, what each device does with it
+number_formats.py     what each format can hold; formats_of_machine.py: what each device does with it
 peaks/                Peaks: the most this machine can do, measured and stored in the user's cache
 installation.py       doctor(): what is installed, what is missing, what that would enable
 """

@@ -6,21 +6,21 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from accel import html_parts
 from accel.machine.core_kinds import CoreKind
 from accel.machine.cpu import Cache
 from accel.machine.gpus import Gpu
 from accel.machine.hardware import NotTold
-from accel.machine.hardware_rows import Rows
-from accel.machine.machine_rows import groups_of
 from accel.machine.memory import Memory
 from accel.machine.numa_nodes import NumaNode
 from accel.machine.software import Software
 from accel.machine.usable_cores import UsableCores
+from accel.shown import Shown, view_of
+
+Rows = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(Shown):
     """Cores, caches, memory, instruction sets, GPUs and versions, as they were when `read_machine` looked.
 
     >>> print(accel.machine().line)
@@ -102,30 +102,15 @@ class Machine:
     @property
     def groups(self) -> list[tuple[str, Rows]]:
         """(group, its (what, value) rows) in reading order; what the text and the HTML show."""
-        return groups_of(self)
+        groups: list[tuple[str, Rows]] = view_of(self).groups_of(self)
+        return groups
 
     @property
     def facts(self) -> Rows:
         """The rows of all groups."""
         return [row for _, rows in self.groups for row in rows]
 
-    def __str__(self) -> str:
-        width = max(len(what) for what, _ in self.facts)
-        lines = [self.line]
-        for group, rows in self.groups:
-            lines += ["", group, *(f"  {what:<{width}}  {value}" for what, value in rows)]
-        return "\n".join(lines)
-
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries."""
         parts = {"gpus": [gpu.to_dict() for gpu in self.gpus], "software": self.software.to_dict()}
         return asdict(self) | parts | {"line": self.line, "has_bf16": self.has_bf16}
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        rows = [
-            (html_parts.Markup(f"<b>{html_parts.text(group)}</b>") if first else "", *row)
-            for group, told in self.groups
-            for first, row in zip([True] + [False] * len(told), told, strict=False)
-        ]
-        table = html_parts.table(["part", "what", "this machine"], rows)
-        return {"text/plain": str(self), "text/html": html_parts.block(table, html_parts.note(self.line))}

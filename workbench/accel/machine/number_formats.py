@@ -1,17 +1,14 @@
-"""The number formats of deep learning: what each can hold, and which of them this machine computes in."""
+"""The number formats of deep learning: what each can hold, and what a device can do with it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from accel import html_parts
-from accel.units import table
+from accel.shown import Shown
 
 if TYPE_CHECKING:
     import pandas
-
-    from accel.machine.machine import Machine
 
 Support = Literal["matrix units", "native", "emulated", "storage only", "no", "unknown"]
 
@@ -98,7 +95,7 @@ class DeviceFormats:
 
 
 @dataclass(frozen=True)
-class NumberFormats:
+class NumberFormats(Shown):
     """All formats beside what each device of this machine does with them.
 
     >>> print(accel.number_formats())
@@ -108,31 +105,10 @@ class NumberFormats:
     formats: tuple[NumberFormat, ...] = FORMATS
 
     @property
-    def headings(self) -> list[str]:
-        """Of the table; the devices come last."""
-        facts = ["format", "bits", "exponent", "fraction", "largest", "smallest normal", "epsilon"]
-        return [*facts, *(each.device for each in self.devices)]
-
-    @property
-    def rows(self) -> list[tuple[str, ...]]:
-        """One a format, as text."""
-        return [
-            (
-                each.name, str(each.total_bits), str(each.exponent_bits or "–"), str(each.fraction_bits),
-                *(f"{number:.5g}" for number in (each.largest, each.smallest_normal, each.epsilon)),
-                *(device.of(each.name) for device in self.devices),
-            )
-            for each in self.formats
-        ]  # fmt: skip
-
-    @property
     def legend(self) -> list[str]:
         """What the words in use mean."""
         used = {word for device in self.devices for word in device.support}
         return [f"{word}: {meaning}" for word, meaning in MEANING.items() if word in used]
-
-    def __str__(self) -> str:
-        return "\n".join([*table([self.headings, *self.rows]), "", *self.legend])
 
     def to_dict(self) -> dict[str, Any]:
         """Every format with its numbers, and the answer of each device."""
@@ -149,44 +125,6 @@ class NumberFormats:
 
         rows = self.to_dict()["formats"]
         return pandas.DataFrame([row | row.pop("devices") for row in rows])
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        drawn = html_parts.table(self.headings, self.rows, numeric=range(1, 7))
-        notes = [html_parts.note(line) for line in self.legend]
-        return {"text/plain": str(self), "text/html": html_parts.block(drawn, *notes)}
-
-
-def formats_of(machine: Machine) -> NumberFormats:
-    """The formats on the CPU and on each GPU of a machine.
-
-    >>> print(formats_of(read_machine()))
-    """
-    cpu = _on_cpu(set(machine.isa), has_fp16=machine.has_cpu_fp16, has_bf16=machine.has_cpu_bf16)
-    is_nvidia = "rocm" not in (machine.torch or "")
-    gpus = [
-        DeviceFormats(
-            f"cuda:{gpu.index} ({gpu.name})", _in_order(on_nvidia(gpu.capability) if is_nvidia else {})
-        )
-        for gpu in machine.gpus
-    ]
-    return NumberFormats((DeviceFormats(f"cpu ({machine.cpu_model})", _in_order(cpu)), *gpus))
-
-
-def _on_cpu(isa: set[str], *, has_fp16: bool, has_bf16: bool) -> dict[str, Support]:
-    if not isa:
-        return {"fp64": "native", "fp32": "native", "tf32": "no", "int32": "native", "int8": "native"}
-    has_int8_products = {"avx512_vnni", "avx_vnni", "amx_int8", "i8mm"} & isa
-    return {
-        "fp64": "native",
-        "fp32": "native",
-        "tf32": "no",
-        "bf16": "matrix units" if has_bf16 else "emulated",
-        "fp16": "matrix units" if "amx_fp16" in isa else "native" if has_fp16 else "emulated",
-        "fp8 e4m3": "storage only",
-        "fp8 e5m2": "storage only",
-        "int32": "native",
-        "int8": "matrix units" if has_int8_products else "native",
-    }
 
 
 def on_nvidia(capability: tuple[int, int]) -> dict[str, Support]:
@@ -218,7 +156,3 @@ def on_tensor_cores(capability: tuple[int, int]) -> tuple[str, ...]:
     """
     support = on_nvidia(capability)
     return tuple(each.name for each in FORMATS if support.get(each.name) == "matrix units")
-
-
-def _in_order(known: dict[str, Support]) -> tuple[Support, ...]:
-    return tuple(known.get(each.name, "unknown") for each in FORMATS)

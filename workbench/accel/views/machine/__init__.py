@@ -1,14 +1,31 @@
-"""What the text and the HTML of a Machine show: rows of (what, value), group by group in reading order."""
+"""How a Machine looks: rows of (what, value), group by group in reading order."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from accel import html_parts
+from accel.machine.machine import Machine, Rows
+from accel.views.machine.gpu_rows import gpu_rows
+from accel.views.machine.hardware_rows import NOT_TOLD, memory_rows, processor_rows
 
-from accel.machine.gpu_rows import gpu_rows
-from accel.machine.hardware_rows import NOT_TOLD, Rows, memory_rows, processor_rows
 
-if TYPE_CHECKING:
-    from accel.machine.machine import Machine
+def text(machine: Machine) -> str:
+    """Its line, then the groups with their values in one column."""
+    width = max(len(what) for what, _ in machine.facts)
+    lines = [machine.line]
+    for group, rows in machine.groups:
+        lines += ["", group, *(f"  {what:<{width}}  {value}" for what, value in rows)]
+    return "\n".join(lines)
+
+
+def html(machine: Machine) -> str:
+    """One table; its first column names each group once."""
+    rows = [
+        (html_parts.Markup(f"<b>{html_parts.text(group)}</b>") if first else "", *row)
+        for group, told in machine.groups
+        for first, row in zip([True] + [False] * len(told), told, strict=False)
+    ]
+    table = html_parts.table(["part", "what", "this machine"], rows)
+    return html_parts.block(table, html_parts.note(machine.line))
 
 
 def groups_of(machine: Machine) -> list[tuple[str, Rows]]:

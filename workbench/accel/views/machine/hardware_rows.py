@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from accel.machine.cpu_lists import cpu_list
+from accel.machine.machine import Machine, Rows
 from accel.machine.numa_nodes import NumaNode
 from accel.units import counted
-
-if TYPE_CHECKING:
-    from accel.machine.machine import Machine
-
-Rows = list[tuple[str, str]]
 
 NOT_TOLD = "not reported by the system"
 MOST_NODES = 8  # more are counted, not listed
