@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch.autograd.profiler import profile
 
-from accel.profiling.device_columns import with_metadata
-from accel.profiling.kineto_columns import read_columns
+from accel.profiling.kineto_columns import read_columns, with_metadata
 from tests.profiling.recorded_event import RecordedEvent
 
 

@@ -9,8 +9,8 @@ from accel.profiling.intervals import Intervals, union
 from accel.profiling.kineto_columns import RUNTIME, is_of
 
 if TYPE_CHECKING:
+    from accel.profiling.kept_steps import KeptSteps
     from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
-    from accel.profiling.profiled_events import ProfiledEvents
 
 WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 
@@ -58,17 +58,16 @@ def launch_calls(columns: KinetoColumns) -> Ints:
     return made
 
 
-def read_device_work(events: ProfiledEvents) -> tuple[DeviceWork, ...]:
+def read_device_work(columns: KinetoColumns, kept: KeptSteps) -> tuple[DeviceWork, ...]:
     """What each GPU did, in the order of their numbers; empty for a trace of the CPU alone."""
     import numpy as np
 
-    columns = events.columns
     rows = np.flatnonzero(is_of(columns.kind, columns.kinds, WORK) & (columns.device >= 0))
     if not len(rows):
         return ()
     launched = launch_times(columns)
     return tuple(
-        _one_device(events, int(device), rows[columns.device[rows] == device], launched)
+        _one_device(columns, kept, int(device), rows[columns.device[rows] == device], launched)
         for device in np.unique(columns.device[rows])
     )
 
@@ -90,18 +89,19 @@ def launch_times(columns: KinetoColumns) -> Ints:
     return times
 
 
-def finished_by_gpus(events: ProfiledEvents, times_ns: Ints) -> Ints:
+def finished_by_gpus(columns: KinetoColumns, kept: KeptSteps, times_ns: Ints) -> Ints:
     """Those times, each put off until the GPUs have done what was launched before it."""
     import numpy as np
 
-    work = read_device_work(events)
+    work = read_device_work(columns, kept)
     launched = np.concatenate([np.zeros(0, dtype=np.int64), *(each.launched_ns for each in work)])
     ends = np.concatenate([np.zeros(0, dtype=np.int64), *(each.ends for each in work)])
     return np.array([_done(time, launched, ends) for time in times_ns.tolist()], dtype=np.int64)
 
 
-def _one_device(events: ProfiledEvents, device: int, rows: Ints, launched: Ints) -> DeviceWork:
-    columns, kept = events.columns, events.kept
+def _one_device(
+    columns: KinetoColumns, kept: KeptSteps, device: int, rows: Ints, launched: Ints
+) -> DeviceWork:
     begins, asked = columns.start_ns[rows], launched[rows]
     ends = begins + columns.duration_ns[rows]
     from_ns, until_ns = _done(kept.from_ns, asked, ends), _done(kept.until_ns, asked, ends)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accel.profiling.activity_kind import kind_reader
-from accel.profiling.device_columns import cpu_only, read_device_columns
 from accel.profiling.op_inputs import RecordedInputs, read_inputs
 from accel.profiling.user_lines import LINE
 from accel.shown_text import one_line
@@ -28,6 +28,7 @@ BOOKKEEPING = frozenset({
     "[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
     "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version",
 })  # fmt: skip
+_BYTES = re.compile(r'"bytes":\s*"?(\d+)')
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def read_columns(events: Iterable[Any], *, with_inputs: bool = False) -> KinetoC
     is_nested = ~is_device & ~np.array([e.is_async() for e in kept], dtype=np.bool_)
     all_on_cpu = ON_CPU.issuperset(kinds)
     launcher = np.full(len(kept), -1) if all_on_cpu else _launchers(kept, is_device | is_runtime)
-    place = cpu_only(len(kept)) if all_on_cpu else read_device_columns(kept, is_device, is_runtime)
+    place = _cpu_only(len(kept)) if all_on_cpu else _read_device_columns(kept, is_device, is_runtime)
     # Calls into the device's runtime are events of the CPU, but only their link says whose thread they ran on.
     linked = (launcher >= 0) & ~is_device
     thread[linked] = thread[launcher[linked]]
@@ -165,3 +166,51 @@ def _parents(order: Ints, start_ns: Ints, duration_ns: Ints, thread: Ints) -> In
             parent[i] = running[-1]
         running.append(i)
     return np.array(parent, dtype=np.int64)
+
+
+class _DeviceColumns(NamedTuple):
+    """Where each event ran, the bytes it copied, and the call that it belongs to; see `KinetoColumns`."""
+
+    device: Ints
+    stream: Ints
+    bytes: Ints
+    correlation: Ints
+
+
+def _cpu_only(count: int) -> _DeviceColumns:
+    """The columns of a trace in which nothing ran on a device: not one question asked per event."""
+    import numpy as np
+
+    return _DeviceColumns(np.full(count, -1), np.full(count, -1), np.zeros(count, int), np.zeros(count, int))
+
+
+def _read_device_columns(events: Sequence[Any], is_device: Flags, is_runtime: Flags) -> _DeviceColumns:
+    """Ask only the events that ran on a device, and the calls into its runtime, for what an operation has not."""
+    import numpy as np
+
+    columns = _cpu_only(len(events))
+    for i in np.flatnonzero(is_device).tolist():
+        event = events[i]
+        columns.device[i], columns.stream[i] = event.device_index(), event.device_resource_id()
+        columns.bytes[i] = _bytes(event)
+    for i in np.flatnonzero(is_device | is_runtime).tolist():
+        columns.correlation[i] = events[i].correlation_id()
+    return columns
+
+
+def with_metadata() -> Any | None:
+    """What the profiler must be told for copies to tell their bytes; None where torch is too old (before 2.10)."""
+    from torch._C._profiler import _ExperimentalConfig
+
+    try:
+        return _ExperimentalConfig(expose_kineto_event_metadata=True)
+    except TypeError:
+        return None
+
+
+def _bytes(event: Any) -> int:
+    """Only copies and fills know their bytes, in the metadata, which older versions of torch do not hand out."""
+    if not event.name().startswith("Mem") or not hasattr(event, "metadata_json"):
+        return 0
+    found = _BYTES.search(event.metadata_json())
+    return int(found[1]) if found else 0

@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accel.profiling.kineto_columns import Ints
+    import numpy as np
+    from numpy.typing import NDArray
 
 Shape = tuple[int, ...]
 
@@ -111,7 +112,7 @@ class RecordedInputs:
     """For every event the number of its inputs in `distinct`; -1 for events without any."""
 
     distinct: tuple[OpInputs, ...]
-    number: Ints
+    number: NDArray[np.int64]
 
 
 def read_inputs(events: Iterable[Any]) -> RecordedInputs:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from accel.profiling.device_columns import with_metadata
+from accel.profiling.kineto_columns import with_metadata
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.quiet_stderr import profiler_lines_aside
 from accel.profiling.user_lines import UserLines

@@ -30,7 +30,9 @@ def read_device_activity(events: ProfiledEvents | None) -> tuple[DeviceActivity,
     >>> [activity.device for activity in read_device_activity(events)]
     ['cuda:0']
     """
-    return () if events is None else tuple(_activity(events, work) for work in read_device_work(events))
+    if events is None:
+        return ()
+    return tuple(_activity(events, work) for work in read_device_work(events.columns, events.kept))
 
 
 def _activity(events: ProfiledEvents, work: DeviceWork) -> DeviceActivity:

@@ -53,7 +53,7 @@ def read_communication(events: ProfiledEvents) -> Communication:
     on_device = columns.device >= 0
     from_ns, until_ns = events.kept.from_ns, events.kept.until_ns
     if is_on_gpu := bool((is_talk & on_device).any()):
-        from_ns, until_ns = finished_by_gpus(events, np.array([from_ns, until_ns])).tolist()
+        from_ns, until_ns = finished_by_gpus(columns, events.kept, np.array([from_ns, until_ns])).tolist()
     works = (on_device if is_on_gpu else _is_work(events)) & ~is_talk
     begins, ends = columns.start_ns, columns.start_ns + columns.duration_ns
     low, high = np.clip(begins, from_ns, until_ns), np.clip(ends, from_ns, until_ns)

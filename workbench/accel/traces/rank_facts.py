@@ -62,7 +62,7 @@ def _own_steps(events: ProfiledEvents, talk: Communication) -> tuple[float, ...]
     ends = step_ends(events.columns, events.found.own_thread) if kept.has_steps else np.array([kept.until_ns])
     borders = np.append(kept.from_ns, ends[(ends > kept.from_ns) & (ends <= kept.until_ns)])
     if talk.is_on_gpu:
-        borders = finished_by_gpus(events, borders)
+        borders = finished_by_gpus(events.columns, kept, borders)
     return tuple(((np.diff(borders) - np.diff(talk.exposed_until(borders))) / 1e6).tolist())
 
 
