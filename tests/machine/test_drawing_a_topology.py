@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 from accel.machine.topology import Device, Link, Topology, read_matrix
-from accel.machine.topology.machine_layout import lay_out
 from accel.machine.topology.placing import places_of
 from accel.machine.topology.reading import NO_DRIVER, with_the_machine
+from accel.views.topology.machine_layout import lay_out
 from tests.machine.made_topologies import COURSE, RECORDED, joined, matrices, recorded
 from tests.machine.snapshots import check_snapshot
 from tests.machine.trees import tree_files

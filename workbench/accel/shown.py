@@ -14,6 +14,7 @@ VIEWS = {
     "accel.distributed.communication_report.CommunicationReport": "accel.views.communication",
     "accel.machine.machine.Machine": "accel.views.machine",
     "accel.machine.number_formats.NumberFormats": "accel.views.number_formats",
+    "accel.machine.topology.topology.Topology": "accel.views.topology",
     "accel.measuring.sweep.Sweep": "accel.views.sweep",
     "accel.measuring.time_to_quality.TimeToQuality": "accel.views.time_to_quality",
     "accel.opgraph.op_graph.OpGraph": "accel.views.op_graph",

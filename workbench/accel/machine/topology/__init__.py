@@ -4,14 +4,13 @@ accel.topology()      this machine, or a printed matrix: prints, shows as a tabl
 
 links.py          the labels of `nvidia-smi topo -m`, ordered, with estimates of what they carry
 devices.py        GPUs, network cards, NUMA nodes
-topology.py       Topology: the devices and the Link between every two
+device_links.py   the devices and the Link between every two
+topology.py       Topology: what follows from that; how it looks: accel/views/topology
 gpu_choice.py     best_gpus: every group looked at, the choice explained, CUDA_VISIBLE_DEVICES
 matrix_text.py    the printed matrix, read; writing_matrix.py: written
 reading.py        the same from NVML; pci_paths.py: bridges and network cards, from /sys
 placing.py        which devices sit at which NUMA node; nvlinks.py: what NVLinks join
 machine_tree.py   the machine as parts within parts
-matrix_html.py, machine_html.py            as a table and as boxes, for a notebook
-figures.py, machine_figure.py, machine_layout.py   as plotly figures
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from accel.machine.topology.placing import places_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from accel.machine.topology.device_links import DeviceLinks
     from accel.machine.topology.devices import Device
-    from accel.machine.topology.topology import Topology
 
 MOST_PAIRS = 10_000_000  # in all groups together, some tenths of a second: 16 GPUs have at most 400,000 in those of a size
 
@@ -67,7 +67,7 @@ class GpuChoice:
         }  # fmt: skip
 
 
-def best_gpus(topology: Topology, count: int) -> GpuChoice:
+def best_gpus(topology: DeviceLinks, count: int) -> GpuChoice:
     """The group of that size whose slowest link is best, then whose links carry most in sum.
 
     Of equals it is one that lies on the fewest NUMA nodes, and of those the one with the lowest numbers. Every group is looked
@@ -105,7 +105,7 @@ def can_choose(count: int, gpus: int) -> bool:
     return math.comb(gpus, count) * math.comb(count, 2) <= MOST_PAIRS
 
 
-def _best_groups(topology: Topology, gpus: Sequence[Device], count: int) -> tuple[list[Device], int]:
+def _best_groups(topology: DeviceLinks, gpus: Sequence[Device], count: int) -> tuple[list[Device], int]:
     """The best group, and how many others are as well joined; 12,870 groups of eight take some 10 ms as arrays."""
     import numpy as np
 
@@ -130,7 +130,7 @@ def _best_groups(topology: Topology, gpus: Sequence[Device], count: int) -> tupl
     return [gpus[number] for number in chosen], len(best) - 1
 
 
-def _reason(topology: Topology, chosen: Sequence[Device]) -> str:
+def _reason(topology: DeviceLinks, chosen: Sequence[Device]) -> str:
     """What joins the chosen ones, and what another choice would have to go through."""
     if len(chosen) == 1:
         return f"{chosen[0].name}, alone."

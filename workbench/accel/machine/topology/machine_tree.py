@@ -12,7 +12,7 @@ from accel.machine.topology.devices import Device
 from accel.machine.topology.placing import Place, components, places_of
 
 if TYPE_CHECKING:
-    from accel.machine.topology.topology import Topology
+    from accel.machine.topology.device_links import DeviceLinks
 
 # What joins devices of which only the labels are known, from the outside to the inside.
 LEVELS = (
@@ -49,7 +49,7 @@ class Part:
         }  # fmt: skip
 
 
-def machine_tree(topology: Topology) -> Part:
+def machine_tree(topology: DeviceLinks) -> Part:
     """The machine of a topology, as far as that tells it: bridges by /sys where it was read, else by the labels of links.
 
     >>> print(machine_tree(topology))
@@ -72,12 +72,12 @@ def machine_tree(topology: Topology) -> Part:
     return Part("machine", "Machine", how, tuple(parts))
 
 
-def _node(topology: Topology, place: Place) -> Part:
+def _node(topology: DeviceLinks, place: Place) -> Part:
     cpus = f"CPUs {cpu_list(place.cpus)}" if place.cpus else ""
     return Part("node", place.name, cpus, _within(topology, place.devices))
 
 
-def _within(topology: Topology, devices: Sequence[Device]) -> tuple[Part, ...]:
+def _within(topology: DeviceLinks, devices: Sequence[Device]) -> tuple[Part, ...]:
     if devices and all(device.path for device in devices):
         return tuple(_by_path(list(devices), 0))
     return tuple(_by_labels(topology, devices, 0))
@@ -102,7 +102,7 @@ def _by_path(devices: list[Device], depth: int) -> list[Part]:
     return parts
 
 
-def _by_labels(topology: Topology, devices: Sequence[Device], level: int) -> list[Part]:
+def _by_labels(topology: DeviceLinks, devices: Sequence[Device], level: int) -> list[Part]:
     """Devices in groups by what they reach each other through; NVLinks between GPUs hide what lies below them."""
     if level == len(LEVELS):
         return [_device(device) for device in devices]

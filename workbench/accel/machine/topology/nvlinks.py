@@ -10,7 +10,7 @@ from accel.machine.topology.links import Link
 from accel.machine.topology.placing import components
 
 if TYPE_CHECKING:
-    from accel.machine.topology.topology import Topology
+    from accel.machine.topology.device_links import DeviceLinks
 
 MOST_LINKS_OF_A_GPU = 18  # Hopper and Blackwell; 12 on Ampere, 6 on Volta
 
@@ -44,7 +44,7 @@ class NvLinks:
         return "\n".join(lines)
 
 
-def nvlinks_of(topology: Topology) -> NvLinks:
+def nvlinks_of(topology: DeviceLinks) -> NvLinks:
     """The NVLinks of a topology.
 
     A group that is joined alike by more links than any GPU has needs a switch: eight GPUs with NV18 between every two. Four
@@ -58,7 +58,7 @@ def nvlinks_of(topology: Topology) -> NvLinks:
     return NvLinks(tuple(pair for pair in joined if pair[0].name not in behind), tuple(switches))
 
 
-def _switch_of(topology: Topology, group: list[Device]) -> NvSwitch | None:
+def _switch_of(topology: DeviceLinks, group: list[Device]) -> NvSwitch | None:
     """The switch of a group: any two are joined by as many links as the one with fewer has."""
     pairs = list(topology.pairs(group))
     own = {gpu.name: 0 for gpu in group}

@@ -11,7 +11,7 @@ from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.devices import Device
 
 if TYPE_CHECKING:
-    from accel.machine.topology.topology import Topology
+    from accel.machine.topology.device_links import DeviceLinks
 
 WITHIN_A_NODE = ("PIX", "PXB", "PHB", "NODE")
 
@@ -31,7 +31,7 @@ class Place:
     how: Literal["told", "labels", "unknown"] = "told"
 
 
-def places_of(topology: Topology) -> list[Place]:
+def places_of(topology: DeviceLinks) -> list[Place]:
     """The NUMA nodes with their devices, or what the labels tell of them; last the devices without a place.
 
     >>> [(place.name, len(place.devices)) for place in places_of(topology)]
@@ -64,7 +64,7 @@ def components(
     )
 
 
-def _near_nodes(topology: Topology, devices: Sequence[Device]) -> dict[str, tuple[int, ...]]:
+def _near_nodes(topology: DeviceLinks, devices: Sequence[Device]) -> dict[str, tuple[int, ...]]:
     """The nodes near each device: as told, else those of a device to which its way stays within a node, as for cards."""
     near = {device.name: device.near_nodes for device in devices if device.near_nodes}
     if len(topology.nodes) == 1:
@@ -78,14 +78,14 @@ def _near_nodes(topology: Topology, devices: Sequence[Device]) -> dict[str, tupl
     return near
 
 
-def _label(topology: Topology, first: Device, second: Device) -> str:
+def _label(topology: DeviceLinks, first: Device, second: Device) -> str:
     """The label of the link between two; PHB for cards beside the matrix that are below one host bridge, empty for others."""
     if first.name in topology.names and second.name in topology.names:
         return topology.link(first.name, second.name).label
     return "PHB" if first.path and first.path[:1] == second.path[:1] else ""
 
 
-def _told(topology: Topology, nodes: tuple[int, ...], devices: Sequence[Device]) -> Place:
+def _told(topology: DeviceLinks, nodes: tuple[int, ...], devices: Sequence[Device]) -> Place:
     node = next((node for node in topology.nodes if (node.number,) == nodes), None)
     lists = {device.cpus for device in devices if device.cpus}
     cpus = node.cpus if node else lists.pop() if len(lists) == 1 else ()
@@ -93,7 +93,7 @@ def _told(topology: Topology, nodes: tuple[int, ...], devices: Sequence[Device])
     return Place(name, tuple(devices), cpus, node.socket if node else None)
 
 
-def _by_labels(topology: Topology, groups: list[list[Device]]) -> list[Place]:
+def _by_labels(topology: DeviceLinks, groups: list[list[Device]]) -> list[Place]:
     """Groups that SYS keeps apart: where each two are, or where they fall into two sides in one way only, these are nodes."""
     if not groups:
         return []

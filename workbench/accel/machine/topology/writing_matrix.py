@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from accel.machine.cpu_lists import cpu_list
 
 if TYPE_CHECKING:
+    from accel.machine.topology.device_links import DeviceLinks
     from accel.machine.topology.devices import Device
-    from accel.machine.topology.topology import Topology
 
 
-def written(topology: Topology) -> str:
+def written(topology: DeviceLinks) -> str:
     """The matrix with tabs between its cells, affinities where they are known, and the names of cards below it.
 
     >>> read_matrix(written(topology)).links == topology.links

@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING
 
 from accel.machine.cpu_lists import cpu_list
+from accel.machine.topology.devices import Device
 from accel.machine.topology.links import Link
-from accel.machine.topology.machine_layout import LABEL_HEIGHT, PADDING, MachineLayout, lay_out
+from accel.machine.topology.topology import Topology
+from accel.views.topology.machine_layout import LABEL_HEIGHT, PADDING, MachineLayout, lay_out
+from accel.views.topology.words import drawing
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from accel.machine.topology.devices import Device
-    from accel.machine.topology.topology import Topology
 
 # Readable on a light and on a dark page, white text on the first two too.
 GPU, CARD, TEXT = "#15803d", "#7c3aed", "#7d8590"
@@ -55,7 +55,7 @@ def machine_figure(topology: Topology) -> go.Figure:
 
 def _title(topology: Topology) -> str:
     about = topology.machine.about
-    return f"The machine{f', {about}' if about else ''}" if topology.machine.parts else topology.drawing
+    return f"The machine{f', {about}' if about else ''}" if topology.machine.parts else drawing(topology)
 
 
 def _draw_devices(figure: go.Figure, layout: MachineLayout) -> None:

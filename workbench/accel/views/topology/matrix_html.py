@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from accel import html_parts
 from accel.html_parts import Markup, text
 from accel.machine.cpu_lists import cpu_list
-from accel.machine.topology.machine_html import boxes
-
-if TYPE_CHECKING:
-    from accel.machine.topology.devices import Device
-    from accel.machine.topology.links import Link
-    from accel.machine.topology.topology import Topology
+from accel.machine.topology.devices import Device
+from accel.machine.topology.links import Link
+from accel.machine.topology.topology import Topology
+from accel.views.topology.machine_html import boxes
+from accel.views.topology.words import drawing, no_gpu
 
 _CELL = "padding:2px 8px;text-align:center;border:1px solid rgba(127,127,127,.25)"
 
 _LAST = '<td style="padding:2px 10px;text-align:left;white-space:nowrap;opacity:.8">{}</td>'
 
 
-def html_of(topology: Topology) -> Markup:
+def html(topology: Topology) -> Markup:
     """Matrix, legend, the machine as boxes, and advice; inline styles only."""
-    drawn = [boxes(topology.machine)] if topology.machine.parts else [html_parts.note(topology.drawing)]
+    drawn = [boxes(topology.machine)] if topology.machine.parts else [html_parts.note(drawing(topology))]
     nvlinks = [html_parts.note(line) for line in str(topology.nvlinks).splitlines()]
     if not topology.devices:
-        return html_parts.block(html_parts.note(topology.no_gpu), *drawn)
+        return html_parts.block(html_parts.note(no_gpu(topology)), *drawn)
     head = "".join(f'<th scope="col" style="{_CELL}">{text(device.name)}</th>' for device in topology.devices)
     has_places = any(map(_place, topology.devices))
     head += "<th></th>" if has_places else ""

@@ -1,21 +1,30 @@
-"""The topology as plotly figures: the machine with its boxes and NVLinks, or the matrix in colours."""
+"""How a topology looks: the printed matrix with its machine as a tree, a table for a notebook, plotly figures."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from accel.errors import UnknownName
-from accel.machine.topology.machine_figure import machine_figure
+from accel.machine.topology.topology import Topology
+from accel.views.topology.machine_figure import machine_figure
+from accel.views.topology.matrix_html import html as html
+from accel.views.topology.words import drawing, no_gpu
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from accel.machine.topology.topology import Topology
-
 KINDS = ("graph", "matrix")
 
 
-def figure_of(topology: Topology, kind: str) -> go.Figure:
+def text(topology: Topology) -> str:
+    """The matrix, what its labels mean, the machine, and what follows."""
+    if not topology.devices:
+        return f"{no_gpu(topology)}\n{drawing(topology)}"
+    lines = [topology.matrix, "", *topology.legend, "", drawing(topology), "", *topology.advice]
+    return "\n".join(lines).rstrip("\n")
+
+
+def figure(topology: Topology, kind: str = "graph") -> go.Figure:
     """The figure of that kind; raises UnknownName for another."""
     if kind not in KINDS:
         raise UnknownName("figure", kind, KINDS)
@@ -29,14 +38,14 @@ def _matrix(topology: Topology) -> go.Figure:
     devices = topology.devices
     rates = [[None if a is b else topology.gb_per_s(a, b) for b in devices] for a in devices]
     labels = [[link.label for link in row] for row in topology.links]
-    figure = go.Figure(
+    drawn = go.Figure(
         go.Heatmap(
             x=names, y=names, z=rates, text=labels, texttemplate="%{text}", colorscale="Viridis", xgap=2, ygap=2,
             colorbar={"title": "GB/s, about"}, hovertemplate="%{y} – %{x}: %{text}, about %{z:.0f} GB/s<extra></extra>",
         )
     )  # fmt: skip
-    figure.update_layout(
+    drawn.update_layout(
         title="Links between devices", yaxis={"autorange": "reversed", "scaleanchor": "x"}, template="none",
         font={"color": "#7d8590"}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", height=520,
     )  # fmt: skip
-    return figure
+    return drawn

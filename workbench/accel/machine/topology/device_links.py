@@ -1,0 +1,99 @@
+"""The devices of a machine and the link between every two of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from accel.errors import AccelError, UnknownName
+from accel.machine.topology.devices import Device, NumaNode
+from accel.machine.topology.links import ASSUMED_CAPABILITY, ASSUMED_PCIE, Link
+
+
+@dataclass(frozen=True)
+class DeviceLinks:
+    """The devices of a machine and the link between every two of them; what follows from that is in `Topology`.
+
+    `nodes` are the NUMA nodes with all their CPUs, and `other_cards` the network cards that a collective cannot use directly
+    (Ethernet); both are known of this machine only. `capability` is the GPUs' compute capability, None where it is not told.
+    `visible` are the GPUs that CUDA may use (None: all), and `notes` sentences on why some are missing.
+    """
+
+    devices: tuple[Device, ...]
+    links: tuple[tuple[Link, ...], ...]
+    source: str = ""
+    capability: tuple[int, int] | None = None
+    nodes: tuple[NumaNode, ...] = ()
+    other_cards: tuple[Device, ...] = ()
+    visible: tuple[int, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.devices)
+        if len(self.links) != count or any(len(row) != count for row in self.links):
+            raise AccelError(
+                "A topology",
+                because=f"{count} devices need {count} rows of {count} links",
+                do="Give all of them.",
+            )
+
+    @property
+    def gpus(self) -> tuple[Device, ...]:
+        """The GPUs, in order."""
+        return tuple(device for device in self.devices if device.is_gpu)
+
+    @property
+    def usable_gpus(self) -> tuple[Device, ...]:
+        """Those of them that CUDA may use: not more than CUDA_VISIBLE_DEVICES names."""
+        return tuple(gpu for gpu in self.gpus if self.visible is None or gpu.index in self.visible)
+
+    @property
+    def network_cards(self) -> tuple[Device, ...]:
+        """What is no GPU."""
+        return tuple(device for device in self.devices if not device.is_gpu)
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of the devices between which links are known."""
+        return self._positions.keys()
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {device.name: position for position, device in enumerate(self.devices)}
+
+    def link(self, first: str, second: str) -> Link:
+        """The link between two devices; raises UnknownName."""
+        for name in (first, second):
+            if name not in self._positions:
+                raise UnknownName("device", name, self._positions)
+        return self.links[self._positions[first]][self._positions[second]]
+
+    def gb_per_s(self, first: Device, second: Device) -> float:
+        """About what the link between two carries in one direction, in GB/s; of two slots the slower one counts."""
+        link = self.link(first.name, second.name)
+        slots = [device.pcie for device in (first, second) if device.pcie]
+        rates = (
+            link.gb_per_s(pcie=slot, capability=self.capability or ASSUMED_CAPABILITY)
+            for slot in slots or [ASSUMED_PCIE]
+        )
+        return min(rates)
+
+    @property
+    def assumed(self) -> str:
+        """What the rates to and between GPUs assume because nothing tells it, as a sentence; empty where all is told."""
+        joined = [pair for pair in self.pairs(self.devices) if pair[0].is_gpu or pair[1].is_gpu]
+        untold = any(not (link.nvlinks or a.pcie or b.pcie) for a, b, link in joined)
+        generation, lanes = ASSUMED_PCIE
+        nvlinks = any(link.nvlinks for *_, link in joined) and self.capability is None
+        parts = [
+            *([f"PCIe {generation} x{lanes}"] if untold else []),
+            *([f"NVLinks of Ampere ({Link('NV1').gb_per_s():.0f} GB/s each)"] if nvlinks else []),
+        ]
+        return f"These rates assume {' and '.join(parts)}: nothing tells which they are." if parts else ""
+
+    def pairs(self, devices: Sequence[Device] | None = None) -> Iterator[tuple[Device, Device, Link]]:
+        """Every two devices (default: every two GPUs) with their link."""
+        for first, second in itertools.combinations(self.gpus if devices is None else devices, 2):
+            yield first, second, self.link(first.name, second.name)
