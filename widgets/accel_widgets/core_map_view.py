@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accel.machine.affinity.affinity_html import colour_of
-from accel.machine.affinity.affinity_text import busy_text, who_is_on
 from accel.machine.affinity.core_layout import core_layout
 from accel.machine.cpu_lists import cpu_list
+from accel.views.affinity.core_map_html import colour_of
+from accel.views.affinity.core_map_text import busy_text, who_is_on
 
 if TYPE_CHECKING:
     from accel.machine.affinity import Affinity, ThreadPlace

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # A view imports its result, never the other way round: it is looked up here by the name of the class.
 VIEWS = {
     "accel.distributed.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.machine.affinity.affinity.Affinity": "accel.views.affinity",
     "accel.machine.machine.Machine": "accel.views.machine",
     "accel.machine.number_formats.NumberFormats": "accel.views.number_formats",
     "accel.machine.topology.topology.Topology": "accel.views.topology",

@@ -1,6 +1,6 @@
 """Where threads, workers and ranks sit on the cores, and where they should.
 
-accel.affinity()                       the core map with who is where, and what is amiss in words
+accel.affinity()                       the core map with who is where, and the problems in words
 accel.machine.affinity.allocate(r, t)  CPUs for r ranks of t threads: physical cores first, nodes kept together, with `.as_env`
 
 cpu_map.py         each logical CPU's core, socket, node and cache, from /sys below any root
@@ -10,7 +10,8 @@ loader_affinity.py a mask of their own for a DataLoader's workers
 processes_here.py  which processes are the notebook's: loader workers, trial workers, ranks
 thread_names.py    what a thread is for
 thread_places.py   where threads are and how busy, from /proc
-affinity.py        all together; affinity_notes.py says what is amiss, affinity_text.py and affinity_html.py draw
+where_threads_are.py   all together; affinity_notes.py names the problems
+affinity.py        accel.affinity(); how it looks: accel/views/affinity
 """
 
 from __future__ import annotations

@@ -10,58 +10,29 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from accel.machine.affinity.affinity_html import affinity_html
 from accel.machine.affinity.affinity_notes import affinity_notes
-from accel.machine.affinity.affinity_text import affinity_text
 from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
-from accel.machine.affinity.processes_here import ProcessHere, processes_here, short_name
+from accel.machine.affinity.processes_here import ProcessHere, processes_here
 from accel.machine.affinity.starting_mask import narrowing_variables, variables_of
-from accel.machine.affinity.thread_places import ThreadLooks, ThreadPlace
-from accel.machine.cpu_lists import cpu_list
-from accel.machine.usable_cores import UsableCores, read_usable_cores
+from accel.machine.affinity.thread_places import ThreadLooks
+from accel.machine.affinity.where_threads_are import WhereThreadsAre
+from accel.machine.usable_cores import read_usable_cores
+from accel.shown import Shown
 
 BETWEEN_LOOKS_S = 0.05
 
 
 @dataclass(frozen=True)
-class Affinity:
-    """The CPUs of this machine, the threads of this notebook and of its workers on them, and what is amiss.
+class Affinity(WhereThreadsAre, Shown):
+    """Where the threads of this notebook and of its workers are, and what to change.
 
     >>> print(accel.affinity())
     """
-
-    cpu_map: CpuMap
-    threads: tuple[ThreadPlace, ...]
-    torch_threads: int | None = None
-    environment: tuple[tuple[str, str], ...] = ()
-    told: str = ""  # why there is nothing, where the system does not tell
-    known_processes: tuple[ProcessHere, ...] = ()
-    usable: UsableCores | None = None  # with the container's quota, where there is one
 
     @property
     def notes(self) -> list[str]:
         """Narrowed masks, over-subscription, shared cores and crossed nodes, each with what to do."""
         return affinity_notes(self)
-
-    @property
-    def processes(self) -> tuple[ProcessHere, ...]:
-        """The processes that threads are of, this notebook first."""
-        known = {process.pid: process for process in self.known_processes}
-        first = {each.pid: each for each in reversed(self.threads)}
-        return tuple(
-            known.get(pid) or ProcessHere(pid, each.group, each.kind, short_name(each.kind, each.group))
-            for pid, each in reversed(first.items())
-        )
-
-    def on(self, cpu: int) -> list[ThreadPlace]:
-        """The threads that ran on a CPU last, busy ones first."""
-        here = (each for each in self.threads if each.cpu == cpu)
-        return sorted(here, key=lambda each: (not each.is_busy, -(each.busy or 0)))
-
-    @property
-    def masks(self) -> list[tuple[str, str]]:
-        """(process, the CPUs its main thread may use), for each process."""
-        return [(each.group, cpu_list(each.allowed)) for each in self.threads if each.is_main]
 
     def panel(self) -> Any:
         """The same as a live panel, which looks again about once a second while it is seen; for a notebook.
@@ -72,9 +43,6 @@ class Affinity:
 
         return CoreMapPanel(self)
 
-    def __str__(self) -> str:
-        return affinity_text(self)
-
     def to_dict(self) -> dict[str, Any]:
         """CPUs, threads and notes as plain values."""
         return {
@@ -82,11 +50,6 @@ class Affinity:
             "torch_threads": self.torch_threads, "environment": dict(self.environment), "notes": self.notes,
             "told": self.told, "quota_cores": self.usable.quota_cores if self.usable else None,
         }  # fmt: skip
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        if self.told:
-            return {"text/plain": self.told}
-        return {"text/plain": str(self), "text/html": str(affinity_html(self))}
 
 
 class AffinityLooks:

@@ -1,4 +1,4 @@
-"""What is amiss with where threads are, in words, each with what to do."""
+"""Problems of where threads are, in words, each with what to do."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from accel.machine.usable_cores import UsableCores
 from accel.units import counted, percent
 
 if TYPE_CHECKING:
-    from accel.machine.affinity.affinity import Affinity
+    from accel.machine.affinity.where_threads_are import WhereThreadsAre
 
 FULL = 0.8  # of a CPU that its busy threads use together: they would use more if they had it
 
 
-def affinity_notes(found: Affinity) -> list[str]:
+def affinity_notes(found: WhereThreadsAre) -> list[str]:
     """Narrowed masks, threads that take turns, over-subscription, crossed nodes and shared cores.
 
     >>> affinity_notes(accel.affinity())
@@ -27,10 +27,10 @@ def affinity_notes(found: Affinity) -> list[str]:
     return [note for check in checks if (note := check(found))]
 
 
-def _narrowed(found: Affinity) -> str:
+def _narrowed(found: WhereThreadsAre) -> str:
     """A main thread that may use one CPU only, where the machine has more: what it starts later inherits that.
 
-    A rank of one thread is pinned so on purpose; what is amiss with ranks is told by the other notes.
+    A rank of one thread is pinned so on purpose; the other notes are on ranks.
     """
     narrow = [each for each in _mains(found) if len(each.allowed) == 1 and each.kind != "rank"]
     if not narrow or len(found.cpu_map.cpus) == 1:
@@ -53,7 +53,7 @@ def _narrowed(found: Affinity) -> str:
     )
 
 
-def _same_cpu(found: Affinity) -> str:
+def _same_cpu(found: WhereThreadsAre) -> str:
     """Processes that must share one CPU, as ranks do that were all bound to the first core."""
     bound: dict[tuple[int, ...], list[str]] = {}
     for each in _mains(found):
@@ -68,7 +68,7 @@ def _same_cpu(found: Affinity) -> str:
     return ""
 
 
-def _take_turns(found: Affinity) -> str:
+def _take_turns(found: WhereThreadsAre) -> str:
     """Busy threads that were last on the same CPU and together used it up; after two looks only."""
     for cpu in found.cpu_map.cpus:
         busy = [each for each in found.threads if each.cpu == cpu.number and each.busy and each.is_busy]
@@ -83,7 +83,7 @@ def _take_turns(found: Affinity) -> str:
     return ""
 
 
-def _oversubscribed(found: Affinity) -> str:
+def _oversubscribed(found: WhereThreadsAre) -> str:
     """More threads that compute than CPUs they may use: torch's own, and one for each loader worker.
 
     Workers that were idle between two looks want no CPU, and torch wants as many as it has threads only while it computes.
@@ -111,7 +111,7 @@ def _oversubscribed(found: Affinity) -> str:
     )
 
 
-def _crossing(found: Affinity) -> str:
+def _crossing(found: WhereThreadsAre) -> str:
     """Compute threads of one process on two NUMA nodes, and whether they would fit into one."""
     cpu_map = found.cpu_map
     for group in dict.fromkeys(each.group for each in found.threads):
@@ -131,7 +131,7 @@ def _crossing(found: Affinity) -> str:
     return ""
 
 
-def _shared(found: Affinity) -> str:
+def _shared(found: WhereThreadsAre) -> str:
     """Two threads that are busy on the two halves of one core."""
     busy = {each.cpu for each in found.threads if each.is_busy}
     cores = [tuple(sorted(busy & set(siblings))) for siblings in found.cpu_map.cores_of(busy)]
@@ -147,7 +147,7 @@ def _may_compute(thread: ThreadPlace) -> bool:
     return thread.busy is None or thread.is_busy
 
 
-def _mains(found: Affinity) -> list[ThreadPlace]:
+def _mains(found: WhereThreadsAre) -> list[ThreadPlace]:
     return [each for each in found.threads if each.is_main]
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from accel.html_parts import Markup, block, note, text
-from accel.machine.affinity.affinity_text import busy_text, mask_lines, who_is_on
+from accel.machine.affinity.affinity import Affinity
 from accel.machine.affinity.core_layout import Box, core_layout
+from accel.machine.affinity.processes_here import ProcessHere
 from accel.units import counted
-
-if TYPE_CHECKING:
-    from accel.machine.affinity.affinity import Affinity
-    from accel.machine.affinity.processes_here import ProcessHere
+from accel.views.affinity.core_map_text import busy_text, mask_lines, who_is_on
 
 # Dark enough for white text: a contrast of at least 4.5 to 1.
 COLOURS = (
@@ -34,14 +30,16 @@ def colour_of(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def affinity_html(found: Affinity) -> Markup:
-    """The map, its legend with each process's mask, and what is amiss.
+def html(found: Affinity) -> Markup:
+    """The map, its legend with each process's mask, and the problems.
 
-    >>> affinity_html(accel.affinity())
+    >>> html(accel.affinity())
     """
+    if found.told:
+        return block(note(found.told))
     shorts = {process.pid: (index, process) for index, process in enumerate(found.processes)}
     boxes = [_box(found, box, shorts) for box in core_layout(found.cpu_map)]
-    amiss = [
+    problems = [
         Markup(f'<div style="margin-top:4px;font-weight:600">⚠ {text(line)}</div>') for line in found.notes
     ]
     names = [_legend(index, process, found) for index, process in shorts.values()]
@@ -50,7 +48,7 @@ def affinity_html(found: Affinity) -> Markup:
     legend = Markup(
         f'<div style="display:flex;flex-wrap:wrap;gap:4px 14px;margin-top:6px">{"".join(names)}</div>'
     )
-    return block(frame, legend, note(LEGEND), *masks, *amiss)
+    return block(frame, legend, note(LEGEND), *masks, *problems)
 
 
 _Shorts = dict[int, "tuple[int, ProcessHere]"]

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from accel.machine.affinity.affinity import Affinity
 from accel.machine.affinity.cpu_map import LogicalCpu
 from accel.machine.affinity.thread_places import ThreadPlace
 from accel.machine.cpu_lists import cpu_list
 from accel.units import percent, table
 
-if TYPE_CHECKING:
-    from accel.machine.affinity.affinity import Affinity
-
 MANY_CPUS = 32  # with more, neighbours on which nobody is share a line
 LEGEND = "● busy now; the others ran there last"
 
 
-def affinity_text(found: Affinity) -> str:
-    """A line a CPU, then the masks, then what is amiss.
+def text(found: Affinity) -> str:
+    """A line a CPU, then the masks, then the problems.
 
-    >>> print(affinity_text(accel.affinity()))
+    >>> print(text(accel.affinity()))
     """
     if found.told:
         return found.told
-    rows = affinity_rows(found)
+    rows = _rows(found)
     lines = table(rows)
     if any(each.is_busy for each in found.threads):
         lines.append(LEGEND)
     return "\n".join([*lines, "", *mask_lines(found), *found.notes])
 
 
-def affinity_rows(found: Affinity) -> list[tuple[str, str, str]]:
+def _rows(found: Affinity) -> list[tuple[str, str, str]]:
     """(CPU, where it is, who is there) by node, socket and core."""
     order = sorted(found.cpu_map.cpus, key=lambda cpu: (cpu.numa_node, cpu.socket, cpu.core, cpu.number))
     who = {cpu.number: who_is_on(found.on(cpu.number)) for cpu in order}
