@@ -18,7 +18,7 @@ from accel.workers.trial_rows import refused_row
 
 if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
     from accel.workload.workload import Workload
 
 Watch: TypeAlias = "Callable[[Trial, str], Ladder]"
@@ -31,19 +31,20 @@ LEAST_S = 10.0  # a trial with less time than this tells nothing
 class BatchSearch:
     """Both neighbours of the present batch in one trial, then on in the direction that was faster, one size a trial.
 
-    >>> BatchSearch(workbench, workload, largest=1024).run()
+    >>> BatchSearch(workbench, workload, workbench.try_, largest=1024).run()
 
     `largest` bounds the batch, `budget_s` the search (None: 360 s). A size that does not fit into memory is a row, not the end.
-    `watch` waits for each of its trials, with the sizes that it measures in words.
+    `start_trial` is `Workbench.try_`; `watch` waits for each of its trials, with the sizes that it measures in words.
     """
 
     def __init__(
-        self, workbench: Workbench, workload: Workload, *,
+        self, workbench: NotebookState, workload: Workload, start_trial: Callable[..., object], *,
         largest: int | None = None, budget_s: float | None = None, watch: Watch | None = None,
     ) -> None:  # fmt: skip
         check_samples(f"fastest_batch(largest={largest})", largest)
         check_seconds(f"fastest_batch(budget_s={budget_s})", budget_s)
         self._workbench, self._workload, self._largest = workbench, workload, largest
+        self._start_trial = start_trial
         self._watch = watch or (lambda trial, _about: trial.wait())
         self._present = _present_batch(workbench, workload)
         self._budget = TimeBudget(budget_s, usual_s=BUDGET_S)
@@ -118,7 +119,7 @@ class BatchSearch:
     def _try(self, plans: list[Plan]) -> list[Comparison]:
         if not plans:
             return []
-        trial = self._workbench.try_(*plans, wait=False, budget_s=self._seconds_of_trial())
+        trial = self._start_trial(*plans, wait=False, budget_s=self._seconds_of_trial())
         assert isinstance(trial, Trial)
         try:
             ladder = self._watch(trial, self._about(plans))
@@ -139,7 +140,7 @@ class BatchSearch:
         return max(left_s / 2, min(left_s, LEAST_S)) if is_first else left_s
 
 
-def _present_batch(workbench: Workbench, workload: Workload) -> int:
+def _present_batch(workbench: NotebookState, workload: Workload) -> int:
     """What the training's loader puts together; a cell may split its batches, and an epoch's only batch may be smaller."""
     with workbench.live.suspended():
         loader = workload.objects().loaders.get(workbench.training_loader or "")

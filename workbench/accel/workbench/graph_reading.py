@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
 
     from accel.opgraph.op_graph import OpGraph
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
     from accel.workload.call_inputs import CallInputs
 
 DO = (
@@ -21,7 +21,7 @@ DO = (
 )
 
 
-def read_workbench_graph(workbench: Workbench, model: Any, inputs: Any) -> OpGraph:
+def read_workbench_graph(workbench: NotebookState, model: Any, inputs: Any) -> OpGraph:
     """The graph of a model, or of the workload's; a name stands for the variable.
 
     Without inputs, the shapes count that the profiled cell called the model with: no loader and no random number is
@@ -35,7 +35,7 @@ def read_workbench_graph(workbench: Workbench, model: Any, inputs: Any) -> OpGra
     return graph.with_times(measured) if measured else graph
 
 
-def _model(workbench: Workbench, model: Any) -> torch.nn.Module:
+def _model(workbench: NotebookState, model: Any) -> torch.nn.Module:
     from torch import nn
 
     if model is None:
@@ -55,7 +55,7 @@ def _model(workbench: Workbench, model: Any) -> torch.nn.Module:
     return found
 
 
-def _variable(workbench: Workbench, name: str) -> Any:
+def _variable(workbench: NotebookState, name: str) -> Any:
     """The object of a name such as "model" or "trainer.model"."""
     from accel.workload.workload import look_up
 
@@ -70,7 +70,7 @@ def _variable(workbench: Workbench, name: str) -> Any:
     return found
 
 
-def _recorded_inputs(workbench: Workbench, model: torch.nn.Module) -> CallInputs:
+def _recorded_inputs(workbench: NotebookState, model: torch.nn.Module) -> CallInputs:
     workload = workbench.workload
     for role in workload.roles if workload is not None else ():
         if role.inputs is not None and role.kind == "models" and role.current(workbench.namespace) is model:
@@ -82,7 +82,7 @@ def _recorded_inputs(workbench: Workbench, model: torch.nn.Module) -> CallInputs
     )
 
 
-def _measured_ms(workbench: Workbench, model: torch.nn.Module) -> dict[str, float]:
+def _measured_ms(workbench: NotebookState, model: torch.nn.Module) -> dict[str, float]:
     """Forward self time of each module's own operations per step; with several models the names could be either's."""
     profile, workload = workbench.profile_result, workbench.workload
     models = (

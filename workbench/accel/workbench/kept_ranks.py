@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from accel.distributed.run_cell import CellRun
     from accel.distributed.run_pages import RunPage
     from accel.distributed.watched_run import WatchedRun
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
     from accel.workers.messages import QualityQuestion
 
 AnyRun = TypeVar("AnyRun", bound="WatchedRun")
@@ -63,7 +63,7 @@ class KeptRanks:
     `latest` is the run that goes on, or was the last: a panel shows its lanes.
     """
 
-    def __init__(self, workbench: Workbench) -> None:
+    def __init__(self, workbench: NotebookState) -> None:
         self._workbench = workbench
         self._pool: RankPool | None = None
         self._pool_is_for: tuple[Any, ...] = ()

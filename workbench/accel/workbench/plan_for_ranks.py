@@ -14,13 +14,13 @@ from accel.errors import NotApplicable
 
 if TYPE_CHECKING:
     from accel.distributed.run_options import RunOptions
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
     from accel.workload.read_backs import ReadBack
     from accel.workload.workload import Workload
 
 
 def with_checked_plan(
-    workbench: Workbench, options: RunOptions, cell: str | Callable[[], Any], filename: str
+    workbench: NotebookState, options: RunOptions, cell: str | Callable[[], Any], filename: str
 ) -> tuple[RunOptions, list[ReadBack]]:
     """The options with their plan as it is to be applied, and the lines that the cell's profile saw reading numbers back.
 

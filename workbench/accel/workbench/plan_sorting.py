@@ -8,12 +8,12 @@ from accel.errors import AccelError, NotApplicable
 from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
     from accel.workload.workload import Workload
 
 
 def sorted_out(
-    workbench: Workbench, plans: tuple[str | Plan, ...], workload: Workload, on: str | None
+    workbench: NotebookState, plans: tuple[str | Plan, ...], workload: Workload, on: str | None
 ) -> tuple[list[Plan], dict[str, str]]:
     """Plans that can be measured, and why the others cannot, by their text; raises NotApplicable when none can.
 

@@ -23,7 +23,7 @@ from accel.workload.uninterrupted import uninterrupted
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
     from accel.profiling.profile_options import ProfileOptions
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
 
 
 class ProfileSession:
@@ -37,13 +37,8 @@ class ProfileSession:
     """
 
     def __init__(
-        self, workbench: Workbench, cell: str, source: str, *, filename: str, options: ProfileOptions
+        self, workbench: NotebookState, cell: str, source: str, *, filename: str, options: ProfileOptions
     ) -> None:
-        if workbench.ranks.is_running:
-            raise AccelError(
-                "%%accel profile", because="a run on ranks goes on, and would be in every time that is measured",
-                do="Wait for it, or stop it first.",
-            )  # fmt: skip
         self._workbench = workbench
         self._capture = CellCapture(
             cell, source, workbench.namespace, **({"filename": filename} if filename else {})

@@ -16,7 +16,7 @@ from accel.workload.own_weights import why_weights_are_own
 from accel.workload.workload import Role, Workload, look_up
 
 if TYPE_CHECKING:
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
 
 _SEEDS_ALL = re.compile(r"\b(torch\.manual_seed|seed_everything|set_seed|seed_all)\(")
 
@@ -79,7 +79,7 @@ def how_seeds_begin(workload: Workload, request: QualityRequest, *, repeats: boo
 
 
 def quality_notes(
-    workbench: Workbench, workload: Workload, role: Role, held_out: str, *, repeats: bool
+    workbench: NotebookState, workload: Workload, role: Role, held_out: str, *, repeats: bool
 ) -> list[str]:
     """What a reader must know of how the trainings differ from the notebook's own."""
     notes = list(notes_on_copies(workload))

@@ -23,13 +23,13 @@ from accel.workload.cell_names import names_read
 from accel.workload.workload import Role, Workload
 
 if TYPE_CHECKING:
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
 
 BUDGET_S = 600.0
 
 
 def start_quality_trial(
-    workbench: Workbench, workload: Workload, plans: list[Plan], request: QualityRequest, *,
+    workbench: NotebookState, workload: Workload, plans: list[Plan], request: QualityRequest, *,
     refused: dict[str, str], budget: TimeBudget, timeout_s: float,
 ) -> QualityTrial:  # fmt: skip
     """Find metric, data and model, pack, guard and go; returns the running trial."""

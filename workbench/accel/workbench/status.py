@@ -12,7 +12,7 @@ from accel.workbench.best_tried import summary
 
 if TYPE_CHECKING:
     from accel.accelerations import Acceleration
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Status:
     came_back: tuple[str, ...] = ()  # by an undo
 
     @classmethod
-    def of(cls, workbench: Workbench, came_back: tuple[str, ...] = ()) -> Status:
+    def of(cls, workbench: NotebookState, ranks: str = "", came_back: tuple[str, ...] = ()) -> Status:
         from accel.workload.replica import merged
 
         live = workbench._live
@@ -139,7 +139,7 @@ class Status:
             proofs=tuple((name, proof.took_effect, proof.evidence) for name, proof in proofs),
             last_trial=summary(workbench.trials[-1] if workbench.trials else None),
             machine_line=workbench.machine.line,
-            ranks=workbench.ranks.line,
+            ranks=ranks,
             has_trained=live is not None and live.has_trained,
             came_back=came_back,
         )

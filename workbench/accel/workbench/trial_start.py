@@ -17,13 +17,13 @@ from accel.workload.state_guard import StateGuard
 from accel.workload.workload import Workload, look_up
 
 if TYPE_CHECKING:
-    from accel.workbench.workbench import Workbench
+    from accel.workbench.notebook_state import NotebookState
 
 TRIED_KINDS = ("models", "optimizers", "loaders")
 
 
 def start_trial(
-    workbench: Workbench, workload: Workload, plans: list[Plan], *,
+    workbench: NotebookState, workload: Workload, plans: list[Plan], *,
     refused: dict[str, str], budget: TimeBudget, timeout_s: float,
 ) -> Trial:  # fmt: skip
     """Pack, guard and go; returns the running trial."""
@@ -53,7 +53,7 @@ def start_trial(
         raise
 
 
-def packed(workbench: Workbench, workload: Workload) -> tuple[Parcel, list[str]]:
+def packed(workbench: NotebookState, workload: Workload) -> tuple[Parcel, list[str]]:
     """The workload as if nothing were kept, and what packing it changed in the notebook."""
     with workbench.live.suspended():
         before = StateGuard.of(workload)
@@ -101,7 +101,9 @@ def builds_objects(workload: Workload) -> bool:
     )
 
 
-def unchanged_check(workbench: Workbench, workload: Workload, while_packing: list[str]) -> Callable[[], str]:
+def unchanged_check(
+    workbench: NotebookState, workload: Workload, while_packing: list[str]
+) -> Callable[[], str]:
     """What the trial did to the notebook, to be asked when it is over. Cells that the user ran meanwhile are theirs."""
     guard, cells_run = StateGuard.of(workload), workbench.cells_run
 

@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, Acceleration
 from accel.bounds import check_seconds
-from accel.errors import AccelError, NotApplicable
-from accel.machine import Machine, read_machine
-from accel.plans.chosen import read_names
-from accel.plans.live_plan import LivePlan
+from accel.errors import AccelError
 from accel.plans.plan import Plan
 from accel.private_disk import in_words
 from accel.workbench.best_tried import best_plan
-from accel.workbench.history_keeping import HistoryKeeper
+from accel.workbench.notebook_state import NotebookState
 from accel.workbench.plan_sorting import sorted_out
-from accel.workbench.refusals import Refusals
 from accel.workbench.status import Applicability, Status
-from accel.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     import torch
@@ -41,36 +36,16 @@ if TYPE_CHECKING:
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
     from accel.workload.new_weights import Start
-    from accel.workload.workload import Workload
 
 
-class Workbench:
-    """Everything accel knows about one namespace: the workload, its profile, the trials, what is kept.
+class Workbench(NotebookState):
+    """The commands on one namespace: profile, try, keep, undo, export, and what they answer.
 
     >>> workbench = Workbench(globals())
     >>> workbench.profile("train(model, loader, criterion, optimizer)")
     >>> workbench.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
     >>> workbench.keep(); workbench.export()
     """
-
-    def __init__(self, namespace: dict[str, Any], *, spare_workers: int = 2) -> None:
-        self.namespace = namespace
-        self.workload: Workload | None = None
-        self.profile_result: Profile | None = None
-        self.trials: list[Trial | QualityTrial] = []  # by speed or by quality, oldest first
-        self.training_loader: str | None = None  # that the workload's steps take batches from
-        self.pool = WorkerPool(spare_workers)
-        self.history_keeper = HistoryKeeper()
-        self._refusals = Refusals()
-        self.cells_run = 0  # by the notebook: one that runs during a trial may change the user's own objects
-        self._first_trial = 0  # of the present workload
-        self._live: LivePlan | None = None
-        self._listeners: list[Callable[[str], None]] = []
-
-    @cached_property
-    def machine(self) -> Machine:
-        """This machine, read once."""
-        return read_machine()
 
     # --- profile ----------------------------------------------------------------------------------------------------
 
@@ -82,6 +57,11 @@ class Workbench:
         from accel.profiling.profile_options import ProfileOptions
         from accel.workbench.profile_session import ProfileSession
 
+        if self.ranks.is_running:
+            raise AccelError(
+                "%%accel profile", because="a run on ranks goes on, and would be in every time that is measured",
+                do="Wait for it, or stop it first.",
+            )  # fmt: skip
         options = ProfileOptions(steps=steps, shapes=shapes, stacks=stacks, memory=memory)
         return ProfileSession(self, cell, source, filename=filename, options=options)
 
@@ -109,50 +89,6 @@ class Workbench:
                 session.finish()
             raise
         return session.finish()
-
-    def remember(self, workload: Workload, profile: Profile) -> None:
-        """A profile is over: its cell is the workload from now on, unless it does not train and an earlier one did.
-
-        What is kept stays live when the new cell trains the same model: profiling again to see the gain must not take the
-        gain back. Otherwise it is undone.
-        """
-        self.profile_result = profile
-        if workload.has_training_step or self.workload is None or not self.workload.has_training_step:
-            kept = self.kept_for(workload)
-            goes_on = self._live is not None and bool(kept) and self._live.follow(workload)
-            if not goes_on:
-                self._drop_live()
-            self.workload, self._first_trial = workload, len(self.trials)
-            self.training_loader = profile.whole_run.step_loader
-            if kept and not goes_on:
-                self._keep_what_can_work(kept, workload)
-        if workload.has_training_step:
-            self.pool.refill()
-        self.tell("profile")
-
-    def _keep_what_can_work(self, plan: Plan, workload: Workload) -> None:
-        for name in plan.why_not(workload, self.machine):
-            plan = plan.without(name)
-        if plan:
-            self.live.keep(plan)
-
-    def _trains_the_same(self, workload: Workload) -> bool:
-        before = self.workload.objects().models.values() if self.workload is not None else ()
-        return bool(
-            {id(model) for model in before} & {id(model) for model in workload.objects().models.values()}
-        )
-
-    def without_what_is_kept(self, workload: Workload) -> Workload:
-        """The workload as it is without the kept plan, which hid something of it in the run that it was seen in."""
-        kept, before = self.kept_for(workload), self.workload
-        if not kept or before is None or before.source != workload.source:
-            return workload
-        changes_batches = any(entry.layer == "batch" for entry in kept.entries)
-        return workload.seen_without_a_plan(before, changes_batches=changes_batches)
-
-    def kept_for(self, workload: Workload) -> Plan:
-        """What is kept, if this workload trains the same model; else the empty plan."""
-        return self.kept if self._trains_the_same(workload) else Plan(())
 
     def findings(self) -> Findings:
         """What the rules found in the last profile, most expensive first.
@@ -199,7 +135,7 @@ class Workbench:
         check_seconds(f"try_(budget_s={budget_s})", budget_s)
         check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
         budget = TimeBudget(budget_s)
-        workload = self._workload_to_train("try")
+        workload = self.workload_to_train("try")
         if self.running_trial is not None or self.ranks.is_running:
             what = (
                 "a trial is running already" if self.running_trial is not None else "a run on ranks goes on"
@@ -229,8 +165,9 @@ class Workbench:
         """The batch that trains the most samples a second, by trials of other sizes; see `BatchSearch`."""
         from accel.workbench.batch_search import BatchSearch
 
-        workload = self._workload_to_train("batch")
-        return BatchSearch(self, workload, largest=largest, budget_s=budget_s, watch=watch).run()
+        workload = self.workload_to_train("batch")
+        search = BatchSearch(self, workload, self.try_, largest=largest, budget_s=budget_s, watch=watch)
+        return search.run()
 
     @cached_property
     def ranks(self) -> KeptRanks:
@@ -245,37 +182,12 @@ class Workbench:
         >>> print(workbench.history(predictions=True))
         """
         if self.workload is not None:
-            for trial in self.trials[self._first_trial :]:
+            for trial in self.trials[self.first_trial :]:
                 self.history_keeper.keep_trial(trial, self.workload, self.machine)
         keeper = self.history_keeper
         return keeper.past_predictions() if predictions else keeper.past_trials()
 
-    @property
-    def running_trial(self) -> Trial | QualityTrial | None:
-        """The trial that is under way, if any."""
-        return next((trial for trial in self.trials[-1:] if not trial.is_over), None)
-
-    def checked(self, plan: str | Plan, workload: Workload, on: str | None = None) -> Plan:
-        """The plan that is meant; raises NotApplicable where it cannot work."""
-        plan = Plan.parse(plan) if isinstance(plan, str) else plan
-        plan = (plan.only_on(*read_names(on)) if on is not None else plan).resolved(workload)
-        if not plan:
-            raise AccelError(
-                "The empty plan", because="it is the baseline itself", do="Name an acceleration."
-            )
-        if refusals := self._refusals.of(plan, workload, self.machine, kept=self.kept):
-            said = [f"{name}: {' '.join(reasons)}" for name, reasons in refusals.items()]
-            raise NotApplicable(str(plan), said) if len(said) > 1 else NotApplicable(*refusals.popitem())
-        return plan
-
     # --- keep, undo, status, export ---------------------------------------------------------------------------------
-
-    @property
-    def live(self) -> LivePlan:
-        """What is kept for the present workload."""
-        if self._live is None:
-            self._live = LivePlan(self._workload_to_train("keep"))
-        return self._live
 
     def keep(self, plan: str | Plan | None = None, *, on: str | None = None) -> Status:
         """Make a plan live in the notebook: by default the best of the last trial.
@@ -284,10 +196,10 @@ class Workbench:
 
         `on` names the objects that it acts on (None: all).
         """
-        workload = self._workload_to_train("keep")
+        workload = self.workload_to_train("keep")
         if self.running_trial is not None:
             raise AccelError("%accel keep", because="a trial is running", do="Wait for it, or stop it first.")
-        tried = self.trials[self._first_trial :]
+        tried = self.trials[self.first_trial :]
         self.live.keep(self.checked(best_plan(tried) if plan is None else plan, workload, on))
         self.tell("kept")
         return self.status()
@@ -300,16 +212,11 @@ class Workbench:
         elif name is not None:
             raise AccelError(f"%accel undo {name}", because="nothing is kept", do="See %accel status.")
         self.tell("kept")
-        return Status.of(self, came_back)
+        return Status.of(self, self.ranks.line, came_back)
 
     def status(self) -> Status:
         """What the workload is, what is kept and whether it took effect, what was tried."""
-        return Status.of(self)
-
-    @property
-    def kept(self) -> Plan:
-        """The plan that is live; empty when nothing is kept."""
-        return self._live.plan if self._live is not None else Plan(())
+        return Status.of(self, self.ranks.line)
 
     def export(self, to: str = "cell") -> Export:
         """The workload's cell with the kept plan written in as plain PyTorch."""
@@ -319,7 +226,7 @@ class Workbench:
             raise AccelError(
                 f"%accel export --to {to}", because="only --to cell is known", do="Use --to cell."
             )
-        workload, plan = self._workload_to_train("export"), self.kept
+        workload, plan = self.workload_to_train("export"), self.kept
         with self.live.suspended():  # entries read the objects as the cell will find them
             return export_cell(workload, plan)
 
@@ -336,7 +243,7 @@ class Workbench:
         """
         if self.workload is None:
             return ()
-        refused = self._refusals.of(Plan((entry,)), self.workload, self.machine, kept=self.kept)
+        refused = self.refusals.of(Plan((entry,)), self.workload, self.machine, kept=self.kept)
         return tuple(refused.get(entry.name, ()))
 
     def graph(
@@ -359,42 +266,12 @@ class Workbench:
             graph.to_onnx(onnx)
         return graph if add is None or after is None else graph.what_if(add, after=after)
 
-    # --- listeners, end ---------------------------------------------------------------------------------------------
-
-    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Call `listener("profile" | "trial" | "kept" | "ranks")` on changes, from any thread; returns how to unsubscribe."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
-
-    def tell(self, what: str) -> None:
-        """Something changed: every listener hears it."""
-        for listener in list(self._listeners):
-            listener(what)
+    # --- end --------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Undo what is kept, stop what runs, end the workers."""
         if (trial := self.running_trial) is not None:
             trial.stop()
-        self._drop_live()
+        self.drop_live()
         self.pool.close()
         self.ranks.close()
-
-    def _drop_live(self) -> None:
-        if self._live is not None:
-            self._live.undo()
-            self._live = None
-
-    def _workload_to_train(self, command: str) -> Workload:
-        if self.workload is None:
-            raise AccelError(
-                f"%accel {command}",
-                because="no cell was profiled yet",
-                do="Put %%accel profile over your training cell and run it.",
-            )
-        if self.workload.boundary == "none":
-            raise AccelError(
-                f"%accel {command}",
-                because="the profiled cell has no training step: neither an optimizer step nor a backward pass was seen",
-                do="Profile the cell that trains.",
-            )
-        return self.workload
