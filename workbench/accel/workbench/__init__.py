@@ -1,6 +1,7 @@
 """One notebook's state: the workload, its profile, the trials, what is kept.
 
-workbench.py        Workbench: profile · try_ · keep · undo · status · export
+notebook_state.py   what it knows: workload, profile, trials, the plan that is live
+workbench.py        Workbench, the commands on it: profile · try_ · keep · undo · status · export
 profile_session.py  one profiled run of a cell, whoever runs it
 profile_findings.py what the rules of diagnosis found in it
 trace_findings.py   what they find in a trace from anywhere
