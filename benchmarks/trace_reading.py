@@ -135,9 +135,8 @@ def _accel() -> Callable[[str], Any]:
     import numpy  # noqa: F401 -- imports are not what is measured
 
     import accel
-    import accel.profiling.profile_html
-    import accel.profiling.profile_text
     import accel.traces.reading_ranks
+    import accel.views.profile.report
 
     def read(path: str) -> Any:
         found = accel.open_trace(path)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from accel.profiling.compile_watch import GRAPH_BREAK_LOGS, CompileWatch
-from accel.profiling.report.compilation import COMPILATION
+from accel.views.profile.compilation import COMPILATION
 from accel.workbench import Workbench
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from accel.profiling.finding import Finding, Prediction
-from accel.profiling.findings import NOTHING, Findings
+from accel.profiling.findings import Findings
+from accel.views.profile.findings import NOTHING
 
 WAITING = Finding(
     kind="input_bound", title="Waiting for data: 38 % of each step", what="The training process makes each batch itself.",

@@ -14,8 +14,8 @@ from accel.labs.models import CNN
 from accel.machine.peaks import Copies, CopyPeak, DevicePeaks, Peaks
 from accel.profiling.kernel_names import Copied
 from accel.profiling.op_cost import OpCost
-from accel.profiling.report.roofline import ROOFLINE
 from accel.profiling.roofline import hold_against
+from accel.views.profile.roofline import ROOFLINE
 from accel.workbench import Workbench
 
 CPU = DevicePeaks("cpu", "a processor", 2, (("float32", 1e11), ("bfloat16", 4e11)), 2e10, 1 << 20, 1e11)

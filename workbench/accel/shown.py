@@ -19,6 +19,12 @@ VIEWS = {
     "accel.measuring.sweep.Sweep": "accel.views.sweep",
     "accel.measuring.time_to_quality.TimeToQuality": "accel.views.time_to_quality",
     "accel.opgraph.op_graph.OpGraph": "accel.views.op_graph",
+    "accel.profiling.device_activity.DeviceActivity": "accel.views.profile.devices",
+    "accel.profiling.findings.Findings": "accel.views.profile.findings",
+    "accel.profiling.profile.Profile": "accel.views.profile.report",
+    "accel.profiling.profile_diff.ProfileDiff": "accel.views.profile_diff",
+    "accel.profiling.roofline.Roofline": "accel.views.profile.roofline",
+    "accel.traces.ranks_report.RanksReport": "accel.views.ranks_report",
 }
 
 

@@ -10,8 +10,8 @@ from accel.errors import AccelError, UnknownName
 from accel.machine.peaks import DevicePeaks, Peaks
 from accel.profiling.memory_use import MemoryPoint, MemoryUse
 from accel.profiling.op_cost import OpCost
-from accel.profiling.report.steps import WORDS
 from accel.profiling.step_timing import OneStep
+from accel.views.profile.steps import WORDS
 
 MIB = 2**20
 EVIL = "<b>conv</b>"

@@ -12,7 +12,7 @@ from accel.profiling.completeness import NOTHING, Completeness
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.profiled_events import read_events
 from accel.profiling.reading_device_activity import read_device_activity
-from accel.profiling.report.devices import DEVICES
+from accel.views.profile.devices import DEVICES
 from tests.profiling.gpu_trace import ALLREDUCE, NCCL, PINNED, GpuTrace, training_on_gpu
 
 EVIL = "<img src=x onerror=alert(1)>"

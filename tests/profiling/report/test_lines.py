@@ -8,7 +8,7 @@ import pytest
 
 from accel.html_parts import text
 from accel.profiling.line_cost import LineCost
-from accel.profiling.report.lines import LINES
+from accel.views.profile.lines import LINES
 
 EVIL = "<img src=x>"
 

@@ -8,7 +8,7 @@ import pytest
 
 from accel.html_parts import text
 from accel.profiling.memory_use import MemoryPoint, MemoryUse
-from accel.profiling.report.memory import BARS, MEMORY
+from accel.views.profile.memory import BARS, MEMORY
 
 MIB = 2**20
 EVIL = "<img src=x>"

@@ -8,9 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from accel.html_parts import text
-from accel.profiling.profile_html import profile_html
-from accel.profiling.report.sections import SECTIONS
 from accel.profiling.step_timing import PhaseShare, StepTiming
+from accel.views.profile.report import SECTIONS, html
 
 EVIL = "<img src=x onerror=alert(1)>"
 ALLOWED = {
@@ -107,4 +106,4 @@ def test_names_of_sections_are_different():
 
 
 def test_the_report_folds_long_tables(real_profile):
-    assert "<details>" in profile_html(real_profile)
+    assert "<details>" in html(real_profile)

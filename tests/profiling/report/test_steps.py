@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from accel.html_parts import text
-from accel.profiling.report.steps import STEPS, step_sign
 from accel.profiling.step_timing import OneStep
+from accel.views.profile.steps import STEPS, step_sign
 
 
 def of_steps(profile, *steps):

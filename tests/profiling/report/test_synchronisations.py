@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from accel.html_parts import text
-from accel.profiling.report.synchronisations import ON_CPU, SYNCHRONISATIONS
 from accel.profiling.synchronisations import Synchronisation
+from accel.views.profile.synchronisations import ON_CPU, SYNCHRONISATIONS
 
 EVIL = "<img src=x>"
 CALL = Synchronisation("Tensor.item", "train.py", 7, "total += loss.item()", "cpu", 0.0041, 1.0)

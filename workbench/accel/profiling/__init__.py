@@ -35,17 +35,11 @@ device_activity.py    kernels, copies, idle time of a GPU
 completeness.py       whether the profiler lost something
 finding.py            Finding: what a rule of accel.diagnosis found
 findings.py           Findings: all of them, as a result of its own
-profile.py            Profile and build_profile
+profile_data.py       ProfileData: all that was found out, what diff, tables and trace file read
+profile.py            Profile, which can be asked for them, and build_profile; `accel.views` shows it
 profile_notes.py      what a reader must know before believing one
-profile_text.py       Profile for a terminal
-profile_html.py       Profile as static HTML
-report/               the sections that both are made of, one file each, and the words for phases, times and sizes
-profile_figure.py     Profile as a picture, by kind
-figures/              one file a kind
 profile_diff.py       ProfileDiff: two profiles side by side, and what replaced what
 compared_ops.py       their operations, by phase and module
-profile_diff_text.py  ProfileDiff for a terminal
-profile_diff_html.py  ProfileDiff as static HTML
 profile_tables.py     Profile as data frames, by kind
 timeline.py           the profiled steps as slices in rows and lanes, to be drawn
 timeline_rows.py      which row and lane each event lies in

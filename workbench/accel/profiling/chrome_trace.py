@@ -13,13 +13,13 @@ from accel.errors import AccelError
 from accel.profiling.timeline_rows import thread_labels
 
 if TYPE_CHECKING:
-    from accel.profiling.profile import Profile
+    from accel.profiling.profile_data import ProfileData
     from accel.profiling.profiled_events import ProfiledEvents
 
 ENDINGS = (".json", ".json.gz")
 
 
-def write_chrome_trace(profile: Profile, path: str | Path) -> Path:
+def write_chrome_trace(profile: ProfileData, path: str | Path) -> Path:
     """Write it, compressed where the name ends in .gz; gives the path.
 
     >>> profile.to_chrome_trace("step.json.gz")     # opens in ui.perfetto.dev, and with %accel open
@@ -47,7 +47,7 @@ def write_chrome_trace(profile: Profile, path: str | Path) -> Path:
     return path
 
 
-def _pieces(profile: Profile, events: ProfiledEvents) -> Iterator[bytes]:
+def _pieces(profile: ProfileData, events: ProfiledEvents) -> Iterator[bytes]:
     """The file event by event: a long trace as one string would need its size in memory twice."""
     encode = msgspec.json.Encoder().encode
     about = {

@@ -11,7 +11,7 @@ from accel.profiling.attribution import COMPILED
 if TYPE_CHECKING:
     from accel.profiling.op_cost import OpCost
     from accel.profiling.op_table import OpRow
-    from accel.profiling.profile import Profile
+    from accel.profiling.profile_data import ProfileData
 
 Change = Literal["appeared", "vanished", "faster", "slower", "alike"]
 CLEAR_RATIO = 1.25  # single runs of one small operation differ by a tenth or two without any cause
@@ -45,6 +45,13 @@ class OpChange:
         """Negative when it takes less time than before."""
         return self.after_ms - self.before_ms
 
+    @property
+    def dtypes(self) -> str:
+        """ "float32 → bfloat16", where it is known and differs."""
+        if not self.before_dtype or not self.after_dtype or self.before_dtype == self.after_dtype:
+            return ""
+        return f"{self.before_dtype} → {self.after_dtype}"
+
 
 class _Key(NamedTuple):
     op: str
@@ -58,7 +65,7 @@ class _Sum(NamedTuple):
     share: float = 0.0
 
 
-def compare_ops(before: Profile, after: Profile) -> tuple[OpChange, ...]:
+def compare_ops(before: ProfileData, after: ProfileData) -> tuple[OpChange, ...]:
     """Every operation of either, the greatest difference first."""
     old_rows, new_rows = _told_alike(before, after), _told_alike(after, before)
     fold = _fold(old_rows + new_rows)
@@ -80,14 +87,14 @@ def compare_ops(before: Profile, after: Profile) -> tuple[OpChange, ...]:
 WITH_LOSS = {"loss": "forward", "forward → loss": "forward", "loss → backward": "forward → backward"}
 
 
-def name_modules_alike(before: Profile, after: Profile) -> bool:
+def name_modules_alike(before: ProfileData, after: ProfileData) -> bool:
     """Whether modules can be compared: a trace names none, or after their classes, and no name of it is in a profile."""
     modules = [{row.module for row in profile.rows} - {""} for profile in (before, after)]
     is_trace = "trace" in (before.timing.whole, after.timing.whole)
     return not is_trace or not any(modules) or not modules[0].isdisjoint(modules[1])
 
 
-def _told_alike(profile: Profile, other: Profile) -> tuple[OpRow, ...]:
+def _told_alike(profile: ProfileData, other: ProfileData) -> tuple[OpRow, ...]:
     """The rows without what a trace does not tell of the other: modules, and which part of forward is the loss."""
     rows = profile.rows
     if not name_modules_alike(profile, other):

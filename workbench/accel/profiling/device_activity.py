@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from accel.shown import Shown
+
 
 @dataclass(frozen=True)
 class KernelRow:
@@ -45,7 +47,7 @@ class CopyRow:
 
 
 @dataclass(frozen=True)
-class DeviceActivity:
+class DeviceActivity(Shown):
     """One GPU over the profiled steps; times per step, shares of `step_ms`.
 
     >>> profile.devices[0].busy_share, profile.devices[0].copies[0].memory
@@ -75,8 +77,3 @@ class DeviceActivity:
     communication_ms: float = 0.0
     communication_overlap: float = 0.0
     idle_phases: tuple[tuple[str, float], ...] = ()
-
-    def __str__(self) -> str:
-        from accel.profiling.report.devices import device_lines
-
-        return "\n".join(device_lines(self))

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from accel.machine.peaks import known_peaks
 from accel.machine.peaks import peaks as find_peaks
-from accel.profiling.completeness import Completeness, check_completeness
+from accel.profiling.completeness import check_completeness
 from accel.profiling.kineto_columns import read_columns
-from accel.profiling.line_cost import LineCost, add_up_lines, read_lines, with_lines
+from accel.profiling.line_cost import read_lines, with_lines
 from accel.profiling.op_cost import read_op_costs
-from accel.profiling.op_table import OpRow, add_up, read_op_table
+from accel.profiling.op_table import read_op_table
+from accel.profiling.profile_data import ProfileData
+from accel.profiling.profile_diff import ProfileDiff, compare_profiles
 from accel.profiling.profile_notes import notes_for
-from accel.profiling.profile_options import ProfileOptions
-from accel.profiling.profiled_events import ProfiledEvents, read_events
+from accel.profiling.profile_tables import profile_table
+from accel.profiling.profiled_events import read_events
 from accel.profiling.reading_device_activity import read_device_activity
 from accel.profiling.reading_memory_use import read_memory_use
-from accel.profiling.step_timing import PhaseShare, StepTiming, read_timing
-from accel.profiling.whole_run import WholeRun, read_whole_run
+from accel.profiling.roofline import Roofline, roofline_of
+from accel.profiling.step_timing import read_timing
+from accel.profiling.whole_run import read_whole_run
+from accel.shown import Drawn, view_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,23 +32,16 @@ if TYPE_CHECKING:
     import plotly.graph_objects
 
     from accel.machine import Machine
-    from accel.machine.peaks import Peaks
     from accel.profiling.compilation import Compilation
-    from accel.profiling.device_activity import DeviceActivity
-    from accel.profiling.finding import Finding
     from accel.profiling.loader_time import LoaderTime
-    from accel.profiling.memory_use import MemoryUse
-    from accel.profiling.op_cost import OpCost
-    from accel.profiling.profile_diff import ProfileDiff
     from accel.profiling.profiled_window import ProfiledWindow
-    from accel.profiling.roofline import Roofline
     from accel.profiling.synchronisations import Synchronisation
     from accel.workload.capture import Recording
     from accel.workload.workload import Workload
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(ProfileData, Drawn):
     """Where a step's time goes. Timing is from the marks; shares of operations are from the profiled steps.
 
     >>> profile = accel.profile(cell)
@@ -52,87 +49,7 @@ class Profile:
     >>> profile.ops[0]                      # the most expensive operation, over all phases and modules
     >>> profile.to_dataframe()              # one row per (phase, module, operation)
     >>> profile.figure()                    # a sunburst: phase, module, operation
-
-    `rows` are the finest; `ops`, `by_phase` and `by_module` are sums of them. Times of operations are per step (per run
-    of the cell where it takes no step), averaged over `profiled_steps`; those of phases come from the steps that were
-    counted in `timing`.
     """
-
-    timing: StepTiming
-    rows: tuple[OpRow, ...]
-    profiled_steps: int
-    accumulation: int
-    notes: tuple[str, ...]
-    machine_line: str
-    versions: tuple[tuple[str, str], ...]
-    options: ProfileOptions = field(default_factory=ProfileOptions)
-    completeness: Completeness = field(default_factory=Completeness)
-    memory: tuple[MemoryUse, ...] = ()
-    lines: tuple[LineCost, ...] = ()
-    costs: tuple[OpCost, ...] = ()
-    peaks: Peaks | None = None
-    loaders: tuple[LoaderTime, ...] = ()
-    compilation: Compilation | None = None
-    synchronisations: tuple[Synchronisation, ...] = ()
-    devices: tuple[DeviceActivity, ...] = ()
-    whole_run: WholeRun = field(default_factory=WholeRun)
-    findings: tuple[Finding, ...] = ()
-    events: ProfiledEvents | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def step_ms(self) -> float:
-        """Median wall time of a step; NaN when no step was seen."""
-        return self.timing.step_ms
-
-    @property
-    def spread_ms(self) -> tuple[float, float]:
-        """First and third quartile of the step times."""
-        return self.timing.spread_ms
-
-    @property
-    def steps(self) -> int:
-        """Steps that `step_ms` is the median of."""
-        return self.timing.steps
-
-    @property
-    def samples_per_s(self) -> float | None:
-        """What the timed steps trained on, by their median time; None where samples could not be counted."""
-        return self.timing.samples_per_s
-
-    @property
-    def phases(self) -> tuple[PhaseShare, ...]:
-        """Phases and named gaps, most expensive first; their shares add up to 1."""
-        return self.timing.phases
-
-    @property
-    def ops(self) -> tuple[OpRow, ...]:
-        """Operations, added up over phases and modules."""
-        return add_up(self.rows, by=lambda row: (row.op, "", ""))
-
-    @property
-    def by_phase(self) -> tuple[OpRow, ...]:
-        """(operation, phase), added up over modules."""
-        return add_up(self.rows, by=lambda row: (row.op, row.phase, ""))
-
-    @property
-    def by_module(self) -> tuple[OpRow, ...]:
-        """(phase, module), added up over operations; module "" is what belongs to none."""
-        return add_up(self.rows, by=lambda row: ("", row.phase, row.module))
-
-    @property
-    def by_line(self) -> tuple[LineCost, ...]:
-        """Lines of the user's code, added up over operations, phases and modules; empty without `--stacks`."""
-        return add_up_lines(self.lines)
-
-    def __str__(self) -> str:
-        from accel.profiling.profile_text import profile_text
-
-        return profile_text(self)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        from accel.profiling.profile_html import profile_html
-
-        return {"text/plain": str(self), "text/html": profile_html(self)}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what is not known is None."""
@@ -148,8 +65,6 @@ class Profile:
 
         >>> profile.to_dataframe("steps")       # phases, steps, lines, costs, kernels, copies, memory, loaders, findings
         """
-        from accel.profiling.profile_tables import profile_table
-
         return profile_table(self, kind)
 
     def figure(self, kind: str = "sunburst") -> plotly.graph_objects.Figure:
@@ -157,26 +72,20 @@ class Profile:
 
         >>> profile.figure("steps")             # every step with its phases; warm-up and slow ones marked
         """
-        from accel.profiling.profile_figure import profile_figure
-
-        return profile_figure(self, kind)
+        return view_of(self).figure(self, kind)
 
     def roofline(self) -> Roofline:
         """How near each operation comes to this machine's peaks; needs the shapes of `%%accel profile --shapes`.
 
         >>> profile.roofline().points[0].attained       # of the rate that computing or memory allows
         """
-        from accel.profiling.roofline import roofline_of
-
-        return roofline_of(self)
+        return roofline_of(self.costs, self.peaks)
 
     def diff(self, after: Profile) -> ProfileDiff:
         """What is different in another profile of the same training: operations that came, went, sped up, slowed down.
 
         >>> eager.diff(compiled)
         """
-        from accel.profiling.profile_diff import compare_profiles
-
         return compare_profiles(self, after)
 
     def panel(self) -> Any:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.profiling.compared_ops import CLEAR_RATIO, LEAST_SHARE, OpChange, compare_ops, name_modules_alike
-from accel.profiling.profile_diff_text import dtype_words
+from accel.profiling.profile_data import ProfileData
+from accel.shown import Drawn
 
 if TYPE_CHECKING:
     import pandas
-    import plotly.graph_objects
 
-    from accel.profiling.profile import Profile
 
 LEAST_COMMON = 5  # operations, to speak of most of them
 CAUTION = (
@@ -55,7 +54,7 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class ProfileDiff:
+class ProfileDiff(Drawn):
     """Two profiles side by side.
 
     >>> difference = eager.diff(compiled)
@@ -103,16 +102,6 @@ class ProfileDiff:
     def _at(self, place: tuple[str, str], kind: str) -> tuple[OpChange, ...]:
         return tuple(one for one in self.changes if one.change == kind and (one.phase, one.module) == place)
 
-    def __str__(self) -> str:
-        from accel.profiling.profile_diff_text import diff_text
-
-        return diff_text(self)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        from accel.profiling.profile_diff_html import diff_html
-
-        return {"text/plain": str(self), "text/html": diff_html(self)}
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what is not known is None."""
         told = asdict(self) | {"ratio": _known(self.ratio), "is_told_apart": self.is_told_apart}
@@ -130,18 +119,10 @@ class ProfileDiff:
             [asdict(change) for change in self.changes], columns=list(OpChange.__dataclass_fields__)
         )
 
-    def figure(self) -> plotly.graph_objects.Figure:
-        """The operations that changed most, before and after, in plotly."""
-        from accel.profiling.figures.difference import difference_figure
 
-        return difference_figure(self)
-
-
-def compare_profiles(before: Profile, after: Profile) -> ProfileDiff:
+def compare_profiles(before: ProfileData, after: ProfileData) -> ProfileDiff:
     """What `before.diff(after)` gives; AccelError where `after` is no profile."""
-    from accel.profiling.profile import Profile
-
-    if not isinstance(after, Profile):
+    if not isinstance(after, ProfileData):
         raise AccelError(
             "profile.diff",
             because=f"it compares with another profile, and was given {type(after).__name__}",
@@ -161,7 +142,7 @@ def compare_profiles(before: Profile, after: Profile) -> ProfileDiff:
     )
 
 
-def _phases(before: Profile, after: Profile) -> tuple[PhaseChange, ...]:
+def _phases(before: ProfileData, after: ProfileData) -> tuple[PhaseChange, ...]:
     old, new = ({phase.name: phase.ms for phase in profile.phases} for profile in (before, after))
     both = (PhaseChange(name, old.get(name, 0.0), new.get(name, 0.0)) for name in old | new)
     return tuple(sorted(both, key=lambda phase: -max(phase.before_ms, phase.after_ms)))
@@ -175,9 +156,7 @@ def _drift(changes: Sequence[OpChange]) -> Iterator[str]:
     largest = [
         c for c in changes if c.before_ms and c.after_ms and max(c.before_share, c.after_share) >= LEAST_SHARE
     ]
-    same = [
-        c.after_ms / c.before_ms for c in largest if c.before_calls == c.after_calls and not dtype_words(c)
-    ]
+    same = [c.after_ms / c.before_ms for c in largest if c.before_calls == c.after_calls and not c.dtypes]
     if len(same) < LEAST_COMMON or 1 / CLEAR_RATIO < (common := median(same)) < CLEAR_RATIO:
         return
     yield (
@@ -186,7 +165,7 @@ def _drift(changes: Sequence[OpChange]) -> Iterator[str]:
     )
 
 
-def _differences(before: Profile, after: Profile) -> list[str]:
+def _differences(before: ProfileData, after: ProfileData) -> list[str]:
     """What makes the two hard to compare, the gravest first."""
     notes = []
     if before.timing.unit != after.timing.unit:

@@ -20,10 +20,10 @@ from accel.profiling.synchronisations import Synchronisation
 if TYPE_CHECKING:
     import pandas
 
-    from accel.profiling.profile import Profile
+    from accel.profiling.profile_data import ProfileData
 
 # (what a row is, the rows with what else tells them apart); a kind without data gives an empty table with its columns.
-TABLES: dict[str, tuple[type, Callable[[Profile], Iterable[tuple[dict[str, Any], Any]]]]] = {
+TABLES: dict[str, tuple[type, Callable[[ProfileData], Iterable[tuple[dict[str, Any], Any]]]]] = {
     "operations": (OpRow, lambda profile: (({}, row) for row in profile.rows)),
     "phases": (PhaseShare, lambda profile: (({}, row) for row in profile.phases)),
     "steps": (OneStep, lambda profile: (({}, step) for step in profile.timing.each_step)),
@@ -39,7 +39,7 @@ TABLES: dict[str, tuple[type, Callable[[Profile], Iterable[tuple[dict[str, Any],
 KEYS = {"kernels": ["device"], "copies": ["device"], "memory": ["device"], "loaders": ["loader"]}
 
 
-def profile_table(profile: Profile, kind: str = "operations") -> pandas.DataFrame:
+def profile_table(profile: ProfileData, kind: str = "operations") -> pandas.DataFrame:
     """One of them; a wrong kind gives the nearest right word.
 
     >>> profile_table(profile, "steps")[["ms", "is_warm_up"]]

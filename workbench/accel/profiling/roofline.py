@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from accel.errors import AccelError
 from accel.machine.peaks import Peaks
 from accel.profiling.op_cost import METHOD
+from accel.shown import Shown
 
 if TYPE_CHECKING:
     import pandas
 
     from accel.profiling.op_cost import OpCost
-    from accel.profiling.profile import Profile
 
 Bound = Literal["compute", "memory", "link"]
 TOO_FAST = 1.05  # of the attainable rate: beyond what two measurements of the same differ by
@@ -64,7 +64,7 @@ class RooflinePoint:
 
 
 @dataclass(frozen=True)
-class Roofline:
+class Roofline(Shown):
     """All points of a profile, longest first, and the peaks they are held against.
 
     >>> print(profile.roofline())
@@ -77,17 +77,6 @@ class Roofline:
     peaks: Peaks
     known_share: float
     notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        from accel.profiling.report.roofline import roofline_text
-
-        return "\n".join(roofline_text(self))
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        from accel.html_parts import block
-        from accel.profiling.report.roofline import roofline_html
-
-        return {"text/plain": str(self), "text/html": block(*roofline_html(self))}
 
     def to_dict(self) -> dict[str, Any]:
         """Points, modules and peaks as plain values, with the rates (FLOP/s, bytes/s) that follow from them."""
@@ -104,20 +93,20 @@ class Roofline:
         return pandas.DataFrame([_point_dict(point) for point in self.points])
 
 
-def roofline_of(profile: Profile) -> Roofline:
-    """The roofline of a profile; AccelError when it holds no shapes.
+def roofline_of(costs: Sequence[OpCost], known: Peaks | None) -> Roofline:
+    """The roofline of a profile with these costs; AccelError when there are none, for then it holds no shapes.
 
-    >>> roofline_of(profile).modules[0].bound
+    >>> roofline_of(profile.costs, profile.peaks).modules[0].bound
     'compute'
     """
     from accel.machine.peaks import peaks
 
-    if not profile.costs:
+    if not costs:
         raise AccelError(
             "profile.roofline()", because="this profile holds no shapes of operations",
             do="Profile the cell with --shapes (in a script, shapes=True).",
         )  # fmt: skip
-    return hold_against(profile.costs, profile.peaks or peaks())
+    return hold_against(costs, known or peaks())
 
 
 def hold_against(costs: Sequence[OpCost], peaks: Peaks) -> Roofline:

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.html_parts import heading, note, table
-from accel.profiling.report.section import SHOWN_ROWS, Section
+from accel.views.profile.section import SHOWN_ROWS, Section
 
 if TYPE_CHECKING:
     from accel.profiling.compilation import Compilation

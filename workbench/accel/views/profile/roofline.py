@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from accel.html_parts import bar, heading, note
+from accel.html_parts import Markup, bar, block, heading, note
 from accel.profiling.phase_words import phase_words
-from accel.profiling.report.parts import long_table, time_cell, whole
-from accel.profiling.report.section import SHOWN_ROWS, Section
 from accel.units import percent
+from accel.views.profile.parts import long_table, time_cell, whole
+from accel.views.profile.section import SHOWN_ROWS, Section
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
@@ -22,11 +22,17 @@ BOUND_WORDS = {"compute": "computing", "memory": "moving data", "link": "copying
 HEADINGS = ("Operation", "Shapes", "Phase", "Time", "GFLOP/s", "GB/s", "Bound by", "Of the attainable", "")
 
 
-def roofline_text(roofline: Roofline) -> Iterator[str]:
-    """The longest operations with their rates, then the peaks.
+def text(roofline: Roofline) -> str:
+    """The longest operations with their rates, then the peaks."""
+    return "\n".join(_lines(roofline))
 
-    >>> print("\\n".join(roofline_text(profile.roofline())))
-    """
+
+def html(roofline: Roofline) -> Markup:
+    """The same as static HTML."""
+    return block(*_pieces(roofline))
+
+
+def _lines(roofline: Roofline) -> Iterator[str]:
     yield f"{TITLE} (operations of known cost: {percent(roofline.known_share)} of the operations' time)"
     yield "       ms   GFLOP/s      GB/s  bound by     attained"
     yield from map(_line, roofline.points[:SHOWN_ROWS])
@@ -35,8 +41,7 @@ def roofline_text(roofline: Roofline) -> Iterator[str]:
         yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
-def roofline_html(roofline: Roofline) -> Iterator[object]:
-    """The same as pieces of static HTML."""
+def _pieces(roofline: Roofline) -> Iterator[object]:
     yield heading(
         f"{TITLE} (operations of known cost: {percent(roofline.known_share)} of the operations' time)"
     )
@@ -67,12 +72,12 @@ def _breaking_between(shapes: str) -> str:
 
 def _text(profile: Profile) -> Iterator[str]:
     if profile.costs:
-        yield from roofline_text(profile.roofline())
+        yield from _lines(profile.roofline())
 
 
 def _html(profile: Profile) -> Iterator[object]:
     if profile.costs:
-        yield from roofline_html(profile.roofline())
+        yield from _pieces(profile.roofline())
 
 
 ROOFLINE = Section("roofline", _text, _html)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
-from accel.profiling.figures.look import look
 from accel.profiling.phase_words import NO_MODULE, phase_words
-from accel.profiling.report.section import op_base
 from accel.units import percent
+from accel.views.profile.figures.look import look
+from accel.views.profile.section import op_base
 
 if TYPE_CHECKING:
     import plotly.graph_objects

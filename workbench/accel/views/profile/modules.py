@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import bar, heading
 from accel.profiling.phase_words import NO_MODULE, phase_words
-from accel.profiling.report.parts import long_table, time_cell, whole
-from accel.profiling.report.section import SHOWN_ROWS, Section
 from accel.units import milliseconds, percent
+from accel.views.profile.parts import long_table, time_cell, whole
+from accel.views.profile.section import SHOWN_ROWS, Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from accel.html_parts import Markup, heading, note, table
+from accel.html_parts import Markup, block, heading, note, table
 from accel.profiling.phase_words import phase_words
-from accel.profiling.report.parts import count_cell, long_table, time_cell, whole
-from accel.profiling.report.section import Section
 from accel.units import milliseconds, percent, size
+from accel.views.profile.parts import count_cell, long_table, time_cell, whole
+from accel.views.profile.section import Section
 
 if TYPE_CHECKING:
     from accel.profiling.device_activity import CopyRow, DeviceActivity, KernelRow
@@ -24,11 +24,17 @@ UNSEEN = "On the GPU"
 OF_FILE = "A damaged file"
 
 
-def device_lines(activity: DeviceActivity) -> Iterator[str]:
-    """One GPU for a terminal, its title first.
+def text(activity: DeviceActivity) -> str:
+    """One GPU for a terminal, its title first."""
+    return "\n".join(_lines(activity))
 
-    >>> print("\\n".join(device_lines(profile.devices[0])))
-    """
+
+def html(activity: DeviceActivity) -> Markup:
+    """One GPU for a notebook."""
+    return block(*_pieces(activity))
+
+
+def _lines(activity: DeviceActivity) -> Iterator[str]:
     yield _title(activity)
     for said in _sentences(activity):
         yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
@@ -37,10 +43,24 @@ def device_lines(activity: DeviceActivity) -> Iterator[str]:
         yield _shorten(f"{figures}  {_kernel_name(row)}  · {_launched_by(row)}", LINE_WIDTH)
 
 
+def _pieces(activity: DeviceActivity) -> Iterator[object]:
+    yield heading(_title(activity))
+    yield table(["", "Share of the step", "Time per step"], _shares(activity), numeric=(1, 2))
+    if activity.copies:
+        yield _copies(activity.copies)
+    yield note(_about_kernels(activity))
+    if activity.kernels:
+        headings = ["Kernel", "Launched by", "Time", "Share of kernel time", "Calls", "Tensor cores"]
+        yield from long_table(
+            headings, [*map(_kernel_cells, activity.kernels)], numeric=(2, 3, 4), shown=SHOWN_KERNELS,
+            rest_in=".devices[…].kernels",
+        )  # fmt: skip
+
+
 def _text(profile: Profile) -> Iterator[str]:
     for i, activity in enumerate(_busiest(profile)):
         yield from [""] * (i > 0)
-        yield from device_lines(activity)
+        yield from _lines(activity)
     yield from _others(profile)
     if title := _title_of_stamp(profile):
         yield title
@@ -50,17 +70,7 @@ def _text(profile: Profile) -> Iterator[str]:
 
 def _html(profile: Profile) -> Iterator[object]:
     for activity in _busiest(profile):
-        yield heading(_title(activity))
-        yield table(["", "Share of the step", "Time per step"], _shares(activity), numeric=(1, 2))
-        if activity.copies:
-            yield _copies(activity.copies)
-        yield note(_about_kernels(activity))
-        if activity.kernels:
-            headings = ["Kernel", "Launched by", "Time", "Share of kernel time", "Calls", "Tensor cores"]
-            yield from long_table(
-                headings, [*map(_kernel_cells, activity.kernels)], numeric=(2, 3, 4), shown=SHOWN_KERNELS,
-                rest_in=".devices[…].kernels",
-            )  # fmt: skip
+        yield from _pieces(activity)
     yield from map(note, _others(profile))
     if title := _title_of_stamp(profile):
         yield heading(title)

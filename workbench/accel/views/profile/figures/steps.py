@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
-from accel.profiling.figures.look import GREY, axis, look
 from accel.profiling.phase_words import phase_words
-from accel.profiling.report.steps import WORDS, step_sign
+from accel.views.profile.figures.look import GREY, axis, look
+from accel.views.profile.steps import WORDS, step_sign
 
 if TYPE_CHECKING:
     import plotly.graph_objects

@@ -7,9 +7,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
-from accel.profiling.figures.look import GREY, axis, look
 from accel.profiling.phase_words import phase_words
 from accel.units import milliseconds, percent
+from accel.views.profile.figures.look import GREY, axis, look
 
 if TYPE_CHECKING:
     import plotly.graph_objects

@@ -6,21 +6,31 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from accel.html_parts import Markup, heading, text
-from accel.profiling.report.section import Section
+from accel.html_parts import Markup, block, heading, note
+from accel.html_parts import text as escaped
+from accel.profiling.findings import Findings
+from accel.views.profile.section import Section
 
 if TYPE_CHECKING:
     from accel.profiling.finding import Finding
 
 TITLE = "What to do about it"
 WIDTH = 108
+NOTHING = "No rule found anything that costs 3 % of a step or more."
 
 
-def findings_text(findings: Sequence[Finding]) -> list[str]:
-    """The findings for a terminal, under a title; empty when there are none.
+def text(findings: Findings) -> str:
+    """What `%accel findings` prints."""
+    return "\n".join([*(_lines(findings.rows) or [NOTHING]), "", findings.machine_line])
 
-    >>> print("\\n".join(findings_text(profile.findings)))
-    """
+
+def html(findings: Findings) -> Markup:
+    """The same for a notebook."""
+    return block(*(_pieces(findings.rows) or [note(NOTHING)]), note(findings.machine_line))
+
+
+def _lines(findings: Sequence[Finding]) -> list[str]:
+    """The findings for a terminal, under a title; empty when there are none."""
     lines = [TITLE] if findings else []
     for number, finding in enumerate(findings, 1):
         lines += _wrapped(f"{finding.title}.", f"  {number}. ")
@@ -29,7 +39,7 @@ def findings_text(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def findings_html(findings: Sequence[Finding]) -> list[Markup]:
+def _pieces(findings: Sequence[Finding]) -> list[Markup]:
     """The same as pieces of static HTML."""
     return [heading(TITLE), *map(_item, findings)] if findings else []
 
@@ -56,16 +66,16 @@ def _wrapped(said: str, indent: str) -> list[str]:
 
 
 def _item(finding: Finding) -> Markup:
-    lines = [f'<div style="font-weight:600;margin-top:6px">{text(finding.title)}</div>']
+    lines = [f'<div style="font-weight:600;margin-top:6px">{escaped(finding.title)}</div>']
     for label, said in _parts(finding):
-        shown = f"<code>{text(said)}</code>" if label == "Try" else text(said)
-        named = f'<span style="opacity:.75">{text(label)}:</span> ' if label else ""
+        shown = f"<code>{escaped(said)}</code>" if label == "Try" else escaped(said)
+        named = f'<span style="opacity:.75">{escaped(label)}:</span> ' if label else ""
         lines.append(f'<div style="margin-left:14px;max-width:860px">{named}{shown}</div>')
     return Markup("".join(lines))
 
 
 FINDINGS = Section(
     "findings",
-    text=lambda profile: findings_text(profile.findings),
-    html=lambda profile: findings_html(profile.findings),
+    text=lambda profile: _lines(profile.findings),
+    html=lambda profile: _pieces(profile.findings),
 )

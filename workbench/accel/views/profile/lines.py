@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from accel.html_parts import Markup, bar, heading, text
 from accel.profiling.line_cost import add_up_lines
 from accel.profiling.phase_words import NO_MODULE, phase_words
-from accel.profiling.report.parts import count_cell, details, long_table, time_cell, whole
-from accel.profiling.report.section import SHOWN_ROWS, Section, op_base
 from accel.units import milliseconds, percent
+from accel.views.profile.parts import count_cell, details, long_table, time_cell, whole
+from accel.views.profile.section import SHOWN_ROWS, Section, op_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

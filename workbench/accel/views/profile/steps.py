@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, heading, note, text
-from accel.profiling.report.section import Section
 from accel.units import milliseconds
+from accel.views.profile.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
-from accel.profiling.figures.look import GREY, axis, look
 from accel.profiling.phase_words import phase_words
 from accel.units import size
+from accel.views.profile.figures.look import GREY, axis, look
 
 if TYPE_CHECKING:
     import plotly.graph_objects

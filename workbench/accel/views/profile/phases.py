@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import heading, stacked_bar, table
 from accel.profiling.phase_words import phase_words
-from accel.profiling.report.parts import phase_bar, time_cell, whole
-from accel.profiling.report.section import Section
 from accel.units import milliseconds, percent
+from accel.views.profile.parts import phase_bar, time_cell, whole
+from accel.views.profile.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

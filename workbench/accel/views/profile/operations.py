@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import heading
 from accel.profiling.phase_words import phase_words
-from accel.profiling.report.parts import count_cell, long_table, phase_bar, time_cell, whole
-from accel.profiling.report.section import SHOWN_ROWS, Section, op_base
 from accel.shown_text import one_line
 from accel.units import milliseconds, percent
+from accel.views.profile.parts import count_cell, long_table, phase_bar, time_cell, whole
+from accel.views.profile.section import SHOWN_ROWS, Section, op_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

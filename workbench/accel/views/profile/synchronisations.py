@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, heading, note, text
-from accel.profiling.report.parts import count_cell, long_table, time_cell
-from accel.profiling.report.section import SHOWN_ROWS, Section
+from accel.views.profile.parts import count_cell, long_table, time_cell
+from accel.views.profile.section import SHOWN_ROWS, Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, bar, table, text
-from accel.profiling.report.section import SHOWN_ROWS
 from accel.units import milliseconds
+from accel.views.profile.section import SHOWN_ROWS
 
 SHOWN_IN_DETAILS = 200
 

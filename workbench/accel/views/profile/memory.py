@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, bar, heading, note, text
 from accel.profiling.phase_words import NO_MODULE, phase_words
-from accel.profiling.report.parts import long_table, whole
-from accel.profiling.report.section import SHOWN_ROWS, Section, op_base
 from accel.units import size
+from accel.views.profile.parts import long_table, whole
+from accel.views.profile.section import SHOWN_ROWS, Section, op_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ class Section:
     >>> MEMORY = Section("memory", memory_text, memory_html)
 
     `text` gives lines of at most 110 characters, the title first. `html` gives pieces made by `accel.html_parts` and
-    `accel.profiling.report.parts`, which escape: tables and inline-styled divs, never `<style>`, `<svg>` or a script.
+    `accel.views.profile.parts`, which escape: tables and inline-styled divs, never `<style>`, `<svg>` or a script.
     """
 
     name: str
