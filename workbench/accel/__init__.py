@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from accel.on_ranks import ddp as ddp
     from accel.on_ranks import oneccl as oneccl
     from accel.on_ranks import sweep as sweep
-    from accel.opgraph.op_graph import OpGraph
-    from accel.opgraph.what_if import WhatIf
+    from accel.opgraph.op_graph import OpGraph, WhatIf
     from accel.plans.plan import Plan
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile

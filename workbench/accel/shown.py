@@ -19,6 +19,7 @@ VIEWS = {
     "accel.measuring.sweep.Sweep": "accel.views.sweep",
     "accel.measuring.time_to_quality.TimeToQuality": "accel.views.time_to_quality",
     "accel.opgraph.op_graph.OpGraph": "accel.views.op_graph",
+    "accel.opgraph.op_graph.WhatIf": "accel.views.what_if",
     "accel.profiling.device_activity.DeviceActivity": "accel.views.profile.devices",
     "accel.profiling.findings.Findings": "accel.views.profile.findings",
     "accel.profiling.profile.Profile": "accel.views.profile.report",

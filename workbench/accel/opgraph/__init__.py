@@ -5,7 +5,7 @@ exported_ops.py    the operations by torch.export          recorded_ops.py  … 
 graph_builder.py   which of them are shown                 op_names.py      what ONNX calls them
 op_arithmetic.py   FLOPs and bytes of one operation        module_costs.py  parameters of each module
 model_copy.py      the copy that all this happens on
-what_if.py         the same model with one more layer      onnx_file.py     the model as an ONNX file
+one_more_layer.py  the same model with one more layer      onnx_file.py     the model as an ONNX file
 op_graph.py        OpGraph; how it is shown: accel/views/op_graph.py
 """
 

@@ -9,10 +9,10 @@ from accel.errors import AccelError
 from accel.workload.model_copy import out_of_sight, reason_of, with_weights
 
 if TYPE_CHECKING:
-    from accel.opgraph.op_graph import OpGraph
+    from accel.opgraph.origin import Origin
 
 
-def write_onnx(graph: OpGraph, path: str | Path) -> Path:
+def write_onnx(origin: Origin | None, path: str | Path) -> Path:
     """Export the model in evaluation mode, for the shapes that the graph was read with; returns the path.
 
     Weights above torch's limit for one file lie beside it. Raises AccelError when a package is missing, the model is gone,
@@ -20,15 +20,15 @@ def write_onnx(graph: OpGraph, path: str | Path) -> Path:
     """
     asked = f"Writing {path}"
     _check_packages(asked)
-    model = graph.origin.model() if graph.origin is not None else None
-    if graph.origin is None or model is None:
+    model = origin.model() if origin is not None else None
+    if origin is None or model is None:
         raise AccelError(
             asked, because="the model that the graph was read from is gone, and with it the weights",
             do="Keep the model in a variable and ask for its graph again: accel.graph(model, inputs).to_onnx(path).",
         )  # fmt: skip
     import torch
 
-    args, kwargs = graph.origin.inputs.filled(lambda shape: shape.empty())
+    args, kwargs = origin.inputs.filled(lambda shape: shape.empty())
     try:
         with out_of_sight():
             program = torch.onnx.export(

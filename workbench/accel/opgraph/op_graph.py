@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel.opgraph.module_costs import ModuleCost
+from accel.opgraph.module_costs import ModuleCost, module_costs
 from accel.opgraph.op_arithmetic import VIEWS
 from accel.opgraph.op_node import OpNode
-from accel.shown import Drawn
+from accel.opgraph.origin import Origin, fake_inputs, mode_of
+from accel.shown import Drawn, Shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas
     import torch
-
-    from accel.opgraph.what_if import WhatIf
-    from accel.workload.call_inputs import CallInputs
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a graph was read from: a copy of the model without weights, and the model itself while it lives."""
-
-    double: torch.nn.Module
-    inputs: CallInputs
-    model: weakref.ref[torch.nn.Module]
 
 
 @dataclass(frozen=True)
@@ -54,6 +42,29 @@ class OpGraph(Drawn):
     parameter_bytes: int
     notes: tuple[str, ...] = ()
     origin: Origin | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, origin: Origin, nodes: tuple[OpNode, ...], *notes: str) -> OpGraph:
+        """The graph of these operations."""
+        double = origin.double
+        return cls(
+            model_name=type(double).__name__,
+            inputs=str(origin.inputs),
+            nodes=nodes,
+            modules=module_costs(double, nodes),
+            parameter_bytes=sum(each.numel() * each.element_size() for each in double.parameters()),
+            notes=notes,
+            origin=origin,
+        )
+
+    @classmethod
+    def exported(cls, origin: Origin) -> OpGraph:
+        """The graph by torch.export; raises whatever that raises."""
+        from accel.opgraph.exported_ops import exported_ops
+
+        mode = mode_of(origin)
+        args, kwargs = fake_inputs(origin, mode)
+        return cls.of(origin, exported_ops(origin.double, args, kwargs, mode))
 
     @property
     def op_types(self) -> dict[str, int]:
@@ -92,11 +103,13 @@ class OpGraph(Drawn):
         1758858
 
         `layer` is a module or its text: "Linear(256)", "ReLU", "Conv2d(64→64, 3, padding=1)". A layer that follows is
-        made to fit the new width, and `.changes` says so.
+        made to fit the new width, and `.changes` says so. Raises AccelError when there is no such module, when the forward
+        never calls it, or when the widths cannot be reconciled (a residual connection round it, for example).
         """
-        from accel.opgraph.what_if import what_if
+        from accel.opgraph.one_more_layer import with_layer, words_of_layer
 
-        return what_if(self, layer, after=after)
+        extended, changes = with_layer(self.origin, layer, after=after, read=OpGraph.exported)
+        return WhatIf(words_of_layer(layer), after, self, extended, changes)
 
     def to_onnx(self, path: str | Path) -> Path:
         """Write the model, weights included, as an ONNX file; needs `pip install "accel-workbench[onnx]"`.
@@ -105,7 +118,7 @@ class OpGraph(Drawn):
         """
         from accel.opgraph.onnx_file import write_onnx
 
-        return write_onnx(self, path)
+        return write_onnx(self.origin, path)
 
     def with_times(self, measured_ms: Mapping[str, float]) -> OpGraph:
         """The same graph with the measured forward self time per step of each module's own operations."""
@@ -146,3 +159,52 @@ class OpGraph(Drawn):
         return pandas.DataFrame(
             [asdict(node) for node in self.nodes], columns=list(OpNode.__dataclass_fields__)
         )
+
+
+@dataclass(frozen=True)
+class WhatIf(Shown):
+    """A model with one more layer, beside the model as it is.
+
+    >>> print(accel.graph(model, images).what_if("Linear(512→256)", after="linear1"))
+
+    `changes` says which layers that follow had to be made to fit.
+    """
+
+    layer: str
+    place: str
+    before: OpGraph
+    after: OpGraph
+    changes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[tuple[str, int, int], ...]:
+        """(what, before, after): parameters, FLOPs, bytes read and written, operations."""
+        totals = (("parameters", "parameters"), ("FLOPs of a forward", "flops"), ("bytes moved", "bytes"))
+        rows = ((what, getattr(self.before, name), getattr(self.after, name)) for what, name in totals)
+        return (*rows, ("operations", len(self.before.nodes), len(self.after.nodes)))
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return (
+            f"{self.before.model_name} with {self.layer} after {self.place}, forward of {self.before.inputs}"
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What had to change, and that nothing of the user's did."""
+        return (*self.changes, "Your model is unchanged; this was worked out on a copy without weights.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The four figures before and after, and both graphs."""
+        return {
+            "layer": self.layer, "after_module": self.place, "changes": list(self.changes),
+            "figures": {what: {"before": before, "after": after} for what, before, after in self.rows},
+            "before": self.before.to_dict(), "after": self.after.to_dict(),
+        }  # fmt: skip
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row a figure."""
+        import pandas
+
+        return pandas.DataFrame(self.rows, columns=["figure", "before", "after"])

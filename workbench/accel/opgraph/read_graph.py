@@ -8,20 +8,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError, first_line
-from accel.opgraph.exported_ops import exported_ops
-from accel.opgraph.module_costs import module_costs
-from accel.opgraph.op_graph import OpGraph, Origin
+from accel.opgraph.op_graph import OpGraph
+from accel.opgraph.origin import Call, Origin, device_of
 from accel.opgraph.recorded_ops import recorded_ops
 from accel.workload.call_inputs import CallInputs, TensorShape
 from accel.workload.model_copy import reason_of, unwrapped, with_weights, without_weights
 
 if TYPE_CHECKING:
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    from accel.opgraph.op_node import OpNode
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def read_graph(model: torch.nn.Module, inputs: Any) -> OpGraph:
@@ -38,7 +32,7 @@ def read_graph(model: torch.nn.Module, inputs: Any) -> OpGraph:
     described, given = describe_inputs(model, inputs)
     origin = origin_of(model, described)
     try:
-        return exported_graph(origin)
+        return OpGraph.exported(origin)
     except Exception as error:  # torch.export raises what it likes, and so does the user's forward
         if given is None:
             raise _cannot_follow(model, described, error) from error
@@ -53,34 +47,6 @@ def origin_of(model: torch.nn.Module, inputs: CallInputs) -> Origin:
     return Origin(
         without_weights(model, FakeTensorMode(allow_non_fake_inputs=True)), inputs, weakref.ref(model)
     )
-
-
-def exported_graph(origin: Origin) -> OpGraph:
-    """The graph by torch.export; raises whatever that raises."""
-    mode = mode_of(origin)
-    args, kwargs = fake_inputs(origin, mode)
-    return _graph(origin, exported_ops(origin.double, args, kwargs, mode))
-
-
-def fake_inputs(origin: Origin, mode: FakeTensorMode) -> Call:
-    """What the model is called with, without memory, on the device of its parameters."""
-    with mode:
-        return origin.inputs.filled(lambda shape: shape.empty(device_of(origin.double)))
-
-
-def mode_of(origin: Origin) -> FakeTensorMode:
-    """The mode that the copy's tensors were made in; a new one when it has none."""
-    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-
-    tensors = [*origin.double.parameters(), *origin.double.buffers()]
-    modes = [tensor.fake_mode for tensor in tensors if isinstance(tensor, FakeTensor)]
-    return modes[0] if modes else FakeTensorMode(allow_non_fake_inputs=True)
-
-
-def device_of(model: torch.nn.Module) -> str | None:
-    """The one device that the parameters are on; None when there is not exactly one."""
-    devices = {str(parameter.device) for parameter in model.parameters()}
-    return devices.pop() if len(devices) == 1 else None
 
 
 def _recorded_graph(model: torch.nn.Module, given: Call, origin: Origin, refusal: Exception) -> OpGraph:
@@ -104,19 +70,7 @@ def _recorded_graph(model: torch.nn.Module, given: Call, origin: Origin, refusal
         f"Recorded while one batch ran, because torch.export could not follow the model: {reason_of(refusal)}. "
         "With other data it may take another way."
     )
-    return _graph(origin, nodes, note)
-
-
-def _graph(origin: Origin, nodes: tuple[OpNode, ...], *notes: str) -> OpGraph:
-    return OpGraph(
-        model_name=type(origin.double).__name__,
-        inputs=str(origin.inputs),
-        nodes=nodes,
-        modules=module_costs(origin.double, nodes),
-        parameter_bytes=sum(each.numel() * each.element_size() for each in origin.double.parameters()),
-        notes=notes,
-        origin=origin,
-    )
+    return OpGraph.of(origin, nodes, note)
 
 
 def _cannot_follow(model: torch.nn.Module, inputs: CallInputs, error: Exception) -> AccelError:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
-    from accel.opgraph.op_graph import OpGraph
-    from accel.opgraph.what_if import WhatIf
+    from accel.opgraph.op_graph import OpGraph, WhatIf
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench.batch_search import Watch
