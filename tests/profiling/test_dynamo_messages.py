@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.profiling.dynamo_messages import Place, function_name, kind_of_guard, read_graph_break, read_guard
+from accel.profiling.dynamo_messages import function_name, kind_of_guard, read_graph_break, read_guard
+from accel.workload.user_code import CodeLine
 
 TORCH_2_8 = """Graph break in user code at /tmp/lab/train.py:14
 Graph Break Reason: Unsupported Tensor.item() call with capture_scalar_outputs=False
@@ -40,12 +41,12 @@ REASON = (
 
 @pytest.mark.parametrize("message", [TORCH_2_8, TORCH_2_14, DUPLICATE])
 def test_reason_and_line_of_a_graph_break(message):
-    assert read_graph_break(message) == (REASON, Place("/tmp/lab/train.py", 14))
+    assert read_graph_break(message) == (REASON, CodeLine("/tmp/lab/train.py", 14))
 
 
 def test_a_frame_that_is_skipped_tells_the_line_of_its_stack():
     reason, place = read_graph_break(SKIPPED)
-    assert place == Place("/tmp/lab/train.py", 12)
+    assert place == CodeLine("/tmp/lab/train.py", 12)
     assert reason.startswith("torch.compile cannot properly resume")
 
 
@@ -56,7 +57,7 @@ def test_other_messages_tell_of_no_graph_break():
 def test_a_guard_without_number_comment_and_stack():
     told = "1/0: s.k == 0.0                 # return x*s.k  # me/d.py:14 in forward\nUser stack trace:\n" \
            '  File "/tmp/lab/d.py", line 14, in forward\n    return x*s.k'  # fmt: skip
-    assert read_guard(told) == ("s.k == 0.0", Place("/tmp/lab/d.py", 14))
+    assert read_guard(told) == ("s.k == 0.0", CodeLine("/tmp/lab/d.py", 14))
     assert read_guard("0/0: tensor 'x' rank mismatch") == ("tensor 'x' rank mismatch", None)
 
 

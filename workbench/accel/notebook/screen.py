@@ -17,7 +17,7 @@ SECONDS_BETWEEN_LINES = 30.0  # in what cannot, such as a file
 _CLEAR_TO_END = "\x1b[K"
 
 
-class Shown(Protocol):
+class Drawing(Protocol):
     """What is drawn: a notebook takes its MIME bundle, a terminal its line."""
 
     @property
@@ -58,7 +58,7 @@ class Screen:
         """Whether to draw now: soon after something changed, and each second whatever happens."""
         return self._clock() - self._drawn >= (SECONDS_BETWEEN_UPDATES if has_changed else SECONDS_OF_SILENCE)
 
-    def show(self, shown: Shown, *, topic: str = "") -> None:
+    def show(self, shown: Drawing, *, topic: str = "") -> None:
         """Draw it in the place of what was there."""
         now = self._clock()
         if self._is_notebook:
@@ -71,7 +71,7 @@ class Screen:
             print(shown.line, file=self._out, flush=True)
         self._drawn, self._topic = now, topic
 
-    def end(self, shown: Shown) -> None:
+    def end(self, shown: Drawing) -> None:
         """Leave this: in a terminal no ticking line stays, in a notebook the display keeps it."""
         if self._is_notebook:
             self._redraw(shown)
@@ -84,7 +84,7 @@ class Screen:
     def _out(self) -> TextIO:
         return self._stream or sys.stdout
 
-    def _redraw(self, shown: Shown) -> None:
+    def _redraw(self, shown: Drawing) -> None:
         from IPython.display import display
 
         if self._display is None:

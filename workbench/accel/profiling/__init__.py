@@ -20,8 +20,7 @@ roofline.py           their rates against this machine's measured peaks
 user_lines.py         which line of the user's code runs when, written into the trace
 line_cost.py          LineCost: the line that led to each operation
 memory_use.py         MemoryUse: bytes allocated over the profiled steps
-reading_memory_use.py it is read from the profiler's allocations and frees
-allocator_statistics.py  what the CUDA allocator says of itself
+reading_memory_use.py it is read from the profiler's allocations and frees, and what the CUDA allocator says of itself
 compilation.py        graphs, recompilations and graph breaks
 compile_watch.py      listens to dynamo while the cell runs
 dynamo_messages.py    reason and line in what dynamo says

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from accel.profiling.compilation import Compilation, GraphBreak, Recompilation
-from accel.profiling.dynamo_messages import Place, function_name, kind_of_guard, read_graph_break, read_guard
+from accel.profiling.dynamo_messages import function_name, kind_of_guard, read_graph_break, read_guard
+from accel.workload.user_code import CodeLine
 
 DYNAMO = "torch._dynamo"
 GRAPH_BREAK_LOGS = (f"{DYNAMO}.symbolic_convert.__graph_breaks", f"{DYNAMO}.convert_frame.__graph_breaks")
@@ -160,7 +161,7 @@ def _recompilations(metrics: Iterable[Any]) -> tuple[Recompilation, ...]:
         if not told or not one.co_name:  # without a name: the limit was reached, and nothing was compiled
             continue
         guard, place = read_guard(told)
-        own = Place(one.co_filename or "", one.co_firstlineno or 0)
+        own = CodeLine(one.co_filename or "", one.co_firstlineno or 0)
         filename, line = place or own
         key = (one.co_name, filename, line, kind_of_guard(guard))
         count = found[key].count + 1 if key in found else 1
@@ -170,7 +171,7 @@ def _recompilations(metrics: Iterable[Any]) -> tuple[Recompilation, ...]:
 
 
 def _graph_breaks(messages: Iterable[str]) -> tuple[GraphBreak, ...]:
-    found: dict[tuple[str, Place], int] = {}
+    found: dict[tuple[str, CodeLine], int] = {}
     for message in messages:
         told = read_graph_break(message)
         if told is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from accel.workload.user_code import CodeLine
 
 RESUMED = re.compile(r"torch_dynamo_resume_in_(?P<function>.+)_at_(?P<line>\d+)$")
 GUARD_NUMBER = re.compile(r"^\s*\d+/\d+: ")
@@ -19,18 +20,11 @@ PREAMBLE = (
 LONGEST = 300
 
 
-class Place(NamedTuple):
-    """A line of the user's code; line 0 when it is not told."""
-
-    filename: str
-    line: int
-
-
-def read_graph_break(message: str) -> tuple[str, Place] | None:
+def read_graph_break(message: str) -> tuple[str, CodeLine] | None:
     """(reason, place) of one message of the graph break log; None when it tells of none.
 
     >>> read_graph_break("Graph break in user code at model.py:14\\nGraph Break Reason: Unsupported Tensor.item() call\\n")
-    ('Unsupported Tensor.item() call', Place(filename='model.py', line=14))
+    ('Unsupported Tensor.item() call', CodeLine(filename='model.py', line=14))
     """
     if not message.startswith("Graph break"):
         return None
@@ -41,7 +35,7 @@ def read_graph_break(message: str) -> tuple[str, Place] | None:
     return _reason(reason.partition("User code traceback:")[0]), place
 
 
-def read_guard(reason: str) -> tuple[str, Place | None]:
+def read_guard(reason: str) -> tuple[str, CodeLine | None]:
     """(guard, place) of a recompilation's reason; the place is where the guard was made, None when not told.
 
     >>> read_guard("0/0: tensor 'x' size mismatch at index 0. expected 2, actual 5")
@@ -50,7 +44,7 @@ def read_guard(reason: str) -> tuple[str, Place | None]:
     first = next((line for line in reason.splitlines() if line.strip()), "")
     guard = GUARD_NUMBER.sub("", first).partition("  # ")[0].strip()
     stack = list(STACK_LINE.finditer(reason))
-    place = Place(stack[-1]["filename"], int(stack[-1]["line"])) if stack else None
+    place = CodeLine(stack[-1]["filename"], int(stack[-1]["line"])) if stack else None
     return guard[:LONGEST] or "a guard that dynamo does not name", place
 
 
@@ -73,12 +67,12 @@ def function_name(name: str) -> str:
     return f"{found['function']} (after line {found['line']})" if found else name
 
 
-def _place(message: str) -> Place:
+def _place(message: str) -> CodeLine:
     head = PLACE.search(message.partition("Graph Break Reason:")[0])
     if head:
-        return Place(head["filename"], int(head["line"]))
+        return CodeLine(head["filename"], int(head["line"]))
     stack = list(STACK_LINE.finditer(message))
-    return Place(stack[-1]["filename"], int(stack[-1]["line"])) if stack else Place("", 0)
+    return CodeLine(stack[-1]["filename"], int(stack[-1]["line"])) if stack else CodeLine("", 0)
 
 
 def _reason(text: str) -> str:

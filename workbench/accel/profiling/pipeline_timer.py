@@ -44,10 +44,10 @@ class BatchRecord(NamedTuple):
         return cls(process, samples, total_ns, {name: (ns, calls) for name, (ns, calls) in stages.items()})
 
 
-class StageClock:
+class BatchClock:
     """Own time of nested stages, on one thread.
 
-    >>> clock = StageClock(); clock.run("reading", dataset.__getitem__, 0); clock.stages
+    >>> clock = BatchClock(); clock.run("reading", dataset.__getitem__, 0); clock.stages
     {'reading': (52100, 1)}
     """
 
@@ -105,7 +105,7 @@ class FetchTimer:
     def __call__(self, index: Any) -> Any:
         fetcher = self._fetcher()
         assert fetcher is not None, "a fetcher calls this itself"
-        clock, sizes = StageClock(), [1]
+        clock, sizes = BatchClock(), [1]
         with ExitStack() as undo:
             _watch_collating(fetcher, clock, sizes, undo)
             _watch_composed(clock, undo)
@@ -130,7 +130,7 @@ class TimedCall:
     When its fetch is over it calls straight through.
     """
 
-    def __init__(self, function: Any, name: str, clock: StageClock) -> None:
+    def __init__(self, function: Any, name: str, clock: BatchClock) -> None:
         self.__dict__.update(_function=function, _name=name, _clock=clock)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -149,7 +149,7 @@ class TimedCall:
 class _Composed:
     """Stands for a Compose while it runs: its transforms are timed, all else is its own."""
 
-    def __init__(self, composed: Any, clock: StageClock) -> None:
+    def __init__(self, composed: Any, clock: BatchClock) -> None:
         self._composed = composed
         self.transforms = [TimedCall(each, name_of(each), clock) for each in composed.transforms]
 
@@ -167,7 +167,7 @@ def name_of(transform: Any) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
-def _watch_collating(fetcher: Any, clock: StageClock, sizes: list[int], undo: ExitStack) -> None:
+def _watch_collating(fetcher: Any, clock: BatchClock, sizes: list[int], undo: ExitStack) -> None:
     collate = fetcher.collate_fn
 
     def collating(samples: Any) -> Any:
@@ -178,7 +178,7 @@ def _watch_collating(fetcher: Any, clock: StageClock, sizes: list[int], undo: Ex
     undo.enter_context(_replaced(vars(fetcher), "collate_fn", collating))
 
 
-def _watch_composed(clock: StageClock, undo: ExitStack) -> None:
+def _watch_composed(clock: BatchClock, undo: ExitStack) -> None:
     """The transforms in a Compose, wherever it is called from."""
     for module, method in COMPOSED:
         composed = getattr(sys.modules.get(module), "Compose", None)
@@ -207,7 +207,7 @@ def has_unseen_transforms(dataset: Any) -> bool:
 
 
 @contextmanager
-def _timed_compose(composed: type, method: str, clock: StageClock) -> Iterator[None]:
+def _timed_compose(composed: type, method: str, clock: BatchClock) -> Iterator[None]:
     original = vars(composed)[method]
     setattr(composed, method, lambda self, *inputs: original(_Composed(self, clock), *inputs))
     try:

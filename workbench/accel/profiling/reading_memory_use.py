@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from accel.profiling.allocator_statistics import allocator_statistics
 from accel.profiling.memory_use import MemoryPoint, MemoryUse
 
 if TYPE_CHECKING:
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 MEMORY = "[memory]"
 MOST_POINTS = 4000
 DEVICES = {0: "cpu", 1: "cuda", 12: "xpu", 13: "mps"}  # c10's numbers, for events that know no names
+# Of torch.cuda.memory_stats(), what tells a full, a fragmented or a struggling allocator.
+STATISTICS = (
+    "allocated_bytes.all.current", "allocated_bytes.all.peak", "reserved_bytes.all.current", "reserved_bytes.all.peak",
+    "active_bytes.all.peak", "inactive_split_bytes.all.peak", "num_alloc_retries", "num_ooms", "num_device_alloc",
+    "num_device_free",
+)  # fmt: skip
 
 
 def read_memory_use(raw: Iterable[Any], events: ProfiledEvents | None) -> tuple[MemoryUse, ...]:
@@ -121,3 +127,22 @@ def _drawn(held: Ints) -> Ints:
     stretches = np.array_split(np.arange(len(held)), MOST_POINTS // 2)
     kept = [stretch[pick(held[stretch])] for stretch in stretches for pick in (np.argmax, np.argmin)]
     return np.unique(np.array(kept, dtype=np.int64))
+
+
+def allocator_statistics(device: str) -> tuple[tuple[str, int], ...]:
+    """Name and value of each statistic, for a device as "cuda:0"; empty where there is no such allocator.
+
+    >>> dict(allocator_statistics("cuda:0"))["allocated_bytes.all.peak"]  # as torch.cuda.max_memory_allocated()
+    1263616
+
+    Peaks are since the process began, or since the user reset them: resetting is the user's to do.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not device.startswith("cuda:") or not torch.cuda.is_initialized():
+        return ()
+    return chosen_statistics(torch.cuda.memory_stats(device))
+
+
+def chosen_statistics(statistics: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Those worth telling; older versions of torch know fewer."""
+    return tuple((name, int(statistics[name])) for name in STATISTICS if name in statistics)

@@ -21,7 +21,7 @@ ON_CPU_THREADS = re.compile(r"(?:gloo|mpi|ucc):\w+")
 
 
 @dataclass(frozen=True, eq=False)
-class Communication:
+class RankCommunication:
     """Calls by name, each (begin, end) in ns in order of time; and the time in which the rank only waited for them."""
 
     calls: dict[str, tuple[Ints, Ints]]
@@ -40,10 +40,10 @@ class Communication:
         return covered_until(self.exposed, times_ns)
 
 
-def read_communication(events: ProfiledEvents) -> Communication:
+def read_rank_communication(events: ProfiledEvents) -> RankCommunication:
     """Communication of the kept steps: NCCL's kernels that they launched, or what the CPU's own threads do for gloo.
 
-    >>> read_communication(events).overlap_share
+    >>> read_rank_communication(events).overlap_share
     0.62
     """
     import numpy as np
@@ -58,7 +58,7 @@ def read_communication(events: ProfiledEvents) -> Communication:
     begins, ends = columns.start_ns, columns.start_ns + columns.duration_ns
     low, high = np.clip(begins, from_ns, until_ns), np.clip(ends, from_ns, until_ns)
     total, busy = union(low[is_talk], high[is_talk]), union(low[works], high[works])
-    return Communication(
+    return RankCommunication(
         calls=_calls(columns, is_talk & (begins >= from_ns) & (ends <= until_ns)),
         total=total,
         exposed=without(total, busy),

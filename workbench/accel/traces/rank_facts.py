@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from accel.profiling.device_work import finished_by_gpus
 from accel.profiling.kept_steps import step_ends
-from accel.traces.communication import Communication, read_communication
+from accel.traces.communication import RankCommunication, read_rank_communication
 
 if TYPE_CHECKING:
     from accel.profiling.kineto_columns import Ints
@@ -40,7 +40,7 @@ def read_rank(rank: int, profile: TraceProfile) -> RankFacts:
 
     events = profile.events
     assert events is not None
-    talk, steps = read_communication(events), events.kept.steps
+    talk, steps = read_rank_communication(events), events.kept.steps
     base = profile.source.base_ns
     return RankFacts(
         rank=rank,
@@ -55,7 +55,7 @@ def read_rank(rank: int, profile: TraceProfile) -> RankFacts:
     )
 
 
-def _own_steps(events: ProfiledEvents, talk: Communication) -> tuple[float, ...]:
+def _own_steps(events: ProfiledEvents, talk: RankCommunication) -> tuple[float, ...]:
     import numpy as np
 
     kept = events.kept
@@ -66,7 +66,7 @@ def _own_steps(events: ProfiledEvents, talk: Communication) -> tuple[float, ...]
     return tuple(((np.diff(borders) - np.diff(talk.exposed_until(borders))) / 1e6).tolist())
 
 
-def _own_phases(events: ProfiledEvents, talk: Communication) -> dict[str, float]:
+def _own_phases(events: ProfiledEvents, talk: RankCommunication) -> dict[str, float]:
     import numpy as np
 
     kept, timeline = events.kept, events.found.timeline

@@ -38,7 +38,7 @@ class RankRow:
 
 
 @dataclass(frozen=True)
-class Straggler:
+class SlowestRank:
     """A rank whose own work takes longer than the others': by `by_ms` a step, `share` of it, most of it in `phase`."""
 
     rank: int
@@ -65,7 +65,7 @@ class RanksReport(Shown):
     """
 
     rows: tuple[RankRow, ...]
-    straggler: Straggler | None
+    straggler: SlowestRank | None
     calls: tuple[AlignedCall, ...]
     missing: tuple[int, ...]
     world_size: int | None

@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from accel.errors import AccelError
 from accel.traces.aligned_calls import Alignment, align
 from accel.traces.rank_facts import RankFacts, read_rank
-from accel.traces.ranks_report import ON_GPU, RankRow, RanksReport, Straggler
+from accel.traces.ranks_report import ON_GPU, RankRow, RanksReport, SlowestRank
 from accel.traces.trace_profile import TraceProfile, read_trace
 
 IN_NAME = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
@@ -114,7 +114,7 @@ def _row(rank: RankFacts, aligned: Alignment) -> RankRow:
     )  # fmt: skip
 
 
-def find_straggler(ranks: Sequence[RankFacts]) -> Straggler | None:
+def find_straggler(ranks: Sequence[RankFacts]) -> SlowestRank | None:
     """The rank with most own work, when its faster steps have more of it than the slower steps of the others.
 
     Step times alone cannot tell: in synchronous training all ranks take as long as the slowest.
@@ -129,7 +129,7 @@ def find_straggler(ranks: Sequence[RankFacts]) -> Straggler | None:
         _quartile(rank, 2) for rank in others
     ):
         return None
-    return Straggler(slowest.rank, by_ms, by_ms / step_ms, *_place(slowest, others, by_ms))
+    return SlowestRank(slowest.rank, by_ms, by_ms / step_ms, *_place(slowest, others, by_ms))
 
 
 def _quartile(rank: RankFacts, which: int) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from html import escape
 from typing import TYPE_CHECKING
 
+from accel.html_parts import text as escaped
 from accel.opgraph.op_graph import OpGraph
 from accel.opgraph.op_node import OpNode
 from accel.units import scaled, size
@@ -33,7 +33,7 @@ def figure(graph: OpGraph) -> plotly.graph_objects.Figure:
             line={"color": "rgba(127,127,127,.6)", "width": 1},
         ),
         layout={
-            "title": escape(f"{graph.model_name}: {len(graph.nodes)} operations, {graph.parameters:,} parameters"),
+            "title": escaped(f"{graph.model_name}: {len(graph.nodes)} operations, {graph.parameters:,} parameters"),
             "height": 120 + ROW_PX * int(depth), "width": max(480, min(1400, int(COLUMN_PX * width) + 260)),
             "xaxis": {"visible": False, "range": [-width / 2 - 0.2, width / 2 + 0.6]},
             "yaxis": {"visible": False, "range": [-depth, 1]}, "margin": {"t": 60, "l": 10, "r": 10, "b": 10},
@@ -44,7 +44,7 @@ def figure(graph: OpGraph) -> plotly.graph_objects.Figure:
         these = [node for node in graph.nodes if node.op == op]
         drawn.add_trace(go.Scatter(
             x=[places[node.index][0] for node in these], y=[places[node.index][1] for node in these],
-            mode="markers+text", name=escape(op), text=[escape(_label(node)) for node in these],
+            mode="markers+text", name=escaped(op), text=[escaped(_label(node)) for node in these],
             textposition="middle right", hovertext=[_details(node) for node in these], hoverinfo="text",
             marker={"symbol": "square", "size": 16, "color": colour[op]},
         ))  # fmt: skip
@@ -96,4 +96,4 @@ def _details(node: OpNode) -> str:
     ]  # fmt: skip
     if node.self_ms is not None:
         lines.append(f"measured: {node.self_ms:.3g} ms a step")
-    return "<br>".join(map(escape, lines))
+    return "<br>".join(map(escaped, lines))

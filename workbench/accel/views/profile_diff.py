@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
 from accel.html_parts import Markup, block, heading, note, table
+from accel.html_parts import text as escaped
 from accel.profiling.compared_ops import OpChange
 from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.profiling.profile_diff import ProfileDiff, Replacement
 from accel.units import milliseconds, percent
-from accel.views.profile.figures.look import axis, look
+from accel.views.figure_look import axis, look
 from accel.views.profile.parts import long_table, time_cell, whole
 from accel.views.profile.section import SHOWN_ROWS
 
@@ -57,7 +57,7 @@ def figure(diff: ProfileDiff) -> plotly.graph_objects.Figure:
             do="Their notes say whether operations were profiled at all.",
         )
     labels = [
-        escape(f"{c.op} · {phase_words(c.phase)} · {c.module or NO_MODULE} ({c.change})") for c in shown
+        escaped(f"{c.op} · {phase_words(c.phase)} · {c.module or NO_MODULE} ({c.change})") for c in shown
     ]
     bars = [
         go.Bar(

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel import html_parts
 from accel.errors import AccelError
 from accel.html_parts import Markup
+from accel.html_parts import text as escaped
 from accel.measuring.sweep import Sweep, is_much_worse, shown_seconds
 from accel.measuring.sweep_row import SweepRow
 from accel.units import percent, table
+from accel.views.figure_look import axis, look
 
 if TYPE_CHECKING:
     import plotly.graph_objects
 
 _FASTEST, _OTHER, _QUALITY = "#16a34a", "#2563eb", "#b45309"
-_GREY, _LINE = "#7d8590", "rgba(127,127,127,0.25)"
 _NAMES = 2  # columns of words before those of figures
 
 
@@ -118,24 +118,23 @@ def figure(sweep: Sweep) -> plotly.graph_objects.Figure:
         marker={"color": [_FASTEST if row is sweep.winner else _OTHER for row in rows]},
         hovertemplate="%{x}: %{y:.4g} " + what + ", %{customdata:.2f}×<extra></extra>",
     )  # fmt: skip
-    drawn = go.Figure(bars, layout={
-        "title": {"text": escape(sweep.answer), "font": {"size": 13}}, "height": 420, "showlegend": False,
-        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": _GREY, "size": 12},
-        "margin": {"t": 44, "l": 60, "r": 60, "b": 44},
-        "xaxis": {"title": "GPUs" if rows[0].configuration.on_gpus else "processes × threads", "type": "category"},
-        "yaxis": {"title": what, "rangemode": "tozero", "gridcolor": _LINE},
-    })  # fmt: skip
+    layout = look(
+        sweep.answer, height=420, margin={"t": 44, "l": 60, "r": 60, "b": 44}, showlegend=False,
+        xaxis={"title": "GPUs" if rows[0].configuration.on_gpus else "processes × threads", "type": "category"},
+        yaxis=axis(what, rangemode="tozero"),
+    )  # fmt: skip
+    drawn = go.Figure(bars, layout=layout)
     if any(row.quality is not None for row in rows):
         drawn.add_trace(
             go.Scatter(
-                x=labels, y=[row.quality for row in rows], name=escape(sweep.metric), yaxis="y2", mode="lines+markers",
+                x=labels, y=[row.quality for row in rows], name=escaped(sweep.metric), yaxis="y2", mode="lines+markers",
                 line={"color": _QUALITY, "dash": "dot"}, marker={"symbol": "diamond", "size": 9},
-                hovertemplate="%{x}: " + escape(sweep.metric) + " %{y:.4g}<extra></extra>",
+                hovertemplate=f"%{{x}}: {escaped(sweep.metric)} %{{y:.4g}}<extra></extra>",
             )
         )  # fmt: skip
         drawn.update_layout(
             yaxis2={
-                "title": escape(sweep.metric), "overlaying": "y", "side": "right", "showgrid": False, "color": _QUALITY,
+                "title": escaped(sweep.metric), "overlaying": "y", "side": "right", "showgrid": False, "color": _QUALITY,
             }
         )  # fmt: skip
     return drawn

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel import html_parts, units
 from accel.errors import AccelError
 from accel.html_parts import Markup
+from accel.html_parts import text as escaped
 from accel.measuring.quality_row import QualityRow
 from accel.measuring.time_to_quality import TimeToQuality, shown_value
+from accel.views.figure_look import GREY, axis, look
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -26,7 +27,6 @@ _SYMBOL = {
 }
 _HEADINGS = ["plan", "seconds", "steps", "epochs", "samples/s", "quality", "answer"]
 COLOURS = ("#6b7280", "#2563eb", "#15803d", "#b45309", "#7c3aed", "#0e7490", "#be185d", "#4d7c0f", "#854d0e")
-_GREY, _LINE = "#7d8590", "rgba(127,127,127,0.25)"
 
 
 def text(result: TimeToQuality) -> str:
@@ -81,7 +81,7 @@ def figure(result: TimeToQuality) -> plotly.graph_objects.Figure:
     lines = [
         go.Scatter(
             x=[point.seconds for point in curve.points], y=[point.value for point in curve.points],
-            name=escape(row.plan), legendgroup=row.plan, showlegend=curve is row.curves[0], mode="lines+markers",
+            name=escaped(row.plan), legendgroup=row.plan, showlegend=curve is row.curves[0], mode="lines+markers",
             line={"color": COLOURS[number % len(COLOURS)]}, marker={"symbol": number % 8, "size": 6},
             customdata=[point.steps for point in curve.points],
             hovertemplate=f"%{{y:.4g}} after %{{x:.3g}} s, %{{customdata:,}} steps (seed {curve.seed})",
@@ -89,17 +89,12 @@ def figure(result: TimeToQuality) -> plotly.graph_objects.Figure:
         for number, row in enumerate(result.rows)
         for curve in row.curves
     ]  # fmt: skip
-    axis = {"gridcolor": _LINE, "zerolinecolor": _LINE}
-    drawn = go.Figure(lines, layout={
-        "title": {"text": escape(result.headline), "font": {"size": 14}}, "height": 440,
-        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": _GREY, "size": 12},
-        "margin": {"t": 44, "l": 60, "r": 20, "b": 44}, "legend": {"orientation": "h", "y": -0.2},
-        "xaxis": {"title": "seconds of training", **axis}, "yaxis": {"title": escape(result.metric), **axis},
-    })  # fmt: skip
+    layout = look(result.headline, xaxis=axis("seconds of training"), yaxis=axis(escaped(result.metric)))
+    drawn = go.Figure(lines, layout=layout)
     if result.target is not None:
         drawn.add_hline(
             y=result.target.value,
-            line={"color": _GREY, "dash": "dot"},
-            annotation_text=escape(str(result.target)),
+            line={"color": GREY, "dash": "dot"},
+            annotation_text=escaped(str(result.target)),
         )
     return drawn

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
+from accel.html_parts import text as escaped
 from accel.profiling.phase_words import phase_words
 from accel.units import milliseconds, percent
-from accel.views.profile.figures.look import GREY, axis, look
+from accel.views.figure_look import GREY, axis, look
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -67,7 +67,7 @@ def _line(name: str, xs: list[float], ys: list[float], dash: str) -> plotly.grap
         x=xs,
         y=[y / GIGA for y in ys],
         mode="lines",
-        name=escape(name),
+        name=escaped(name),
         line={"color": GREY, "width": 2, "dash": dash},
         hovertemplate="%{y:.4g} GFLOP/s",
     )
@@ -96,4 +96,4 @@ def _told(points: Iterable[RooflinePoint]) -> Iterator[str]:
     for point in points:
         what, time = f"{point.op} {point.shapes} {point.dtype}", f"{milliseconds(point.ms)} a step"
         attained = f"{percent(point.attained)} of the attainable rate, {BOUND_WORDS[point.bound]}"
-        yield "<br>".join(map(escape, filter(None, (what, point.module, time, attained))))
+        yield "<br>".join(map(escaped, filter(None, (what, point.module, time, attained))))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from accel.errors import AccelError
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
 from accel.profiling.phase_words import phase_words
-from accel.views.profile.figures.look import GREY, axis, look
+from accel.views.figure_look import GREY, axis, look
 from accel.views.profile.steps import WORDS, step_sign
 
 if TYPE_CHECKING:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS
+from accel.html_parts import text as escaped
 from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.units import percent
-from accel.views.profile.figures.look import look
+from accel.views.figure_look import look
 from accel.views.profile.section import op_base
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def sunburst(profile: Profile) -> plotly.graph_objects.Figure:
         go.Sunburst(
             ids=["\n".join(path) for path in shown],
             parents=["\n".join(path[:-1]) for path in shown],
-            labels=[escape(phase_words(path[0]) if len(path) == 1 else path[-1]) for path in shown],
+            labels=[escaped(phase_words(path[0]) if len(path) == 1 else path[-1]) for path in shown],
             values=list(shown.values()),
             branchvalues="total",
             marker={"colors": [PHASE_COLOURS.get(path[0], OTHER_COLOUR) for path in shown]},

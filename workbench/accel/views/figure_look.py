@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
+
+from accel.html_parts import text as escaped
 
 GREY = "#7d8590"
 LINE = "rgba(127,127,127,0.25)"
@@ -16,7 +17,7 @@ def look(title: str, **own: Any) -> dict[str, Any]:
     >>> go.Figure(traces, layout=look("Memory", yaxis=axis("MiB")))
     """
     common = {
-        "title": {"text": escape(title), "font": {"size": 14}},
+        "title": {"text": escaped(title), "font": {"size": 14}},
         "paper_bgcolor": CLEAR,
         "plot_bgcolor": CLEAR,
         "font": {"color": GREY, "size": 12},
