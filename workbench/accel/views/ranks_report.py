@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from accel import units
 from accel.html_parts import Markup, block, heading, note, table
 from accel.profiling.finding import Finding
 from accel.traces.aligned_calls import AlignedCall
@@ -31,8 +32,8 @@ CALLS = ["Collective", "Calls", "First waits for last", "Mostly last: rank", "in
 
 def text(report: RanksReport) -> str:
     """For a terminal: a line a rank, the collectives, what was found."""
-    lines = [report.headline, report.verdict, "", _line(HEADINGS)]
-    lines += [_line(_cells(row)) for row in report.rows]
+    cells = units.table([HEADINGS, *map(_cells, report.rows)], numeric=range(2, len(HEADINGS)))
+    lines = [report.headline, report.verdict, "", *(f"  {line}" for line in cells)]
     if report.calls:
         lines += ["", "Collectives, by how long the first rank waits for the last"]
         lines += [f"  {_call_words(call)}" for call in report.calls[:SHOWN_CALLS]]
@@ -84,14 +85,6 @@ def _cells(row: RankRow) -> list[str]:
         time_cell(row.communication_ms), whole(percent(row.overlap_share)) if talks else "–", time_cell(row.exposed_ms),
         "–" if row.late_ms is None else whole(milliseconds(row.late_ms)),
     ]  # fmt: skip
-
-
-def _line(cells: list[str]) -> str:
-    widths = (6, 12, 7, 10, 10, 15, 14, 14, 10)
-    return (
-        "  "
-        + "".join(f"{cell[: width - 1]:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
-    )
 
 
 def _call_words(call: AlignedCall) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from accel import units
 from accel.html_parts import Markup, bar, block, heading, note
 from accel.profiling.phase_words import phase_words
 from accel.units import percent
@@ -34,8 +35,7 @@ def html(roofline: Roofline) -> Markup:
 
 def _lines(roofline: Roofline) -> Iterator[str]:
     yield f"{TITLE} (operations of known cost: {percent(roofline.known_share)} of the operations' time)"
-    yield "       ms   GFLOP/s      GB/s  bound by     attained"
-    yield from map(_line, roofline.points[:SHOWN_ROWS])
+    yield from (f"  {line}" for line in units.table(_rows(roofline), numeric=(0, 1, 2, 4)))
     yield from (f"  {line}" for line in roofline.peaks.of_devices())
     for said in roofline.notes:
         yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
@@ -50,12 +50,12 @@ def _pieces(roofline: Roofline) -> Iterator[object]:
     yield from map(note, [*(line.strip() for line in roofline.peaks.of_devices()), *roofline.notes])
 
 
-def _line(point: RooflinePoint) -> str:
-    rates = f"{point.flops_per_s / 1e9:>9,.4g} {point.bytes_per_s / 1e9:>9,.4g}"
-    what = f"{point.op} {point.shapes}"
-    return (
-        f"{point.ms:>9.3g} {rates}  {BOUND_WORDS[point.bound]:<12} {percent(point.attained):>7}  {what[:58]}"
-    )
+def _rows(roofline: Roofline) -> Iterator[tuple[str, ...]]:
+    yield "ms", "GFLOP/s", "GB/s", "bound by", "attained", ""
+    for point in roofline.points[:SHOWN_ROWS]:
+        rates = f"{point.flops_per_s / 1e9:,.4g}", f"{point.bytes_per_s / 1e9:,.4g}"
+        what = f"{point.op} {point.shapes}"[:58]
+        yield f"{point.ms:.3g}", *rates, BOUND_WORDS[point.bound], percent(point.attained), what
 
 
 def _cells(point: RooflinePoint) -> list[object]:
