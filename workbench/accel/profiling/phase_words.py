@@ -25,3 +25,12 @@ def phase_words(name: str) -> str:
     if arrow:
         return f"Between {before} and {after}"
     return PHASE_WORDS.get(name, name)
+
+
+def place_words(phase: str, module: str) -> str:
+    """Phase and module; the phase alone of what lies outside any module.
+
+    >>> place_words("forward", "head.fc"), place_words("data", "")
+    ('Forward · head.fc', 'Waiting for data')
+    """
+    return f"{phase_words(phase)} · {module}" if module else phase_words(phase)

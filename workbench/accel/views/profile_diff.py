@@ -16,12 +16,11 @@ from accel.profiling.profile_diff import ProfileDiff, Replacement
 from accel.units import milliseconds, percent
 from accel.views.figure_look import axis, look
 from accel.views.profile.parts import long_table, time_cell, whole
-from accel.views.profile.section import SHOWN_ROWS
+from accel.views.profile.section import SHOWN_ROWS, WIDTH
 
 if TYPE_CHECKING:
     import plotly.graph_objects
 
-WIDTH = 108
 NAMED = 8
 SHOWN_BARS = 15
 BEFORE, AFTER = "#6b7280", "#2563eb"

@@ -7,13 +7,11 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.html_parts import heading, note, table
-from accel.views.profile.section import SHOWN_ROWS, Section
+from accel.views.profile.section import SHOWN_ROWS, WIDTH, Section
 
 if TYPE_CHECKING:
     from accel.profiling.compilation import Compilation
     from accel.profiling.profile import Profile
-
-WIDTH = 108
 
 
 def _text(profile: Profile) -> Iterator[str]:

@@ -10,13 +10,13 @@ from accel.html_parts import Markup, block, heading, note, table
 from accel.profiling.phase_words import phase_words
 from accel.units import milliseconds, percent, size
 from accel.views.profile.parts import count_cell, long_table, time_cell, whole
-from accel.views.profile.section import Section
+from accel.views.profile.section import WIDTH, Section, shortened
 
 if TYPE_CHECKING:
     from accel.profiling.device_activity import CopyRow, DeviceActivity, KernelRow
     from accel.profiling.profile import Profile
 
-WIDTH, LINE_WIDTH = 108, 125
+LINE_WIDTH = 125
 SHOWN_KERNELS, SHOWN_CAUSES, SHOWN_DEVICES = 8, 4, 8
 NAME_WIDTH = 60
 WORTH_TELLING = 0.01
@@ -40,7 +40,7 @@ def _lines(activity: DeviceActivity) -> Iterator[str]:
         yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
     for row in activity.kernels[:SHOWN_KERNELS]:
         figures = f"  {percent(row.share):>7}  {milliseconds(row.ms):>9}"
-        yield _shorten(f"{figures}  {_kernel_name(row)}  · {_launched_by(row)}", LINE_WIDTH)
+        yield shortened(f"{figures}  {_kernel_name(row)}  · {_launched_by(row)}", LINE_WIDTH)
 
 
 def _pieces(activity: DeviceActivity) -> Iterator[object]:
@@ -181,12 +181,8 @@ def _launched_by(row: KernelRow) -> str:
 
 
 def _kernel_name(row: KernelRow) -> str:
-    return _shorten(row.name.removeprefix("void "), NAME_WIDTH)
-
-
-def _shorten(name: str, width: int) -> str:
-    """The beginning of it: names of C++ templates run to thousands of characters, the function's own name stands in front."""
-    return name if len(name) <= width else name[: width - 1] + "…"
+    """The beginning: names of C++ templates run to thousands of characters, the function's own name stands in front."""
+    return shortened(row.name.removeprefix("void "), NAME_WIDTH)
 
 
 def _times(calls: float) -> str:

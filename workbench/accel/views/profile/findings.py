@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from accel.html_parts import Markup, block, heading, note
 from accel.html_parts import text as escaped
 from accel.profiling.findings import Findings
-from accel.views.profile.section import Section
+from accel.views.profile.section import WIDTH, Section
 
 if TYPE_CHECKING:
     from accel.profiling.finding import Finding
 
 TITLE = "What to do about it"
-WIDTH = 108
 NOTHING = "No rule found anything that costs 3 % of a step or more."
 
 

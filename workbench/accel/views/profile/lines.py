@@ -9,7 +9,7 @@ from accel.profiling.line_cost import add_up_lines
 from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.units import milliseconds, percent
 from accel.views.profile.parts import count_cell, details, long_table, time_cell, whole
-from accel.views.profile.section import SHOWN_ROWS, Section, op_base
+from accel.views.profile.section import SHOWN_ROWS, Section, op_base, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,8 @@ def _text(profile: Profile) -> Iterator[str]:
         return
     yield _title(profile)
     for row in add_up_lines(profile.lines)[:SHOWN_ROWS]:
-        yield f"  {percent(row.share):>7}  {milliseconds(row.self_ms):>9}  {row.place}: {_shortened(row.text)}"
-        yield f"{'':>22}{_shortened(_leading_ops(profile, row), 80)}"
+        yield f"  {percent(row.share):>7}  {milliseconds(row.self_ms):>9}  {row.place}: {shortened(row.text, WIDEST)}"
+        yield f"{'':>22}{shortened(_leading_ops(profile, row), 80)}"
 
 
 def _html(profile: Profile) -> Iterator[object]:
@@ -40,7 +40,7 @@ def _html(profile: Profile) -> Iterator[object]:
         return
     yield heading(_title(profile))
     cells = [
-        (whole(row.place), _code(row.text), _shortened(_leading_ops(profile, row), 60), time_cell(row.self_ms),
+        (whole(row.place), _code(row.text), shortened(_leading_ops(profile, row), 60), time_cell(row.self_ms),
          whole(percent(row.share)), bar(row.share, width_px=80))
         for row in add_up_lines(profile.lines)
     ]  # fmt: skip
@@ -70,12 +70,8 @@ def _leading_ops(profile: Profile, line: LineCost) -> str:
     return ", ".join(sorted(sums, key=lambda name: -sums[name])[:OPS_OF_A_LINE])
 
 
-def _shortened(code: str, width: int = WIDEST) -> str:
-    return code if len(code) <= width else code[: width - 1] + "…"
-
-
 def _code(line: str) -> Markup:
-    return Markup(f"<code>{text(_shortened(line))}</code>")
+    return Markup(f"<code>{text(shortened(line, WIDEST))}</code>")
 
 
 LINES = Section("lines", _text, _html)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, bar, heading, note, text
-from accel.profiling.phase_words import NO_MODULE, phase_words
+from accel.profiling.phase_words import NO_MODULE, phase_words, place_words
 from accel.units import size
 from accel.views.profile.parts import long_table, whole
-from accel.views.profile.section import SHOWN_ROWS, Section, op_base
+from accel.views.profile.section import SHOWN_ROWS, Section, block_of, op_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 BARS = 100
 HEIGHT_PX = 60
-BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def _text(profile: Profile) -> Iterator[str]:
@@ -26,9 +25,9 @@ def _text(profile: Profile) -> Iterator[str]:
         yield _title(use, profile)
         yield f"  {_peak(use)}"
         yield f"  {_served(use)}"
-        yield "  " + "".join(BLOCKS[min(int(8 * share), 7)] for share, _ in _curve(use.points))
+        yield "  " + "".join(block_of(share) for share, _ in _curve(use.points))
         for phase, module, count in _held(use)[:SHOWN_ROWS]:
-            yield f"  {size(count):>10}  {_where(phase, module)}"
+            yield f"  {size(count):>10}  {place_words(phase, module)}"
         yield from (f"  {name}: {_statistic(name, value)}" for name, value in use.allocator)
 
 
@@ -59,17 +58,13 @@ def _title(use: MemoryUse, profile: Profile) -> str:
 
 
 def _peak(use: MemoryUse) -> str:
-    where = _where(use.peak_phase, use.peak_module)
+    where = place_words(use.peak_phase, use.peak_module)
     return f"Peak: {size(use.peak_bytes)} above the start of the first step, in {where}."
 
 
 def _served(use: MemoryUse) -> str:
     often = f"{use.allocations_per_step:,.0f} allocations"
     return f"Allocated: {size(use.allocated_bytes_per_step)} a step in {often}."
-
-
-def _where(phase: str, module: str) -> str:
-    return f"{phase_words(phase)} · {module}" if module else phase_words(phase)
 
 
 def _held(use: MemoryUse) -> list[tuple[str, str, int]]:
@@ -102,7 +97,7 @@ def _curve(points: tuple[MemoryPoint, ...]) -> list[tuple[float, MemoryPoint]]:
 
 
 def _bar(share: float, point: MemoryPoint) -> str:
-    told = text(f"{size(point.bytes)} at {point.ms:.3g} ms: {_where(point.phase, point.module)}")
+    told = text(f"{size(point.bytes)} at {point.ms:.3g} ms: {place_words(point.phase, point.module)}")
     height = max(1, round(HEIGHT_PX * share))
     style = f"flex:1 1 0;max-width:9px;height:{height}px;background-color:#2563eb;opacity:.85"
     return f'<div title="{told}" style="{style}"></div>'

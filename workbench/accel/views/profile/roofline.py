@@ -11,14 +11,13 @@ from accel.html_parts import Markup, bar, block, heading, note
 from accel.profiling.phase_words import phase_words
 from accel.units import percent
 from accel.views.profile.parts import long_table, time_cell, whole
-from accel.views.profile.section import SHOWN_ROWS, Section
+from accel.views.profile.section import SHOWN_ROWS, WIDTH, Section
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
     from accel.profiling.roofline import Roofline, RooflinePoint
 
 TITLE = "How near this machine's peaks"
-WIDTH = 108
 BOUND_WORDS = {"compute": "computing", "memory": "moving data", "link": "copying"}
 HEADINGS = ("Operation", "Shapes", "Phase", "Time", "GFLOP/s", "GB/s", "Bound by", "Of the attainable", "")
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
 
 SHOWN_ROWS = 12
+WIDTH = 108  # of a line for a terminal
+BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -34,3 +36,17 @@ def op_base(profile: Profile) -> str:
     if not profile.profiled_steps:
         return f"the whole {profile.timing.whole}"
     return counted(profile.profiled_steps, "profiled step")
+
+
+def block_of(share: float) -> str:
+    """A character as high as the share, for curves of text.
+
+    >>> block_of(0.0), block_of(1.0)
+    ('▁', '█')
+    """
+    return BLOCKS[min(int(len(BLOCKS) * share), len(BLOCKS) - 1)]
+
+
+def shortened(said: str, width: int) -> str:
+    """The beginning of it, where it is longer."""
+    return said if len(said) <= width else said[: width - 1] + "…"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, heading, note, text
 from accel.units import milliseconds
-from accel.views.profile.section import Section
+from accel.views.profile.section import Section, block_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 SHOWN = 80
 LEAST = 3  # fewer steps are told well enough by the headline
 HEIGHT_PX = 44
-BLOCKS = "▁▂▃▄▅▆▇█"
 COLOURS = {"w": "#b45309", "p": "#7c3aed", "s": "#be185d", "·": "#2563eb"}
 WORDS = {"w": "warm-up", "p": "under torch.profiler", "s": "unusually slow", "·": "timed"}
 
@@ -37,7 +36,7 @@ def _text(profile: Profile) -> Iterator[str]:
         return
     top = _top(steps)
     yield _title(profile)
-    yield "  " + "".join(BLOCKS[min(int(8 * step.ms / top), 7)] for step in steps)
+    yield "  " + "".join(block_of(step.ms / top) for step in steps)
     yield "  " + "".join(map(step_sign, steps))
     yield "  " + _legend(steps)
 

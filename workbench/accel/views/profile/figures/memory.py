@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
 from accel.html_parts import text as escaped
-from accel.profiling.phase_words import phase_words
+from accel.profiling.phase_words import place_words
 from accel.units import size
 from accel.views.figure_look import GREY, axis, look
 
@@ -45,7 +45,7 @@ def _curve(use: MemoryUse) -> plotly.graph_objects.Scatter:
     return go.Scatter(
         x=[point.ms for point in use.points],
         y=[point.bytes / MIB for point in use.points],
-        text=[escaped(_where(point.phase, point.module)) for point in use.points],
+        text=[escaped(place_words(point.phase, point.module)) for point in use.points],
         line={"shape": "hv", "width": 1.5}, fill="tozeroy", name=escaped(use.device),
         hovertemplate="%{y:.3g} MiB at %{x:.4g} ms<br>%{text}<extra></extra>",
     )  # fmt: skip
@@ -55,13 +55,9 @@ def _peak(use: MemoryUse) -> plotly.graph_objects.Scatter:
     import plotly.graph_objects as go
 
     top = max(use.points, key=lambda point: point.bytes)
-    told = f"peak {size(use.peak_bytes)}: {_where(use.peak_phase, use.peak_module)}"
+    told = f"peak {size(use.peak_bytes)}: {place_words(use.peak_phase, use.peak_module)}"
     return go.Scatter(
         x=[top.ms], y=[top.bytes / MIB], mode="markers+text", text=[escaped(told)], textposition="top center",
         marker={"symbol": "diamond", "size": 10, "color": GREY}, name=f"peak on {escaped(use.device)}",
         hoverinfo="skip",
     )  # fmt: skip
-
-
-def _where(phase: str, module: str) -> str:
-    return f"{phase_words(phase)} · {module}" if module else phase_words(phase)
