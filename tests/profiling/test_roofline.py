@@ -159,7 +159,9 @@ def test_a_profile_with_shapes_has_a_roofline_and_shows_it(profile_with_shapes):
     longest = max(
         roofline.points, key=lambda point: point.ms
     )  # which one it is depends on what else the machine does
-    assert any(f"{longest.op} {longest.shapes}"[:58] in line for line in ROOFLINE.text(profile_with_shapes))
+    assert any(
+        f"{longest.op} {longest.shapes}"[:58].rstrip() in line for line in ROOFLINE.text(profile_with_shapes)
+    )
     assert "How near this machine" in str(profile_with_shapes)
     json.dumps(profile_with_shapes.to_dict())
 
