@@ -95,7 +95,7 @@ def test_variables_that_bind_threads_bind_no_rank_and_are_named(monkeypatch: pyt
 
 _BOUND = """
 import os, accel
-from accel.machine.affinity.starting_mask import starting_mask
+from accel.processes.starting_mask import starting_mask
 began = sorted(os.sched_getaffinity(0))
 profile = accel.profile('''
 import torch

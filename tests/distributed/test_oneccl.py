@@ -19,8 +19,8 @@ from accel.distributed.oneccl.building import build
 from accel.distributed.oneccl.leftovers import remove_of
 from accel.distributed.oneccl.state import oneccl_here
 from accel.distributed.rank_devices import rank_devices
-from accel.distributed.rank_folder import RankFolder
 from accel.distributed.rank_pool import RankPool
+from accel.distributed.rank_process import RankFolder
 from accel.distributed.run_cell import CellRun
 from accel.distributed.run_function import run_function
 from accel.distributed.run_options import RunOptions

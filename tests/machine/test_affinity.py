@@ -15,15 +15,15 @@ import accel
 from accel.cli import main
 from accel.errors import AccelError
 from accel.machine.affinity import Affinity, CpuMap, LogicalCpu, RankCpus, allocate, read_cpu_map
-from accel.machine.affinity.starting_mask import (
+from accel.machine.affinity.thread_places import ThreadPlace, read_threads
+from accel.machine.usable_cores import read_usable_cores
+from accel.processes.starting_mask import (
     BINDING,
     _openmp_libraries,
     _openmp_places,
     binding_variables,
     starting_mask,
 )
-from accel.machine.affinity.thread_places import ThreadPlace, read_threads
-from accel.machine.usable_cores import read_usable_cores
 from tests.machine.snapshots import check_snapshot
 from tests.machine.trees import tree_files
 

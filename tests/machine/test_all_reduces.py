@@ -16,6 +16,7 @@ from accel.machine.affinity import allocate
 from accel.machine.peaks import AllReducePeak, AllReduces, all_reducing
 from accel.machine.peaks.all_reduces import traffic
 from accel.machine.peaks.all_reducing import RANK, measure_all_reduces, run_ranks
+from accel.processes.child_main import become_rank
 
 needs_gloo = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
@@ -129,7 +130,7 @@ def alive(pid):
 def test_a_rank_that_fails_is_named_with_its_last_words_and_none_is_left(tmp_path, monkeypatch, fault, said):
     (tmp_path / "failing_rank.py").write_text(
         "import json, os, pathlib, sys, threading\n"
-        "rank = json.loads(sys.argv[1])['rank']\n"
+        "rank = json.loads(sys.argv[3])['rank']\n"
         f"pathlib.Path({str(tmp_path)!r}, f'pid{{rank}}').write_text(str(os.getpid()))\n"
         f"if rank == 1:\n    {fault}\n"
         "threading.Event().wait()\n"
@@ -146,14 +147,14 @@ def test_ranks_that_hang_are_ended_at_the_deadline(tmp_path, monkeypatch):
     (tmp_path / "hanging_rank.py").write_text("import threading\nthreading.Event().wait()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     started = []
-    popen = subprocess.Popen
+    start = all_reducing.measuring_child
     monkeypatch.setattr(
-        all_reducing.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1]
+        all_reducing, "measuring_child", lambda *a, **k: started.append(start(*a, **k)) or started[-1]
     )
     with pytest.raises(AccelError, match=r"not done after 0 s.*--links"):
         run_ranks("hanging_rank", 2, JOB, [], 0.2)
     assert len(started) == 2
-    assert all(process.returncode is not None for process in started)
+    assert not any(child.is_alive for child in started)
 
 
 @needs_gloo
@@ -199,7 +200,10 @@ def listening_on(port):
 
 
 LISTENING = """
-import glob, os, torch
+import glob, os
+from accel.processes.child_main import become_rank
+become_rank()
+import torch
 torch.cuda.nccl.unique_id()  # opens the port at which NCCL's ranks meet, and needs no GPU
 held = [os.readlink(link) for link in glob.glob("/proc/self/fd/*") if os.path.islink(link)]
 own = {name.removeprefix("socket:[").removesuffix("]") for name in held}
@@ -215,7 +219,6 @@ for family in ("tcp", "tcp6"):
 def test_ranks_of_nccl_listen_on_this_machine_alone():
     told = subprocess.run(
         [sys.executable, "-c", LISTENING],
-        env=all_reducing._environment(1),
         capture_output=True,
         text=True,
         check=True,
@@ -226,4 +229,7 @@ def test_ranks_of_nccl_listen_on_this_machine_alone():
 def test_a_rank_that_pins_itself_is_not_bound_by_the_variables_of_its_parent(monkeypatch):
     monkeypatch.setenv("OMP_PROC_BIND", "close")
     monkeypatch.setenv("GOMP_CPU_AFFINITY", "0")
-    assert not {"OMP_PROC_BIND", "GOMP_CPU_AFFINITY"} & all_reducing._environment(2).keys()
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        monkeypatch.setenv(name, "eth0")
+    become_rank()
+    assert not {"OMP_PROC_BIND", "GOMP_CPU_AFFINITY"} & os.environ.keys()

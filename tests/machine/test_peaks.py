@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -30,6 +28,7 @@ from accel.machine.peaks import (
 )
 from accel.machine.peaks import products as products_of
 from accel.machine.peaks.measuring import measure_peaks
+from accel.machine.peaks.measuring_child import measuring_child
 from accel.machine.peaks.moving import moving
 from accel.machine.peaks.products import each_dtype, gpu_products, products
 
@@ -353,20 +352,30 @@ def test_the_levels_of_this_machine_are_told_from_small_to_large(measured):
     assert cpu.cache_bytes_per_s > 0
 
 
-def test_gpus_are_measured_by_a_process_of_their_own_that_writes_what_is_read_here():
-    child = subprocess.run(
-        [sys.executable, "-m", measuring.MEASURING_GPUS], capture_output=True, check=True, text=True
-    )
-    told = measuring.told_by_child(child.stdout)
+CHILD = """
+import os, sys
+from accel.machine.peaks.measuring_child import Measured
+from accel.processes.child_main import begin
+channel = begin(int(sys.argv[1]), int(sys.argv[2]), Measured)
+channel.send(Measured({"busy": "cuda:0 was 87 % at work for others before it was measured."}))
+"""
+
+
+def test_gpus_are_measured_by_a_process_of_their_own_that_says_what_is_read_here():
+    told, problem = measuring.told_by(measuring_child(measuring.MEASURING_GPUS))
     found = [DevicePeaks.from_dict(one["device"]) for one in told if "device" in one]
+    assert problem == ""
     assert [gpu.device for gpu in found] == [f"cuda:{index}" for index in range(len(found))]
     assert torch.cuda.is_available() or found == []
     assert DevicePeaks.from_dict(json.loads(json.dumps(MADE_UP.devices[0].to_dict()))) == MADE_UP.devices[0]
 
 
-def test_what_a_child_wrote_before_it_died_is_read_and_the_rest_is_passed_over():
-    written = '{"note": "one"}\nNCCL version 2\n3\n{"note": "two"}\n{"device": {"dev'
-    assert measuring.told_by_child(written) == [{"note": "one"}, {"note": "two"}]
+def test_what_a_child_said_before_it_died_is_read_with_its_last_words(tmp_path, monkeypatch):
+    (tmp_path / "dying_child.py").write_text(CHILD + "print('NCCL version 2', flush=True)\nos._exit(3)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    told, problem = measuring.told_by(measuring_child("dying_child"))
+    assert [next(iter(one)) for one in told] == ["busy"]
+    assert problem == "NCCL version 2"
 
 
 def test_a_child_that_fails_is_told_with_its_last_words(monkeypatch):
@@ -400,10 +409,9 @@ def test_a_gpu_without_room_is_told_and_takes_no_other_back(monkeypatch):
     assert Copies.from_dict(told[2]["copies"]).rate("cpu", "cuda:0", pinned=True) == 2e10
 
 
-def test_a_gpu_that_was_at_work_makes_the_peaks_of_a_busy_machine(monkeypatch):
-    written = '{"busy": "cuda:0 was 87 % at work for others before it was measured."}\n'
+def test_a_gpu_that_was_at_work_makes_the_peaks_of_a_busy_machine(tmp_path, monkeypatch):
+    (tmp_path / "child_of_a_busy_gpu.py").write_text(CHILD)
+    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(measuring, "_gpu_count", lambda: 1)
-    monkeypatch.setattr(
-        measuring.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0, written, "")
-    )
+    monkeypatch.setattr(measuring, "MEASURING_GPUS", "child_of_a_busy_gpu")
     assert measuring._gpus()[1:] == (True, ("cuda:0 was 87 % at work for others before it was measured.",))

@@ -6,8 +6,9 @@ from random import Random
 from types import SimpleNamespace
 
 from accel.errors import AccelError
+from accel.processes.child_main import Hello
 from accel.workers import background_trial, relaunch, stage
-from accel.workers.messages import EffectRead, Hello, Loaded, Steps, StepsDone
+from accel.workers.messages import EffectRead, Loaded, StepsDone, StepToken
 
 
 class MachineClock:
@@ -57,7 +58,7 @@ class Costly:
     def __init__(self, clock, costs, plan, *, batch=16):
         self.clock, self.costs, self.plan, self.batch = clock, costs, plan, batch
         self._noise = Random(str(plan))
-        self.label, self.asked, self.is_first, self.is_ended = "", Steps(1), True, False
+        self.label, self.asked, self.is_first, self.is_ended = "", StepToken(1), True, False
 
     def wait_until_ready(self):
         self._takes(self.costs.start)

@@ -13,8 +13,9 @@ from accel.accelerations.channels_last import ChannelsLast
 from accel.measuring.comparison import Interval
 from accel.plans.live_plan import LivePlan
 from accel.plans.plan import Plan
+from accel.processes.channel import Channel
 from accel.workers.found_objects import FoundObjects
-from accel.workers.messages import Channel, EffectRead, Finish, FromWorker, Steps, ToWorker
+from accel.workers.messages import EffectRead, Finish, FromWorker, StepToken, ToWorker
 from accel.workers.relaunch import Samples
 from accel.workers.stage import Standing
 from accel.workers.step_gate import CellIsOver, StepGate
@@ -85,7 +86,7 @@ def steps_in_a_worker(clock, tokens):
 
 
 def test_a_step_in_which_a_model_got_the_plan_is_as_long_as_others(clock):
-    first, second = steps_in_a_worker(clock, [Steps(1), Steps(6, settle=2)])
+    first, second = steps_in_a_worker(clock, [StepToken(1), StepToken(6, settle=2)])
     assert first.wall_ns == [10 * MS]
     assert first.apart_ns == [300 * MS]
     assert second.wall_ns == [10 * MS] * 6
@@ -126,7 +127,7 @@ def test_on_a_gpu_too_whatever_it_still_had_to_do(clock, monkeypatch):
         pass_ms(ms)
 
     clock.pass_ms = passing
-    (done,) = steps_in_a_worker(clock, [Steps(8, settle=2)])
+    (done,) = steps_in_a_worker(clock, [StepToken(8, settle=2)])
     assert done.wall_ns[2:] == pytest.approx([50 * MS] * 6, rel=0.1)
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from accel.machine.affinity.starting_mask import allowed_cpus
+from accel.processes.starting_mask import allowed_cpus
 from tests.workers.conftest import CELL
 
 # Somebody else's programs: their parent has ended, so that they are no children of ours.

@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel.distributed import rank_folder
 from accel.distributed.rank_pool import RankPool
+from accel.distributed.rank_process import RankFolder
 from accel.distributed.run_cell import CellRun
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError, RankError
-from accel.workers import kernel_folder
+from accel.processes import kernel_folder
 from tests.workers.ddp_leftovers import Leftovers
 
 SETUP = """
@@ -403,7 +403,7 @@ def test_ctrl_c_ends_the_run_at_once_and_changes_nothing(pool, namespace, clean)
     reached = []
 
     def interrupt(lanes):
-        if min(lane.step for lane in lanes) >= 3 and not reached:
+        if min((lane.step for lane in lanes), default=0) >= 3 and not reached:
             reached.append(time.monotonic())
             signal.raise_signal(signal.SIGINT)
 
@@ -482,6 +482,6 @@ def test_when_the_kernel_is_killed_no_rank_survives_it_and_the_next_removes_its_
     assert {path.name.rpartition("-")[0] for path in left} <= {"accel-rank", "accel-kernel"}
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(kernel_folder, "_SETTLED_S", 0.0)
-    rank_folder.remove_abandoned()  # as the next pool does when its ranks start
+    RankFolder.remove_abandoned()  # as the next pool does when its ranks start
     kernel_folder.remove_abandoned("trial", "kernel")  # as the next kernel does before its first process
     assert set(os.listdir(tmp_path)) == torchs_own

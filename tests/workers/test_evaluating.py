@@ -11,9 +11,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from accel.errors import AccelError
+from accel.processes.failure import Failed
 from accel.workers.evaluating import Evaluator
 from accel.workers.held_out_metrics import accuracy_on, loss_on
-from accel.workers.messages import Evaluated, Failed, QualityQuestion
+from accel.workers.messages import Evaluated, QualityQuestion
 from accel.workload.generators import generator_states
 from accel.workload.replica import Replica
 

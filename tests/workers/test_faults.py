@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from accel.errors import AccelError, NotShippable, WorkerError
+from accel.processes.process_tree import MarkedProcess, end_tree
 from accel.workers.pool import WorkerPool
-from accel.workers.process_tree import MarkedProcess, end_tree
 from accel.workers.worker import Worker
 from tests.workers.conftest import CELL, SETUP, worker_processes
 
@@ -259,7 +259,7 @@ def test_a_spare_worker_that_died_is_let_go_of_whole(monkeypatch):
         worker._process.wait()
         pool.refill()
         assert pool._warm != [worker]
-        assert not os.path.exists(worker._folder.path)
+        assert not os.path.exists(worker.folder.path)
     finally:
         pool.close()
 

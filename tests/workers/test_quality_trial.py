@@ -13,7 +13,7 @@ from accel.errors import AccelError
 from accel.plans import Plan
 from accel.workbench import Workbench
 from accel.workbench.trial_start import load_for
-from accel.workers.messages import Evaluate, Evaluated, QualityQuestion, Steps, StepsDone
+from accel.workers.messages import Evaluate, Evaluated, QualityQuestion, StepsDone, StepToken
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_run import QualityRun
 from accel.workers.variant_worker import Variant
@@ -311,7 +311,7 @@ def losses_in_a_worker(bench, *, evaluates):
             if evaluates:
                 worker.send(Evaluate())
                 assert worker.receive(Evaluated, timeout_s=60).value is not None
-            worker.send(Steps(1))
+            worker.send(StepToken(1))
             losses += worker.receive(StepsDone, timeout_s=60).losses
     parcel.close()
     return losses

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import nn
 
+from accel.processes.channel import Channel
 from accel.workers.messages import (
-    Channel,
     EffectRead,
     Finish,
     Finished,
     FromWorker,
-    Steps,
     StepsDone,
+    StepToken,
     ToWorker,
 )
 from accel.workers.step_gate import CellIsOver, StepGate
@@ -86,7 +86,7 @@ def test_loading_beside_a_gpu_that_computes_costs_nothing(monkeypatch):
         device.now += 10 * MS
         device.compute(10)
 
-    single, block = blocks_of([Steps(1), Steps(9, settle=3)], step)
+    single, block = blocks_of([StepToken(1), StepToken(9, settle=3)], step)
     assert single.wall_ns == [20 * MS]
     assert block.wall_ns[3:] == [10 * MS] * 6
 
@@ -99,13 +99,15 @@ def test_a_step_takes_as_long_as_the_slower_of_both_sides(monkeypatch, load_ms, 
         device.now += load_ms * MS
         device.compute(compute_ms)
 
-    (block,) = blocks_of([Steps(8, settle=2)], step)
+    (block,) = blocks_of([StepToken(8, settle=2)], step)
     assert block.wall_ns[2:] == [step_ms * MS] * 6
 
 
 def test_the_gpu_is_waited_for_at_the_end_of_a_block_only(monkeypatch):
     device = Device(monkeypatch)
-    blocks_of([Steps(1), Steps(20, settle=5), Steps(20, settle=5)], lambda number: device.compute(3))
+    blocks_of(
+        [StepToken(1), StepToken(20, settle=5), StepToken(20, settle=5)], lambda number: device.compute(3)
+    )
     assert device.waits == 3
 
 
@@ -117,7 +119,7 @@ def test_a_step_in_which_the_gpu_is_first_used_waits_for_it(monkeypatch):
         device.now += 5 * MS
         device.compute(7)
 
-    first, second = blocks_of([Steps(1), Steps(1)], step)
+    first, second = blocks_of([StepToken(1), StepToken(1)], step)
     assert first.wall_ns == second.wall_ns == [12 * MS]
 
 
@@ -127,7 +129,7 @@ def test_without_a_gpu_every_step_has_its_own_time(monkeypatch):
     def step(number):
         device.now += (number + 1) * MS
 
-    first, second = blocks_of([Steps(2), Steps(4, settle=2)], step)
+    first, second = blocks_of([StepToken(2), StepToken(4, settle=2)], step)
     assert first.wall_ns == [1 * MS, 2 * MS]
     assert second.wall_ns == [3 * MS, 4 * MS, 5 * MS, 6 * MS]
     assert device.waits == 0
@@ -135,5 +137,5 @@ def test_without_a_gpu_every_step_has_its_own_time(monkeypatch):
 
 def test_losses_are_those_of_their_steps(monkeypatch):
     Device(monkeypatch)
-    first, second = blocks_of([Steps(2), Steps(3, settle=1)], lambda number: None)
+    first, second = blocks_of([StepToken(2), StepToken(3, settle=1)], lambda number: None)
     assert first.losses + second.losses == [0, 1, 2, 3, 4]

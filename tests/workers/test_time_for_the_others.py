@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 from accel.errors import AccelError
 from accel.plans import Plan
-from accel.workers.messages import EffectRead, Load, Loaded, Steps, StepsDone
+from accel.workers.messages import EffectRead, Load, Loaded, StepsDone, StepToken
 from accel.workers.pool import WorkerPool
 from accel.workers.relaunch import FEWEST_ROUNDS, Effort, Relaunch
 from accel.workers.variant_worker import Variant
@@ -24,7 +24,7 @@ class Steady:
     label = ""
 
     def __init__(self):
-        self.asked = Steps(1)
+        self.asked = StepToken(1)
         self.patience_s = []
 
     def wait_until_ready(self):

@@ -14,7 +14,7 @@ from accel.distributed.trial_answers import joined
 from accel.distributed.trial_group import TrialGroup
 from accel.errors import RankError
 from accel.workbench.trial_start import load_for, packed
-from accel.workers.messages import EffectRead, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
+from accel.workers.messages import EffectRead, Finished, Load, Loaded, ReadEffect, StepsDone, StepToken
 from tests.workers.conftest import CELL
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two CPUs")
@@ -152,13 +152,13 @@ def test_ranks_have_cpus_of_their_own_and_one_that_stands_still_is_named(group):
     masks = {rank: set(psutil.Process(pid).cpu_affinity()) for rank, pid in group.pids.items()}
     assert not masks[0] & masks[1]
     assert [set(cpus) for cpus in group.cpus] == [masks[0], masks[1]]
-    group.send(Steps(3, settle=1))
+    group.send(StepToken(3, settle=1))
     done = group.receive(StepsDone, timeout_s=60)
     assert (len(done.wall_ns), done.samples) == (3, [32, 32, 32])
     assert all(loss is not None for loss in done.losses)
     group.send(ReadEffect())
     assert group.receive(EffectRead, timeout_s=60).proofs == []  # the plan is empty: the group is not
-    group.send(Steps(1))
+    group.send(StepToken(1))
     with pytest.raises(RankError, match="it did not come on for 2 s") as told:
         group.receive(StepsDone, timeout_s=2)
     assert told.value.rank == 1

@@ -22,8 +22,8 @@ from accel.distributed.rank_pool import RankPool
 from accel.distributed.run_cell import CellRun
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError
+from accel.processes.kernel_folder import own_kernel_folder
 from accel.workbench import Workbench, trial_start
-from accel.workers.kernel_folder import own_kernel_folder
 from accel.workers.relaunch import Effort
 from accel.workers.trial import TrialSetting
 

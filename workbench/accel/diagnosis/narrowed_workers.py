@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import Part, amdahl
-from accel.machine.affinity.starting_mask import binding_variables
+from accel.processes.starting_mask import binding_variables
 from accel.profiling.finding import Finding
 from accel.units import percent
 

@@ -3,10 +3,10 @@
 accel.ddp(cell_or_function, n=2)    run it in n warm ranks; the trained state comes back
 RankPool(n).run(function)           any function in n ranks that can talk to each other
 
-rank_process.py · rank_pool.py      ranks as the kernel sees them: fresh interpreters, kept warm, each on CPUs of its own
+rank_process.py · rank_pool.py      children (processes/) with CPUs of their own, kept warm
 rank_run.py · failed_run.py         one run: wait, watch, stop; which rank caused a failure, and where the others stood
 cpus_of_ranks.py                    which CPUs they get, in a run as in a trial
-rank_folder.py · rank_environment.py  the files and the variables that a rank has of the kernel
+rank_environment.py                 the variables that a rank has of the kernel
 run_options.py                      how a cell trains on ranks: the options as they travel
 room_for_ranks.py                   memory and CPUs for so many ranks, before they are started
 rank_page.py · rank_messages.py     what they say to each other

@@ -6,9 +6,9 @@ import os
 from dataclasses import replace
 
 from accel.machine.affinity import Allocation, allocate
-from accel.machine.affinity.starting_mask import binding_variables, starting_mask
 from accel.machine.cgroup import cpu_quota
 from accel.machine.usable_cores import UsableCores
+from accel.processes.starting_mask import binding_variables, starting_mask
 
 
 def cpus_of_ranks(ranks: int, threads: int | None) -> Allocation | None:

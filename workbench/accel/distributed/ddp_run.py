@@ -57,9 +57,9 @@ class DdpRun(WatchedRun):
                 self._outcome.answers.clear()  # they are as large as the state
             except BaseException as error:
                 self.error = error
-                self.is_home(None, error)
+                self.came_home(None, error)
                 raise
-            self.is_home(result)  # before another thread may look: it is brought home once
+            self.came_home(result)  # before another thread may look: it is brought home once
 
     def wait(self, timeout_s: float | None = None) -> DdpResult:
         """Block until it is over; gives the result, or raises what made it fail. Ctrl-C leaves it running."""

@@ -11,9 +11,11 @@ import msgspec
 
 from accel.distributed.rank_messages import RunFailed
 from accel.distributed.rank_page import RankLane
-from accel.distributed.rank_process import PAST_THE_CELL, RankProcess
+from accel.distributed.rank_process import RankProcess
 from accel.errors import AccelError, NotShippable, RankError
-from accel.workers.messages import Closed, Failed
+from accel.processes.channel import Closed
+from accel.processes.child import PAST_THE_CELL
+from accel.processes.failure import Failed
 
 _WAITING_FOR_OTHERS = (
     "torch/distributed/", "torch/nn/parallel/distributed.py", "torch/autograd/graph.py",
@@ -70,10 +72,10 @@ def received(rank: RankProcess) -> tuple[Any, bytes, int | None] | Trouble:
 def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:
     """A rank whose code raised."""
     failed = message.failed
-    what = ": ".join(filter(None, (f"it raised {failed.kind}", failed.said)))
-    do = f"The traceback above shows the line. {_SAFE}"
-    if "can't allocate memory" in failed.message or failed.kind in ("MemoryError", "OutOfMemoryError"):
-        do = f"It ran out of memory: each rank holds a copy of the model; use fewer ranks or a smaller batch. {_SAFE}"
+    what = failed.what
+    do = (
+        f"{failed.memory_advice('each rank', 'fewer ranks') or 'The traceback above shows the line.'} {_SAFE}"
+    )
     for words, why in _OF_PIECES.items():
         if words in failed.message:
             do = f"{why} {do}"

@@ -2,38 +2,33 @@
 
     python -m accel.distributed.rank_main <descriptor of its end of a socket pair> <pid of the kernel> <rank> <its CPUs, as 0-3>
 
-With one word more, "private", the disk is private in it.
-
-Its CPUs are set before torch is imported, for torch counts its threads then. It ends with its kernel.
+With one word more, "private", the disk is private in it. Its CPUs are set before
+torch is imported, for torch counts its threads then.
 """
 
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import importlib
 import os
-import platform
-import signal
-import socket
 import sys
 from typing import Any
 
 from accel.distributed.rank_freshness import Freshness
-from accel.distributed.rank_messages import Finish, Meet, RankReady, RunRequest, ToRank
+from accel.distributed.rank_messages import Meet, RankReady, RunRequest, ToRank
 from accel.distributed.rank_page import RankPage
 from accel.machine.affinity.allocation import RankCpus
-from accel.machine.affinity.starting_mask import unbind
 from accel.machine.cpu import parse_cpu_list
 from accel.private_disk import PrivateDisk
-from accel.workers.kernel_folder import keep_multiprocessing_in
-from accel.workers.messages import Channel, Closed, Hello
-from accel.workers.process_life import die_with, import_torch
+from accel.processes import child_main
+from accel.processes.channel import Channel, Closed
+from accel.processes.child_main import become_rank, import_torch, say_hello
+from accel.processes.kernel_folder import own_folder
 from accel.workload.memory_file import MemoryFile
 
 
 def main(descriptor: int, kernel_pid: int, rank: int, cpus: str, *words: str) -> None:
-    disk = PrivateDisk(os.environ["ACCEL_RANK_FOLDER"]) if "private" in words else None
+    disk = PrivateDisk(own_folder()) if "private" in words else None
     channel = begin(descriptor, kernel_pid, rank, cpus, ToRank)
     from accel.distributed import run_in_rank as running
 
@@ -52,41 +47,18 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str, *words: str) ->
                 running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank, disk)
                 if freshness is not None:
                     freshness.look()
-            elif isinstance(message, Finish):
-                return
 
 
 def begin(descriptor: int, kernel_pid: int, rank: int, cpus: str, incoming: Any) -> Channel:
-    """What every rank does first: live and die with its kernel, take its CPUs, import torch. Gives its channel."""
-    die_with(kernel_pid)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1, all_threads=False)
-    keep_multiprocessing_in(os.environ["ACCEL_RANK_FOLDER"])
-    channel = Channel(socket.socket(fileno=descriptor), incoming)
-    os.set_inheritable(descriptor, False)
-    _stay_on_loopback()
-    unbind()  # the notebook's variables would bind every rank to the same first CPU
+    """What every rank does first, after what every child does: take its CPUs, import torch. Gives its channel."""
+    channel = child_main.begin(descriptor, kernel_pid, incoming)
+    become_rank()
     if cpus:
         RankCpus(rank, parse_cpu_list(cpus)).pin()
     import_torch(in_background=False)
     for name in ("torch.distributed", "torch.nn.parallel"):
         importlib.import_module(name)
     return channel
-
-
-def say_hello(channel: Channel) -> None:
-    """Imported and ready."""
-    import torch
-
-    channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
-
-
-def _stay_on_loopback() -> None:
-    """Gloo and NCCL listen for the other ranks, all of which are on this machine: nobody else is to hear of it."""
-    loopback = "lo" if sys.platform == "linux" else "lo0"
-    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        os.environ[name] = loopback
 
 
 def read_back(stale: str = "") -> RankReady:

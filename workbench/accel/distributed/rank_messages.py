@@ -12,8 +12,10 @@ import msgspec
 
 from accel.distributed.communication_times import CommunicationTimes
 from accel.distributed.run_options import RunOptions
+from accel.processes.child_main import Hello
+from accel.processes.failure import Failed
 from accel.profiling.compilation import Compilation
-from accel.workers.messages import Failed, Hello, QualityQuestion
+from accel.workers.messages import QualityQuestion
 from accel.workload.read_backs import ReadBack
 
 
@@ -45,10 +47,6 @@ class RunRequest(msgspec.Struct, tag="run", frozen=True):
     options: RunOptions
     reads_back: list[ReadBack] = []  # lines that make the cell wait, as its profile saw them
     question: QualityQuestion | None = None  # which rank 0 answers when the cell has trained
-
-
-class Finish(msgspec.Struct, tag="finish", frozen=True):
-    """Kernel → rank: end."""
 
 
 class RankReady(msgspec.Struct, tag="rank_ready", frozen=True):
@@ -90,5 +88,5 @@ class RunFailed(msgspec.Struct, tag="run_failed", frozen=True):
     is_clean: bool
 
 
-ToRank = Meet | RunRequest | Finish
+ToRank = Meet | RunRequest
 FromRank = Hello | RankReady | RunDone | RunFailed

@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Callable
 from typing import IO
 
-from accel.distributed.end_of_output import END_OF_OUTPUT
-from accel.workers.spawner import Output
+from accel.processes.child import Output
 
+END_OF_OUTPUT = "\x1eaccel: end of output\x1e"  # the line that a rank prints when a run is over
 _MARK = (END_OF_OUTPUT + "\n").encode()
 
 
@@ -26,7 +26,7 @@ class RankOutput(Output):
         self._listener: Callable[[str], object] | None = None
         self._run, self._pending = b"", b""
         self._decode = _decoder()
-        self._is_over, self._came = threading.Event(), threading.Condition()
+        self._is_over = threading.Event()
         super().__init__(stream)  # and it runs
 
     def begin(self, listener: Callable[[str], object] | None) -> None:
@@ -42,11 +42,6 @@ class RankOutput(Output):
         """Wait until everything that the run printed has arrived."""
         self._is_over.wait(timeout_s)
 
-    def wait_for(self, is_there: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until something has arrived."""
-        with self._came:
-            self._came.wait_for(is_there, timeout_s)
-
     @property
     def of_run(self) -> str:
         """What this run printed, as far as it is kept."""
@@ -57,9 +52,7 @@ class RankOutput(Output):
         self._is_over.set()
 
     def _take(self, data: bytes) -> None:
-        with self._came:
-            super()._take(data)
-            self._came.notify_all()
+        super()._take(data)
         self._pass_on(data)
 
     def _pass_on(self, data: bytes) -> None:

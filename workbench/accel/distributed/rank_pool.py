@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,15 +11,11 @@ from typing import Any
 from accel.bounds import check_ranks
 from accel.distributed.cpus_of_ranks import cpus_of_ranks
 from accel.distributed.rank_environment import read_at_start
-from accel.distributed.rank_folder import remove_abandoned
 from accel.distributed.rank_page import RankPage
-from accel.distributed.rank_process import PRIVATE, RankProcess
+from accel.distributed.rank_process import PRIVATE, RankFolder, RankProcess
 from accel.errors import AccelError, WorkerError
 from accel.machine.affinity import Allocation
 from accel.private_disk import in_words
-
-_pools: weakref.WeakSet[RankPool] = weakref.WeakSet()
-_home = os.getpid()
 
 
 class RankPool:
@@ -53,7 +46,6 @@ class RankPool:
         self.is_settled = True  # no rank is in the middle of anything
         self._started_with: dict[str, str] = {}
         self.started_s = 0.0  # what it took to bring up those that were not there yet, last time
-        _pools.add(self)
 
     @property
     def pids(self) -> dict[int, int]:
@@ -82,7 +74,7 @@ class RankPool:
                 self.end_ranks()
             self._started_with = started_with
             if not self.pids:
-                remove_abandoned()
+                RankFolder.remove_abandoned()
             if self._page is not None:
                 self._page.close()
             self._page = RankPage(self.ranks)
@@ -120,7 +112,7 @@ class RankPool:
         """A new process for a rank, in the place of the one it had."""
         before = self._processes[rank]
         if before is not None:
-            before.end()
+            before.close()
         cpus = self.allocation.ranks[rank].cpus if self.allocation else ()
         started = self._processes[rank] = RankProcess(
             rank, cpus, self._environments[rank], words=(PRIVATE,) if self.is_private else ()
@@ -160,7 +152,7 @@ class RankPool:
             for rank in range(self.ranks) if which is None else which:
                 process = self._processes[rank]
                 if process is not None:
-                    process.end()
+                    process.close()
                     self._processes[rank] = None
             if which is None:
                 self.is_settled = True
@@ -172,11 +164,3 @@ class RankPool:
             if self._page is not None:
                 self._page.close()
                 self._page = None
-        _pools.discard(self)
-
-
-@atexit.register
-def _end_all() -> None:
-    if os.getpid() == _home:
-        for pool in list(_pools):
-            pool.close()

@@ -19,7 +19,7 @@ from accel.distributed.rank_page import RankLane, RankPage
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.rank_process import RankProcess
 from accel.private_disk import in_words
-from accel.workers.kernel_folder import KernelFolder, own_kernel_folder
+from accel.processes.kernel_folder import KernelFolder, own_kernel_folder
 from accel.workload.shipping import Parcel
 
 _meetings = itertools.count(1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from accel.errors import AccelError
-from accel.machine.affinity.starting_mask import starting_mask
 from accel.machine.memory import read_memory
 from accel.machine.system_files import size_text
+from accel.processes.starting_mask import starting_mask
 from accel.units import counted
 
 RANK_BYTES = 400 * 2**20  # its own, with torch imported and joined to the group, before it trains

@@ -21,22 +21,22 @@ import psutil
 from accel.distributed.brought_home import Travellers
 from accel.distributed.cell_execution import Prepare, execute_cell
 from accel.distributed.data_parallel import DataParallel, RunStopped
-from accel.distributed.end_of_output import END_OF_OUTPUT
 from accel.distributed.gradient_readers import codes_of
 from accel.distributed.launched_cell import LaunchedCell
 from accel.distributed.plan_in_rank import PlanInRank
 from accel.distributed.process_group import is_communication_error, process_group
 from accel.distributed.rank_environment import take_environment
 from accel.distributed.rank_messages import RunDone, RunFailed, RunRequest
+from accel.distributed.rank_output import END_OF_OUTPUT
 from accel.distributed.rank_page import PHASES, RankPage
 from accel.distributed.rank_quality import quality_in_rank
 from accel.distributed.split_loaders import names_ranks
 from accel.distributed.training_notes import notes_of_unwrapped
 from accel.private_disk import PrivateDisk, note_of
-from accel.workers.failure import failure_of
-from accel.workers.messages import Channel, Closed
+from accel.processes.channel import Channel, Closed
+from accel.processes.failure import failure_of
+from accel.processes.process_tree import living_descendants
 from accel.workers.notebook_module import NotebookModule
-from accel.workers.process_tree import living_descendants
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import dump, unpack
 

@@ -12,8 +12,8 @@ from accel.distributed.rank_devices import Backend, CudaHere, best_gpus, rank_de
 from accel.distributed.shares import BatchMeans
 from accel.errors import AccelError, UnknownName, shortened
 from accel.machine.affinity import allocate, read_cpu_map
-from accel.machine.affinity.starting_mask import starting_mask
 from accel.measuring.sweep_row import Configuration, SweepRow
+from accel.processes.starting_mask import starting_mask
 
 Fits = Callable[[int, int], object]  # raises AccelError where so many processes with so many threads do not
 

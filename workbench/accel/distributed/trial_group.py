@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 import select
 import threading
 import time
-import weakref
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
@@ -17,22 +14,20 @@ from accel.accelerations.ddp import Ddp
 from accel.distributed.cpus_of_ranks import cpus_of_ranks
 from accel.distributed.failed_run import Trouble, error_of, of_death, of_failure, of_silence, received
 from accel.distributed.rank_devices import RankDevices, rank_devices
-from accel.distributed.rank_folder import remove_abandoned
 from accel.distributed.rank_messages import RankReady, RunFailed
 from accel.distributed.rank_page import RankPage
-from accel.distributed.rank_process import RankProcess
+from accel.distributed.rank_process import RankFolder, RankProcess
 from accel.distributed.rank_run import meeting_place
 from accel.distributed.trial_answers import joined
 from accel.errors import AccelError
-from accel.workers.messages import Failed, FromWorker, Load
+from accel.processes.failure import Failed
+from accel.workers.messages import FromWorker, Load
 from accel.workers.variant_worker import Variant
 
 MODULE = "accel.distributed.trial_rank"
 _INCOMING = FromWorker | RankReady | RunFailed
 _GRACE_S = 0.4  # for the others to answer, once one rank failed: their errors are consequences
 _Message = TypeVar("_Message")
-_alive: weakref.WeakSet[TrialGroup] = weakref.WeakSet()
-_home = os.getpid()
 
 
 def group_for(variant: Variant, load: Load) -> TrialGroup | None:
@@ -61,11 +56,10 @@ class TrialGroup:
         devices, allocation = _devices(entry, trains_on), cpus_of_ranks(entry.n, entry.threads)
         places = allocation.ranks if allocation else ()
         self.notes = allocation.notes if allocation else ()
-        remove_abandoned()
+        RankFolder.remove_abandoned()
         self._page, self._undo = RankPage(entry.n), ExitStack()
         place = self._undo.enter_context(meeting_place(is_private=True))
         self.ranks: list[RankProcess] = []
-        _alive.add(self)
         try:
             for rank in range(entry.n):
                 environment = dict(devices.environments[rank])
@@ -146,10 +140,9 @@ class TrialGroup:
                 return
             self._is_ended = True
             for rank in self.ranks:
-                rank.end()
+                rank.close()
             self._page.close()
             self._undo.close()
-            _alive.discard(self)
 
     kill = close
 
@@ -172,10 +165,3 @@ def _answer_of(rank: RankProcess, kind: type[Any], answers: dict[int, Any]) -> T
 def _devices(entry: Ddp, trains_on: str) -> RankDevices:
     """A GPU for each rank where the workload trains on one; what trains on the CPU does so whatever GPUs there are."""
     return rank_devices(entry.n, backend="nccl" if trains_on.startswith("cuda") else "gloo")
-
-
-@atexit.register
-def _end_all() -> None:
-    if os.getpid() == _home:  # not in a process that the user's own code forked
-        for group in list(_alive):
-            group.close()

@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.acceleration import Proof
-from accel.distributed.rank_main import begin, read_back, say_hello
+from accel.distributed.rank_main import begin, read_back
 from accel.distributed.rank_messages import Meet, RunFailed
 from accel.distributed.rank_page import RankPage
 from accel.private_disk import PrivateDisk
-from accel.workers.failure import failure_of
-from accel.workers.messages import Closed, Load, ToWorker
+from accel.processes.channel import Closed
+from accel.processes.child_main import say_hello
+from accel.processes.failure import failure_of
+from accel.processes.kernel_folder import own_folder
+from accel.workers.messages import Load, ToWorker
 
 if TYPE_CHECKING:
     from accel.distributed.data_parallel import DataParallel
@@ -34,7 +37,7 @@ _LONGER_THAN_THE_KERNEL_WAITS_S = 3600.0
 def main(
     descriptor: int, kernel_pid: int, rank: int, cpus: str, backend: str, meeting_place: str, batch: Any
 ) -> None:
-    disk = PrivateDisk(os.environ["ACCEL_RANK_FOLDER"], shared=[os.path.dirname(meeting_place)])
+    disk = PrivateDisk(own_folder(), shared=[os.path.dirname(meeting_place)])
     channel = begin(descriptor, kernel_pid, rank, cpus, ToWorker | Meet)
     from accel.workers.worker_main import serve
 

@@ -27,7 +27,7 @@ HOW_TO_STOP = (
 
 
 class WatchedRun:
-    """A run with its ranks' lanes, from any thread; who runs it says when it `ended`, and when its state `is_home`.
+    """A run with its ranks' lanes, from any thread; who runs it says when it `ended`, and when its state `came_home`.
 
     >>> run = workbench.ranks.latest
     >>> print(run.line, run.lanes); run.stop()
@@ -129,7 +129,7 @@ class WatchedRun:
         self._ended.set()
         self._tell()
 
-    def is_home(self, result: DdpResult | None, error: BaseException | None = None) -> None:
+    def came_home(self, result: DdpResult | None, error: BaseException | None = None) -> None:
         """The trained state is in the notebook's objects, or could not be put there."""
         self.result, self._cell = result, None
         if error is not None:

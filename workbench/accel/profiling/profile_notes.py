@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from accel.machine.affinity.starting_mask import narrowing_variables, starting_mask
+from accel.processes.starting_mask import narrowing_variables, starting_mask
 from accel.units import counted
 
 if TYPE_CHECKING:

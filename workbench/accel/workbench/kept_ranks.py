@@ -128,10 +128,10 @@ class KeptRanks:
                     look()
                     outcome = run.run()
                     watched.ended(outcome)
-                    watched.is_home(self._finish(run, outcome, devices))
+                    watched.came_home(self._finish(run, outcome, devices))
                 except BaseException as error:
                     if watched.is_over:
-                        watched.is_home(None, error)
+                        watched.came_home(None, error)
                     else:
                         watched.ended(None, error)
                     raise
@@ -204,10 +204,10 @@ class KeptRanks:
             outcome = run.run()
             watched.ended(outcome)
             result = run.finish(outcome)  # nothing comes home: `discard`
-            watched.is_home(result)
+            watched.came_home(result)
         except BaseException as error:
             if watched.is_over:
-                watched.is_home(None, error)
+                watched.came_home(None, error)
             else:
                 watched.ended(None, error)
             raise

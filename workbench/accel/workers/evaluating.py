@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from accel.errors import AccelError
-from accel.workers.failure import failure_of
+from accel.processes.failure import Failed, failure_of
 from accel.workers.held_out_metrics import accuracy_on, loss_on
-from accel.workers.messages import Evaluated, Failed, QualityQuestion
+from accel.workers.messages import Evaluated, QualityQuestion
 from accel.workload.generators import generator_states, restore_generators
 from accel.workload.workload import look_up
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accel.workers.messages import Evaluate, Evaluated, Load, Steps, StepsDone
+from accel.workers.messages import Evaluate, Evaluated, Load, StepsDone, StepToken
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_schedule import StepsTaken, Trainee
 from accel.workers.relaunch import COMPILING_TIMEOUT_S, Relaunch
@@ -53,7 +53,7 @@ class _WorkerTrainee:
 
     def train(self, steps: int) -> StepsTaken:
         is_first = not self._step_s
-        self._worker.send(Steps(steps))
+        self._worker.send(StepToken(steps))
         patience_s = COMPILING_TIMEOUT_S if is_first and self.compiles else self._timeout_s
         done = self._worker.receive(StepsDone, timeout_s=patience_s + 2 * steps * self._step_s)
         seconds = [(wall + apart) / 1e9 for wall, apart in zip(done.wall_ns, done.apart_ns, strict=True)]

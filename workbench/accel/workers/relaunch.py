@@ -25,7 +25,16 @@ from accel.measuring.interval import median_variance, paired_log_ratios
 from accel.measuring.per_sample import compared_times, differ
 from accel.private_disk import current_folder
 from accel.profiling.compilation import Compilation
-from accel.workers.messages import EffectRead, Finish, Finished, Load, Loaded, ReadEffect, Steps, StepsDone
+from accel.workers.messages import (
+    EffectRead,
+    Finish,
+    Finished,
+    Load,
+    Loaded,
+    ReadEffect,
+    StepsDone,
+    StepToken,
+)
 from accel.workers.pool import WorkerPool
 from accel.workers.step_block import StepBlock
 from accel.workers.time_budget import PhaseClock
@@ -306,7 +315,7 @@ class Relaunch:
 
     def _step(self, label: str, block: StepBlock, timeout_s: float) -> None:
         worker, samples = self._workers[label], self.samples[label]
-        worker.send(Steps(block.steps, block.settle))
+        worker.send(StepToken(block.steps, block.settle))
         done = worker.receive(StepsDone, timeout_s=timeout_s + block.steps * samples.warm_step_s)
         samples.step_ns.append(mean(done.wall_ns[block.settle :]))
         samples.step_samples.append(mean(done.samples[block.settle :]))
@@ -343,7 +352,7 @@ class Relaunch:
         self._give(variant, msgspec.structs.replace(self._load, perturb=True))
         losses: list[float | None] = []
         while len(losses) < steps and not stop.is_set():
-            worker.send(Steps(1))
+            worker.send(StepToken(1))
             losses += worker.receive(StepsDone, timeout_s=self._timeout_s).losses
         return losses
 

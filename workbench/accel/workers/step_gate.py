@@ -22,7 +22,8 @@ import msgspec
 from accel.hooks.attribute_patches import AttributePatches
 from accel.hooks.leading_optimizer import LeadingOptimizer
 from accel.hooks.training_loop import after_step, is_inside_another_step, is_traced, wrap_backward
-from accel.workers.messages import Channel, EffectRead, Evaluate, Finish, ReadEffect, Steps, StepsDone
+from accel.processes.channel import Channel
+from accel.workers.messages import EffectRead, Evaluate, Finish, ReadEffect, StepsDone, StepToken
 from accel.workers.sample_count import SampleCount
 from accel.workers.step_clock import StepClock
 
@@ -104,10 +105,10 @@ class StepGate:
         self._granted = token.count
         self._clock.begin(token.settle)
 
-    def _next_token(self) -> Steps:
+    def _next_token(self) -> StepToken:
         while True:
             message, _, _ = self._channel.receive()
-            if isinstance(message, Steps):
+            if isinstance(message, StepToken):
                 return message
             if isinstance(message, ReadEffect):
                 self._channel.send(self._read_effect())

@@ -1,74 +1,47 @@
-"""One worker as the kernel sees it: send, receive, and a clear error for every way in which it can end."""
+"""A worker as the kernel sees it: a child that steps a workload, with a clear error for every way in which it can end."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
-import subprocess
-import sys
-import threading
 import time
-import weakref
 from typing import ClassVar, TypeVar
 
 import msgspec
 
 from accel.errors import AccelError, NotShippable, WorkerError
-from accel.workers.kernel_folder import KernelFolder
-from accel.workers.messages import Channel, Closed, Failed, FromWorker, Hello
-from accel.workers.process_tree import end_tree
-from accel.workers.spawner import Output, spawn
+from accel.processes.channel import Closed
+from accel.processes.child import Child, how_it_ended
+from accel.processes.child_main import Hello
+from accel.processes.failure import Failed
+from accel.processes.kernel_folder import KernelFolder
+from accel.workers.messages import FromWorker
 
+MODULE = "accel.workers.worker_main"
 _START_TIMEOUT_S = 120.0
-_alive: weakref.WeakSet[Worker] = weakref.WeakSet()
-_home = os.getpid()
 _Message = TypeVar("_Message")
 
 
-class Worker:
+class Worker(Child):
     """A process that steps a workload; `label` names it in errors.
 
     >>> worker = Worker(); worker.wait_until_ready(); worker.close()
     """
 
     usual_start_s: ClassVar[float] = 5.0  # what starting took, the last time that somebody waited for it
+    outermost_files = ("workers/worker_main.py",)
 
-    def __init__(
-        self,
-        python: str = sys.executable,
-        environment: dict[str, str] | None = None,
-        *,
-        in_background: bool = False,
-    ) -> None:
+    def __init__(self, *, in_background: bool = False) -> None:
         self.label = "worker"
         self._began, self._is_spare = time.monotonic(), in_background
         self.environment = dict(os.environ)  # what it was started with
-        self._folder = KernelFolder("trial")
-        try:
-            words = (str(int(in_background)), self._folder.path)
-            self._process, end = spawn(python, environment, words=words)
-        except BaseException:
-            self._folder.close()
-            raise
-        self._channel = Channel(end, FromWorker)
-        self._output = Output(self._process.stdout)  # type: ignore[arg-type]
-        self._lock, self._is_ended = threading.Lock(), False
+        super().__init__(MODULE, str(int(in_background)), incoming=FromWorker, folder=KernelFolder("trial"))
         self.hello: Hello | None = None
-        _alive.add(self)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
 
     @property
     def is_ready(self) -> bool:
         """Whether its imports are over."""
-        return self.is_alive and (self.hello is not None or self._channel.has_more)
+        return self.is_alive and (self.hello is not None or self.channel.has_more)
 
     def wait_until_ready(self) -> None:
         """Wait for the worker's imports to be over."""
@@ -78,8 +51,9 @@ class Worker:
                 Worker.usual_start_s = time.monotonic() - self._began
 
     def send(self, message: msgspec.Struct, blob: bytes = b"", descriptor: int | None = None) -> None:
+        """Send a message; raises WorkerError where the worker is gone."""
         try:
-            self._channel.send(message, blob, descriptor)
+            self.channel.send(message, blob, descriptor)
         except Closed:
             raise self._lost() from None
 
@@ -90,7 +64,7 @@ class Worker:
         when it gave no answer in time (it is ended then).
         """
         try:
-            message, _, _ = self._channel.receive(timeout_s)
+            message, _, _ = self.channel.receive(timeout_s)
         except TimeoutError:
             raise self._stuck(timeout_s) from None
         except Closed:
@@ -108,16 +82,13 @@ class Worker:
             return NotShippable(self.label, because=failed.message, do="Profile the cell again.")
         return WorkerError(
             f"The {self.label} worker ran your cell",
-            because=": ".join(filter(None, (f"it raised {failed.kind}", failed.said))),
-            do=_advice(failed),
+            because=failed.what,
+            do=failed.memory_advice("each plan of a trial", "fewer plans at once") or _SAFE,
             traceback_text=failed.traceback,
         )
 
     def _stuck(self, timeout_s: float) -> WorkerError:
-        before = self._output.bytes_read
-        os.kill(self.pid, signal.SIGUSR1)  # faulthandler prints where it stands
-        time.sleep(0.3)
-        stands = self._output.since(before).strip() or "no Python frame answered: it is inside native code"
+        stands = self.where_it_stands(self.ask_where_it_stands())
         self.kill()
         return WorkerError(
             f"The {self.label} worker was stepped",
@@ -127,68 +98,26 @@ class Worker:
         )
 
     def _lost(self) -> WorkerError:
-        try:
-            code = self._process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            code = self._process.returncode
-        how, do = _ending(code) if self.hello is not None or code < 0 else _NOT_STARTED
-        time.sleep(0.05)
+        status = self.exit_status()
         self.close()
+        because, do = how_it_ended(status), _OF_ITSELF
+        if status is not None and status < 0:
+            do = (
+                _MEMORY if status == -signal.SIGKILL else "The lines above, if any, are what it printed last."
+            )
+        elif self.hello is None:
+            because = "its process ended while it started, before your cell ran"
+            do = "The lines above say why: mend that, then try again."
         return WorkerError(
             f"The {self.label} worker was stepped",
-            because=how,
+            because=because,
             do=f"{do} The notebook and its objects are as they were.",
-            traceback_text=self._output.text[-4000:],
+            traceback_text=self.output.text[-4000:],
         )
 
-    def kill(self) -> None:
-        """End the process and everything it started."""
-        with self._lock:
-            if self._is_ended:  # the process is reaped and its number may be somebody else's by now
-                return
-            end_tree(self._process)
-            self._is_ended = True
 
-    def close(self) -> None:
-        """End the process and let go of the socket."""
-        self.kill()
-        self._channel.close()
-        self._folder.close()
-        _alive.discard(self)
-
-
-def _ending(code: int) -> tuple[str, str]:
-    """How a process ended, and what to do, by its exit code."""
-    if code >= 0:
-        closed = " or closing descriptors that it did not open" if code == 0 else ""
-        return (
-            f"its process exited with status {code}, as os._exit({code}){closed} in the cell does",
-            "A trial runs the cell again and again in a process of its own: leave what ends the process out of it.",
-        )
-    name = signal.Signals(-code).name
-    if code == -signal.SIGKILL:
-        return (
-            f"it was killed by {name} (the system may have run out of memory)",
-            "Free some memory or use a smaller batch if that was the cause, then try again.",
-        )
-    return f"it was killed by {name}", "The lines above, if any, are what it printed last."
-
-
-_NOT_STARTED = (
-    "its process ended while it started, before your cell ran",
-    "The lines above say why: mend that, then try again.",
+_OF_ITSELF = (
+    "A trial runs the cell again and again in a process of its own: leave what ends the process out of it."
 )
-
-
-def _advice(failed: Failed) -> str:
-    if "can't allocate memory" in failed.message or failed.kind in ("MemoryError", "OutOfMemoryError"):
-        return "It ran out of memory: a trial holds one copy of the model per plan; try fewer plans at once or a smaller batch."
-    return "The traceback above shows the line in your cell; your notebook's own objects are unchanged."
-
-
-@atexit.register
-def _end_all() -> None:
-    if os.getpid() == _home:  # not in a process that the user's own code forked
-        for worker in list(_alive):
-            worker.close()
+_MEMORY = "Free some memory or use a smaller batch if that was the cause, then try again."
+_SAFE = "The traceback above shows the line in your cell; your notebook's own objects are unchanged."

@@ -1,21 +1,16 @@
 """A worker: a fresh interpreter that imports torch, takes a workload, and steps it by tokens.
 
-    python -m accel.workers.worker_main <descriptor of its end of a socket pair> <pid of the kernel> <1: import idly> <folder>
+    python -m accel.workers.worker_main <descriptor of its end of a socket pair> <pid of the kernel> <1: import idly>
 
-Ends with its kernel (parent-death signal, and end-of-file on the socket), ignores Ctrl-C (the kernel decides), and prints
-where it stands on SIGUSR1. What the cell writes goes to the folder, which the kernel made and removes.
+It begins as every child does (processes/child_main.py). What the cell writes goes to its folder.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import faulthandler
 import linecache
 import os
-import platform
-import signal
-import socket
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -28,13 +23,14 @@ import msgspec
 
 from accel.errors import AccelError
 from accel.private_disk import PrivateDisk
+from accel.processes.channel import Channel, Closed
+from accel.processes.child_main import begin, import_torch, say_hello
+from accel.processes.failure import failure_of
+from accel.processes.kernel_folder import own_folder
 from accel.profiling.compile_watch import CompileWatch
-from accel.workers.failure import failure_of
 from accel.workers.found_objects import FoundObjects
-from accel.workers.kernel_folder import keep_multiprocessing_in
-from accel.workers.messages import Channel, Closed, EffectRead, Finished, Hello, Load, Loaded, ToWorker
+from accel.workers.messages import EffectRead, Finished, Load, Loaded, ToWorker
 from accel.workers.notebook_module import NotebookModule
-from accel.workers.process_life import die_with, import_torch
 from accel.workers.step_gate import CellIsOver, StepGate
 
 RunBegins = Callable[[], None]
@@ -58,19 +54,11 @@ def _alone(load: Load, namespace: dict[str, Any]) -> AbstractContextManager[Call
     return contextlib.nullcontext(Calls())
 
 
-def main(descriptor: int, kernel_pid: int, in_background: bool, folder: str) -> None:
-    disk = PrivateDisk(folder)  # first of all: while there is one thread
-    die_with(kernel_pid)
-    keep_multiprocessing_in(folder)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1, all_threads=False)
-    channel = Channel(socket.socket(fileno=descriptor), ToWorker)
-    os.set_inheritable(descriptor, False)  # the user's own child processes must not keep the socket open
+def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
+    disk = PrivateDisk(own_folder())  # first of all: while there is one thread
+    channel = begin(descriptor, kernel_pid, ToWorker)
     import_torch(in_background)
-    import torch
-
-    channel.send(Hello(pid=os.getpid(), python=platform.python_version(), torch=str(torch.__version__)))
+    say_hello(channel)
     with contextlib.suppress(Closed):
         serve(channel, disk)
 
@@ -233,4 +221,4 @@ def _perturb(replica: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "1", sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "1")

@@ -14,7 +14,7 @@ from typing import Any
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import AttributePatches
 from accel.machine.affinity.pinning import check_mask
-from accel.machine.affinity.starting_mask import starting_mask
+from accel.processes.starting_mask import starting_mask
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from accel.machine.affinity.starting_mask import starting_mask
+from accel.processes.starting_mask import starting_mask
 
 # Variables that somebody sets to find a fault, with the values under which they cost nothing.
 DEBUGGING = {

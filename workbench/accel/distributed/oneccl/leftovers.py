@@ -6,13 +6,15 @@ import contextlib
 import os
 from pathlib import Path
 
+from accel.processes.kernel_folder import FOLDER
+
 _SHARED = Path("/dev/shm")
 _NOTE = "oneccl-process"  # in the rank's folder, which is removed by the kernel, or by the next one where that was killed
 
 
 def note_this_process() -> None:
     """In a rank, before its first use of oneCCL: whoever removes its folder shall look for what it left."""
-    folder = os.environ.get("ACCEL_RANK_FOLDER")
+    folder = os.environ.get(FOLDER)
     if folder:
         Path(folder, _NOTE).write_text(str(os.getpid()))
 

@@ -13,11 +13,11 @@ from typing import Any
 from accel.machine.affinity.affinity_notes import affinity_notes
 from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
 from accel.machine.affinity.processes_here import ProcessHere, processes_here
-from accel.machine.affinity.starting_mask import narrowing_variables, variables_of
 from accel.machine.affinity.thread_places import ThreadLooks
 from accel.machine.affinity.where_threads_are import WhereThreadsAre
 from accel.machine.usable_cores import read_usable_cores
 from accel.shown import Shown
+from accel.processes.starting_mask import narrowing_variables, variables_of
 
 BETWEEN_LOOKS_S = 0.05
 

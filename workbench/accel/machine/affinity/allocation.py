@@ -11,9 +11,9 @@ from typing import Any
 from accel.errors import AccelError
 from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
 from accel.machine.affinity.pinning import pin
-from accel.machine.affinity.starting_mask import starting_mask
 from accel.machine.cgroup import cpu_quota
 from accel.machine.cpu_lists import cpu_list
+from accel.processes.starting_mask import starting_mask
 from accel.units import counted
 
 

@@ -14,7 +14,8 @@ timing.py              budgets, and the time of one call
 products.py            matrix products by dtype
 cache_sizes.py         how much data tells of memory, how much of the caches
 moving.py              copies and sums in one device's memory
-gpus.py                the GPUs, in a process of its own
+measuring_child.py     a process of its own that measures
+gpus.py                the GPUs, in such a process
 copying.py             copies between devices, in that process
 all_reducing.py        all-reduce between fresh processes, each on CPUs of its own
 all_reduce_rank.py     one of those processes

@@ -1,18 +1,20 @@
-"""One rank of a measured all-reduce: `python -m accel.machine.peaks.all_reduce_rank JOB PARENT`, where JOB is JSON.
+"""One rank of a measured all-reduce, on CPUs of its own: it says which, and the seconds of each turn, by size.
 
-It writes its CPUs and the seconds of each turn, by size, as one line of JSON.
+python -m accel.machine.peaks.all_reduce_rank <descriptor> <pid of the kernel> <the job, as JSON>
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
 import sys
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+from accel.machine.affinity import RankCpus
+from accel.machine.peaks.measuring_child import Measured
+from accel.processes.child_main import become_rank, begin
 
 if TYPE_CHECKING:
     import torch
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
 FEWEST, MOST = 3, 200  # turns of a size
 
 
-def main(job: dict[str, Any]) -> None:
-    """Meet the others, then reduce each size as often as its budget allows.
+def main(descriptor: int, kernel_pid: int, job: dict[str, Any]) -> None:
+    channel = begin(descriptor, kernel_pid, Measured)
+    become_rank()
+    if job["cpus"]:
+        RankCpus(job["rank"], tuple(job["cpus"])).pin()
+    channel.send(Measured(_measured(job)))
 
-    >>> main({"rank": 0, "ranks": 2, "port": 40123, "backend": "gloo", "device": "cpu", ...})
-    """
-    if job["cpus"] and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, job["cpus"])  # before torch starts threads: they inherit it
+
+def _measured(job: dict[str, Any]) -> dict[str, Any]:
+    """Meet the others, then reduce each size as often as its budget allows."""
     import torch
     from torch import distributed
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
@@ -42,7 +47,7 @@ def main(job: dict[str, Any]) -> None:
         seconds = {str(size): _turns(size, device, job["budget_s"]) for size in job["sizes_bytes"]}
     finally:
         distributed.destroy_process_group()
-    sys.stdout.write(json.dumps({"rank": rank, "cpus": _own_cpus(), "seconds": seconds}) + "\n")
+    return {"rank": rank, "cpus": _own_cpus(), "seconds": seconds}
 
 
 def _check(ranks: int, device: torch.device) -> None:
@@ -84,14 +89,5 @@ def _own_cpus() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
-def _die_with(parent: int) -> None:
-    """End with the process that started this one, on Linux; elsewhere the deadline of the process group ends it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:  # it died before we asked
-            os._exit(1)
-
-
 if __name__ == "__main__":
-    _die_with(int(sys.argv[2]))
-    main(json.loads(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]))

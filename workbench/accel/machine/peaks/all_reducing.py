@@ -10,27 +10,26 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import IO, Any
+from typing import Any
 
 from accel.errors import AccelError
 from accel.machine.affinity import allocate
-from accel.machine.affinity.starting_mask import BINDING, allowed_cpus
 from accel.machine.peaks.all_reduces import AllReducePeak, AllReduces
+from accel.machine.peaks.measuring_child import measuring_child
 from accel.machine.peaks.other_work import OtherWork
+from accel.processes.channel import Closed
+from accel.processes.child import Child
+from accel.processes.starting_mask import allowed_cpus
 
 RANK = "accel.machine.peaks.all_reduce_rank"
 GLOO_RANKS = 2
 SIZES_BYTES = (4 << 10, 1 << 20, 16 << 20, 64 << 20)  # the smallest is for how long a turn takes
 DEADLINE_S = 90.0  # importing torch takes long on a busy machine
 LOOK_S = 0.05
-Started = tuple["subprocess.Popen[bytes]", IO[bytes], IO[bytes]]
 
 
 def measure_all_reduces(
@@ -84,34 +83,24 @@ def measure_all_reduces(
 def run_ranks(
     module: str, ranks: int, job: Mapping[str, Any], cpus: Sequence[Sequence[int]], deadline_s: float
 ) -> list[dict[str, Any]]:
-    """Run a module as so many ranks that meet on 127.0.0.1; what each wrote last, as JSON. None of them is left behind.
+    """Run a module as so many ranks that meet on 127.0.0.1; what each said. None of them is left behind.
 
     >>> run_ranks(RANK, 2, {"backend": "gloo", ...}, [(0,), (1,)], 60.0)[0]["seconds"]
 
-    Raises AccelError when one fails, with what it said, or when they are not done in time.
+    Raises AccelError when one fails, with what it printed last, or when they are not done in time.
     """
-    with ExitStack() as open_files, _store(deadline_s) as port:
-        processes: list[Started] = []
+    with _store(deadline_s) as port:
+        children: list[Child] = []
         try:
             for rank in range(ranks):
                 own = tuple(cpus[rank]) if cpus else ()
-                told = {
-                    **job,
-                    "rank": rank,
-                    "ranks": ranks,
-                    "port": port,
-                    "cpus": own,
-                    "deadline_s": deadline_s,
-                }
-                files = [open_files.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
-                processes.append((_start(module, told, files), files[0], files[1]))
-            _wait(processes, deadline_s)
+                place = {"rank": rank, "ranks": ranks, "port": port, "cpus": own, "deadline_s": deadline_s}
+                threads = {"OMP_NUM_THREADS": str(max(1, len(own)))}
+                children.append(measuring_child(module, json.dumps({**job, **place}), environment=threads))
+            return _answers(children, deadline_s)
         finally:
-            for process, _, _ in processes:
-                if process.poll() is None:
-                    process.kill()
-                process.wait()
-        return [json.loads(_last_line(written)) for _, written, _ in processes]
+            for child in children:
+                child.close()
 
 
 @contextmanager
@@ -136,37 +125,31 @@ def _store(deadline_s: float) -> Iterator[int]:
         del store  # ends its thread and closes the port
 
 
-def _start(module: str, job: Mapping[str, Any], files: Sequence[IO[bytes]]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", module, json.dumps(dict(job)), str(os.getpid())],
-        stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1], env=_environment(len(job["cpus"])),
-        start_new_session=True,  # Ctrl-C is for this process, which then ends them
-    )  # fmt: skip
-
-
-def _environment(threads: int) -> dict[str, str]:
-    """What a rank of so many threads starts with: it pins itself, and listens on this machine alone."""
-    kept = {name: value for name, value in os.environ.items() if name not in BINDING}
-    loopback = _loopback()
-    networks = {name: loopback for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME") if loopback}
-    paths = os.pathsep.join(filter(None, sys.path))
-    return {**kept, **networks, "PYTHONPATH": paths, "OMP_NUM_THREADS": str(max(1, threads))}
-
-
-def _wait(processes: Sequence[Started], deadline_s: float) -> None:
-    """Until all are done; the first that fails is the reason, the others would only wait for it."""
+def _answers(children: Sequence[Child], deadline_s: float) -> list[dict[str, Any]]:
+    """Of all of them; the first that fails is the reason, the others would only wait for it."""
     until = time.monotonic() + deadline_s
-    left = list(enumerate(processes))
-    while left:
-        process = left[0][1][0]
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_S)
-        for rank, (process, _, said) in left:
-            if process.poll():
-                raise _failed(f"rank {rank} ended with {process.returncode}: {_last_line(said)[:200]}")
-        left = [one for one in left if one[1][0].poll() is None]
-        if left and time.monotonic() > until:
+    answers: dict[int, dict[str, Any]] = {}
+    while len(answers) < len(children):
+        for rank, child in enumerate(children):
+            if rank in answers:
+                continue
+            with suppress(TimeoutError):
+                answers[rank] = _answer(rank, child)
+        if len(answers) < len(children) and time.monotonic() > until:
             raise _failed(f"it was not done after {deadline_s:.0f} s")
+    return [answers[rank] for rank in range(len(children))]
+
+
+def _answer(rank: int, child: Child) -> dict[str, Any]:
+    """What it said; raises TimeoutError while it has said nothing."""
+    try:
+        message, _, _ = child.channel.receive(LOOK_S)
+    except Closed:
+        status = child.exit_status()
+        last = child.output.text.strip().splitlines() or ["it said nothing"]
+        raise _failed(f"rank {rank} ended with {status}: {last[-1][:200]}") from None
+    values: dict[str, Any] = message.values
+    return values
 
 
 def _failed(why: str) -> AccelError:
@@ -174,12 +157,6 @@ def _failed(why: str) -> AccelError:
         "an all-reduce between processes of this machine", because=why,
         do="Run %accel peaks --links --again on an idle machine.",
     )  # fmt: skip
-
-
-def _last_line(file: IO[bytes]) -> str:
-    file.seek(0)
-    lines = file.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
 
 
 def _rows(told: Sequence[Mapping[str, Any]], backend: str, device: str) -> list[AllReducePeak]:
@@ -209,9 +186,3 @@ def _why_no_nccl(gpus: int, is_built_in: bool) -> str:
     if gpus < 2:
         return "no GPU here" if not gpus else "one GPU has none to reduce with"
     return "" if is_built_in else "this torch is built without it"
-
-
-def _loopback() -> str:
-    """The name of the network that never leaves this machine; Gloo and NCCL would take one that others reach."""
-    names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
-    return next((name for name in ("lo", "lo0") if name in names), "")

@@ -1,12 +1,13 @@
-"""The peaks of every GPU, measured in this process and written to its standard output: one JSON object a line.
+"""The peaks of every GPU, measured in this process and sent to the kernel part by part.
 
-Run as `python -m accel.machine.peaks.gpus`, so that nothing of it is left in the user's process; with `--links` it measures
-copies between GPUs instead. A line is written as soon as it is known: what fails later does not take it back.
+    python -m accel.machine.peaks.gpus <descriptor> <pid of the kernel> [--links]
+
+A process of its own, so that nothing of it is left in the user's process; with `--links` it measures
+copies between GPUs instead. A part is sent as soon as it is known: what fails later does not take it back.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -15,10 +16,12 @@ from accel.machine.nvml import opened_nvml
 from accel.machine.peaks.copies import Copies
 from accel.machine.peaks.copying import host_copies, peer_copies
 from accel.machine.peaks.device_peaks import DevicePeaks
+from accel.machine.peaks.measuring_child import Measured
 from accel.machine.peaks.moving import moving
 from accel.machine.peaks.other_work import gpus_at_work
 from accel.machine.peaks.products import gpu_products
 from accel.machine.peaks.timing import by_events
+from accel.processes.child_main import begin
 
 MEMORY_BYTES = 512 << 20  # many times the caches of any GPU
 
@@ -79,7 +82,11 @@ def _gpu(index: int) -> DevicePeaks:
     return DevicePeaks(device, properties.name, 0, rates, memory, cache, cached, not_measured=reasons)
 
 
+def main(descriptor: int, kernel_pid: int, *words: str) -> None:
+    channel = begin(descriptor, kernel_pid, Measured)
+    for part in measure_peers() if "--links" in words else measure_gpus():
+        channel.send(Measured(part))
+
+
 if __name__ == "__main__":
-    for told in measure_peers() if "--links" in sys.argv[1:] else measure_gpus():
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

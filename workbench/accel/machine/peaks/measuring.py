@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from accel.machine.affinity.starting_mask import allowed_cpus
+from accel.errors import AccelError
 from accel.machine.peaks.all_reduces import AllReduces
 from accel.machine.peaks.cache_sizes import cache_sizes
 from accel.machine.peaks.copies import Copies
 from accel.machine.peaks.device_peaks import DevicePeaks
 from accel.machine.peaks.machine_peaks import Peaks
+from accel.machine.peaks.measuring_child import measuring_child
 from accel.machine.peaks.moving import moving
 from accel.machine.peaks.other_work import OtherWork, undisturbed
 from accel.machine.peaks.products import cpu_products
 from accel.machine.peaks.timing import wall
 from accel.machine.reading import read_machine
+from accel.processes.channel import Closed
+from accel.processes.child import Child
+from accel.processes.starting_mask import allowed_cpus
 
 if TYPE_CHECKING:
     from accel.machine.machine import Machine
@@ -112,37 +112,34 @@ def _gpus(*arguments: str) -> tuple[list[dict[str, Any]], bool, tuple[str, ...]]
     """
     if not _gpu_count():
         return [], False, ()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", MEASURING_GPUS, *arguments]
+    told: list[dict[str, Any]] = []
     with OtherWork() as others:
         try:
-            child = subprocess.run(command, env=environment, capture_output=True, timeout=CHILD_S, text=True)
-            written, amiss = child.stdout, ""
-            if child.returncode:
-                amiss = child.stderr.strip() or f"their process ended with {child.returncode}"
-        except subprocess.TimeoutExpired as error:
-            written = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
-            amiss = f"not done after {CHILD_S:.0f} s"
-        except OSError as error:
-            written, amiss = "", str(error)
-    told = told_by_child(written)
+            told, problem = told_by(measuring_child(MEASURING_GPUS, *arguments))
+        except AccelError as error:  # it could not be started
+            problem = error.because
     notes = [one["note"] for one in told if "note" in one] + [one["busy"] for one in told if "busy" in one]
-    if amiss:
-        notes.append(f"Not all of the GPUs could be measured: {amiss.splitlines()[-1][:200]}")
+    if problem:
+        notes.append(f"Not all of the GPUs could be measured: {problem.splitlines()[-1][:200]}")
     return told, others.disturbed or any("busy" in one for one in told), tuple(notes)
 
 
-def told_by_child(written: str) -> list[dict[str, Any]]:
-    """The lines that are whole JSON objects: libraries may write between them, and the last may have been cut off."""
-    told = []
-    for line in written.splitlines():
-        try:
-            one = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(one, dict):
-            told.append(one)
-    return told
+def told_by(child: Child) -> tuple[list[dict[str, Any]], str]:
+    """The parts that a child sends until it ends, which is done here, and what went wrong with the rest."""
+    told: list[dict[str, Any]] = []
+    until = time.monotonic() + CHILD_S
+    try:
+        while True:
+            message, _, _ = child.channel.receive(max(0.0, until - time.monotonic()))
+            told.append(message.values)
+    except TimeoutError:
+        return told, f"not done after {CHILD_S:.0f} s"
+    except Closed:
+        if not (status := child.exit_status()):  # None: it has sent all, and is still letting go of its GPUs
+            return told, ""
+        return told, child.output.text.strip() or f"their process ended with {status}"
+    finally:
+        child.close()
 
 
 def _copies(told: list[dict[str, Any]]) -> Copies:

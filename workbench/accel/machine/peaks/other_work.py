@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from accel.machine.affinity.starting_mask import allowed_cpus
 from accel.machine.peaks import timing
 from accel.machine.peaks.family_time import FamilyTime
+from accel.processes.starting_mask import allowed_cpus
 
 PATIENCE = 2  # times the budget of a rate, until one that others disturb is left as it is
 ENOUGH = 0.75  # of a core for each of our threads; one busy neighbour on two cores leaves 0.6 to 0.9

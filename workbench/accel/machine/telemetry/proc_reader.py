@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from accel.machine.affinity.starting_mask import allowed_cpus
 from accel.machine.cgroup import MemoryLimit, memory_limit, tightest_quota
 from accel.machine.telemetry.child_processes import REFRESH_S, ChildProcesses
 from accel.machine.telemetry.counters import HostCounters
+from accel.processes.starting_mask import allowed_cpus
 
 BYTES_OF_A_CPU = 160  # ten counters of up to 15 digits; the lines of the CPUs are the first ones
 NO_CPUS = "The CPU use of each core is unknown: /proc/stat cannot be read here."

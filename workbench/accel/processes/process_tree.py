@@ -31,7 +31,7 @@ def end_tree(process: MarkedProcess) -> None:
 
     >>> end_tree(process)
 
-    The worker adopts what its children leave (process_life.py), and is stopped first: it starts nothing more, and no id of a
+    The worker adopts what its children leave (child_main.py), and is stopped first: it starts nothing more, and no id of a
     child can become another process's while nobody waits for it. Of a worker that ended by itself, what bears its mark ends.
     """
     with contextlib.suppress(ProcessLookupError):

@@ -12,12 +12,12 @@ import pytest
 
 from accel.errors import AccelError
 from accel.private_disk.removal import remove_tree
-from accel.workers import kernel_folder
-from accel.workers.kernel_folder import KernelFolder, remove_abandoned
+from accel.processes import kernel_folder
+from accel.processes.kernel_folder import KernelFolder, remove_abandoned
 
 KERNEL = """
 import multiprocessing.util, os, time
-from accel.workers.kernel_folder import KernelFolder, own_kernel_folder
+from accel.processes.kernel_folder import KernelFolder, own_kernel_folder
 own_kernel_folder()
 open(os.path.join(KernelFolder("trial").path, "large"), "w").write("x")
 assert "accel-kernel-" in multiprocessing.util.get_temp_dir()  # and no pymp-* anywhere
@@ -95,7 +95,7 @@ def test_multiprocessing_gets_a_new_folder_where_its_own_was_removed(temporary):
 
 REMOVED = """
 import multiprocessing.util, os, shutil
-from accel.workers.kernel_folder import own_kernel_folder
+from accel.processes.kernel_folder import own_kernel_folder
 shutil.rmtree(own_kernel_folder().path)
 assert own_kernel_folder().path == multiprocessing.util.get_temp_dir()
 assert os.path.isdir(multiprocessing.util.get_temp_dir())

@@ -14,15 +14,19 @@ import re
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from accel.errors import AccelError
 from accel.private_disk.removal import remove_tree
 
+FOLDER = "ACCEL_FOLDER"  # the variable by which a child knows its own
 _SETTLED_S = 60.0  # a younger folder that nobody holds may have a maker who is about to lock it
 _lock = threading.Lock()
 _own: KernelFolder | None = None
+_open: weakref.WeakSet[KernelFolder] = weakref.WeakSet()
+_home = os.getpid()
 BeforeRemoval = Callable[[str], object]
 
 
@@ -43,6 +47,7 @@ class KernelFolder:
                 os.rmdir(self.path)
             raise no_room_for(error) from error
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        _open.add(self)
 
     @property
     def is_open(self) -> bool:
@@ -55,6 +60,11 @@ class KernelFolder:
         if descriptor >= 0:
             os.close(descriptor)  # first: where no file can be opened any more, removing needs it
             remove_tree(self.path)
+
+
+def own_folder() -> str:
+    """In a child: its folder, which the kernel made and removes."""
+    return os.environ[FOLDER]
 
 
 def no_room_for(error: OSError) -> AccelError:
@@ -112,14 +122,14 @@ def own_kernel_folder() -> KernelFolder:
     global _own
     with _lock:
         if _own is None or not os.path.isdir(_own.path):
-            remove_abandoned("trial", "kernel")
+            remove_abandoned("trial", "peaks", "kernel")
             _own = KernelFolder("kernel")
-            _remove_at_exit(_own, os.getpid())
             keep_multiprocessing_in(_own.path)
         return _own
 
 
-def _remove_at_exit(folder: KernelFolder, home: int) -> None:
-    atexit.register(
-        lambda: folder.close() if os.getpid() == home else None
-    )  # not in what the user's code forked
+@atexit.register  # before that of child.py, which is called first therefore: what children have open is closed then
+def _remove_all() -> None:
+    if os.getpid() == _home:  # not in a process that the user's own code forked
+        for folder in list(_open):
+            folder.close()

@@ -1,7 +1,7 @@
-"""Start worker processes from one thread that lives for ever.
+"""Start children from one thread that lives for ever.
 
 Linux ties the parent-death signal to the *thread* that forked: a worker started from a trial's thread would die with that
-thread. So every worker is started by this one daemon thread, which ends only with the kernel.
+thread. So every child is started by this one daemon thread, which ends only with the kernel.
 """
 
 from __future__ import annotations
@@ -12,37 +12,31 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import IO
 
 from accel.errors import AccelError
-from accel.machine.affinity.starting_mask import binding_variables, starting_mask
-from accel.workers.kernel_folder import own_kernel_folder
-from accel.workers.process_tree import MarkedProcess
+from accel.processes.kernel_folder import own_kernel_folder
+from accel.processes.process_tree import MarkedProcess
+from accel.processes.starting_mask import binding_variables, starting_mask
 
-_Start = tuple["Future[tuple[MarkedProcess, socket.socket]]", "list[str]", dict[str, str]]
-MEASURING = "accel.workers.worker_main"
+_Start = tuple["Future[tuple[MarkedProcess, socket.socket]]", "list[str]", "Mapping[str, str]"]
 _requests: queue.SimpleQueue[_Start] = queue.SimpleQueue()
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 
 
 def spawn(
-    python: str = sys.executable,
-    environment: dict[str, str] | None = None,
-    *,
-    module: str = MEASURING,
-    words: Sequence[str] = ("0",),
+    python: str, environment: Mapping[str, str], *, module: str, words: Sequence[str]
 ) -> tuple[MarkedProcess, socket.socket]:
-    """Start one worker; returns its process and our end of its socket pair.
+    """Start one child; returns its process and our end of its socket pair.
 
-    >>> process, end = spawn()
+    >>> process, end = spawn(sys.executable, {}, module="accel.workers.worker_main", words=("0",))
 
     `environment` is added to this process's own. Standard output and error are one pipe, which the caller must drain.
-    The worker is `python -m module DESCRIPTOR KERNEL_PID *words`.
-    """  # fmt: skip
+    The child is `python -m module DESCRIPTOR KERNEL_PID *words`.
+    """
     global _thread
     with _lock:
         if _thread is None or not _thread.is_alive():
@@ -50,7 +44,7 @@ def spawn(
             _thread.start()
     own_kernel_folder()
     started: Future[tuple[MarkedProcess, socket.socket]] = Future()
-    _requests.put((started, [python, "-u", "-m", module, *words], environment or {}))
+    _requests.put((started, [python, "-u", "-m", module, *words], environment))
     try:
         return started.result()
     except OSError as error:
@@ -77,14 +71,14 @@ def _serve() -> None:
 
 
 def _undo_narrowing() -> None:
-    """Where OpenMP narrowed the main thread's mask, this thread has inherited it: a worker begins with the mask that the
+    """Where OpenMP narrowed the main thread's mask, this thread has inherited it: a child begins with the mask that the
     notebook began with, and has its own OpenMP narrow it as it did the notebook's.
     """
     if sys.platform == "linux" and binding_variables():
         os.sched_setaffinity(0, starting_mask())
 
 
-def _popen(command: list[str], extra: dict[str, str]) -> tuple[MarkedProcess, socket.socket]:
+def _popen(command: list[str], extra: Mapping[str, str]) -> tuple[MarkedProcess, socket.socket]:
     ours, theirs = socket.socketpair()
     program, words = command[:4], command[4:]
     with theirs, ExitStack() as where_it_fails:
@@ -96,40 +90,7 @@ def _popen(command: list[str], extra: dict[str, str]) -> tuple[MarkedProcess, so
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, **extra},
-            start_new_session=True,  # the notebook's Ctrl-C goes to the kernel's group; we stop workers on purpose
+            start_new_session=True,  # the notebook's Ctrl-C goes to the kernel's group; we stop children on purpose
         )
         where_it_fails.pop_all()
     return process, ours
-
-
-class Output(threading.Thread):
-    """Drain a worker's output so that it never blocks, and keep its end for error messages.
-
-    >>> output = Output(process.stdout); output.text
-    """
-
-    _KEPT_BYTES = 64 << 10
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        super().__init__(name="accel-worker-output", daemon=True)
-        self._stream, self._kept, self.bytes_read = stream, b"", 0
-        self.start()
-
-    def run(self) -> None:
-        with self._stream:
-            while data := os.read(self._stream.fileno(), 65536):
-                self._take(data)
-
-    def _take(self, data: bytes) -> None:
-        self.bytes_read += len(data)
-        self._kept = (self._kept + data)[-self._KEPT_BYTES :]
-
-    @property
-    def text(self) -> str:
-        """The end of everything that was printed."""
-        return self._kept.decode(errors="replace")
-
-    def since(self, bytes_read: int) -> str:
-        """What came after so many bytes, as far as it is kept."""
-        new = self.bytes_read - bytes_read
-        return self._kept[-new:].decode(errors="replace") if new > 0 else ""

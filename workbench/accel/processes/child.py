@@ -1,0 +1,176 @@
+"""One child as the kernel sees it: its start, its socket, what it prints, where it stands, how it ended, and its end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from typing import IO, Any, ClassVar
+
+import psutil
+
+from accel.processes.channel import Channel
+from accel.processes.kernel_folder import FOLDER, KernelFolder
+from accel.processes.process_tree import end_tree
+from accel.processes.spawner import spawn
+
+PAST_THE_CELL = "  past the cell: it is about to say how that ended"
+_STANDS_S = 1.0  # at most, for faulthandler to print where a child stands
+_EXIT_S = 2.0  # at most, from a closed connection to the end of the process
+_LAST_WORDS_S = 0.5  # longer where a process that it started holds on to its output
+_BOTTOM = "in _run_module_as_main"  # the outermost line of an interpreter started with -m
+_alive: weakref.WeakSet[Child] = weakref.WeakSet()
+_home = os.getpid()
+
+
+class Output(threading.Thread):
+    """Drain a child's output so that it never blocks, and keep its end for error messages.
+
+    >>> output = Output(process.stdout); output.text
+    """
+
+    _KEPT_BYTES = 64 << 10
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(name="accel-child-output", daemon=True)
+        self._stream, self._kept, self.bytes_read = stream, b"", 0
+        self._came = threading.Condition()
+        self.start()
+
+    def run(self) -> None:
+        with self._stream:
+            while data := os.read(self._stream.fileno(), 65536):
+                self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        with self._came:
+            self.bytes_read += len(data)
+            self._kept = (self._kept + data)[-self._KEPT_BYTES :]
+            self._came.notify_all()
+
+    @property
+    def text(self) -> str:
+        """The end of everything that was printed."""
+        return self._kept.decode(errors="replace")
+
+    def since(self, bytes_read: int) -> str:
+        """What came after so many bytes, as far as it is kept."""
+        new = self.bytes_read - bytes_read
+        return self._kept[-new:].decode(errors="replace") if new > 0 else ""
+
+    def wait_for(self, is_there: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until something has arrived."""
+        with self._came:
+            self._came.wait_for(is_there, timeout_s)
+
+
+class Child:
+    """A fresh interpreter that runs a module of ours and says what `incoming` decodes.
+
+    >>> child = Child("accel.machine.peaks.gpus", incoming=GpuPart)
+    >>> child.channel.receive(timeout_s=60.0); child.close()
+
+    It is `python -m module DESCRIPTOR KERNEL_PID *words`; the module calls `child_main.begin` first.
+    """
+
+    outermost_files: ClassVar[
+        tuple[str, ...]
+    ] = ()  # of ours: what lies further out is the same for all cells
+
+    def __init__(
+        self, module: str, *words: str, incoming: Any, folder: KernelFolder, python: str = sys.executable,
+        environment: Mapping[str, str] | None = None, output: type[Output] = Output,
+    ) -> None:  # fmt: skip
+        self.folder = folder
+        variables = {**(environment or {}), FOLDER: folder.path}
+        try:
+            self._process, end = spawn(python, variables, module=module, words=words)
+        except BaseException:
+            folder.close()
+            raise
+        self.channel = Channel(end, incoming)
+        self.output = output(self._process.stdout)  # type: ignore[arg-type]
+        self._lock, self._is_ended = threading.Lock(), False
+        _alive.add(self)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return not self._is_ended and self._process.poll() is None
+
+    def ask_where_it_stands(self) -> int:
+        """Have its own faulthandler print the Python lines that it is in; `where_it_stands` takes what this returns."""
+        before = self.output.bytes_read
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGUSR1)
+        return before
+
+    def where_it_stands(self, asked_at: int) -> str:
+        """The Python lines that it is in, innermost first, down to the cell's own; in words where it cannot tell."""
+        self.output.wait_for(lambda: _BOTTOM in self.output.since(asked_at), _STANDS_S)
+        lines = self.output.since(asked_at).splitlines()
+        own = [line.strip() for line in lines if line.lstrip().startswith("File ")]
+        ours = next(
+            (n for n, line in enumerate(own) if any(f in line for f in self.outermost_files)), len(own)
+        )
+        if own and not ours:
+            return PAST_THE_CELL
+        if own:
+            return "\n".join(f"  {line}" for line in own[:ours])
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(self.pid).status() == psutil.STATUS_STOPPED:
+                return "  nowhere: its process is stopped, as by SIGSTOP"
+        return "  no Python line answered: it is inside native code that lets no signal in"
+
+    def exit_status(self) -> int | None:
+        """Of a child whose socket is closed: its exit status, or minus its signal; None where it runs on without the socket."""
+        try:
+            status = self._process.wait(_EXIT_S)
+        except subprocess.TimeoutExpired:
+            return None
+        self.output.join(_LAST_WORDS_S)  # what it printed last is on its way
+        return status
+
+    def kill(self) -> None:
+        """End the process and everything it started."""
+        with self._lock:
+            if not self._is_ended:  # else it is reaped, and its number may be somebody else's by now
+                end_tree(self._process)
+                self._is_ended = True
+
+    def close(self) -> None:
+        """End it, let go of the socket and remove its folder; may be called from any thread, and twice."""
+        self.kill()
+        self.channel.close()
+        self.output.join(_EXIT_S)
+        self.folder.close()
+        _alive.discard(self)
+
+
+def how_it_ended(status: int | None) -> str:
+    """In words, by what `exit_status` gave, for a child that had begun to run a cell."""
+    if status is None:
+        return "it closed its connection"
+    if status >= 0:
+        closed = " or closing descriptors that it did not open" if status == 0 else ""
+        return f"its process exited with status {status}, as os._exit({status}){closed} in the cell does"
+    hint = " (the system may have run out of memory)" if status == -signal.SIGKILL else ""
+    return f"it was killed by {signal.Signals(-status).name}{hint}"
+
+
+@atexit.register
+def _end_all() -> None:
+    if os.getpid() == _home:  # not in a process that the user's own code forked
+        for child in list(_alive):
+            child.close()
