@@ -22,7 +22,8 @@ from accel.processes.spawner import spawn
 
 PAST_THE_CELL = "  past the cell: it is about to say how that ended"
 _STANDS_S = 1.0  # at most, for faulthandler to print where a child stands
-_EXIT_S = 2.0  # at most, from a closed connection to the end of the process
+_EXIT_S = 10.0  # at most, from a closed connection to the end of the process, on a busy machine
+_DRAIN_S = 2.0  # at most, for what an ended process printed to be read
 _LAST_WORDS_S = 0.5  # longer where a process that it started holds on to its output
 _BOTTOM = "in _run_module_as_main"  # the outermost line of an interpreter started with -m
 _alive: weakref.WeakSet[Child] = weakref.WeakSet()
@@ -153,7 +154,7 @@ class Child:
         """End it, let go of the socket and remove its folder; may be called from any thread, and twice."""
         self.kill()
         self.channel.close()
-        self.output.join(_EXIT_S)
+        self.output.join(_DRAIN_S)
         self.folder.close()
         _alive.discard(self)
 

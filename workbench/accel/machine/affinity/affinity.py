@@ -16,8 +16,8 @@ from accel.machine.affinity.processes_here import ProcessHere, processes_here
 from accel.machine.affinity.thread_places import ThreadLooks
 from accel.machine.affinity.where_threads_are import WhereThreadsAre
 from accel.machine.usable_cores import read_usable_cores
-from accel.shown import Shown
 from accel.processes.starting_mask import narrowing_variables, variables_of
+from accel.shown import Shown
 
 BETWEEN_LOOKS_S = 0.05
 
