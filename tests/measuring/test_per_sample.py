@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from accel.measuring.comparison import Comparison, Interval, Quality
-from accel.measuring.ladder import Ladder, explanations
+from accel.measuring.ladder import Ladder
 from accel.measuring.per_sample import compared_times, differ
+from accel.views.ladder import explanations
 
 
 @dataclass

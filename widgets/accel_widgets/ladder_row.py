@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from accel.measuring.ladder import explanations
+from accel.views.ladder import explanations
 
 if TYPE_CHECKING:
     from accel.measuring.comparison import Comparison

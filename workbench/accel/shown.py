@@ -16,6 +16,8 @@ VIEWS = {
     "accel.machine.machine.Machine": "accel.views.machine",
     "accel.machine.number_formats.NumberFormats": "accel.views.number_formats",
     "accel.machine.topology.topology.Topology": "accel.views.topology",
+    "accel.measuring.fastest_batch.FastestBatch": "accel.views.fastest_batch",
+    "accel.measuring.ladder.Ladder": "accel.views.ladder",
     "accel.measuring.sweep.Sweep": "accel.views.sweep",
     "accel.measuring.time_to_quality.TimeToQuality": "accel.views.time_to_quality",
     "accel.opgraph.op_graph.OpGraph": "accel.views.op_graph",

@@ -6,15 +6,13 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel import html_parts as html
-from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.comparison import Comparison
 from accel.measuring.took import Took
-
-_SYMBOL = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?"}
+from accel.shown import Shown
 
 
 @dataclass(frozen=True)
-class Ladder:
+class Ladder(Shown):
     """Trial results; prints as a table, shows as HTML in a notebook.
 
     >>> print(accel.try_("channels_last", "autocast"))
@@ -59,14 +57,6 @@ class Ladder:
     def __getitem__(self, plan: str) -> Comparison:
         return next(row for row in self.rows if row.plan == plan)
 
-    def __str__(self) -> str:
-        width = max([len(row.plan) for row in self.rows] + [8])
-        lines = [self.baseline_line]
-        for row in self.rows:
-            lines.append(f"{symbol(row)} {row.plan:<{width}}  {row.sentence}")
-            lines += [f"    {text}" for text in explanations(row)]
-        return "\n".join(line for line in (*lines, *self.last_lines) if line)
-
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "rows": [{**asdict(row), "sentence": row.sentence} for row in self.rows]}
 
@@ -76,66 +66,10 @@ class Ladder:
 
         return pandas.DataFrame([_flat(row) for row in self.rows])
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": self._html()}
-
-    def _html(self) -> str:
-        fastest = max([speed(row) for row in self.rows if not math.isnan(speed(row))] + [1.0])
-        rows = [
-            (
-                f"{symbol(row)} {row.plan}",
-                ""
-                if math.isnan(speed(row))
-                else html.bar(
-                    speed(row) / fastest, colour="#16a34a" if row.verdict == "faster" else "#6b7280"
-                ),
-                row.sentence,
-                html.Markup("<br>".join(html.text(text) for text in explanations(row))),
-            )
-            for row in self.rows
-        ]
-        notes = [html.note(line) for line in self.last_lines]
-        top = html.heading(self.baseline_line)
-        return html.block(top, html.table(["plan", "speed-up", "verdict", "how it was found"], rows), *notes)
-
-
-def symbol(row: Comparison) -> str:
-    """One mark for the verdict; the words beside it say the same."""
-    if row.state in ("failed", "not applicable"):
-        return "✗"
-    return _SYMBOL[
-        row.verdict if row.state == "done" or (row.state == "stopped" and row.shown) else "undecided"
-    ]
-
 
 def speed(row: Comparison) -> float:
     """The speed-up that a row is sorted and drawn by: what its interval carries."""
     return row.shown.carried if row.shown else math.nan
-
-
-def explanations(row: Comparison) -> list[str]:
-    """The small print of a row: samples, quality, proofs, notes. `steady`, where it decided nothing, is in `to_dict` only."""
-    lines = []
-    if row.samples_per_step:
-        base, own = row.samples_per_step
-        lines.append(
-            f"per sample: a step of {base:,} samples took {row.baseline_ms:.3g} ms, one of {own:,} {row.candidate_ms:.3g} ms"
-        )
-    if row.headline:
-        lines.append(f"{_samples(row.headline)} as this notebook runs")
-    elif row.shown:
-        lines.append(f"{_samples(row.shown)} with a steady allocator on both sides")
-    if row.state == "done":
-        lines.append(f"{row.effect}: {row.quality}")
-    lines += [
-        f"{'took effect' if took else 'DID NOT TAKE EFFECT'}: {name} — {evidence}"
-        for name, took, evidence in row.proofs
-    ]
-    return lines + list(row.notes)
-
-
-def _samples(interval: Interval) -> str:
-    return f"{interval.pairs} pairs of step blocks over {interval.relaunches} relaunch{'es' if interval.relaunches > 1 else ''}"
 
 
 def _flat(row: Comparison) -> dict[str, Any]:
