@@ -93,7 +93,7 @@ def measured(pool: RankPool, *, rounds: int, repeats: int, steps: int) -> dict[s
     for _ in range(rounds):
         for mebibytes in SIZES_MIB:
             for backend in order.sample(BACKENDS, 2):
-                each = run_function(pool, all_reduce_ms, (mebibytes, repeats), {}, backend=backend)
+                each = run_function(pool, all_reduce_ms, mebibytes, repeats, backend=backend)
                 slowest = [max(times) for times in zip(*each, strict=True)]
                 taken.setdefault(f"all_reduce_{mebibytes}_mib", {}).setdefault(backend, []).append(
                     median(slowest)

@@ -91,7 +91,7 @@ def _counting(pool: RankPool, more: str = "") -> list[int]:
             dist.all_reduce = original
         return counts
 
-    counts: list[int] = run_function(pool, train, (), {}, trains=True)[0]
+    counts: list[int] = run_function(pool, train, trains=True)[0]
     return counts
 
 

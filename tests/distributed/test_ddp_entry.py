@@ -7,6 +7,7 @@ import torch
 
 from accel.accelerations.ddp import Ddp
 from accel.distributed.lineages import Lineages
+from accel.distributed.run_function import run_function
 from accel.distributed.trial_rank import checksum
 from accel.workload.generators import generator_states, restore_generators
 from accel.workload.replica import Replica
@@ -41,7 +42,7 @@ def test_the_plain_code_shares_the_samples_out_and_ends_with_equal_parameters(po
         exec(TRAIN, cell)
         return checksum(list(cell["model"].parameters())), len(first[0]), list(cell["loader"].sampler)
 
-    (one, size, of_one), (other, _, of_other) = pool.run(script)
+    (one, size, of_one), (other, _, of_other) = run_function(pool, script)
     assert one == other
     assert one != checksum(list(notebook()["model"].parameters()))  # it has trained
     assert size == samples
@@ -87,7 +88,7 @@ def test_of_a_cell_that_builds_its_model_the_last_run_s_is_trained_and_no_other_
         page.close()
         return counts, alive, told
 
-    one, other = pool.run(trained)
+    one, other = run_function(pool, trained)
     assert one == other
     assert one[:2] == ([2, 2, 2], [False, False, True])
 
@@ -126,7 +127,7 @@ def test_of_a_cell_that_builds_its_loader_no_earlier_one_is_kept_and_counting_it
         page.close()
         return alive, counts, is_plain, steps
 
-    for alive, counts, is_plain, steps in pool.run(trained):
+    for alive, counts, is_plain, steps in run_function(pool, trained):
         assert alive[:2] == [
             False,
             False,

@@ -189,9 +189,9 @@ def test_where_one_rank_alone_cannot_use_it_none_does(pool, tmp_path, monkeypatc
         os.environ.pop("XDG_CACHE_HOME", None)
         return dist.get_backend()
 
-    pool.run(look_elsewhere, str(tmp_path))
-    assert run_function(pool, look_here_again, (), {}, backend="ccl") == ["gloo", "gloo"]
-    pool.run(look_here_again)
+    run_function(pool, look_elsewhere, str(tmp_path))
+    assert run_function(pool, look_here_again, backend="ccl") == ["gloo", "gloo"]
+    run_function(pool, look_here_again)
     assert trained(pool, TRAIN, "ccl")[1].backend == "ccl"
 
 
@@ -246,8 +246,8 @@ def test_what_oneccl_has_to_say_is_not_among_the_cells_prints() -> None:
 
 @is_built
 def test_every_collective_gives_what_gloo_gives(pool) -> None:
-    by_ccl = run_function(pool, every_collective, (), {}, backend="ccl")
-    assert by_ccl == run_function(pool, every_collective, (), {}, backend="gloo")
+    by_ccl = run_function(pool, every_collective, backend="ccl")
+    assert by_ccl == run_function(pool, every_collective, backend="gloo")
 
 
 @is_built
@@ -273,7 +273,7 @@ def test_a_cell_can_have_groups_of_its_own(pool) -> None:
         dist.all_reduce(of_one, group=alone)
         return of_both.item(), of_one.item()
 
-    assert run_function(pool, in_groups, (), {}, backend="ccl") == [(3.0, 1.0), (3.0, 2.0)]
+    assert run_function(pool, in_groups, backend="ccl") == [(3.0, 1.0), (3.0, 2.0)]
 
 
 @is_built
@@ -289,7 +289,7 @@ def test_nothing_listens_on_a_port(pool) -> None:
         dist.barrier()
         return len(found)
 
-    assert run_function(pool, ports, (), {}, backend="ccl") == [0, 0]
+    assert run_function(pool, ports, backend="ccl") == [0, 0]
 
 
 @is_built
@@ -308,9 +308,9 @@ def test_a_mean_is_divided_and_what_cannot_be_had_is_refused_in_words(pool) -> N
 
         dist.all_reduce(torch.tensor([True]))
 
-    assert run_function(pool, mean, (), {}, backend="ccl") == [1.5, 1.5]
+    assert run_function(pool, mean, backend="ccl") == [1.5, 1.5]
     with pytest.raises(RankError, match="--backend ccl: it cannot add up tensors of Bool; use gloo"):
-        run_function(pool, add_up_booleans, (), {}, backend="ccl")
+        run_function(pool, add_up_booleans, backend="ccl")
 
     def gather_nothing() -> tuple[str, float]:
         import torch
@@ -322,7 +322,7 @@ def test_a_mean_is_divided_and_what_cannot_be_had_is_refused_in_words(pool) -> N
             return str(error), mean()  # the group is as it was
         return "", mean()
 
-    for said, found in run_function(pool, gather_nothing, (), {}, backend="ccl"):
+    for said, found in run_function(pool, gather_nothing, backend="ccl"):
         assert "all_gather needs a tensor with something in it" in said
         assert found == 1.5
 

@@ -217,9 +217,9 @@ def test_no_line_is_long_however_much_was_measured():
     assert "needs compute capability 8.9" in str(whole)
     assert "cpu to cuda:0: pinned 20 GB/s, pageable 20 GB/s; 4 KiB in 8 µs" in str(whole)
     assert "1 MiB in 1 ms (algorithmic 1.05 GB/s, bus 1.05 GB/s)" in str(whole)
-    of_devices = "\n".join(whole.of_devices())
-    assert "pageable 20 GB/s" in of_devices
-    assert "All-reduce" not in of_devices
+    lines = "\n".join(of_devices(whole))
+    assert "pageable 20 GB/s" in lines
+    assert "All-reduce" not in lines
     html = whole._repr_mimebundle_()["text/html"]
     assert "pageable 20 GB/s" in html
     assert "no GPU here" in html
@@ -356,6 +356,7 @@ CHILD = """
 import os, sys
 from accel.machine.peaks.measuring_child import Measured
 from accel.processes.child_main import begin
+from accel.views.peaks import of_devices
 channel = begin(int(sys.argv[1]), int(sys.argv[2]), Measured)
 channel.send(Measured({"busy": "cuda:0 was 87 % at work for others before it was measured."}))
 """

@@ -18,6 +18,7 @@ import pytest
 from accel.distributed.rank_pool import RankPool
 from accel.distributed.rank_process import RankFolder
 from accel.distributed.run_cell import CellRun
+from accel.distributed.run_function import run_function
 from accel.distributed.run_options import RunOptions
 from accel.errors import AccelError, RankError
 from accel.processes import kernel_folder
@@ -101,7 +102,7 @@ def works(pool):
         torch.distributed.all_reduce(mine)
         return mine.item()
 
-    assert pool.run(sum_over_ranks, 1) == [3, 3]
+    assert run_function(pool, sum_over_ranks, 1) == [3, 3]
 
 
 def cell_with(line, who="is_rank(1)"):
@@ -173,7 +174,7 @@ def test_when_memory_runs_out_the_system_takes_a_rank_before_the_notebook(pool, 
         with open("/proc/self/oom_score_adj") as file:
             return int(file.read())
 
-    assert pool.run(score) == [1000, 1000]
+    assert run_function(pool, score) == [1000, 1000]
 
 
 HOSTILE = """
@@ -223,7 +224,7 @@ def test_a_rank_that_alone_failed_to_meet_the_others_meets_them_in_the_next_run(
 
     before = pool.pids[0]
     with pytest.raises(RankError):
-        pool.run(meets_alone, timeout_s=HANG_S)
+        run_function(pool, meets_alone, timeout_s=HANG_S)
     works(pool)
     assert pool.pids[0] != before
 
@@ -456,7 +457,7 @@ def endless():
     workers = iter(DataLoader(range(10**9), num_workers=1))
     print(next(workers))
     time.sleep(1000)
-pool.run(endless)
+run_function(pool, endless)
 """
 
 

@@ -14,6 +14,7 @@ VIEWS = {
     "accel.distributed.communication_report.CommunicationReport": "accel.views.communication",
     "accel.machine.affinity.affinity.Affinity": "accel.views.affinity",
     "accel.machine.machine.Machine": "accel.views.machine",
+    "accel.machine.peaks.machine_peaks.Peaks": "accel.views.peaks",
     "accel.machine.number_formats.NumberFormats": "accel.views.number_formats",
     "accel.machine.topology.topology.Topology": "accel.views.topology",
     "accel.measuring.fastest_batch.FastestBatch": "accel.views.fastest_batch",

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from accel.bounds import check_ranks
 from accel.distributed.cpus_of_ranks import cpus_of_ranks
@@ -22,7 +21,7 @@ class RankPool:
     """So many ranks with so many threads each; they start when they are first needed, or with `warm_up`.
 
     >>> pool = RankPool(2, threads=1)
-    >>> pool.run(torch.distributed.get_rank)
+    >>> run_function(pool, torch.distributed.get_rank)
     [0, 1]
     >>> pool.close()
 
@@ -131,20 +130,6 @@ class RankPool:
             yield
         finally:
             self._in_use.release()
-
-    def run(
-        self, function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0, **keywords: Any
-    ) -> list[Any]:
-        """Call a function in every rank, where torch.distributed is initialised; gives what each returned.
-
-        >>> pool.run(lambda: torch.distributed.get_rank())
-        [0, 1]
-
-        Raises the error of the rank that caused it.
-        """
-        from accel.distributed.run_function import run_function
-
-        return run_function(self, function, arguments, keywords, timeout_s=timeout_s)
 
     def end_ranks(self, which: list[int] | None = None) -> None:
         """End these ranks (default: all); the next run starts them anew."""

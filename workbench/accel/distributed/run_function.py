@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accel.distributed.rank_environment import sent_along
 from accel.distributed.rank_messages import RunRequest
+from accel.distributed.rank_pool import RankPool
+from accel.distributed.rank_run import RankRun
 from accel.distributed.run_options import RunOptions
 from accel.private_disk import current_folder
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import load, pack_cell
 
-if TYPE_CHECKING:
-    from accel.distributed.rank_pool import RankPool
-
 
 def run_function(
-    pool: RankPool,
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    keywords: dict[str, Any],
-    *,
-    timeout_s: float = 60.0,
-    trains: bool = False,
-    backend: str = "gloo",
-) -> list[Any]:
-    """Call it in every rank; gives what each returned. `trains`: with models and loaders made data-parallel."""  # fmt: skip
-    from accel.distributed.rank_run import RankRun
+    pool: RankPool, function: Callable[..., Any], *arguments: Any,
+    timeout_s: float = 60.0, trains: bool = False, backend: str = "gloo", **keywords: Any,
+) -> list[Any]:  # fmt: skip
+    """Call a function in every rank, where torch.distributed is initialised; gives what each returned.
 
+    >>> run_function(pool, lambda: torch.distributed.get_rank())
+    [0, 1]
+
+    `trains`: with models and loaders made data-parallel. Raises the error of the rank that caused it.
+    """
     name = getattr(function, "__name__", type(function).__name__)
     namespace = getattr(function, "__globals__", {})
     call = {"accel_call": (function, arguments, keywords)}

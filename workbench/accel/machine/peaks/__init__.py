@@ -4,7 +4,8 @@ accel.peaks()                     measured once and stored; prints, `.of("cpu")`
 accel.peaks(links=True)           with copies between GPUs and all-reduce between processes, which takes seconds more
 accel.machine.peaks.known_peaks() those that are stored, without measuring
 
-machine_peaks.py       Peaks; peaks(): stored ones, else measured
+machine_peaks.py       Peaks; how they look: accel/views/peaks.py
+peaks_here.py          peaks(): stored ones, else measured
 device_peaks.py        DevicePeaks: FLOP/s by dtype and bytes/s of one device
 copies.py              Copies: bytes/s between host and devices, by pageable and pinned memory, and between GPUs
 all_reduces.py         AllReduces: seconds of an all-reduce, its algorithmic and bus bandwidth
@@ -27,10 +28,11 @@ from __future__ import annotations
 from accel.machine.peaks.all_reduces import AllReducePeak, AllReduces
 from accel.machine.peaks.copies import Copies, CopyPeak
 from accel.machine.peaks.device_peaks import DevicePeaks
-from accel.machine.peaks.machine_peaks import BUSY, Peaks, known_peaks, peaks
+from accel.machine.peaks.machine_peaks import Peaks
+from accel.machine.peaks.peaks_here import known_peaks, peaks
 from accel.machine.peaks.stored import WAY, peaks_path, read_peaks
 
 __all__ = [
-    "BUSY", "WAY", "AllReducePeak", "AllReduces", "Copies", "CopyPeak", "DevicePeaks", "Peaks", "known_peaks", "peaks",
+    "WAY", "AllReducePeak", "AllReduces", "Copies", "CopyPeak", "DevicePeaks", "Peaks", "known_peaks", "peaks",
     "peaks_path", "read_peaks",
 ]  # fmt: skip

@@ -1,24 +1,18 @@
-"""What this machine can do at most, measured once and stored: FLOP/s by dtype, bytes/s, copies and all-reduce."""
+"""What a machine can do at most: FLOP/s by dtype, bytes/s, copies and all-reduce."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 from accel.machine.peaks.all_reduces import AllReduces
 from accel.machine.peaks.copies import Copies
-from accel.machine.peaks.device_peaks import WIDTH, DevicePeaks
-from accel.machine.peaks.stored import peaks_path, read_peaks, store
-
-BUSY = "The machine was busy: these rates are underestimates, and are measured again the next time."
-NO_LINKS = "All-reduce, and copies between GPUs: not measured yet, %accel peaks --links does."
+from accel.machine.peaks.device_peaks import DevicePeaks
+from accel.shown import Shown
 
 
 @dataclass(frozen=True)
-class Peaks:
+class Peaks(Shown):
     """Measured peaks of every device of this machine, and of the ways between them.
 
     >>> print(accel.peaks())
@@ -34,7 +28,7 @@ class Peaks:
     torch: str
     measured: str  # date and time, ISO
     seconds: float  # what measuring took
-    was_busy: bool = False  # other work had the cores or a GPU meanwhile: the rates are too low
+    was_busy: bool = False  # other work had the cores or a GPU: the rates are too low
     copies: Copies = field(default_factory=Copies)
     all_reduces: AllReduces | None = None
     notes: tuple[str, ...] = ()
@@ -81,107 +75,3 @@ class Peaks:
             copies=self.copies.higher(old.copies), was_busy=self.was_busy and old.was_busy,
             since=old.since or old.measured,
         )  # fmt: skip
-
-    @property
-    def _title(self) -> str:
-        since = f" (the highest since {_minute(self.since)})" if self.since else ""
-        return f"Peaks measured on this machine, {_minute(self.measured)}{since}, torch {self.torch}"
-
-    def of_devices(self) -> list[str]:
-        """The lines about devices and copies, without those about ranks: what a profile of one process is held against."""
-        lines = [self._title]
-        lines += [f"  {line}" for peaks in self.devices for line in str(peaks).splitlines()]
-        lines += _below("Copies", self.copies.lines())
-        return [
-            *lines,
-            *(line for note in self.notes for line in _wrapped(note)),
-            *_wrapped(BUSY * self.was_busy),
-        ]
-
-    def _of_ranks(self) -> list[str]:
-        if self.all_reduces is None:
-            return _wrapped(NO_LINKS)
-        is_told_already = self.was_busy or not self.all_reduces.was_busy
-        return [*_below("All-reduce", self.all_reduces.lines()), *_wrapped(BUSY * (not is_told_already))]
-
-    def __str__(self) -> str:
-        return "\n".join([*self.of_devices(), *self._of_ranks()])
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        from accel.html_parts import block, heading, note, table
-
-        rows = [(peaks.title, word, rates) for peaks in self.devices for word, rates in peaks.rows()]
-        parts: list[object] = [heading(self._title), table(["Device", "", "At most"], rows)]
-        for title, told in (("Copies", self.copies), ("All-reduce", self.all_reduces or AllReduces())):
-            if lines := [line.strip() for line in told.lines()]:
-                parts.append(table([title], [(line,) for line in lines]))
-        was_busy = self.was_busy or (self.all_reduces is not None and self.all_reduces.was_busy)
-        remarks = (*self.notes, NO_LINKS * (self.all_reduces is None), BUSY * was_busy)
-        return {"text/plain": str(self), "text/html": block(*parts, *map(note, filter(None, remarks)))}
-
-
-def _minute(moment: str) -> str:
-    """A date and time, as it is shown."""
-    return moment.replace("T", " ")[:16]
-
-
-def _below(title: str, told: Iterable[str]) -> list[str]:
-    """Lines below a title, which is left out with them."""
-    lines = []
-    for line in told:
-        indent = " " * (4 + len(line) - len(line.lstrip()))
-        lines += wrap(line.strip(), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
-    return [f"  {title}", *lines] if lines else []
-
-
-def _wrapped(remark: str) -> list[str]:
-    return wrap(remark, WIDTH, initial_indent="  ", subsequent_indent="    ")
-
-
-_measured_here: set[tuple[Path, str]] = (
-    set()
-)  # once a process, also where the machine stays busy: a profile must not get slow
-
-
-def peaks(*, again: bool = False, links: bool = False) -> Peaks:
-    """The peaks of this machine with the present number of threads: read from the user's cache, else measured.
-
-    >>> peaks().of("cpu").bytes_per_s
-    41.2e9
-
-    Measuring takes about 3 s a device (up to three times as long while others have the cores), and the start of one process where
-    there are GPUs. `links=True` adds all-reduce between processes, and copies between GPUs: some 10 s. Other work on the machine
-    makes rates too low, never too high: what was measured beside it is measured again by the next process, as it is with
-    `again=True`, and the higher of both rates is kept; the title then says since when. Where too little memory is free for data
-    that the caches cannot keep, the rate of memory may be too high, and a note says so.
-    """
-    path = peaks_path()
-    stored = found = read_peaks(path)
-    if found is None or again or (found.was_busy and (path, "devices") not in _measured_here):
-        from accel.machine.peaks.measuring import measure_peaks
-
-        _measured_here.add((path, "devices"))
-        measured = measure_peaks()
-        found = measured if found is None else measured.higher(found)
-    if links and _has_links_due(found, path, again):
-        from accel.machine.peaks.measuring import measure_links
-
-        _measured_here.add((path, "links"))
-        copies, all_reduces = measure_links()
-        found = replace(
-            found, copies=copies.higher(found.copies), all_reduces=all_reduces.shorter(found.all_reduces)
-        )
-    if found is not stored:
-        store(found, path)
-    return found
-
-
-def known_peaks() -> Peaks | None:
-    """The peaks that are stored for this machine; None where none were measured yet, which this does not do."""
-    return read_peaks(peaks_path())
-
-
-def _has_links_due(found: Peaks, path: Path, again: bool) -> bool:
-    if found.all_reduces is None or again:
-        return True
-    return found.all_reduces.was_busy and (path, "links") not in _measured_here

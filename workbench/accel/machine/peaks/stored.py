@@ -8,10 +8,8 @@ import os
 import platform
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from accel.machine.peaks.machine_peaks import Peaks
+from accel.machine.peaks.machine_peaks import Peaks
 
 WAY = 5  # to be counted up when peaks are measured in another way: those stored are then measured again
 
@@ -36,8 +34,6 @@ def peaks_path() -> Path:
 
 def read_peaks(path: Path) -> Peaks | None:
     """Stored peaks; None when there are none or the file is not one of ours, which is then measured again."""
-    from accel.machine.peaks.machine_peaks import Peaks
-
     try:
         found = Peaks.from_dict(json.loads(path.read_text()))
         is_whole = all(

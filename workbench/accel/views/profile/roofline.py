@@ -10,6 +10,7 @@ from accel import units
 from accel.html_parts import Markup, bar, block, heading, note
 from accel.profiling.phase_words import phase_words
 from accel.units import percent
+from accel.views.peaks import of_devices
 from accel.views.profile.parts import long_table, time_cell, whole
 from accel.views.profile.section import SHOWN_ROWS, WIDTH, Section
 
@@ -35,7 +36,7 @@ def html(roofline: Roofline) -> Markup:
 def _lines(roofline: Roofline) -> Iterator[str]:
     yield f"{TITLE} (operations of known cost: {percent(roofline.known_share)} of the operations' time)"
     yield from (f"  {line}" for line in units.table(_rows(roofline), numeric=(0, 1, 2, 4)))
-    yield from (f"  {line}" for line in roofline.peaks.of_devices())
+    yield from (f"  {line}" for line in of_devices(roofline.peaks))
     for said in roofline.notes:
         yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
@@ -46,7 +47,7 @@ def _pieces(roofline: Roofline) -> Iterator[object]:
     )
     rest = "profile.roofline().to_dataframe()"
     yield from long_table(HEADINGS, list(map(_cells, roofline.points)), numeric=(3, 4, 5, 7), rest_in=rest)
-    yield from map(note, [*(line.strip() for line in roofline.peaks.of_devices()), *roofline.notes])
+    yield from map(note, [*(line.strip() for line in of_devices(roofline.peaks)), *roofline.notes])
 
 
 def _rows(roofline: Roofline) -> Iterator[tuple[str, ...]]:
