@@ -31,6 +31,7 @@ from accel.machine.peaks.measuring import measure_peaks
 from accel.machine.peaks.measuring_child import measuring_child
 from accel.machine.peaks.moving import moving
 from accel.machine.peaks.products import each_dtype, gpu_products, products
+from accel.views.peaks import of_devices
 
 
 @pytest.fixture(scope="module", autouse=True)
