@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from accel.history import PastPredictions, PastTrials
-from accel.history.past_predictions import NONE_YET
+from accel.views.past_predictions import NONE_YET
 from tests.history.test_history_store import PREDICTION, TRIAL
 
 

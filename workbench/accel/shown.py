@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 # A view imports its result, never the other way round: it is looked up here by the name of the class.
 VIEWS = {
     "accel.distributed.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.history.past_predictions.PastPredictions": "accel.views.past_predictions",
+    "accel.history.past_trials.PastTrials": "accel.views.past_trials",
     "accel.machine.affinity.affinity.Affinity": "accel.views.affinity",
     "accel.machine.machine.Machine": "accel.views.machine",
     "accel.machine.peaks.machine_peaks.Peaks": "accel.views.peaks",

@@ -9,18 +9,13 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from accel import html_parts as html
-from accel.history.past_trials import OFF, interval, plain
+from accel.history.past_trials import interval, plain
 from accel.history.records import AS_THE_NOTEBOOK_RUNS, UNKNOWN, PredictionRecord, TrialRecord
+from accel.shown import Shown
 from accel.units import percent
 
 if TYPE_CHECKING:
     import pandas
-
-NONE_YET = (
-    "Nothing was predicted yet: %%accel profile finds what costs time and says what mending it would gain."
-)
-SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ class PredictedAndMeasured:
 
 
 @dataclass(frozen=True)
-class PastPredictions:
+class PastPredictions(Shown):
     """Predictions, newest first, each with what was measured.
 
     >>> print(accel.history(predictions=True))
@@ -164,32 +159,6 @@ class PastPredictions:
             told.append((kind, len(rows), len(tried), _share_inside(tried), error))
         return sorted(told, key=lambda each: (-each[2], each[0]))
 
-    def __str__(self) -> str:
-        if not self.rows:
-            return "\n".join([NONE_YET if self.file else OFF, *self._small_print])
-        lines = [self.sentence, ""]
-        for kind, count, tried, inside, error in self.by_kind:
-            good = f"{percent(inside, 0)} inside, median error {percent(error, 0)}" if tried else ""
-            lines.append(f"  {kind:<24} {count:>4} predicted {tried:>4} measured  {good}".rstrip())
-        width = max(len(row.cells[1]) for row in self._shown)
-        lines += ["", *(f"  {row.line(width)}" for row in self._shown), *self._small_print]
-        return "\n".join(lines)
-
-    @property
-    def _shown(self) -> tuple[PredictedAndMeasured, ...]:
-        """Measured ones first: those without an answer teach nothing yet."""
-        return tuple(sorted(self.rows, key=lambda row: (not row.is_scored, not row.is_measured))[:SHOWN])
-
-    @property
-    def _small_print(self) -> list[str]:
-        left_out = len(self.rows) - SHOWN
-        more = [f"{left_out} more are in .to_dataframe()."] if left_out > 0 else []
-        return [
-            *more,
-            *([f"History: {self.file}"] if self.file else []),
-            *([self.problem] if self.problem else []),
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what was not measured is None."""
         summary = {"inside_share": self.inside_share, "median_error": self.median_error}
@@ -209,29 +178,6 @@ class PastPredictions:
         import pandas
 
         return pandas.DataFrame([_flat(row) for row in self.rows], columns=_COLUMNS)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        if not self.rows:
-            return {"text/plain": str(self), "text/html": html.block(*map(html.note, str(self).splitlines()))}
-        kinds = [
-            (
-                kind,
-                count,
-                tried,
-                percent(inside, 0) if tried else "–",
-                percent(error, 0) if tried else "–",
-            )
-            for kind, count, tried, inside, error in self.by_kind
-        ]
-        parts = [
-            html.heading(self.sentence),
-            html.table(
-                ["Finding", "Predicted", "Measured", "Inside", "Median error"], kinds, numeric=range(1, 5)
-            ),
-            html.heading("Predicted and measured"),
-            html.table(["Finding", "Plan", "Predicted", "Measured", ""], [row.cells for row in self._shown]),
-        ]
-        return {"text/plain": str(self), "text/html": html.block(*parts, *map(html.note, self._small_print))}
 
 
 _COLUMNS = ["time", "kind", "plan", "share", "predicted", "low", "high", "measured", "measured_low", "measured_high",
