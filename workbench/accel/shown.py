@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # A view imports its result, never the other way round: it is looked up here by the name of the class.
 VIEWS = {
     "accel.distributed.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.distributed.ddp_result.DdpResult": "accel.views.ddp_result",
     "accel.history.past_predictions.PastPredictions": "accel.views.past_predictions",
     "accel.history.past_trials.PastTrials": "accel.views.past_trials",
     "accel.machine.affinity.affinity.Affinity": "accel.views.affinity",
@@ -30,6 +31,7 @@ VIEWS = {
     "accel.profiling.profile.Profile": "accel.views.profile.report",
     "accel.profiling.profile_diff.ProfileDiff": "accel.views.profile_diff",
     "accel.profiling.roofline.Roofline": "accel.views.profile.roofline",
+    "accel.techniques.compiling.compile_backends.CompileBackends": "accel.views.compile_backends",
     "accel.traces.ranks_report.RanksReport": "accel.views.ranks_report",
 }
 

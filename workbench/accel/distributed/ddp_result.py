@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from accel import html_parts
 from accel.distributed.communication_report import CommunicationReport
 from accel.distributed.plan_effects import PlanEffect
 from accel.distributed.rank_page import RankLane
 from accel.distributed.straggler import straggler
-from accel.machine.cpu_lists import cpu_list
 from accel.profiling.compilation import Compilation
-from accel.shown import view_of
-from accel.units import counted, percent, size, table
+from accel.shown import Shown
+from accel.units import counted
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class RankReport:
 
 
 @dataclass(frozen=True)
-class DdpResult:
+class DdpResult(Shown):
     """A finished run. `step_ms` is the mean over its steps; `first_step_s` runs from the request to the first optimizer step.
 
     >>> result = accel.ddp(cell, n=2)
@@ -107,34 +105,6 @@ class DdpResult:
         found += [f"{name} was not brought back: {why}." for name, why in self.left_behind]
         return found
 
-    @property
-    def rows(self) -> list[tuple[str, ...]]:
-        """(rank, CPUs, steps, samples/s, loss, communication, memory) for each rank."""
-        return [
-            (
-                f"rank {each.lane.rank}", cpu_list(each.cpus) or "any", str(each.lane.step), f"{each.lane.samples_per_s:,.0f}",
-                f"{each.lane.loss:.4g}" if each.lane.step else "",
-                "" if self.distributes_itself else percent(each.lane.communication_share, 0),
-                size(each.lane.memory_bytes) if each.lane.memory_bytes else "",
-            )
-            for each in self.ranks
-        ]  # fmt: skip
-
-    def __str__(self) -> str:
-        head = ("", "CPUs", "steps", "samples/s", "loss", "waiting for others", "memory")
-        lines = table([head, *self.rows])
-        seen = [str(self.communication)] if self.communication is not None else []
-        return "\n".join(
-            [
-                self.line,
-                *(f"  {line}" for line in lines),
-                self.state_line,
-                *self.plan_lines,
-                *self.warnings,
-                *seen,
-            ]
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Every figure as plain values, with the warnings."""
         seen = self.communication.to_dict() if self.communication is not None else None
@@ -148,11 +118,3 @@ class DdpResult:
         return pandas.DataFrame(
             [asdict(each.lane) | {"cpus": each.cpus, "threads": each.threads} for each in self.ranks]
         )
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        head = ["", "CPUs", "steps", "samples/s", "loss", "waiting for others", "memory"]
-        notes = [html_parts.note(text) for text in (self.state_line, *self.plan_lines, *self.warnings)]
-        if self.communication is not None:
-            notes.append(view_of(self.communication).html(self.communication))
-        shown = html_parts.block(html_parts.heading(self.line), html_parts.table(head, self.rows), *notes)
-        return {"text/plain": str(self), "text/html": str(shown)}

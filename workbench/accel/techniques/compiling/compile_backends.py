@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from accel import html_parts
+from accel.shown import Shown
 from accel.techniques.source.other_tools import instead_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CompileBackend:
 
 
 @dataclass(frozen=True)
-class CompileBackends:
+class CompileBackends(Shown):
     """Every backend that this torch can be asked for, usable ones first.
 
     >>> print(accel.compile_backends())
@@ -66,18 +66,6 @@ class CompileBackends:
 
     rows: tuple[CompileBackend, ...]
     device: str
-
-    def __str__(self) -> str:
-        width = max((len(row.name) for row in self.rows), default=0)
-        lines = [
-            f"{'✓' if row.is_usable else '✗'} {row.name:<{width}}  {row.why_not or row.summary}"
-            for row in self.rows
-        ]
-        return "\n".join([*lines, self._how_to_use])
-
-    @property
-    def _how_to_use(self) -> str:
-        return f'For models on {self.device}. One is used by compile_model(backend="…").'
 
     def to_dict(self) -> dict[str, Any]:
         """The rows as plain values."""
@@ -88,17 +76,6 @@ class CompileBackends:
         import pandas
 
         return pandas.DataFrame(self.to_dict()["backends"])
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        rows = [
-            (row.name, "usable" if row.is_usable else "not here", row.why_not or row.summary)
-            for row in self.rows
-        ]
-        table = html_parts.table(["backend", "", "what it is, or why it cannot be used"], rows)
-        return {
-            "text/plain": str(self),
-            "text/html": html_parts.block(table, html_parts.note(self._how_to_use)),
-        }
 
 
 def compile_backends(machine: Machine | None = None, *, device: str | None = None) -> CompileBackends:
