@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from statistics import mean, median
 from typing import Any
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_function import run_function
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
 from benchmarks.machine_line import report
 
 RANKS = 2
@@ -136,7 +135,7 @@ def bandwidths(pool: RankPool, times: int) -> dict[str, float]:
     """Of bare all-reduces; a turn takes as long as its slower rank."""
     figures = {}
     for size_mb in (1, 16, 64):
-        turns = zip(*run_function(pool, bare, size_mb, times), strict=True)
+        turns = zip(*pool.run(bare, size_mb, times), strict=True)
         seconds = median(max(each) for each in turns)
         figures[f"all_reduce.{size_mb}_mb_bytes_per_s"] = round(
             2 * (RANKS - 1) / RANKS * (size_mb << 20) / seconds

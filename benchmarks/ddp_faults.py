@@ -23,10 +23,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_function import run_function
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError
 from benchmarks.machine_line import report
 
@@ -113,7 +112,7 @@ def settled(pool: RankPool, folder: str) -> dict[str, int]:
     """The least that is counted over some warm runs: torch's own threads close their sockets a little later."""
     seen = []
     for _ in range(5):
-        run_function(pool, gc.collect)
+        pool.run(gc.collect)
         seen.append(counted(folder))
     return {kind: min(each[kind] for each in seen) for kind in seen[0]}
 

@@ -68,7 +68,7 @@ def kernel(kind: str) -> dict[str, Any]:
     """All commands with one hostile line, in this process; what came of each."""
     import torch
 
-    from accel.distributed.run_options import RunOptions
+    from accel.distributed.cells.run_options import RunOptions
     from accel.workbench import Workbench, trial_start
     from accel.workbench.kept_ranks import DdpOptions
     from accel.workbench.rank_sweep import sweep_of

@@ -25,8 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.ranks.rank_pool import RankPool
 from benchmarks.machine_line import report
 
 RANKS = 2

@@ -17,11 +17,10 @@ import random
 from statistics import median
 from typing import Any
 
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.oneccl.state import oneccl_here
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_function import run_function
-from accel.distributed.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool, run_function
 from benchmarks.machine_line import report
 
 RANKS = 2

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from accel.bounds import check_count, check_ranks, check_samples, check_seconds, check_steps
-from accel.distributed.run_options import RunOptions
-from accel.distributed.sweep_plan import SweepWish, counts
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.sweep.sweep_plan import SweepWish, counts
 from accel.errors import AccelError
 
 HUGE = 99999999999999999999

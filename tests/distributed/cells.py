@@ -6,10 +6,10 @@ import itertools
 import linecache
 from typing import Any
 
-from accel.distributed.ddp_result import DdpResult
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.ddp_result import DdpResult
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
 
 EARLIER = """
 import torch

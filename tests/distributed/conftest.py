@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from accel.distributed.rank_pool import RankPool
+from accel.distributed.ranks.rank_pool import RankPool
 
 
 @pytest.fixture(scope="package")

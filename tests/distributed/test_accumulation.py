@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from accel.distributed.accumulation import Accumulation
-from accel.distributed.gradient_readers import reads_gradients
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_function import run_function
+from accel.distributed.data_parallel.accumulation import Accumulation
+from accel.distributed.data_parallel.gradient_readers import reads_gradients
+from accel.distributed.ranks.rank_pool import RankPool, run_function
 from tests.distributed.cells import alone, difference, on_ranks
 
 MORE = "loader = DataLoader(TensorDataset(x[:48], y[:48]), batch_size=4, shuffle=True)\n"

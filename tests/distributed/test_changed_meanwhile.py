@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from accel.distributed.changed_meanwhile import ChangedMeanwhile
+from accel.distributed.cells.changed_meanwhile import ChangedMeanwhile
 
 
 def _home() -> dict[tuple[str, ...], torch.Tensor]:

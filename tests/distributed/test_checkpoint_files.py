@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from accel.distributed.checkpoint_file import FORMAT, CheckpointFolder
+from accel.distributed.checkpoints.checkpoint_file import FORMAT, CheckpointFolder
 from accel.errors import AccelError
 
 OF_A_RANK = {"entry": {}, "generators": {}, "now": {}, "variables": {}, "loss_scale": None}

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError, RankError
 
 EPOCHS, BATCHES = 3, 6  # of each rank

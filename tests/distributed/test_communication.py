@@ -6,13 +6,18 @@ import json
 
 import pytest
 
-from accel.distributed.communication_report import CommunicationReport
-from accel.distributed.communication_times import BucketTimes, CommunicationTimes, PassTimes, StepTimes
-from accel.distributed.ddp_result import DdpResult
-from accel.distributed.gradient_exchange import GradientExchange
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_options import RunOptions
-from accel.distributed.step_watching import StepWatching
+from accel.distributed.cells.ddp_result import DdpResult
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.communication.communication_report import CommunicationReport
+from accel.distributed.communication.communication_times import (
+    BucketTimes,
+    CommunicationTimes,
+    PassTimes,
+    StepTimes,
+)
+from accel.distributed.data_parallel.gradient_exchange import GradientExchange
+from accel.distributed.data_parallel.step_watching import StepWatching
+from accel.distributed.ranks.rank_pool import RankPool
 from tests.distributed.cells import TRAIN, notebook, on_ranks
 
 WIDE = """

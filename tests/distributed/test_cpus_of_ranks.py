@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from accel.accelerations.ddp import Ddp
-from accel.distributed import cpus_of_ranks as here
-from accel.distributed.cpus_of_ranks import cpus_of_ranks
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_function import run_function
-from accel.distributed.trial_answers import joined
+from accel.distributed.ranks import cpus_of_ranks as here
+from accel.distributed.ranks.cpus_of_ranks import cpus_of_ranks
+from accel.distributed.ranks.rank_pool import RankPool
+from accel.distributed.trials.trial_answers import joined
 from accel.errors import AccelError
 from accel.machine.affinity import allocation
 from accel.machine.affinity.cpu_map import CpuMap, LogicalCpu
@@ -87,7 +86,7 @@ def test_variables_that_bind_threads_bind_no_rank_and_are_named(monkeypatch: pyt
     pool = RankPool(2, threads=1)
     try:
         assert pool.allocation is not None
-        assert run_function(pool, seen) == [(each.cpus, 1) for each in pool.allocation.ranks]
+        assert pool.run(seen) == [(each.cpus, 1) for each in pool.allocation.ranks]
         (note,) = [note for note in pool.allocation.notes if "GOMP_CPU_AFFINITY=0-15" in note]
         assert "no part in the ranks" in note
     finally:

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from accel.accelerations.ddp import Ddp
-from accel.distributed.lineages import Lineages
-from accel.distributed.run_function import run_function
-from accel.distributed.trial_rank import checksum
+from accel.distributed.data_parallel.lineages import Lineages
+from accel.distributed.trials.trial_rank import checksum
 from accel.workload.generators import generator_states, restore_generators
 from accel.workload.replica import Replica
 from accel.workload.workload import Role, Workload
@@ -33,7 +32,7 @@ def test_the_plain_code_shares_the_samples_out_and_ends_with_equal_parameters(po
     assert "accel" not in code
 
     def script() -> tuple[list[int], int, list[int]]:
-        from accel.distributed.trial_rank import checksum
+        from accel.distributed.trials.trial_rank import checksum
 
         cell: dict = {"__name__": "script"}
         exec(EARLIER, cell)
@@ -42,7 +41,7 @@ def test_the_plain_code_shares_the_samples_out_and_ends_with_equal_parameters(po
         exec(TRAIN, cell)
         return checksum(list(cell["model"].parameters())), len(first[0]), list(cell["loader"].sampler)
 
-    (one, size, of_one), (other, _, of_other) = run_function(pool, script)
+    (one, size, of_one), (other, _, of_other) = pool.run(script)
     assert one == other
     assert one != checksum(list(notebook()["model"].parameters()))  # it has trained
     assert size == samples
@@ -65,10 +64,10 @@ def test_of_a_cell_that_builds_its_model_the_last_run_s_is_trained_and_no_other_
 
         import torch.distributed as dist
 
-        from accel.distributed.data_parallel import DataParallel
-        from accel.distributed.rank_page import RankPage
-        from accel.distributed.run_options import RunOptions
-        from accel.distributed.trial_rank import checksum
+        from accel.distributed.cells.run_options import RunOptions
+        from accel.distributed.data_parallel.data_parallel import DataParallel
+        from accel.distributed.ranks.rank_page import RankPage
+        from accel.distributed.trials.trial_rank import checksum
 
         cell: dict = {"__name__": "script"}
         exec(EARLIER, cell)
@@ -88,7 +87,7 @@ def test_of_a_cell_that_builds_its_model_the_last_run_s_is_trained_and_no_other_
         page.close()
         return counts, alive, told
 
-    one, other = run_function(pool, trained)
+    one, other = pool.run(trained)
     assert one == other
     assert one[:2] == ([2, 2, 2], [False, False, True])
 
@@ -102,9 +101,9 @@ def test_of_a_cell_that_builds_its_loader_no_earlier_one_is_kept_and_counting_it
 
         import torch.distributed as dist
 
-        from accel.distributed.data_parallel import DataParallel
-        from accel.distributed.rank_page import RankPage
-        from accel.distributed.run_options import RunOptions
+        from accel.distributed.cells.run_options import RunOptions
+        from accel.distributed.data_parallel.data_parallel import DataParallel
+        from accel.distributed.ranks.rank_page import RankPage
 
         cell: dict = {"__name__": "script"}
         exec(EARLIER, cell)
@@ -127,7 +126,7 @@ def test_of_a_cell_that_builds_its_loader_no_earlier_one_is_kept_and_counting_it
         page.close()
         return alive, counts, is_plain, steps
 
-    for alive, counts, is_plain, steps in run_function(pool, trained):
+    for alive, counts, is_plain, steps in pool.run(trained):
         assert alive[:2] == [
             False,
             False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from accel.distributed.rank_pool import RankPool
+from accel.distributed.ranks.rank_pool import RankPool
 from tests.distributed.cells import TRAIN, alone, difference, on_ranks
 
 ROUNDING = 1e-12  # in float64: the order of additions differs, nothing else

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_function import run_function
+from accel.distributed.ranks.rank_pool import RankPool
 
 
 def test_each_rank_gets_what_all_say_and_what_the_first_says(pool: RankPool) -> None:
@@ -19,7 +18,7 @@ def test_each_rank_gets_what_all_say_and_what_the_first_says(pool: RankPool) -> 
         mine = {"of": rank, ("a", 1): [torch.arange(1000 * rank), None, "ä", 2.5, b"x"]}
         return from_all_ranks(mine), from_first_rank(["first"] if rank == 0 else print)
 
-    for gathered, said in run_function(pool, speak):
+    for gathered, said in pool.run(speak):
         assert [each["of"] for each in gathered] == [0, 1]
         assert [len(each["a", 1][0]) for each in gathered] == [0, 1000]
         assert gathered[1]["a", 1][1:] == [None, "ä", 2.5, b"x"]
@@ -39,4 +38,4 @@ def test_code_in_what_arrives_is_refused(pool: RankPool) -> None:
         except Exception as error:
             return isinstance(error, pickle.UnpicklingError)
 
-    assert all(run_function(pool, speak))
+    assert all(pool.run(speak))

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from accel.accelerations.fully_shard import FullyShard
-from accel.distributed.run_function import run_function
 from accel.errors import AccelError
 from accel.machine import read_machine
 from accel.techniques.sharding.sharded_model import sharding_of
@@ -96,7 +95,7 @@ def sharded_beside_whole(**knobs: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("knobs", [{}, {"each_block": False}, {"reshard_after_forward": False}], ids=str)
 def test_it_trains_as_one_process_keeps_half_and_leaves_the_users_own_objects(pool, knobs):
-    ranks = run_function(pool, sharded_beside_whole, **knobs)
+    ranks = pool.run(sharded_beside_whole, **knobs)
     assert sum(found["kept"] for found in ranks) == pytest.approx(1)
     for found in ranks:
         assert found["proof"].took_effect, found["proof"].evidence
@@ -157,7 +156,7 @@ def shard_and_then(what: str) -> Any:
 
 @pytest.mark.parametrize("what", ["tied", "frozen", "an optimizer built here", "a state that is loaded"])
 def test_tied_and_frozen_weights_and_optimizers_of_all_times_train_as_in_one_process(pool, what):
-    for apart, are_tied, is_frozen in run_function(pool, shard_and_then, what):
+    for apart, are_tied, is_frozen in pool.run(shard_and_then, what):
         assert apart < 1e-10
         assert are_tied is (what == "tied")
         assert is_frozen is (what == "frozen")
@@ -175,7 +174,7 @@ def test_tied_and_frozen_weights_and_optimizers_of_all_times_train_as_in_one_pro
 )
 def test_what_cannot_be_sharded_is_refused_and_an_error_waits_for_no_other_rank(pool, what, told):
     with pytest.raises(AccelError, match=told):
-        run_function(pool, shard_and_then, what)
+        pool.run(shard_and_then, what)
 
 
 def test_in_one_process_it_is_refused_with_the_line_that_has_ranks():
@@ -249,7 +248,7 @@ def test_the_plain_code_trains_as_one_process(pool):
 
     model = a_model()
     code = FullyShard().as_code(workload_of(model, torch.optim.Adam(model.parameters())))
-    assert max(run_function(pool, plain_code_in_a_rank, code)) < 1e-10
+    assert max(pool.run(plain_code_in_a_rank, code)) < 1e-10
 
 
 def lower_precision() -> tuple[str, str, float]:
@@ -270,7 +269,7 @@ def lower_precision() -> tuple[str, str, float]:
 
 
 def test_in_bfloat16_blocks_compute_and_float32_is_kept(pool):
-    for computed, kept, apart in run_function(pool, lower_precision):
+    for computed, kept, apart in pool.run(lower_precision):
         assert (computed, kept) == ("torch.bfloat16", "torch.float32")
         assert 0 < apart < 1e-2
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from accel.distributed.gradient_compression import Compression, compression_of
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.data_parallel.gradient_compression import Compression, compression_of
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError, RankError
 from tests.distributed.cells import TRAIN, alone, difference, notebook, on_ranks
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_function import run_function
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError
 from tests.distributed.cells import TRAIN, notebook, on_ranks
 from tests.distributed.launched.under_torchrun import parameters_of
@@ -198,7 +197,7 @@ def test_a_function_joins_and_leaves_as_a_script_does_again_and_again(pool: Rank
         told = os.environ
         return int(total), told["RANK"], told["WORLD_SIZE"], told["MASTER_PORT"]
 
-    first, second = run_function(pool, main), run_function(pool, main)
+    first, second = pool.run(main), pool.run(main)
     for ranks in (first, second):
         assert [each[:3] for each in ranks] == [(2, "0", "2"), (2, "1", "2")]
         assert len({each[3] for each in ranks}) == 1

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from accel.distributed.run_function import run_function
 from accel.labs.pipeline_parallel import bubble_share, pipeline_parallel
 from accel.labs.sharded_training import sharded_training
 from accel.labs.tensor_parallel import tensor_parallel
 
 
 def test_a_layer_that_is_cut_in_two_gives_the_whole_ones_output_and_gradients(pool):
-    found = run_function(pool, tensor_parallel, 16)
+    found = pool.run(tensor_parallel, 16)
     for each in found:
         assert max(each.output_difference, each.gradient_difference) < 1e-12
         assert each.shapes == {"0.weight": (32, 16), "0.bias": (32,), "2.weight": (16, 32), "2.bias": (16,)}
@@ -21,7 +20,7 @@ def test_a_layer_that_is_cut_in_two_gives_the_whole_ones_output_and_gradients(po
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_a_pipeline_of_two_stages_gives_the_whole_models_loss_and_gradients(pool, schedule):
-    for each in run_function(pool, pipeline_parallel, 4, schedule, width=16, samples=8, steps=2):
+    for each in pool.run(pipeline_parallel, 4, schedule, width=16, samples=8, steps=2):
         assert max(each.loss_difference, each.gradient_difference) < 1e-12
         assert each.part_bytes == each.whole_bytes / 2
         assert 0 < each.computing_ms < each.step_ms
@@ -33,7 +32,7 @@ def test_the_bubble_shrinks_with_micro_batches_and_is_all_but_one_stage_without_
 
 
 def test_a_sharded_training_gives_the_weights_of_a_replicated_one_and_keeps_half(pool):
-    for each in run_function(pool, sharded_training, 16, 2, 8, 3):
+    for each in pool.run(sharded_training, 16, 2, 8, 3):
         assert each.weight_difference < 1e-12
         assert each.sharded_bytes == each.ddp_bytes / 2
         assert "bytes of the parameters" in each.proof

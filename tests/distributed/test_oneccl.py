@@ -14,16 +14,15 @@ from typing import Any
 import psutil
 import pytest
 
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.oneccl import built
 from accel.distributed.oneccl.building import build
 from accel.distributed.oneccl.leftovers import remove_of
 from accel.distributed.oneccl.state import oneccl_here
-from accel.distributed.rank_devices import rank_devices
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.rank_process import RankFolder
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_function import run_function
-from accel.distributed.run_options import RunOptions
+from accel.distributed.ranks.rank_devices import rank_devices
+from accel.distributed.ranks.rank_pool import RankPool, run_function
+from accel.distributed.ranks.rank_process import RankFolder
 from accel.errors import AccelError, RankError
 from tests.distributed.cells import TRAIN, difference, notebook
 from tests.distributed.test_rank_devices import machine_with
@@ -189,9 +188,9 @@ def test_where_one_rank_alone_cannot_use_it_none_does(pool, tmp_path, monkeypatc
         os.environ.pop("XDG_CACHE_HOME", None)
         return dist.get_backend()
 
-    run_function(pool, look_elsewhere, str(tmp_path))
+    pool.run(look_elsewhere, str(tmp_path))
     assert run_function(pool, look_here_again, backend="ccl") == ["gloo", "gloo"]
-    run_function(pool, look_here_again)
+    pool.run(look_here_again)
     assert trained(pool, TRAIN, "ccl")[1].backend == "ccl"
 
 

@@ -13,10 +13,10 @@ import torch
 from markupsafe import escape
 
 from accel.accelerations import CATALOGUE
-from accel.distributed.plan_on_ranks import WHY_NOT_ON_RANKS
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.plan_on_ranks import WHY_NOT_ON_RANKS
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError, NotApplicable, RankError, UnknownName
 from accel.machine import read_machine
 from accel.plans.plan import Plan

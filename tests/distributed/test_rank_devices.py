@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accel.distributed.rank_devices import CudaHere, rank_devices
+from accel.distributed.ranks.rank_devices import CudaHere, rank_devices
 from accel.errors import AccelError, UnknownName
 
 

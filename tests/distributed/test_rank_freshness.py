@@ -18,9 +18,9 @@ import pytest
 import torch
 from torch import nn
 
-from accel.distributed.rank_freshness import Freshness
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.ranks.rank_freshness import Freshness
+from accel.distributed.ranks.rank_pool import RankPool
 from tests.distributed.cells import TRAIN, notebook
 
 CHANGES = {

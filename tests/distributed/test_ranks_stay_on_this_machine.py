@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_function import run_function
+from accel.distributed.ranks.rank_pool import RankPool
 
 
 def listening_addresses() -> list[str]:
@@ -18,6 +17,6 @@ def listening_addresses() -> list[str]:
 
 
 def test_every_socket_that_a_rank_listens_on_is_of_the_loopback_interface(pool: RankPool) -> None:
-    found = [address for addresses in run_function(pool, listening_addresses) for address in addresses]
+    found = [address for addresses in pool.run(listening_addresses) for address in addresses]
     assert found  # gloo listens
     assert [address for address in found if not address.startswith("127.") and address != "::1"] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from accel.distributed.rank_pool import RankPool
+from accel.distributed.ranks.rank_pool import RankPool
 
 
 def test_looks_come_while_ranks_start_and_hardly_where_they_are_warm():

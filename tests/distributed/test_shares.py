@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.distributed.shares import shares_of, steps_of
+from accel.distributed.data_parallel.shares import shares_of, steps_of
 
 RANKS = st.integers(1, 5)
 EPOCHS = st.lists(st.integers(1, 9), min_size=1, max_size=9).map(

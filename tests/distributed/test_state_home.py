@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from accel.distributed.brought_home import Travellers, bring_home
-from accel.distributed.home_objects import Home, walk
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.brought_home import Travellers, bring_home
+from accel.distributed.cells.home_objects import Home, walk
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.workload.memory_file import MemoryFile
 from accel.workload.separate_parts import unpack_parts
 from accel.workload.shipping import dump, load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accel.distributed.rank_pool import RankPool
+from accel.distributed.ranks.rank_pool import RankPool
 from tests.distributed.cells import on_ranks
 
 STEP = """

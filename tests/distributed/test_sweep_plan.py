@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from accel.distributed.sweep_plan import SweepWish, counts, gpus_of, planned_rows
-from accel.distributed.sweep_run import SweepRun
+from accel.distributed.sweep.sweep_plan import SweepWish, counts, gpus_of, planned_rows
+from accel.distributed.sweep.sweep_run import SweepRun
 from accel.errors import AccelError, RankError, UnknownName
 from accel.machine.affinity import allocate
 from accel.measuring.sweep_row import Configuration, SweepRow, SweptRun

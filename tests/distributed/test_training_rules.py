@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from accel.distributed.lineages import Lineages
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_function import run_function
+from accel.distributed.data_parallel.lineages import Lineages
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError
 from tests.distributed.cells import TRAIN, alone, difference, on_ranks
 
@@ -173,9 +172,7 @@ def test_what_every_rank_trains_whole_after_the_training_is_noted(pool: RankPool
 
 
 def test_a_function_without_collectives_runs_on_all_ranks_however_soon_each_is_done(pool: RankPool) -> None:
-    assert [run_function(pool, int) for _ in range(20)] == [
-        [0, 0]
-    ] * 20  # one in ten failed while nobody waited
+    assert [pool.run(int) for _ in range(20)] == [[0, 0]] * 20  # one in ten failed while nobody waited
 
 
 def test_a_loss_that_adds_up_is_noted(pool: RankPool) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
 from tests.distributed.cells import TRAIN, alone, difference, notebook, on_ranks
 
 # One line or two that leave `odd` in a variable, or change something of the notebook's, so that it does not get home.

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from accel.distributed.device_clocks import CpuClock, CudaClock, clock_of
+from accel.distributed.ranks.device_clocks import CpuClock, CudaClock, clock_of
 from accel.workbench import Workbench
 from accel.workbench.kept_ranks import DdpOptions, RunOptions
 

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from accel.current import current_workbench
-from accel.distributed.ddp_result import DdpResult
-from accel.distributed.rank_devices import rank_devices
-from accel.distributed.rank_pool import RankPool
+from accel.distributed.cells.ddp_result import DdpResult
+from accel.distributed.ranks.rank_devices import rank_devices
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError, RankError, UnknownName
 from accel.plans.plan import Plan
 from accel_widgets import panel_of
@@ -400,7 +400,7 @@ def test_where_no_loop_runs_between_cells_its_state_is_home_in_the_next_one(trai
 
 
 def test_more_ranks_than_cpus_are_told_before_they_start(training, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("accel.distributed.room_for_ranks.starting_mask", lambda: {0})
+    monkeypatch.setattr("accel.distributed.ranks.room_for_ranks.starting_mask", lambda: {0})
     assert training.run(f"%%accel ddp -n 2\n{LOOP}print('trained')").success
     shown = capsys.readouterr().out
     assert shown.index("2 ranks share 1 CPU:") < shown.index("trained")

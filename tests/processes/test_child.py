@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from accel.distributed.rank_process import RankProcess
+from accel.distributed.ranks.rank_process import RankProcess
 from accel.machine.peaks.measuring_child import measuring_child
 from accel.processes.channel import Closed
 from accel.processes.child import Child, how_it_ended

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from accel.distributed.rank_page import RankLane
-from accel.distributed.watched_run import WatchedRun
+from accel.distributed.cells.watched_run import WatchedRun
+from accel.distributed.ranks.rank_page import RankLane
 from accel_widgets.ddp_lanes_panel import DdpLanesPanel, lanes_traits
 
 FAST = RankLane(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from accel.distributed.rank_pool import RankPool
+from accel.distributed.ranks.rank_pool import RankPool
 
 
 def descendants(pid: int) -> list[psutil.Process]:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from accel.distributed import trial_group
+from accel.distributed.trials import trial_group
 from accel.errors import AccelError, NotApplicable
 from accel.workbench import batch_search
 from accel.workers import time_budget

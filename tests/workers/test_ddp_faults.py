@@ -15,11 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.rank_process import RankFolder
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_function import run_function
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
+from accel.distributed.ranks.rank_process import RankFolder
 from accel.errors import AccelError, RankError
 from accel.processes import kernel_folder
 from tests.workers.ddp_leftovers import Leftovers
@@ -102,7 +101,7 @@ def works(pool):
         torch.distributed.all_reduce(mine)
         return mine.item()
 
-    assert run_function(pool, sum_over_ranks, 1) == [3, 3]
+    assert pool.run(sum_over_ranks, 1) == [3, 3]
 
 
 def cell_with(line, who="is_rank(1)"):
@@ -174,7 +173,7 @@ def test_when_memory_runs_out_the_system_takes_a_rank_before_the_notebook(pool, 
         with open("/proc/self/oom_score_adj") as file:
             return int(file.read())
 
-    assert run_function(pool, score) == [1000, 1000]
+    assert pool.run(score) == [1000, 1000]
 
 
 HOSTILE = """
@@ -224,7 +223,7 @@ def test_a_rank_that_alone_failed_to_meet_the_others_meets_them_in_the_next_run(
 
     before = pool.pids[0]
     with pytest.raises(RankError):
-        run_function(pool, meets_alone, timeout_s=HANG_S)
+        pool.run(meets_alone, timeout_s=HANG_S)
     works(pool)
     assert pool.pids[0] != before
 
@@ -369,7 +368,7 @@ except RuntimeError as error:
 
 
 def test_a_warm_rank_that_something_still_holds_is_replaced(pool, namespace, clean, monkeypatch):
-    monkeypatch.setattr("accel.distributed.rank_process._WARM_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("accel.distributed.ranks.rank_process._WARM_TIMEOUT_S", 0.5)
     held, other = pool.pids[0], pool.pids[1]
     os.kill(held, signal.SIGSTOP)
     works(pool)
@@ -421,7 +420,7 @@ def test_ctrl_c_ends_the_run_at_once_and_changes_nothing(pool, namespace, clean)
 def test_ctrl_c_while_ranks_start_leaves_none_half_started(pool, namespace, clean):
     pool.end_ranks()
     main = threading.main_thread().ident
-    from accel.distributed.rank_process import RankProcess
+    from accel.distributed.ranks.rank_process import RankProcess
 
     met = RankProcess.meet
 
@@ -447,7 +446,7 @@ def test_two_runs_on_the_same_ranks_are_refused_in_words(pool, namespace, clean)
 KERNEL = """
 import sys
 sys.path[:0] = {path!r}
-from accel.distributed.rank_pool import RankPool
+from accel.distributed.ranks.rank_pool import RankPool
 pool = RankPool(2, threads=1)
 pool.warm_up()
 print(*pool.pids.values(), flush=True)
@@ -457,7 +456,7 @@ def endless():
     workers = iter(DataLoader(range(10**9), num_workers=1))
     print(next(workers))
     time.sleep(1000)
-run_function(pool, endless)
+pool.run(endless)
 """
 
 

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from accel.distributed.rank_page import RankPage
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.ranks.rank_page import RankPage
+from accel.distributed.ranks.rank_pool import RankPool
 
 CELL = """
 for epoch in range(100000):

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from accel.distributed.data_parallel import DataParallel
-from accel.distributed.evaluation_clock import EvaluationClock
-from accel.distributed.rank_page import RankPage
-from accel.distributed.rank_quality import quality_in_rank
-from accel.distributed.run_options import RunOptions
-from accel.distributed.step_lane import StepLane
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.data_parallel.data_parallel import DataParallel
+from accel.distributed.ranks.rank_page import RankPage
+from accel.distributed.ranks.step_lane import StepLane
+from accel.distributed.trials.evaluation_clock import EvaluationClock
+from accel.distributed.trials.rank_quality import quality_in_rank
 from accel.errors import AccelError
 from accel.workbench import Workbench
 from accel.workbench.rank_sweep import sweep_of
@@ -148,7 +148,7 @@ def test_evaluation_is_neither_in_the_time_of_training_nor_are_its_samples():
 
 def test_a_frozen_model_that_is_called_for_a_batch_is_part_of_the_training(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("accel.distributed.evaluation_clock.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("accel.distributed.trials.evaluation_clock.time.perf_counter", lambda: now[0])
     clock = EvaluationClock()
 
     def after(seconds: float, name: str) -> None:
@@ -241,7 +241,7 @@ def test_what_an_unprofiled_cell_may_train_on_is_never_taken_for_held_out_data()
 def test_what_a_cell_prepares_before_its_first_batch_is_no_training(monkeypatch):
     now = [0.0]
     clock = SimpleNamespace(perf_counter=lambda: now[0], monotonic=lambda: now[0])
-    monkeypatch.setattr("accel.distributed.step_lane.time", clock)
+    monkeypatch.setattr("accel.distributed.ranks.step_lane.time", clock)
     page = RankPage(1)
     lane = StepLane(page, 0)
     now[0] = 40.0  # reading files, building the model

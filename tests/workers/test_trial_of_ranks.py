@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from accel.accelerations.ddp import Ddp
-from accel.distributed.trial_answers import joined
-from accel.distributed.trial_group import TrialGroup
+from accel.distributed.trials.trial_answers import joined
+from accel.distributed.trials.trial_group import TrialGroup
 from accel.errors import RankError
 from accel.workbench.trial_start import load_for, packed
 from accel.workers.messages import EffectRead, Finished, Load, Loaded, ReadEffect, StepsDone, StepToken
@@ -41,7 +41,7 @@ def rank_processes():
         each
         for each in psutil.Process().children(recursive=True)
         if each.status() != psutil.STATUS_ZOMBIE
-        and "accel.distributed.trial_rank" in " ".join(each.cmdline())
+        and "accel.distributed.trials.trial_rank" in " ".join(each.cmdline())
     ]
 
 

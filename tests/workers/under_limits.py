@@ -18,9 +18,9 @@ from pathlib import Path
 
 import torch
 
-from accel.distributed.rank_pool import RankPool
-from accel.distributed.run_cell import CellRun
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError
 from accel.processes.kernel_folder import own_kernel_folder
 from accel.workbench import Workbench, trial_start

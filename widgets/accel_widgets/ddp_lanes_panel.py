@@ -15,8 +15,8 @@ from accel_widgets.static_panel import SavedPanel
 from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
-    from accel.distributed.rank_page import RankLane
-    from accel.distributed.watched_run import WatchedRun
+    from accel.distributed.cells.watched_run import WatchedRun
+    from accel.distributed.ranks.rank_page import RankLane
 
 GAP_S = 0.25
 

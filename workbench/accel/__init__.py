@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from accel.commands.accelerations import AccelerationList
     from accel.commands.help import Help
-    from accel.distributed.rank_pool import RankPool as RankPool
+    from accel.distributed.ranks.rank_pool import RankPool as RankPool
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
     from accel.measuring.fastest_batch import FastestBatch
@@ -369,7 +369,7 @@ def __getattr__(name: str) -> Any:
 
         return Workbench
     if name == "RankPool":
-        from accel.distributed.rank_pool import RankPool
+        from accel.distributed.ranks.rank_pool import RankPool
 
         return RankPool
     if name in ("ddp", "oneccl", "sweep"):

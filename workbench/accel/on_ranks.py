@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from accel.distributed.cells.watched_run import WatchedRun
+    from accel.distributed.data_parallel.shares import BatchMeans
     from accel.distributed.oneccl.state import OneCcl
-    from accel.distributed.rank_devices import Backend
-    from accel.distributed.shares import BatchMeans
-    from accel.distributed.watched_run import WatchedRun
+    from accel.distributed.ranks.rank_devices import Backend
     from accel.measuring.sweep import Sweep
     from accel.plans.plan import Plan
 
@@ -65,8 +65,8 @@ def ddp(
     from accel.commands.command import names
     from accel.commands.line.ticking import ticking
     from accel.current import current_workbench
-    from accel.distributed.run_options import RunOptions
-    from accel.distributed.run_pages import run_pages
+    from accel.distributed.cells.run_options import RunOptions
+    from accel.distributed.cells.run_pages import run_pages
     from accel.workbench.kept_ranks import DdpOptions
 
     run = RunOptions(

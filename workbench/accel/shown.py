@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 # A view imports its result, never the other way round: it is looked up here by the name of the class.
 VIEWS = {
-    "accel.distributed.communication_report.CommunicationReport": "accel.views.communication",
-    "accel.distributed.ddp_result.DdpResult": "accel.views.ddp_result",
+    "accel.distributed.communication.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.distributed.cells.ddp_result.DdpResult": "accel.views.ddp_result",
     "accel.history.past_predictions.PastPredictions": "accel.views.past_predictions",
     "accel.history.past_trials.PastTrials": "accel.views.past_trials",
     "accel.machine.affinity.affinity.Affinity": "accel.views.affinity",

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_options import RunOptions
 from accel.errors import AccelError
 from accel.notebook.live_runs import LiveLanes, LiveRuns
 from accel.notebook.profiled_cell import WRAPPING_MAGIC, left_out, plain_python

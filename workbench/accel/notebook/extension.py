@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel.current import current_workbench, work_in
-from accel.distributed.run_pages import show_runs_in
+from accel.distributed.cells.run_pages import show_runs_in
 from accel.notebook.cell_runner import CellRunner
 from accel.notebook.completion import add_completion, remove_completion
 from accel.notebook.live_runs import LiveRuns

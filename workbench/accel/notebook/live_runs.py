@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from accel.distributed.lanes_view import LanesView
+from accel.distributed.cells.lanes_view import LanesView
 from accel.notebook.screen import Screen
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from accel.distributed.ddp_run import DdpRun
-    from accel.distributed.watched_run import WatchedRun
+    from accel.distributed.cells.ddp_run import DdpRun
+    from accel.distributed.cells.watched_run import WatchedRun
 
 _WIDGET_AFTER_S = 1.0  # a run that is over before needs no button
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accel import units
-from accel.distributed.communication_report import CommunicationReport
-from accel.distributed.communication_times import StepTimes
+from accel.distributed.communication.communication_report import CommunicationReport
+from accel.distributed.communication.communication_times import StepTimes
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, block, heading, note, table
 from accel.html_parts import text as escaped
 from accel.machine.peaks.device_peaks import gigabytes

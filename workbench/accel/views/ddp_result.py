@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accel import html_parts
-from accel.distributed.ddp_result import DdpResult
+from accel.distributed.cells.ddp_result import DdpResult
 from accel.html_parts import Markup
 from accel.machine.cpu_lists import cpu_list
 from accel.units import percent, size, table

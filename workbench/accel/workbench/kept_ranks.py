@@ -13,23 +13,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel.bounds import check_count, check_ranks
-from accel.distributed.rank_prints import RankPrints
-from accel.distributed.run_options import RunOptions
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_prints import RankPrints
 from accel.errors import AccelError
 from accel.plans.plan import Plan
 from accel.units import counted
 from accel.workbench.plan_for_ranks import with_checked_plan
 
 if TYPE_CHECKING:
-    from accel.distributed.ddp_result import DdpResult
-    from accel.distributed.ddp_run import DdpRun
-    from accel.distributed.rank_devices import Backend, RankDevices
-    from accel.distributed.rank_page import RankLane
-    from accel.distributed.rank_pool import RankPool
-    from accel.distributed.rank_run import RunOutcome
-    from accel.distributed.run_cell import CellRun
-    from accel.distributed.run_pages import RunPage
-    from accel.distributed.watched_run import WatchedRun
+    from accel.distributed.cells.ddp_result import DdpResult
+    from accel.distributed.cells.ddp_run import DdpRun
+    from accel.distributed.cells.run_cell import CellRun
+    from accel.distributed.cells.run_pages import RunPage
+    from accel.distributed.cells.watched_run import WatchedRun
+    from accel.distributed.ranks.rank_devices import Backend, RankDevices
+    from accel.distributed.ranks.rank_page import RankLane
+    from accel.distributed.ranks.rank_pool import RankPool
+    from accel.distributed.ranks.rank_run import RunOutcome
     from accel.workbench.notebook_state import NotebookState
     from accel.workers.messages import QualityQuestion
 
@@ -114,7 +114,7 @@ class KeptRanks:
 
         `show` is called with the run when it begins, now and then, and when it is over, in this thread.
         """
-        from accel.distributed.watched_run import WatchedRun
+        from accel.distributed.cells.watched_run import WatchedRun
 
         def look(_lanes: object = None) -> None:
             if show is not None:
@@ -160,7 +160,7 @@ class KeptRanks:
         on_print: Callable[[int, str], object] | None = None, on_over: Callable[[DdpRun], object] | None = None,
     ) -> DdpRun:  # fmt: skip
         """Begin it in the background; `on_over` is called, in another thread, when the ranks have finished."""
-        from accel.distributed.ddp_run import DdpRun
+        from accel.distributed.cells.ddp_run import DdpRun
 
         self._take()
         try:
@@ -182,9 +182,9 @@ class KeptRanks:
         extra: Mapping[str, Any] | None = None, watch: Callable[[CellRun], object] = lambda _: None,
     ) -> DdpResult:  # fmt: skip
         """Run a cell on copies, while `alone`, and answer the question about what it trained; `watch` may stop the run."""
-        from accel.distributed.rank_devices import rank_devices
-        from accel.distributed.run_cell import CellRun
-        from accel.distributed.watched_run import WatchedRun
+        from accel.distributed.cells.run_cell import CellRun
+        from accel.distributed.cells.watched_run import WatchedRun
+        from accel.distributed.ranks.rank_devices import rank_devices
 
         self.bring_home()  # before what it trained is packed again
         devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
@@ -253,10 +253,10 @@ class KeptRanks:
         self, cell: str | Callable[[], Any], options: DdpOptions, *, filename: str = "",
         on_print: Callable[[int, str], object] | None = None, watch: Callable[[tuple[RankLane, ...]], object] | None = None,
     ) -> tuple[CellRun, RankDevices]:  # fmt: skip
-        from accel.distributed.called_function import SOURCE, name_of, names_for, namespace_of
-        from accel.distributed.rank_devices import rank_devices
-        from accel.distributed.room_for_ranks import crowding
-        from accel.distributed.run_cell import CellRun
+        from accel.distributed.cells.run_cell import CellRun
+        from accel.distributed.ranks.called_function import SOURCE, name_of, names_for, namespace_of
+        from accel.distributed.ranks.rank_devices import rank_devices
+        from accel.distributed.ranks.room_for_ranks import crowding
 
         self.bring_home()  # before what it trained is packed again
         devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
@@ -294,8 +294,8 @@ class KeptRanks:
 
     def _pool_for(self, options: DdpOptions, devices: RankDevices) -> RankPool:
         """The pool that is warm, where it fits; a rank takes half a gigabyte and more, so no other is kept beside it."""
-        from accel.distributed.rank_pool import RankPool
-        from accel.distributed.room_for_ranks import check_room
+        from accel.distributed.ranks.rank_pool import RankPool
+        from accel.distributed.ranks.room_for_ranks import check_room
 
         wanted = (
             options.n,

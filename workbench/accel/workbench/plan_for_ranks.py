@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accel.distributed.plan_on_ranks import check_without_profile, checked_plan
+from accel.distributed.cells.plan_on_ranks import check_without_profile, checked_plan
 from accel.errors import NotApplicable
 
 if TYPE_CHECKING:
-    from accel.distributed.run_options import RunOptions
+    from accel.distributed.cells.run_options import RunOptions
     from accel.workbench.notebook_state import NotebookState
     from accel.workload.read_backs import ReadBack
     from accel.workload.workload import Workload

@@ -33,7 +33,7 @@ def start_quality_trial(
     refused: dict[str, str], budget: TimeBudget, timeout_s: float,
 ) -> QualityTrial:  # fmt: skip
     """Find metric, data and model, pack, guard and go; returns the running trial."""
-    from accel.distributed.trial_group import group_for
+    from accel.distributed.trials.trial_group import group_for
 
     metric = find_metric(request, workload)
     training = workbench.training_loader

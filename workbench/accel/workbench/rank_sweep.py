@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from accel.distributed.rank_devices import CudaHere
-from accel.distributed.run_options import RunOptions
-from accel.distributed.sweep_plan import SweepWish, counts, gpus_of, planned_rows
-from accel.distributed.sweep_run import SweepRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_devices import CudaHere
+from accel.distributed.sweep.sweep_plan import SweepWish, counts, gpus_of, planned_rows
+from accel.distributed.sweep.sweep_run import SweepRun
 from accel.errors import AccelError
 from accel.machine.others_measuring import OthersMeasuring
 from accel.machine.peaks.other_work import OtherWork
@@ -22,8 +22,8 @@ from accel.workbench.kept_ranks import DdpOptions, registered
 from accel.workbench.sweep_quality import find_quality
 
 if TYPE_CHECKING:
-    from accel.distributed.ddp_result import DdpResult
-    from accel.distributed.run_cell import CellRun
+    from accel.distributed.cells.ddp_result import DdpResult
+    from accel.distributed.cells.run_cell import CellRun
     from accel.workbench.workbench import Workbench
     from accel.workload.workload import Workload
 

@@ -29,7 +29,7 @@ class Refusals:
 
     def of(self, plan: Plan, workload: Workload, machine: Machine, *, kept: Plan) -> dict[str, list[str]]:
         """Reasons by name of the entry; what is live already can work, whatever it now finds in its place."""
-        from accel.distributed.plan_on_ranks import refused_beside_group
+        from accel.distributed.cells.plan_on_ranks import refused_beside_group
 
         reasons = plan.why_not(workload, machine)
         told = {

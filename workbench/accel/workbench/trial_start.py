@@ -27,7 +27,7 @@ def start_trial(
     refused: dict[str, str], budget: TimeBudget, timeout_s: float,
 ) -> Trial:  # fmt: skip
     """Pack, guard and go; returns the running trial."""
-    from accel.distributed.trial_group import group_for
+    from accel.distributed.trials.trial_group import group_for
 
     allocator = notebook_allocator()
     is_glibc = allocator_name() == "glibc"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from accel.distributed.gradient_compression import compression_of
+from accel.distributed.data_parallel.gradient_compression import compression_of
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
-    from accel.distributed.run_options import RunOptions
+    from accel.distributed.cells.run_options import RunOptions
 
 
 def check_limits(options: RunOptions, entries: Container[str]) -> None:

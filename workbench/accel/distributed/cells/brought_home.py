@@ -1,0 +1,266 @@
+"""What a run made of the notebook's objects: collected in rank 0, and put into the notebook's own, which stay the same."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from accel.distributed.cells.home_objects import Path, walk
+from accel.distributed.data_parallel.gathered_pieces import has_pieces
+from accel.errors import first_line
+from accel.workload.memory_file import MemoryFile
+from accel.workload.separate_parts import FOREIGN, pack_parts
+
+if TYPE_CHECKING:
+    import torch
+
+Key = tuple[str, Path]  # what of an object, and the way to it
+_PLAIN = (str, bytes, int, float, complex, bool, type(None))
+_IN_PIECES = (
+    "it holds parts of tensors that are spread over the ranks, which not every rank keeps there: in the cell, "
+    "keep copy.deepcopy(model.state_dict()) on every rank, not a copy of the model"
+)
+_PARTS = ("_parameters", "_buffers", "_modules")
+
+
+class Travellers:
+    """In a rank: the objects that came from the notebook, as they came.
+
+    >>> travellers = Travellers(namespace, names)       # before the cell runs
+    >>> blob, memory, left_behind = travellers.packed(namespace, writes)
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], names: Iterable[str]) -> None:
+        self._came = dict(walk(namespace, names))
+        self._names = {path[0]: value for path, value in self._came.items() if len(path) == 1}
+        self._versions: dict[Path, tuple[int, int]] = {}
+        self._before: dict[Path, Any] = {}  # what containers held
+        self._attributes: dict[Path, dict[str, Any]] = {}
+        self._parts: dict[Path, list[dict[str, Any]]] = {}
+        self._modes: dict[Path, bool] = {}  # of modules: training or not
+        self._states: dict[Path, Any] = {}  # of what has load_state_dict, modules excepted
+        self._silent: set[int] = set()  # tensors whose version does not tell
+        self._unread: list[list[str]] = []
+        for path, value in self._came.items():
+            try:
+                self._note(path, value)
+            except FOREIGN as error:  # of the user's own class
+                self._unread.append([_name(path), f"it cannot be looked at: {first_line(error)}"])
+
+    def _note(self, path: Path, value: Any) -> None:
+        import torch
+        from torch.nn.modules.batchnorm import _NormBase
+
+        if isinstance(value, torch.Tensor):
+            self._versions[path] = (value._version, value.data_ptr())
+        elif isinstance(value, torch.nn.Module):
+            self._parts[path], self._modes[path] = _parts(value), value.training
+            if isinstance(value, _NormBase):
+                self._silent |= {id(each) for each in value.buffers(recurse=False)}
+        elif isinstance(value, (list, dict, set)):
+            self._before[path] = copy.copy(value)
+        elif _has_state(value):
+            self._states[path] = _mark(value.state_dict())
+        if _is_of_notebook(value):
+            self._attributes[path] = _attributes(value)
+
+    def packed(
+        self, namespace: Mapping[str, Any], writes: Iterable[str], stepped: Container[int] = ()
+    ) -> tuple[bytes, MemoryFile, list[list[str]]]:
+        """What has changed, as one pickle with its memory, and [name, why not] of what cannot travel.
+
+        `stepped` are ids of optimizers that took a step, and of their parameters: a fused update leaves no mark on a tensor.
+        """
+        left_behind = list(self._unread)
+        found = self._changes(left_behind, stepped)
+        for name in writes:
+            value = namespace.get(name, self)
+            if value is not self and self._names.get(name, self) is not value and not name.startswith("__"):
+                found.append((("variable", (name,)), value))
+        parts: list[tuple[Key, Any]] = []
+        for key, value in found:
+            if _has_pieces(value):
+                left_behind.append([_name(key[1]), _IN_PIECES])
+            else:
+                parts.append((key, value))
+        known = {id(value): path for path, value in self._came.items()}
+        blob, memory, refused = pack_parts(parts, known)
+        values = dict(parts)
+        for key, why in refused.items():
+            left_behind.append([_name(key[1]), f"a {type(values[key]).__name__} cannot be pickled ({why})"])
+        return blob, memory, left_behind
+
+    def _changes(self, left_behind: list[list[str]], stepped: Container[int]) -> list[tuple[Key, Any]]:
+        changes: list[tuple[Key, Any]] = []
+        for path, value in self._came.items():
+            try:
+                changes += self._changes_of(path, value, stepped)
+            except FOREIGN as error:
+                left_behind.append([_name(path), f"what became of it cannot be read: {first_line(error)}"])
+        order = list(_PUT)
+        return sorted(changes, key=lambda change: order.index(change[0][0]))
+
+    def _changes_of(self, path: Path, value: Any, stepped: Container[int]) -> Iterator[tuple[Key, Any]]:
+        if path in self._versions:
+            is_marked = self._versions[path] != (value._version, value.data_ptr())
+            if is_marked or id(value) in self._silent or id(value) in stepped:
+                yield ("tensor", path), value.detach()
+        elif path in self._parts:
+            if value.training != self._modes[path]:
+                yield ("mode", path), value.training
+            if not _are_same(now := _parts(value), self._parts[path]):
+                yield ("parts", path), now
+        elif path in self._states:
+            if _mark(state := value.state_dict()) != self._states[path] or id(value) in stepped:
+                yield ("state", path), state
+        elif path in self._before and not _is_same(value, self._before[path]):
+            yield ("contents", path), copy.copy(value)  # itself, it would travel as its token
+        if path in self._attributes:
+            held, before = _attributes(value), self._attributes[path]
+            yield from ((("removed", (*path, name)), None) for name in before if name not in held)
+            for name, part in held.items():
+                if name not in before or not _is_equal(part, before[name]):
+                    yield ("attribute", (*path, name)), part
+
+
+def bring_home(
+    arrived: Iterable[tuple[Key, Any]], refused: Mapping[Key, str], home: Mapping[Path, Any], namespace: dict[str, Any]
+) -> list[tuple[str, str]]:  # fmt: skip
+    """In the notebook: put what `Travellers` packed into the objects at home; gives (name, why not) of what cannot be.
+
+    >>> home = Home(walk(namespace, names))
+    >>> bring_home(*unpack_parts(blob, memory, home), home, namespace)
+    []
+    """
+    missed = [(_name(path), f"it cannot be put together here ({why})") for (_, path), why in refused.items()]
+    for (kind, path), value in arrived:
+        owner = path[:-1] if kind in ("removed", "attribute") else path
+        if kind == "variable":
+            namespace[path[0]] = value
+            continue
+        try:
+            mine = home[owner]
+        except KeyError:
+            missed.append((_name(path), "the notebook has nothing at that place any more"))
+            continue
+        try:
+            _PUT[kind](mine, path[-1], value)
+        except FOREIGN as error:
+            missed.append((_name(path), f"the notebook's own does not take it ({first_line(error)})"))
+    return missed
+
+
+def _put_tensor(mine: torch.Tensor, name: str, theirs: torch.Tensor) -> None:
+    import torch
+
+    with torch.no_grad():
+        _fill(mine, theirs)
+
+
+def _put_contents(mine: Any, name: str, contents: Any) -> None:
+    kind: Any = next(each for each in type(mine).__mro__ if each.__module__ in ("builtins", "collections"))
+    kind.clear(mine)  # not the user's own methods, which may raise when half of it is done
+    kind.extend(mine, contents) if isinstance(mine, list) else kind.update(mine, contents)
+
+
+def _put_parts(mine: Any, name: str, parts: list[dict[str, Any]]) -> None:
+    for own, now in zip(_held(mine), parts, strict=True):
+        own.clear()
+        own.update(now)
+
+
+# What travels, in the order in which it is put into the notebook's own: (the object, the last word of the path, what came).
+_PUT: dict[str, Callable[[Any, str, Any], object]] = {
+    "tensor": _put_tensor,
+    "state": lambda mine, name, state: mine.load_state_dict(state),
+    "mode": lambda module, name, is_training: setattr(module, "training", is_training),
+    "contents": _put_contents,
+    "removed": lambda owner, name, nothing: vars(owner).pop(name, None),
+    "attribute": lambda owner, name, value: vars(owner).update({name: value}),
+    "parts": _put_parts,
+}
+
+
+def _name(path: Path) -> str:
+    return ".".join(map(str, path))
+
+
+def _fill(mine: torch.Tensor, theirs: torch.Tensor) -> None:
+    if mine.shape == theirs.shape and mine.dtype == theirs.dtype:
+        mine.copy_(theirs)
+    else:  # as after pruning
+        mine.data = theirs.to(mine.device)
+
+
+def _has_pieces(value: Any) -> bool:
+    try:
+        return has_pieces(value)
+    except FOREIGN:  # of the user's own class; its pickling will say so
+        return False
+
+
+def _is_of_notebook(value: Any) -> bool:
+    """Whether its class was made in the notebook: its plain attributes are the user's own state."""
+    return type(value).__module__ == "__main__" and hasattr(value, "__dict__")
+
+
+def _has_state(value: Any) -> bool:
+    """Optimizers, schedulers, scalers and the like."""
+    import torch
+
+    if isinstance(value, (torch.nn.Module, type)):
+        return False
+    return hasattr(value, "load_state_dict") and hasattr(value, "state_dict")
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    import torch
+
+    is_module = isinstance(value, torch.nn.Module)
+    skipped = {*_PARTS, "training", "_compiled_call_impl"} if is_module else set()
+    return {name: part for name, part in vars(value).items() if name not in skipped}
+
+
+def _held(module: Any) -> list[dict[str, Any]]:
+    return [vars(module)[name] for name in _PARTS]
+
+
+def _parts(module: Any) -> list[dict[str, Any]]:
+    return [dict(each) for each in _held(module)]
+
+
+def _are_same(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> bool:
+    """Whether these are the same objects by the same names."""
+    return all(
+        list(a) == list(b) and all(a[name] is b[name] for name in a) for a, b in zip(now, before, strict=True)
+    )
+
+
+def _mark(value: Any) -> Any:
+    """What tells whether a state was changed, without reading its tensors."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return (value.data_ptr(), value._version)
+    if isinstance(value, dict):
+        return [(key, _mark(part)) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_mark(part) for part in value]
+    return value if isinstance(value, _PLAIN) else id(value)
+
+
+def _is_equal(now: Any, before: Any) -> bool:
+    """The same object, or an equal number or text."""
+    return now is before or (type(now) is type(before) and isinstance(now, _PLAIN) and now == before)
+
+
+def _is_same(now: Any, before: Any) -> bool:
+    """Whether a container holds what it held: the same objects, or equal numbers and texts."""
+    if len(now) != len(before):
+        return False
+    if isinstance(now, set):
+        return bool(now == before)
+    if isinstance(now, dict):
+        return list(now) == list(before) and all(_is_equal(now[key], before[key]) for key in now)
+    return all(_is_equal(a, b) for a, b in zip(now, before, strict=True))

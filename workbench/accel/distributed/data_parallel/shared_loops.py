@@ -1,0 +1,281 @@
+"""The cell's loops over loaders: those that train get each rank's part, all others the whole, the same on every rank."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from accel.distributed.data_parallel.lineages import Lineages
+from accel.distributed.data_parallel.shared_loader import SharedLoader
+from accel.distributed.data_parallel.shares import BatchMeans
+from accel.distributed.data_parallel.split_loaders import Split, check_alike, split_of
+from accel.errors import AccelError
+
+_UNNAMED = "a DataLoader"
+
+
+class SharedLoops:
+    """What `DataLoader.__iter__` and `__len__` do while the cell runs.
+
+    >>> loops = SharedLoops(lineages, rank=0, world_size=2, batch="global", named=[], namespace=namespace, on_batch=print)
+
+    `named` loaders are shared out; where none is named, each that is iterated with gradients on and a model in training mode.
+    `weight` is that of the batch which was given out last, and `is_last` whether its epoch has no further one.
+    """
+
+    def __init__(
+        self, lineages: Lineages, *, rank: int, world_size: int, batch: BatchMeans, named: list[str],
+        namespace: dict[str, Any], on_batch: Callable[[Any | None], None],
+        before_share: Callable[[Any], None] = lambda loader: None, on_evaluation: Callable[[bool], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self._lineages, self._rank, self._world_size, self._batch = lineages, rank, world_size, batch
+        self._named, self._namespace, self._on_batch = named, namespace, on_batch
+        self._before_share, self._on_evaluation = before_share, on_evaluation
+        self._shared: dict[int, SharedLoader] = {}
+        self._only_watches = self._is_over = False
+        self._seen_alike: set[int] = set()  # of the shared ones, those that all ranks were seen to have alike
+        self._in_part: list[
+            Any
+        ] = []  # loaders of the loops that this rank goes through with a part of its own
+        self._used: set[int] = set()  # of them, since the cell began
+        self.models: list[Any] = []  # that were found in use
+        self.weight, self.is_last, self.has_share = 1.0, False, False
+        self.backwards = 0  # passes so far, counted by whoever sees them
+        self._whole_open: list[Any] = []  # and loaders that every rank goes through whole
+        self.trained_whole: set[str] = (
+            set()
+        )  # of these, the names of those in whose loops an optimizer took steps
+        self.unsplit: set[str] = set()  # loaders that a cell which distributes itself trained with, whole
+
+    def iterating(self, original: Any) -> Any:
+        """What takes the place of `DataLoader.__iter__`."""
+
+        @functools.wraps(original)
+        def __iter__(loader: Any) -> Any:
+            if self._is_over:
+                return original(loader)
+            if self._only_watches or (self._world_size == 1 and not self._lineages.batches_over):
+                trains = self._trains_with(loader)
+                if trains and self._only_watches:
+                    self._look_at(loader)
+                batches = original(loader)
+                return _Batches(self._counted(batches) if trains else self._apart(batches, loader), loader)
+            if not self._trains_with(loader):
+                if (shared := self._shared.get(id(loader))) is not None and shared.sampling is not None:
+                    shared.sampling.is_shared = False
+                return _Batches(self._apart(self._alike(original, loader), loader), loader)
+            if self._world_size > 1 and (split := split_of(loader)) is not None:
+                self._check(split, loader)
+                self._lineages.part_ways()
+                own = ((batch, 1.0, False) for batch in self._alike(original, loader))
+                return _Batches(self._own_part(own, loader), loader)
+            shared = self._share(loader)
+            if shared.sampling is not None:
+                shared.sampling.is_shared = True
+            self._lineages.part_ways()
+            return _Batches(self._own_part(shared.batches(original), loader), loader)
+
+        return __iter__
+
+    def counting(self, original: Any) -> Any:
+        """What takes the place of `DataLoader.__len__`: the steps of an epoch, where a loader trains."""
+
+        @functools.wraps(original)
+        def __len__(loader: Any) -> int:
+            shared = self._shared.get(id(loader))
+            is_plain = self._world_size == 1 or self._only_watches or self._is_over
+            if (
+                shared is not None
+                or is_plain
+                or not self._trains_with(loader)
+                or split_of(loader) is not None
+            ):
+                return self._steps(original(loader), shared)
+            self._before_share(loader)
+            briefly = self._shared_out(
+                loader
+            )  # only to count: what is yet to be changed of it comes before its first loop
+            try:
+                return self._steps(original(loader), briefly)
+            finally:
+                briefly.close()
+
+        return __len__
+
+    def _steps(self, count: int, shared: SharedLoader | None) -> int:
+        is_in_order = shared is not None and shared.sampling is None
+        return count // self._world_size if is_in_order else count  # in order: each full round is a step
+
+    def only_watch(self) -> None:
+        """The cell shares out by itself: loaders that were shared out are given back, and others only looked at."""
+        self._only_watches = True
+        self._give_back()
+        self._shared.clear()
+
+    def check_data(self) -> None:
+        """Before the first pass over a loader: what a cell that knows its rank made of the data may be its own part already."""
+        for loader in self._in_part[-1:]:
+            if id(loader) in self._shared and id(loader) not in self._seen_alike:
+                self._seen_alike.add(id(loader))
+                check_alike(loader, self.name_of(loader))
+
+    def _look_at(self, loader: Any) -> None:
+        split = split_of(loader)
+        if split is None:
+            self.unsplit.add(self.name_of(loader))
+        elif split.parts == self._world_size:
+            split.check(self.name_of(loader), rank=self._rank, world_size=self._world_size)
+
+    def _check(self, split: Split, loader: Any) -> None:
+        name = self.name_of(loader)
+        split.check(name, rank=self._rank, world_size=self._world_size)
+        if self._batch == "global":
+            raise AccelError(
+                "--batch global",
+                because=f"{name} is shared out already, by its {split.by}, and gives each rank batches of its own",
+                do="Leave --batch out.",
+            )
+
+    def run_begins(self) -> None:
+        """The cell is run again: loaders that the run before did not use are given back, and need not live any longer."""
+        for key in self._shared.keys() - self._used:
+            shared = self._shared.pop(key)
+            shared.close()
+            shared.loader._iterator = None  # of workers that wait for another epoch of this rank's part
+        self._used.clear()
+
+    def close(self) -> None:
+        """Give the loaders back as they were, and let every loop be as it is: what the cell patched may call us still."""
+        self._is_over = True
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for shared in self._shared.values():
+            shared.close()
+
+    def _share(self, loader: Any) -> SharedLoader:
+        self._used.add(id(loader))
+        if id(loader) not in self._shared:
+            self._before_share(loader)
+            self._shared[id(loader)] = self._shared_out(loader)
+        return self._shared[id(loader)]
+
+    def _shared_out(self, loader: Any) -> SharedLoader:
+        return SharedLoader(
+            loader, self._lineages, rank=self._rank, world_size=self._world_size, batch=self._batch
+        )
+
+    def _alike(self, original: Any, loader: Any) -> Iterator[Any]:
+        """The whole loader: what sampling and transforms draw is alike on all ranks, and training goes on from there."""
+        with self._lineages.shared():  # at once, as in `SharedLoader.batches`
+            batches = iter(original(loader))
+        return self._drawn_alike(batches)
+
+    def _drawn_alike(self, batches: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            with self._lineages.shared():
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+            yield batch
+
+    def _apart(self, batches: Iterator[Any], loader: Any) -> Iterator[Any]:
+        """Batches that are not trained on: neither they nor the time that they take are the training's."""
+        self._on_evaluation(True)
+        self._whole_open.append(loader)
+        try:
+            yield from batches
+        finally:
+            self._whole_open.remove(loader)
+            self._on_evaluation(False)
+
+    @property
+    def whole(self) -> Any:
+        """The loader that every rank goes through whole just now, where no other is gone through in parts."""
+        return self._whole_open[-1] if self._whole_open and not self._in_part else None
+
+    def before_step(self) -> None:
+        """An optimizer is about to step; raises AccelError where a loop that was shared out is not any more."""
+        loader = self.whole
+        if loader is None or self._named:
+            return
+        if id(loader) in self._shared:
+            raise self.in_eval_mode(loader)
+        self.trained_whole.add(self.name_of(loader))
+
+    def in_eval_mode(self, loader: Any) -> AccelError:
+        """What is said where every rank would train on all of this loader, alike."""
+        name = self.name_of(loader)
+        return AccelError(
+            f"Training in a loop over {name} on {self._world_size} ranks",
+            because="all models were in eval mode when it began, which is how an evaluation is recognised, so every "
+            "rank would train on the same batches",
+            do="Call model.train() before the loop, or, where eval mode is meant, name the loaders that train: --loaders "
+            f"{'train_loader' if name == _UNNAMED else name}.",
+        )
+
+    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            self._on_batch(batch)
+            yield batch
+            self._on_batch(None)
+
+    def _own_part(self, batches: Iterator[tuple[Any, float, bool]], loader: Any) -> Iterator[Any]:
+        before = self.backwards
+        self.has_share = True
+        self._in_part.append(loader)
+        try:
+            for batch, weight, is_last in batches:
+                self.weight, self.is_last = weight, is_last
+                self._on_batch(batch)
+                yield batch
+                self._on_batch(None)
+        finally:
+            self._in_part.remove(loader)
+        self.weight, self.is_last = 1.0, False
+        if self.backwards == before:
+            raise AccelError(
+                f"A loop over {self.name_of(loader)} with a part of it on each rank",
+                because="no backward pass was seen in it (gradients of torch.func are not), so what it computed is of that "
+                "part alone",
+                do="To train, call loss.backward(). To evaluate, put the model into eval mode or the loop under "
+                "torch.no_grad(), or name the loaders that train: --loaders train_loader.",
+            )
+
+    def _trains_with(self, loader: Any) -> bool:
+        """Whether a loop over this loader is training: by name, else by the mode that the models are in."""
+        import torch
+
+        if self._named:
+            return self.name_of(loader) in self._named
+        known = [*self.models, *_models_in(self._namespace)]
+        trainable = [model for model in known if any(p.requires_grad for p in model.parameters())]
+        return torch.is_grad_enabled() and (not trainable or any(model.training for model in trainable))
+
+    def name_of(self, loader: Any) -> str:
+        """The notebook's name for it."""
+        return next((name for name, value in self._namespace.items() if value is loader), _UNNAMED)
+
+
+class _Batches:
+    """An iterator over a rank's batches that knows how many there are."""
+
+    def __init__(self, batches: Iterator[Any], loader: Any) -> None:
+        self._batches, self._loader = batches, loader
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+def _models_in(namespace: dict[str, Any]) -> list[Any]:
+    from torch import nn
+
+    return [value for value in list(namespace.values()) if isinstance(value, nn.Module)]

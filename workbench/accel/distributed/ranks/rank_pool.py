@@ -1,0 +1,98 @@
+"""A function in every rank of a pool: as `pool.run` calls it, with a process group and nothing else changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.ranks.rank_environment import sent_along
+from accel.distributed.ranks.rank_messages import RunRequest
+from accel.distributed.ranks.rank_run import RankRun
+from accel.distributed.ranks.warm_ranks import WarmRanks
+from accel.private_disk import current_folder
+from accel.workload.memory_file import MemoryFile
+from accel.workload.shipping import load, pack_cell
+
+
+class RankPool(WarmRanks):
+    """So many ranks with so many threads each, kept warm, and called with functions.
+
+    >>> pool = RankPool(2, threads=1)
+    >>> pool.run(torch.distributed.get_rank)
+    [0, 1]
+    >>> pool.close()
+
+    `threads`: default, as many as can run at once on the CPUs that this process may use, shared out evenly. Raises AccelError
+    where there are not enough CPUs. With `is_private` what they write to disk goes with them, and they end after one run.
+    """
+
+    def run(
+        self, function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0, **keywords: Any
+    ) -> list[Any]:
+        """Call a function in every rank, where torch.distributed is initialised; gives what each returned.
+
+        >>> pool.run(lambda: torch.distributed.get_rank())
+        [0, 1]
+
+        Raises the error of the rank that caused it.
+        """
+        return run_function(self, function, *arguments, timeout_s=timeout_s, **keywords)
+
+
+def run_function(
+    pool: WarmRanks, function: Callable[..., Any], *arguments: Any,
+    timeout_s: float = 60.0, trains: bool = False, backend: str = "gloo", **keywords: Any,
+) -> list[Any]:  # fmt: skip
+    """Call a function in every rank, where torch.distributed is initialised; gives what each returned.
+
+    >>> run_function(pool, lambda: torch.distributed.get_rank())
+    [0, 1]
+
+    `trains`: with models and loaders made data-parallel. Raises the error of the rank that caused it.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    namespace = getattr(function, "__globals__", {})
+    call = {"accel_call": (function, arguments, keywords)}
+    parcel = pack_cell("", f"<{name}>", namespace, [], extra=call)
+    request = request_for(
+        "function",
+        backend=backend,
+        options=RunOptions(timeout_s=timeout_s),
+        trains=trains,
+        names=["accel_call"],
+    )
+    try:
+        outcome = RankRun(pool, request, parcel, asked=f"{name}()").go()
+    finally:
+        parcel.close()
+    values = []
+    try:
+        for answer in outcome.answers:
+            memory, answer.memory = answer.memory, None
+            values.append(_value(answer.blob, memory))
+    finally:
+        for answer in outcome.answers:
+            answer.let_go()
+    return values
+
+
+def request_for(kind: Any, **given: Any) -> RunRequest:
+    """A request with what is the same for all: where the notebook is, what it imports from, its variables."""
+    settings: dict[str, Any] = {
+        "trains": True, "source": "", "filename": "", "backend": "gloo", "rendezvous": "",
+        "folder": current_folder(), "import_path": list(sys.path), "environment": sent_along(), "names": [], "writes": [],
+        "options": RunOptions(),
+    }  # fmt: skip
+    return RunRequest(kind=kind, **(settings | given))
+
+
+def _value(blob: bytes, descriptor: int | None) -> Any:
+    if descriptor is None:
+        return None
+    memory = MemoryFile(descriptor)
+    try:
+        return load(blob, memory)
+    finally:
+        memory.close()
