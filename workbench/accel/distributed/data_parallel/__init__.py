@@ -1,6 +1,6 @@
 """What makes a cell's own loop data-parallel in a rank: shares of each batch, one gradient, one model.
 
-data_parallel.py                              what makes an unmodified cell data-parallel: models, loaders, random numbers, gradients
+data_parallel.py                              models, loaders, random numbers and gradients of an unmodified cell
 synchronised_model.py                         DistributedDataParallel round a model's call, in place
 bucket_exchange.py · gradient_compression.py  how DDP is made; how a bucket of gradients travels
 gradient_exchange.py · averaging.py           means of gradients where DDP is too early, or knows nothing of them
@@ -9,7 +9,7 @@ graph_leaves.py                               parameters of no model
 training_notes.py                             where a run was not what one process would have done
 shared_loader.py                              each rank's part of the same batches
 lineages.py                                   random numbers: those that all ranks share, and each rank's own
-gathered_pieces.py                            what a cell kept of a model that is spread over ranks, made whole before it comes home
+gathered_pieces.py                            what a cell kept of a model that is spread over ranks, made whole
 step_watching.py                              some steps watched
 shared_loops.py                               the cell's loops over loaders
 """

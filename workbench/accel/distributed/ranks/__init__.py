@@ -1,6 +1,7 @@
 """Ranks as processes: started warm on CPUs of their own, asked, watched, and ended with one clear error.
 
-rank_process.py · rank_pool.py          children (processes/) with CPUs of their own, kept warm
+warm_ranks.py · rank_process.py         children (processes/) with CPUs of their own, kept warm
+rank_pool.py                            RankPool, which calls functions in them
 rank_run.py · failed_run.py             one run: wait, watch, stop; which rank caused a failure, and where the others stood
 cpus_of_ranks.py                        which CPUs they get, in a run as in a trial
 rank_environment.py                     the variables that a rank has of the kernel

@@ -1,4 +1,4 @@
-"""A function in every rank of a pool: as `pool.run` calls it, with a process group and nothing else changed."""
+"""RankPool: a function in every rank, with a process group and nothing else changed."""
 
 from __future__ import annotations
 
