@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,3 +107,14 @@ def test_what_goes_with_patches_is_undone_before_them_and_once():
     patches.take_back()
     assert seen == [("second", "ours"), ("first", "ours")]
     assert module.value is original
+
+
+def test_an_undo_that_raises_keeps_no_other_from_being_undone():
+    owner, patches, undone = owner_of("own"), AttributePatches(), []
+    patches.wrap(owner, "call", lambda below: layer("ours", below))
+    patches.with_them(lambda: undone.append("first"))
+    patches.with_them(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        patches.take_back()
+    assert owner().call() == ["torch"]
+    assert undone == ["first"]

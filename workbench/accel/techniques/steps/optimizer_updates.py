@@ -40,7 +40,7 @@ def watched_updates(optimizer: torch.optim.Optimizer) -> Iterator[None]:
     if all(_module_of(other) is not module for other in _SEEN):
         patches = _PATCHES[module] = AttributePatches()
         for form, name in _functions(module).items():
-            patches.wrap(module, name, partial(partial, _counted, form))
+            patches.wrap(module, name, partial(partial, _counted, patches, form))
     _SEEN[optimizer] = Counter()
     try:
         yield
@@ -59,10 +59,12 @@ _SEEN: weakref.WeakKeyDictionary[torch.optim.Optimizer, Counter[Form]] = weakref
 _PATCHES: dict[ModuleType, AttributePatches] = {}
 
 
-def _counted(form: Form, update: Callable[..., Any], parameters: list[Any], *args: Any, **kwargs: Any) -> Any:
+def _counted(
+    patches: AttributePatches, form: Form, update: Callable[..., Any], parameters: list[Any], *args: Any, **kwargs: Any
+) -> Any:  # fmt: skip
     import torch
 
-    if not torch.compiler.is_compiling() and parameters:
+    if patches.are_on and not torch.compiler.is_compiling() and parameters:
         for optimizer, seen in _SEEN.items():
             if any(parameters[0] is p for group in optimizer.param_groups for p in group["params"]):
                 seen[form] += 1
