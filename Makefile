@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab docs oneccl test test-all check browser clean
+.PHONY: help setup demo lab docs oneccl test test-all check browser clean tests-of-trials tests-of-pages other-tests
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +40,13 @@ oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads
 	@$(RUN)accel oneccl --build
 
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
-	@$(RUN)python -m pytest --ignore=tests/browser --ignore=tests/widgets
-	@$(RUN)python -m pytest tests/browser tests/widgets  # apart: Playwright's event loop would run under all other tests
+	@$(MAKE) --no-print-directory -j3 tests-of-trials tests-of-pages other-tests
+
+# Three processes side by side; each prints whole lines. Pages are apart: Playwright's event loop would run under all other tests.
+PAGES := tests/browser tests/widgets tests/notebooks
+tests-of-trials: ; @$(RUN)python -m pytest tests/workers | sed -u ""
+tests-of-pages: ; @$(RUN)python -m pytest $(PAGES) | sed -u ""
+other-tests: ; @$(RUN)python -m pytest tests $(PAGES:%=--ignore=%) --ignore=tests/workers | sed -u ""
 
 test-all: test ## Run the tests that take minutes too: cells of Hugging Face, Lightning, timm, and whole trials of all cells
 	@$(RUN)python -m pytest -m whole --timeout=1800

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+# Beside another process, threads of OpenMP that spin take turns of milliseconds: steps would take a hundred times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import gc
 import multiprocessing
-import os
 import shutil
 import signal
 import sys
@@ -15,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from accel.machine.reading import c_compiler, python_header
+from tests.kept_workers import KEPT, KeptWorkers
 
 settings.register_profile("no clock", deadline=None)  # a busy machine makes nothing wrong
 settings.load_profile("no clock")
@@ -53,6 +58,20 @@ def history_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACCEL_HISTORY", str(tmp_path_factory.mktemp("history") / "history.sqlite"))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_workers_end() -> Iterator[None]:
+    """The last test is over: so are the workers that tests shared."""
+    yield
+    KEPT.end()
+
+
+@pytest.fixture
+def kept_workers(monkeypatch: pytest.MonkeyPatch) -> KeptWorkers:
+    """A workbench that is made in this test has the session's warm workers, in place of fresh ones for each relaunch."""
+    monkeypatch.setattr("accel.workbench.workbench.WorkerPool", lambda spares: KEPT)
+    return KEPT
 
 
 @pytest.fixture(autouse=True)

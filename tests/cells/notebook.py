@@ -18,7 +18,8 @@ from accel.current import current_workbench
 from accel.errors import AccelError
 from tests.cells.cell import COMMANDS, EARLIER, Cell
 from tests.cells.plain_process import PlainProcess, numbers_of
-from tests.cells.quick_trial import KeptWorkers, try_quickly
+from tests.cells.quick_trial import try_quickly
+from tests.kept_workers import KeptWorkers
 
 Numbers = list[list[float]]
 
@@ -162,7 +163,7 @@ def a_notebook(*, whole_trials: bool = False) -> Iterator[CellNotebook]:
         with PlainProcess() as plain:
             yield CellNotebook(shell, plain, None if whole_trials else workers)
     finally:
-        workers.close()
+        workers.end()
         shell.run_line_magic("unload_ext", "accel")
         torch.set_num_threads(threads)
         InteractiveShell.clear_instance()

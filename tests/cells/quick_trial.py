@@ -5,45 +5,14 @@ from __future__ import annotations
 import threading
 import time
 
-from accel.errors import AccelError
 from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from accel.workbench.trial_start import load_for, packed
-from accel.workers.messages import Finish, Finished
-from accel.workers.pool import WorkerPool
 from accel.workers.relaunch import Effort, Relaunch, Samples
 from accel.workers.variant_worker import Variant
-from accel.workers.worker import Worker
+from tests.kept_workers import KeptWorkers
 
 FEW_STEPS = Effort(warm_up=2, least_rounds=2, most_rounds=2, seconds=5.0)
-
-
-class KeptWorker(Worker):
-    """One that takes another workload when its relaunch is over."""
-
-    def close(self) -> None:
-        try:
-            self.send(Finish())
-            self.receive(Finished, timeout_s=20.0)
-        except AccelError:
-            super().close()
-
-
-class KeptWorkers(WorkerPool):
-    """Gives the same two workers to each relaunch, one after the other."""
-
-    def __init__(self) -> None:
-        super().__init__(spares=0)
-        self._kept: list[Worker] = []
-
-    def take(self, count: int) -> list[Worker]:
-        self._kept = [worker for worker in self._kept if worker.is_alive]
-        self._kept += [KeptWorker() for _ in range(count - len(self._kept))]
-        return self._kept[:count]
-
-    def close(self) -> None:
-        for worker in self._kept:
-            Worker.close(worker)
 
 
 def try_quickly(workbench: Workbench, plan: str, workers: KeptWorkers) -> dict[str, Samples]:

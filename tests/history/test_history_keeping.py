@@ -28,7 +28,7 @@ def file(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def workbench(file, monkeypatch):
+def workbench(file, monkeypatch, kept_workers):
     short = partial(TrialSetting, effort=QUICK, steady_relaunches=1, notebook_relaunches=1)
     monkeypatch.setattr(trial_start, "TrialSetting", short)
     workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=0)

@@ -11,8 +11,6 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from accel.workbench import Workbench
-
 TRAINING = """
 import torch
 torch.manual_seed(0)
@@ -54,10 +52,9 @@ class Shell(InteractiveShell):
 
 
 @pytest.fixture
-def bare_shell(tmp_path, monkeypatch) -> Iterator[Shell]:
-    """A shell that knows nothing of accel; its workbench starts no workers before they are asked for."""
+def bare_shell(tmp_path, monkeypatch, kept_workers) -> Iterator[Shell]:
+    """A shell that knows nothing of accel; its trials have the session's warm workers."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    monkeypatch.setitem(Workbench.__init__.__kwdefaults__, "spare_workers", 0)
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"

@@ -7,6 +7,7 @@ import pytest
 
 from accel.workbench import Workbench
 from accel.workers.relaunch import Effort
+from tests.kept_workers import KEPT
 
 SETUP = """
 import os
@@ -37,18 +38,30 @@ QUICK = Effort(warm_up=2, least_rounds=10, most_rounds=12, seconds=5)
 
 
 def worker_processes():
-    """Our worker processes that are alive."""
+    """Our worker processes that are alive, without those that are kept warm between tests."""
     children = psutil.Process().children(recursive=True)
     return [
         p
         for p in children
-        if p.status() != psutil.STATUS_ZOMBIE and "accel.workers.worker_main" in " ".join(p.cmdline())
+        if p.pid not in KEPT.pids
+        and p.status() != psutil.STATUS_ZOMBIE
+        and "accel.workers.worker_main" in " ".join(p.cmdline())
     ]
 
 
 @pytest.fixture
-def workbench(monkeypatch):
-    """A workbench over the tiny cell's namespace; a trial is one relaunch, as the notebook runs."""
+def workbench(monkeypatch, kept_workers):
+    """A workbench over the tiny cell's namespace, with warm workers; a trial is one relaunch, as the notebook runs."""
+    yield from _workbench(monkeypatch)
+
+
+@pytest.fixture
+def fresh_workbench(monkeypatch):
+    """The same, with fresh workers for each relaunch, as a user has them: for what happens to their processes."""
+    yield from _workbench(monkeypatch)
+
+
+def _workbench(monkeypatch):
     trials_with(monkeypatch, can_be_steady=False)
     namespace = {"__name__": "__main__"}
     exec(compile(SETUP, "<setup>", "exec"), namespace)
