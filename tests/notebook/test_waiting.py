@@ -13,6 +13,7 @@ import pytest
 
 from accel.current import current_workbench
 from accel.measuring.ladder import Ladder
+from accel.workers.pool import WorkerPool
 from accel.workers.trial import Trial
 
 TRY = "%accel try fused_optimizer --budget-s 3"
@@ -65,12 +66,12 @@ def interrupt_once_it_runs() -> None:
 
 
 def test_interrupt_stops_the_trial_and_leaves_no_worker(profiled) -> None:
+    current_workbench().pool = WorkerPool(spares=0)  # as a user's: its workers end with the trial
     interrupt_once_it_runs()
     result = profiled.run("%accel try fused_optimizer")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
     assert profiled.tracebacks == [f"KeyboardInterrupt: {result.error_in_exec}"]
     assert current_workbench().trials[-1].state == "stopped"
-    current_workbench().pool.close()  # the spare workers that wait for the next trial
     own = [child for child in children() if child not in profiled.earlier]
     assert psutil.wait_procs(own, timeout=10)[1] == []
     assert profiled.run("train()").success
