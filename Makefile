@@ -42,11 +42,11 @@ oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
 	@$(MAKE) --no-print-directory -j3 tests-of-trials tests-of-pages other-tests
 
-# Three processes side by side; each prints whole lines. Pages are apart: Playwright's event loop would run under all other tests.
+# Three processes side by side; each prints whole lines; tests/test_project.py is part of `make check`. Pages are apart: Playwright's event loop would run under all other tests.
 PAGES := tests/browser tests/widgets tests/notebooks
 tests-of-trials: ; @$(RUN)python -m pytest tests/workers | sed -u ""
 tests-of-pages: ; @$(RUN)python -m pytest $(PAGES) | sed -u ""
-other-tests: ; @$(RUN)python -m pytest tests $(PAGES:%=--ignore=%) --ignore=tests/workers | sed -u ""
+other-tests: ; @$(RUN)python -m pytest tests $(PAGES:%=--ignore=%) --ignore=tests/workers --ignore=tests/test_project.py | sed -u ""
 
 test-all: test ## Run the tests that take minutes too: cells of Hugging Face, Lightning, timm, and whole trials of all cells
 	@$(RUN)python -m pytest -m whole --timeout=1800

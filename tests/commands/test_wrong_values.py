@@ -74,7 +74,8 @@ def test_every_option_with_every_value_is_parsed_or_refused_in_words(command, pr
     "command", [each for each in COMMANDS if each.name not in NOT_RUN], ids=lambda command: command.name
 )
 def test_what_is_parsed_runs_or_is_refused_in_words(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    (deep := tmp_path / "some" / "folder" / "below").mkdir(parents=True)  # ../../.. holds no traces of others
+    monkeypatch.chdir(deep)
     place = Place(Workbench({"model": object()}))
     for words in lines(command):
         options = outcome(lambda words=words: parse(words))

@@ -72,7 +72,7 @@ WAITS = {  # what a trial can wait for in vain, each for ten minutes
 @pytest.mark.parametrize("cell", WAITS.values(), ids=WAITS)
 def test_whatever_a_trial_waits_for_ends_with_its_budget(workbench, cell):
     workbench.profile(cell)
-    ladder = workbench.try_("fused_optimizer", budget_s=12, timeout_s=ENDLESS_S)
+    ladder = workbench.try_("fused_optimizer", budget_s=7, timeout_s=ENDLESS_S)
     assert ladder.rows[0].verdict == "undecided"
     assert workbench.trials[-1].is_out_of_time
     assert sum(seconds for _, seconds in ladder.took.phases) == pytest.approx(ladder.took.seconds, abs=1.0)
@@ -85,7 +85,7 @@ def test_whatever_a_trial_waits_for_ends_with_its_budget(workbench, cell):
 
 def test_a_plan_that_does_not_warm_up_in_time_leaves_the_others_theirs(workbench):
     workbench.profile(WAITS["a first step of the plan"])
-    ladder = workbench.try_("channels_last", "fused_optimizer", budget_s=30, timeout_s=ENDLESS_S)
+    ladder = workbench.try_("channels_last", "fused_optimizer", budget_s=15, timeout_s=ENDLESS_S)
     late, other = ladder["fused_optimizer"], ladder["channels_last"]
     assert late.state == "failed"
     assert "--budget-s" in late.error
@@ -104,7 +104,7 @@ def test_a_trial_without_a_budget_says_how_long_it_took_and_that_it_is_decided_o
 def test_training_to_a_quality_ends_with_its_budget_too(workbench):
     workbench.profile(CELL)
     result = workbench.try_(
-        "fused_optimizer", until="loss<=0", held_out=workbench.namespace["loader"], budget_s=15
+        "fused_optimizer", until="loss<=0", held_out=workbench.namespace["loader"], budget_s=8
     )
     assert result.took.ended_by == "the time was up"
     assert {curve.ending for row in result.rows for curve in row.curves} <= {"out of time"}
