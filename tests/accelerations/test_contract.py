@@ -67,12 +67,26 @@ def training_for(plan: Plan, **options: int) -> Training:
     return case_of(*plan.names).training(**options)
 
 
+NEAR = {
+    1,
+    4,
+    9,
+}  # each entry is paired with those so far from it in the catalogue; all others in `make test-all`
+
+
+def marks_of(plan: Plan) -> list[pytest.MarkDecorator]:
+    compiling = [pytest.mark.compiles] if compiles(plan) else []
+    order = [entry.name for entry in FIRST]
+    is_far = plan in PAIRS and abs(order.index(plan.names[0]) - order.index(plan.names[1])) not in NEAR
+    return [*compiling, *([pytest.mark.whole] if is_far else [])]
+
+
 def of_plans(plans: list[Plan]) -> pytest.MarkDecorator:
     """A test for each plan; those that compile are skipped where TorchInductor cannot build."""
     return pytest.mark.parametrize(
         "plan",
         [
-            pytest.param(plan, id=str(plan), marks=pytest.mark.compiles if compiles(plan) else ())
+            pytest.param(plan, id=str(plan), marks=marks_of(plan))
             for plan in plans
             if go_together_in_one_training(plan)
         ],
