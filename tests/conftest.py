@@ -70,7 +70,7 @@ def kept_workers_end() -> Iterator[None]:
 @pytest.fixture
 def kept_workers(monkeypatch: pytest.MonkeyPatch) -> KeptWorkers:
     """A workbench that is made in this test has the session's warm workers, in place of fresh ones for each relaunch."""
-    monkeypatch.setattr("accel.workbench.workbench.WorkerPool", lambda spares: KEPT)
+    monkeypatch.setattr("accel.workbench.notebook_state.WorkerPool", lambda spares: KEPT)
     return KEPT
 
 
