@@ -13,7 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from accel.errors import AccelError
-from accel.workers.messages import Failed, Finish, Finished, Load
+from accel.processes.failure import Failed
+from accel.workers.messages import Finish, Finished, Load
 from accel.workers.pool import WorkerPool
 from accel.workers.worker import Worker
 
