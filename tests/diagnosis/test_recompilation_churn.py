@@ -36,12 +36,12 @@ for number in range(14):
 
 @cache
 def faulty():
-    return real(SIZES, COMPILED.format(dynamic=False))
+    return real(SIZES, COMPILED.format(dynamic=False), alike=1)
 
 
 @cache
 def sound():
-    return real(SIZES, COMPILED.format(dynamic=True))
+    return real(SIZES, COMPILED.format(dynamic=True), alike=1)
 
 
 def test_the_guard_and_its_line_are_evidence():
