@@ -8,7 +8,7 @@ import pytest
 
 from accel.diagnosis import Evidence
 from accel.diagnosis.memory_bound_elementwise import WITH_FUNCTIONS, memory_bound_elementwise, read_chains
-from tests.diagnosis.making import real
+from tests.diagnosis.making import one_thread, real
 
 CHAIN = """
 class Gelu(nn.Module):
@@ -23,7 +23,8 @@ RELU = CHAIN.replace("Gelu()", "nn.ReLU()")
 
 @cache
 def faulty():
-    return real(setup=CHAIN)
+    with one_thread():
+        return real(setup=CHAIN)
 
 
 @cache
