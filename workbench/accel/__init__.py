@@ -32,6 +32,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from accel.callable_package import FUNCTION_OF as _FUNCTION_OF
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from accel.distributed.ranks.rank_pool import RankPool as RankPool
     from accel.exporting.export import Export
     from accel.history import PastPredictions, PastTrials
+    from accel.machine.machine import Machine
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
@@ -232,7 +235,7 @@ def findings() -> Findings:
     return _workbench().findings()
 
 
-def _history(predictions: bool) -> PastTrials | PastPredictions:
+def _history(predictions: bool = False) -> PastTrials | PastPredictions:
     """What calling `accel.history` gives."""
     return _workbench().history(predictions)
 
@@ -302,6 +305,13 @@ def export(to: str = "cell") -> Export:
     return _workbench().export(to)
 
 
+def _machine() -> Machine:
+    """What calling `accel.machine` gives."""
+    from accel.machine.reading import read_machine
+
+    return read_machine(again=True)
+
+
 def _list_accelerations() -> AccelerationList | Applicabilities:
     """What calling `accel.accelerations` gives."""
     from accel.commands.accelerations import accelerations_of
@@ -363,6 +373,11 @@ def _workbench() -> Workbench:
     return current_workbench()
 
 
+_FUNCTION_OF.update(
+    {"accel.accelerations": _list_accelerations, "accel.history": _history, "accel.machine": _machine}
+)
+
+
 def __getattr__(name: str) -> Any:
     if name == "Workbench":
         from accel.workbench import Workbench
@@ -380,7 +395,7 @@ def __getattr__(name: str) -> Any:
         from accel import on_machine
 
         return getattr(on_machine, name)
-    if name in ("machine", "accelerations", "history"):  # callable: accel.machine() and accel.machine.Machine
+    if f"accel.{name}" in _FUNCTION_OF:
         import importlib
 
         return importlib.import_module(f"accel.{name}")

@@ -13,7 +13,6 @@ To add one, take the four steps in CONTRIBUTING.md.
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
 from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
@@ -42,6 +41,7 @@ from accel.accelerations.prune import Prune
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
 from accel.accelerations.set_to_none import SetToNone
 from accel.accelerations.steady_allocator import SteadyAllocator
+from accel.callable_package import CallablePackage
 from accel.errors import UnknownName
 from accel.techniques.source.other_tools import instead_of
 
@@ -103,15 +103,6 @@ def by_name(name: str) -> type[Acceleration]:
     raise UnknownName("acceleration", name, [entry.name for entry in CATALOGUE], instead=instead_of(name))
 
 
-class _CallableModule(ModuleType):
-    """`accel.accelerations` is this package and, beside `accel.machine()` and the others, the command of that name."""
-
-    def __call__(self) -> object:
-        import accel
-
-        return accel._list_accelerations()  # the door may import what lies above this package
-
-
-sys.modules[__name__].__class__ = _CallableModule
+sys.modules[__name__].__class__ = CallablePackage
 
 __all__ = ["CARD_HEADINGS", "CATALOGUE", "Acceleration", "Proof", "by_name"]

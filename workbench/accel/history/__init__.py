@@ -15,23 +15,13 @@ Nothing in it leaves the machine. ACCEL_HISTORY names another file, or "off".
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
+from accel.callable_package import CallablePackage
 from accel.history.history_store import HistoryStore
 from accel.history.past_predictions import PastPredictions
 from accel.history.past_trials import PastTrials
 from accel.history.records import PredictionRecord, TrialRecord
 
-
-class _CallableModule(ModuleType):
-    """`accel.history` is this package and, beside `accel.findings()` and the others, the command of that name."""
-
-    def __call__(self, predictions: bool = False) -> PastTrials | PastPredictions:
-        import accel
-
-        return accel._history(predictions)  # the door may import what lies above this package
-
-
-sys.modules[__name__].__class__ = _CallableModule
+sys.modules[__name__].__class__ = CallablePackage
 
 __all__ = ["HistoryStore", "PastPredictions", "PastTrials", "PredictionRecord", "TrialRecord"]

@@ -26,20 +26,12 @@ installation.py       doctor(): what is installed, what is missing, what that wo
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
+from accel.callable_package import CallablePackage
 from accel.machine.gpus import Gpu
 from accel.machine.machine import Machine
 from accel.machine.reading import read_machine
 
 __all__ = ["Gpu", "Machine", "read_machine"]
 
-
-class _CallableModule(ModuleType):
-    """`accel.machine` is this package and, beside `accel.profile()` and the others, also the command of that name."""
-
-    def __call__(self) -> Machine:
-        return read_machine(again=True)
-
-
-sys.modules[__name__].__class__ = _CallableModule
+sys.modules[__name__].__class__ = CallablePackage

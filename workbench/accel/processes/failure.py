@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import traceback
+from pathlib import Path
 
 import msgspec
 
-import accel
 from accel.errors import AccelError, shortened, words_of
 from accel.private_disk import explained
 
-_OURS = os.path.dirname(accel.__file__)
+_OURS = str(Path(__file__).parents[1])
 _LONGEST_LINE = 500  # characters
 _LONGEST_FRAMES = 20_000  # characters: a recursion has a thousand
 

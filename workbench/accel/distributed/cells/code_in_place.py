@@ -7,9 +7,8 @@ import sys
 import sysconfig
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
-
-import accel
 
 _CODE = frozenset(
     {
@@ -17,7 +16,7 @@ _CODE = frozenset(
         types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
     }
 )  # fmt: skip
-_OURS_AND_PYTHONS = (os.path.dirname(accel.__file__), sysconfig.get_path("stdlib"))
+_OURS_AND_PYTHONS = (str(Path(__file__).parents[2]), sysconfig.get_path("stdlib"))
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
