@@ -79,9 +79,15 @@ __all__ = [
     "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "status", "sweep", "topology",
     "try_", "undo",
 ]  # fmt: skip
-_ON_MACHINE = frozenset({
-    "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks", "topology",
-})  # fmt: skip
+_ELSEWHERE = {
+    "Workbench": "accel.workbench",
+    "RankPool": "accel.distributed.ranks.rank_pool",
+    **dict.fromkeys(("ddp", "oneccl", "sweep"), "accel.on_ranks"),
+    **dict.fromkeys((
+        "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks",
+        "topology",
+    ), "accel.on_machine"),
+}  # fmt: skip
 
 
 def profile(
@@ -379,24 +385,10 @@ _FUNCTION_OF.update(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Workbench":
-        from accel.workbench import Workbench
+    from importlib import import_module
 
-        return Workbench
-    if name == "RankPool":
-        from accel.distributed.ranks.rank_pool import RankPool
-
-        return RankPool
-    if name in ("ddp", "oneccl", "sweep"):
-        from accel import on_ranks
-
-        return getattr(on_ranks, name)
-    if name in _ON_MACHINE:
-        from accel import on_machine
-
-        return getattr(on_machine, name)
+    if name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE[name]), name)
     if f"accel.{name}" in _FUNCTION_OF:
-        import importlib
-
-        return importlib.import_module(f"accel.{name}")
+        return import_module(f"accel.{name}")
     raise AttributeError(f"module 'accel' has no attribute {name!r}")
