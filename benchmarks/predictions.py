@@ -34,7 +34,7 @@ import torch
 
 from accel.errors import AccelError
 from accel.machine import read_machine
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.workbench import Workbench
 from benchmarks.faulty_cells import CASES, Case
 from benchmarks.machine_line import report

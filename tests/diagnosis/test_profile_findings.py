@@ -6,7 +6,7 @@ import pytest
 
 from accel.errors import AccelError
 from accel.plans import Plan
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.workbench import Workbench, profile_findings
 from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, one_thread, real
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel.machine.arm_names import arm_model
 from accel.machine.cgroup import MemoryLimit, cpu_set, memory_limit
-from accel.machine.cpu import read_cpu
+from accel.machine.cpu import arm_model, read_cpu
 from accel.machine.cpu_tree import read_cpu_tree
 from accel.machine.memory import HugePages, read_memory
 from accel.machine.numa_nodes import NumaNode, read_numa_nodes

@@ -10,8 +10,7 @@ import time
 import pytest
 
 from accel.machine.peaks import other_work
-from accel.machine.peaks.family_time import FamilyTime, ProcessTime
-from accel.machine.peaks.other_work import OtherWork, gpus_at_work, undisturbed
+from accel.machine.peaks.other_work import FamilyTime, OtherWork, ProcessTime, gpus_at_work, undisturbed
 
 HZ = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from accel.profiling.finding import Finding, Prediction
-from accel.profiling.findings import Findings
+from accel.profiling.findings import Finding, Findings, Prediction
 from accel.views.profile.findings import NOTHING
 
 WAITING = Finding(

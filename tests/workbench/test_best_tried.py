@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from accel.errors import AccelError
-from accel.measuring.quality_row import QualityRow
 from accel.measuring.quality_target import QualityTarget
 from accel.measuring.time_to_quality import TimeToQuality
-from accel.measuring.training_curve import QualityPoint, TrainingCurve
+from accel.measuring.training_curve import QualityPoint, QualityRow, TrainingCurve
 from accel.plans import Plan
 from accel.workbench.best_tried import best_plan, summary
 from accel.workbench.trial_records import records_of

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from accel.labs.models import CNN
-from accel.workload.own_weights import why_weights_are_own
+from accel.workload.new_weights import why_weights_are_own
 
 
 class Gpt(nn.Module):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from accel_widgets.ladder_row import finite
 
 if TYPE_CHECKING:
-    from accel.measuring.quality_row import QualityRow
     from accel.measuring.quality_target import QualityTarget
     from accel.measuring.time_to_quality import TimeToQuality
+    from accel.measuring.training_curve import QualityRow
 
 VERDICTS = {
     **dict.fromkeys(("sooner", "better"), "faster"),

@@ -43,7 +43,7 @@ from accel.diagnosis.untold import NotTold
 
 if TYPE_CHECKING:
     from accel.machine import Machine
-    from accel.profiling.finding import Finding
+    from accel.profiling.findings import Finding
     from accel.profiling.profile import Profile
     from accel.workload.workload import Workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.dispatch import dispatch_share, short_share
-from accel.profiling.finding import Finding, Prediction
+from accel.profiling.findings import Finding, Prediction
 from accel.units import percent
 
 if TYPE_CHECKING:

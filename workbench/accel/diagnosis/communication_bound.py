@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.collectives import read_communication
 from accel.diagnosis.predicting import GONE, Part, amdahl
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import percent
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import milliseconds, percent, size
 
 if TYPE_CHECKING:

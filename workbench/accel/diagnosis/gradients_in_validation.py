@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import Part, amdahl
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import percent
 from accel.workload.user_code import CodeLine
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.techniques.source.deferred_read import DeferredRead, deferred_read
 from accel.units import milliseconds, percent
 

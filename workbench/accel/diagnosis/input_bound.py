@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
-from accel.profiling.finding import Finding, Prediction
+from accel.profiling.findings import Finding, Prediction
 from accel.units import counted, milliseconds, percent
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
 from accel.diagnosis.predicting import GONE, Part, amdahl
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import percent
 
 if TYPE_CHECKING:

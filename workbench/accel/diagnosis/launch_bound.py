@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel.diagnosis.dispatch import TRAINING, dispatch_share, operations, short_ms, short_share
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import percent
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from accel.diagnosis.image_layout import is_pooling_or_normalisation, pooling_an
 from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.diagnosis.products import is_convolution
 from accel.diagnosis.rule import LEAST_SHARE
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import percent
 
 if TYPE_CHECKING:

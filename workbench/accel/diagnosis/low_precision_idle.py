@@ -9,7 +9,7 @@ from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.products import is_convolution, is_product, is_product_name, kernel_share, ms_a_call
 from accel.diagnosis.roofline_bound import most_at_peak
 from accel.diagnosis.rule import LEAST_SHARE
-from accel.profiling.finding import Finding, Prediction
+from accel.profiling.findings import Finding, Prediction
 from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.products import is_convolution
 from accel.profiling.attribution import COMPILED
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.profiling.op_families import FREE, POINTWISE
 from accel.units import percent
 

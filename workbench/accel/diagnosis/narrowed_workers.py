@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import Part, amdahl
 from accel.processes.starting_mask import binding_variables
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import percent
 
 if TYPE_CHECKING:

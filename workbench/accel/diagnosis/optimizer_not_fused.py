@@ -9,7 +9,7 @@ from accel.diagnosis.allocator_page_faults import FEW_FAULTS
 from accel.diagnosis.dispatch import dispatch_share
 from accel.diagnosis.predicting import Part, amdahl
 from accel.diagnosis.rule import LEAST_SHARE
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import percent
 
 if TYPE_CHECKING:

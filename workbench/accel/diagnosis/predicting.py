@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accel.profiling.finding import Prediction
+from accel.profiling.findings import Prediction
 
 GONE = float("inf")
 SHARE_ERROR = 0.1  # how much a share from a few profiled steps may be off: 10 % of itself, upwards at most 10 % of the rest

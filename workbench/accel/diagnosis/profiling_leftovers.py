@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from accel.diagnosis.predicting import GONE, Part, amdahl
-from accel.profiling.finding import Finding, Prediction
+from accel.profiling.findings import Finding, Prediction
 from accel.profiling.profiled_window import USER_PROFILES
 from accel.units import percent
 

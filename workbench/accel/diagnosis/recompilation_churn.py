@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import GONE, Part, amdahl
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import percent
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
-    from accel.profiling.finding import Finding
+    from accel.profiling.findings import Finding
 
 LEAST_SHARE = (
     0.03  # below 3 % of the step nobody's time is worth it, and the spread of a profile is of that size

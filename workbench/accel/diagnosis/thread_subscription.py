@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from accel.diagnosis.predicting import Part, amdahl
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.units import counted, percent
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
-    from accel.profiling.finding import Prediction
+    from accel.profiling.findings import Prediction
 
 LONG_MS = 0.1  # an operation that long is split over threads with profit; below some 10 µs it gets slower
 FEW = 0.5  # of the free cores: with more threads than this part of them, few are idle

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from accel.measuring.quality_row import QualityRow
 from accel.measuring.quality_target import QualityTarget
 from accel.measuring.seed_statistics import OverSeeds
-from accel.measuring.training_curve import ENDINGS, TrainingCurve
+from accel.measuring.training_curve import ENDINGS, QualityRow, TrainingCurve
 
 QualityVerdict = Literal[
     "sooner", "later", "better", "worse", "no difference", "not reached", "diverged", "undecided"

@@ -6,11 +6,10 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel.measuring.quality_row import QualityRow
 from accel.measuring.quality_target import QualityTarget
 from accel.measuring.quality_verdict import QualityAnswer, better_or_worse, missed, sooner_or_later
 from accel.measuring.took import Took
-from accel.measuring.training_curve import ENDINGS, TrainingCurve
+from accel.measuring.training_curve import ENDINGS, QualityRow, TrainingCurve
 from accel.shown import Drawn
 
 

@@ -2,7 +2,7 @@
 
 read_graph.py      model + inputs → OpGraph; whichever way it can be read
 exported_ops.py    the operations by torch.export          recorded_ops.py  … by running a copy once
-graph_builder.py   which of them are shown                 op_names.py      what ONNX calls them
+graph_builder.py   which of them are shown, and what ONNX calls them
 op_arithmetic.py   FLOPs and bytes of one operation        module_costs.py  parameters of each module
 model_copy.py      the copy that all this happens on
 one_more_layer.py  the same model with one more layer      onnx_file.py     the model as an ONNX file

@@ -32,8 +32,7 @@ synchronisations.py   where the code waits for the device on the quiet
 synchronisation_watch.py  counts and times those calls while the cell runs
 device_activity.py    kernels, copies, idle time of a GPU
 completeness.py       whether the profiler lost something
-finding.py            Finding: what a rule of accel.diagnosis found
-findings.py           Findings: all of them, as a result of its own
+findings.py           Finding: what a rule of accel.diagnosis found; Findings: all of them, as a result
 profile_data.py       ProfileData: all that was found out, what diff, tables and trace file read
 profile.py            Profile, which can be asked for them, and build_profile; `accel.views` shows it
 profile_notes.py      what a reader must know before believing one

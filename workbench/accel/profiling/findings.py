@@ -1,16 +1,82 @@
-"""Findings: what the rules of diagnosis found in a profile, as `%accel findings` shows it."""
+"""Finding: one cause of lost time in a profile, as a rule of `accel.diagnosis` gives it; Findings: all of one profile."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from accel.shown import Shown
+from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
     import pandas
 
-    from accel.profiling.finding import Finding
+
+@dataclass(frozen=True)
+class Prediction:
+    """How many times as fast the step would be, with the interval that the assumptions allow.
+
+    >>> str(Prediction(1.4, 1.1, 1.6))
+    '1.40× [1.10, 1.60]'
+
+    `basis` is the arithmetic in words: "Amdahl: forward and backward, 78 % of the step, become 1.3 to 2 times as fast".
+    What is predicted `of` the cell (validation is in no step) cannot be held against a trial, which times steps.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    basis: str = ""
+    of: Literal["step", "cell"] = "step"
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f}× [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause of lost time, in plain words.
+
+    >>> print(profile.findings[0])
+    Waiting for data: 38 % of each step
+
+    `share` is the part of the step that it costs (0 to 1). `suggests` holds plans as `%accel try` takes them; it is empty
+    where the remedy is an edit of the cell, which `remedy` then says. `line` is the line of the cell, 0 when there is none.
+    """
+
+    kind: str  # the rule's name: "input_bound"
+    title: str  # "Waiting for data: 38 % of each step"
+    what: str  # one or two sentences
+    share: float
+    evidence: tuple[str, ...]
+    prediction: Prediction | None
+    suggests: tuple[str, ...]
+    remedy: str
+    wrong_when: str
+    line: int = 0
+    filename: str = ""  # of the cell that `line` is of
+    details: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def place(self) -> str:
+        """The line as a reader finds it: "cell [4], line 13"; "" where there is none."""
+        return str(CodeLine(self.filename or "<cell>", self.line)) if self.line else ""
+
+    @property
+    def try_line(self) -> str:
+        """What to type to measure the suggestions; "" when the remedy is an edit."""
+        return " ".join(["%accel try", *self.suggests]) if self.suggests else ""
+
+    @property
+    def predicted(self) -> str:
+        """The predicted gain in one sentence, with what it rests on; "" when nothing can be predicted."""
+        if self.prediction is None:
+            return ""
+        basis = f" ({self.prediction.basis})" if self.prediction.basis else ""
+        return f"training runs {self.prediction} as fast{basis}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from accel.machine.peaks import Peaks
     from accel.profiling.compilation import Compilation
     from accel.profiling.device_activity import DeviceActivity
-    from accel.profiling.finding import Finding
+    from accel.profiling.findings import Finding
     from accel.profiling.loader_time import LoaderTime
     from accel.profiling.memory_use import MemoryUse
     from accel.profiling.op_cost import OpCost

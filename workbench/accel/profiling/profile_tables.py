@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import UnknownName
 from accel.profiling.device_activity import CopyRow, KernelRow
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.profiling.line_cost import LineCost
 from accel.profiling.loader_time import TransformTime
 from accel.profiling.memory_use import MemoryPoint

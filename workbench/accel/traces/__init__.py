@@ -10,11 +10,9 @@ trace_columns.py     the same columns that a live profile is read into
 nesting_repair.py    events that overlap, made to nest
 outermost_work.py    which phase torch's own names tell
 foreign_phases.py    phases and steps of a trace that accel did not record
-rebuilt_columns.py   columns with ranges put in
 trace_timing.py      step times and phase shares
-trace_source.py      file, machine, rank
+trace_source.py      file, machine, rank; which other tool wrote it
 trace_profile.py     TraceProfile: the report on one file
-other_tools.py       which other tool a file is from
 communication.py     what a rank spent on talking to others
 rank_facts.py        what the comparison needs of one rank
 aligned_calls.py     the same collective on all ranks

@@ -20,10 +20,9 @@ from accel.traces.damage import Damage
 from accel.traces.event_batches import EventBatches
 from accel.traces.event_table import EventTable
 from accel.traces.foreign_phases import is_ours, profiler_steps, with_phases
-from accel.traces.other_tools import refuse_other_tool, refuse_without_events
 from accel.traces.trace_bytes import PIECE_BYTES, read_pieces
 from accel.traces.trace_columns import read_trace_columns
-from accel.traces.trace_source import TraceSource, read_source
+from accel.traces.trace_source import TraceSource, read_source, refuse_other_tool, refuse_without_events
 from accel.traces.trace_timing import read_trace_timing
 from accel.units import counted, size
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from accel import units
 from accel.html_parts import Markup, block, heading, note, table
-from accel.profiling.finding import Finding
+from accel.profiling.findings import Finding
 from accel.traces.aligned_calls import AlignedCall
 from accel.traces.ranks_report import RankRow, RanksReport
 from accel.traces.trace_profile import TraceProfile

@@ -8,8 +8,8 @@ from accel import html_parts, units
 from accel.errors import AccelError
 from accel.html_parts import Markup
 from accel.html_parts import text as escaped
-from accel.measuring.quality_row import QualityRow
 from accel.measuring.time_to_quality import TimeToQuality, shown_value
+from accel.measuring.training_curve import QualityRow
 from accel.views.figure_look import GREY, axis, look
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from accel.workbench.trial_records import records_of
 
 if TYPE_CHECKING:
     from accel.machine import Machine
-    from accel.profiling.finding import Finding
+    from accel.profiling.findings import Finding
     from accel.profiling.profile import Profile
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial

@@ -11,8 +11,7 @@ from accel.workbench.held_out_data import shares_samples, training_loader
 from accel.workbench.quality_request import QualityRequest
 from accel.workbench.trial_start import notes_on_copies
 from accel.workload.names_used import names_in_functions
-from accel.workload.new_weights import Start, layers_that_keep
-from accel.workload.own_weights import why_weights_are_own
+from accel.workload.new_weights import Start, layers_that_keep, why_weights_are_own
 from accel.workload.workload import Role, Workload, look_up
 
 if TYPE_CHECKING:

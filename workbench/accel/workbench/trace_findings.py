@@ -11,7 +11,7 @@ from accel.traces import open_trace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from accel.profiling.finding import Finding
+    from accel.profiling.findings import Finding
     from accel.traces.ranks_report import RanksReport
     from accel.traces.trace_profile import TraceProfile
 

@@ -13,7 +13,7 @@ from accel.plans.plan import Plan
 if TYPE_CHECKING:
     from accel.measuring.comparison import Comparison
     from accel.measuring.ladder import Ladder
-    from accel.measuring.quality_row import QualityRow
+    from accel.measuring.training_curve import QualityRow
 
 
 def records_of(result: Ladder | TimeToQuality, about: dict[str, Any]) -> list[TrialRecord]:

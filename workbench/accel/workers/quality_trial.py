@@ -10,9 +10,9 @@ import msgspec
 
 from accel.errors import AccelError
 from accel.machine.peaks.other_work import OtherWork
-from accel.measuring.quality_row import QualityRow, RowState
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.took import Took
+from accel.measuring.training_curve import QualityRow, RowState
 from accel.plans.plan import BASELINE, Plan
 from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load, QualityQuestion

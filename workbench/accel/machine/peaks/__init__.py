@@ -5,11 +5,10 @@ accel.peaks(links=True)           with copies between GPUs and all-reduce betwee
 accel.machine.peaks.known_peaks() those that are stored, without measuring
 
 machine_peaks.py       Peaks; how they look: accel/views/peaks.py
-peaks_here.py          peaks(): stored ones, else measured
 device_peaks.py        DevicePeaks: FLOP/s by dtype and bytes/s of one device
 copies.py              Copies: bytes/s between host and devices, by pageable and pinned memory, and between GPUs
 all_reduces.py         AllReduces: seconds of an all-reduce, its algorithmic and bus bandwidth
-stored.py              the file in the user's cache
+stored.py              peaks(): read from the file in the user's cache, else measured and stored
 measuring.py           measure every device
 timing.py              budgets, and the time of one call
 products.py            matrix products by dtype
@@ -29,8 +28,7 @@ from accel.machine.peaks.all_reduces import AllReducePeak, AllReduces
 from accel.machine.peaks.copies import Copies, CopyPeak
 from accel.machine.peaks.device_peaks import DevicePeaks
 from accel.machine.peaks.machine_peaks import Peaks
-from accel.machine.peaks.peaks_here import known_peaks, peaks
-from accel.machine.peaks.stored import WAY, peaks_path, read_peaks
+from accel.machine.peaks.stored import WAY, known_peaks, peaks, peaks_path, read_peaks
 
 __all__ = [
     "WAY", "AllReducePeak", "AllReduces", "Copies", "CopyPeak", "DevicePeaks", "Peaks", "known_peaks", "peaks",

@@ -12,7 +12,7 @@ from accel.profiling.findings import Findings
 from accel.views.profile.section import WIDTH, Section
 
 if TYPE_CHECKING:
-    from accel.profiling.finding import Finding
+    from accel.profiling.findings import Finding
 
 TITLE = "What to do about it"
 NOTHING = "No rule found anything that costs 3 % of a step or more."
