@@ -7,8 +7,9 @@ import json
 import pytest
 import torch
 
-from accel.machine.peaks import Copies, CopyPeak, copying
-from accel.machine.peaks.copying import host_copies, peer_copies
+from accel.machine.peaks import Copies, CopyPeak
+from accel.machine.peaks import copies as copying
+from accel.machine.peaks.copies import host_copies, peer_copies
 
 LATENCY_S = 5e-6
 

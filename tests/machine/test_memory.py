@@ -10,8 +10,7 @@ import pytest
 from accel.machine.cgroup import MemoryLimit, cpu_set, memory_limit
 from accel.machine.cpu import arm_model, read_cpu
 from accel.machine.cpu_tree import read_cpu_tree
-from accel.machine.memory import HugePages, read_memory
-from accel.machine.numa_nodes import NumaNode, read_numa_nodes
+from accel.machine.memory import HugePages, NumaNode, read_memory, read_numa_nodes
 
 GIB = 2**30
 

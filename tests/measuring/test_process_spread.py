@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from accel.measuring.comparison import WIDE
-from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE, interval
-from accel.measuring.process_spread import spread_of
+from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE, interval, spread_of
 from accel.measuring.verdict import FEW_RELAUNCHES
 from accel.plans import Plan
 from accel.workers.relaunch import Effort, Samples

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accel.measuring.quality import compare_losses
+from accel.measuring.comparison import compare_losses
 
 BASE = [2.3, 2.1, 1.9, 1.7]
 

@@ -10,8 +10,7 @@ import pytest
 from accel.profiling.nesting import nesting_order, overlaps, parents
 from accel.traces.damage import Damage
 from accel.traces.event_table import EventTable
-from accel.traces.nesting_repair import cut_at_parents
-from accel.traces.trace_columns import nanoseconds, read_trace_columns
+from accel.traces.trace_columns import cut_at_parents, nanoseconds, read_trace_columns
 from accel.traces.trace_event import lenient_event
 from accel.traces.trace_profile import read_trace
 from tests.traces.writing import START_US, span, trace, training_events, write

@@ -1,11 +1,10 @@
 """Rules that read a profile and say what costs time, why, and what to do: one rule a file.
 
 rule.py           what a rule is
-evidence.py       Evidence: what a rule may look at
-untold.py         what a trace does not tell
-predicting.py     Amdahl's law with a range
+evidence.py       Evidence: what a rule may look at, and what a trace does not tell
+predicting.py     Amdahl's law with a range, and no further than the roofline
 dispatch.py       time that goes into calling operations
-products.py       which operations are matrix products and convolutions
+products.py       which operations low precision and memory layout make faster: products, pooling, normalisation
 collectives.py    communication between ranks in a trace
 
 Every other file is one rule: a function of the file's name. To add one, take the steps in CONTRIBUTING.md.
@@ -23,7 +22,7 @@ from accel.diagnosis.batch_too_small import batch_too_small
 from accel.diagnosis.communication_bound import communication_bound
 from accel.diagnosis.copy_bound import copy_bound
 from accel.diagnosis.ddp_without_no_sync import ddp_without_no_sync
-from accel.diagnosis.evidence import Evidence
+from accel.diagnosis.evidence import Evidence, NotTold
 from accel.diagnosis.gradients_in_validation import gradients_in_validation
 from accel.diagnosis.hidden_synchronisation import hidden_synchronisation
 from accel.diagnosis.input_bound import input_bound
@@ -39,7 +38,6 @@ from accel.diagnosis.profiling_leftovers import profiling_leftovers
 from accel.diagnosis.recompilation_churn import recompilation_churn
 from accel.diagnosis.rule import LEAST_SHARE, Rule
 from accel.diagnosis.thread_subscription import thread_subscription
-from accel.diagnosis.untold import NotTold
 
 if TYPE_CHECKING:
     from accel.machine import Machine

@@ -6,9 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
-
-from accel.diagnosis.untold import Untold
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -18,6 +16,25 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
     from accel.workload.replica import Replica
     from accel.workload.workload import Workload
+
+
+class NotTold(Exception):
+    """A rule asked for something that is not known of this profile; `diagnose_trace` then says nothing for that rule."""
+
+
+class Untold:
+    """In place of the workload or the machine that a trace is from.
+
+    >>> Untold("the workload").objects()
+    Traceback (most recent call last):
+    accel.diagnosis.evidence.NotTold: the workload's objects
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotTold(f"{self._what}'s {name}")
 
 
 PROFILER_MS = 0.002  # an operation, at most: 0.4 to 2 µs on an AMD EPYC, torch 2.14

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.diagnosis.image_layout import pooling_and_normalisation
-from accel.diagnosis.predicting import Part, amdahl
-from accel.diagnosis.products import is_convolution, is_product, is_product_name, kernel_share, ms_a_call
-from accel.diagnosis.roofline_bound import most_at_peak
+from accel.diagnosis.predicting import Part, amdahl, most_at_peak
+from accel.diagnosis.products import (
+    is_convolution,
+    is_product,
+    is_product_name,
+    kernel_share,
+    ms_a_call,
+    pooling_and_normalisation,
+)
 from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.findings import Finding, Prediction
 from accel.units import milliseconds, percent

@@ -1,10 +1,20 @@
-"""Predictions: Amdahl's law over measured shares, with the range that each part's speed-up was seen to have."""
+"""Predictions: Amdahl's law over measured shares, with the range that each part's speed-up was seen to have.
+
+No prediction goes beyond the roofline where the cost of operations is known (`--shapes`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from accel.profiling.findings import Prediction
+
+if TYPE_CHECKING:
+    from accel.diagnosis.evidence import Evidence
+    from accel.profiling.op_cost import OpCost
+
 
 GONE = float("inf")
 SHARE_ERROR = 0.1  # how much a share from a few profiled steps may be off: 10 % of itself, upwards at most 10 % of the rest
@@ -61,3 +71,30 @@ def _off(share: float, sure: float) -> float:
 def _inverse(left: float) -> float:
     """A speed-up from what is left of the step; what would vanish entirely is called 1000 times as fast."""
     return 1.0 / max(left, 1e-3)
+
+
+def most_at_peak(evidence: Evidence, wanted: Callable[[str], bool], dtype: str) -> float:
+    """How many times as fast the wanted operations can become at most in that dtype: all of them at the machine's peaks.
+
+    >>> most_at_peak(evidence, lambda op: "conv" in op, "bfloat16")
+    3.1
+
+    Unbounded where the profile holds no costs or no peaks. A dtype of two bytes moves half the bytes of float32.
+    """
+    peaks = evidence.profile.peaks
+    known = [
+        c for c in evidence.profile.costs if wanted(c.op) and c.flops and c.bytes is not None and c.ms > 0
+    ]
+    if peaks is None or not known or any(peaks.of(cost.device) is None for cost in known):
+        return GONE
+    attainable = sum(_attainable_ms(cost, evidence, dtype) for cost in known)
+    return max(1.0, sum(cost.ms for cost in known) / attainable)
+
+
+def _attainable_ms(cost: OpCost, evidence: Evidence, dtype: str) -> float:
+    device = evidence.profile.peaks.of(cost.device) if evidence.profile.peaks else None
+    assert device is not None  # asked before
+    smaller = 2 if dtype in ("bfloat16", "float16") and cost.dtype == "float32" else 1
+    moved = (cost.bytes or 0.0) / smaller
+    computing = (cost.flops or 0.0) / device.flop_rate(dtype)
+    return 1e3 * max(computing, moved / device.byte_rate(moved / max(cost.calls, 1e-9)))

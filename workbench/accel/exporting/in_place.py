@@ -16,7 +16,6 @@ from accel.accelerations.channels_last import ChannelsLast
 from accel.accelerations.detect_anomaly_off import SWITCHES, DetectAnomalyOff
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.loader_workers import LoaderWorkers
-from accel.exporting.anomaly_switches import anomaly_switches, switch_anomaly_mode_off
 from accel.exporting.call_arguments import takes_keywords_safely, with_keywords
 from accel.exporting.cell_tree import CellTree, resolve
 from accel.exporting.edits import Edits
@@ -178,3 +177,32 @@ def _keywords(entry: Acceleration) -> dict[str, object]:
         return {entry.kind: True}
     assert isinstance(entry, LoaderWorkers)
     return {"num_workers": entry.n, "prefetch_factor": entry.prefetch_factor}
+
+
+_SWITCHES = ("set_detect_anomaly", "detect_anomaly")
+
+
+def anomaly_switches(tree: CellTree) -> list[cst.Call]:
+    """Every call of `set_detect_anomaly` or `detect_anomaly`, however the cell reaches it.
+
+    >>> anomaly_switches(CellTree.parse("with torch.autograd.detect_anomaly():\n    train()"))
+    [Call(...)]
+    """
+    import libcst as cst
+
+    return [
+        node for node in tree.parents
+        if isinstance(node, cst.Call)
+        and (
+            (isinstance(node.func, cst.Attribute) and node.func.attr.value in _SWITCHES)
+            or (isinstance(node.func, cst.Name) and node.func.value in _SWITCHES)
+        )
+    ]  # fmt: skip
+
+
+def switch_anomaly_mode_off(edits: Edits, call: cst.Call) -> None:
+    """The call becomes `torch.autograd.set_detect_anomaly(False)`, which is a context manager as well."""
+    import libcst as cst
+
+    off = cst.ensure_type(cst.parse_expression("torch.autograd.set_detect_anomaly(False)"), cst.Call)
+    edits.change_call(call, lambda _: off)

@@ -9,7 +9,7 @@ hardware.py           read_hardware(): processors, usable cores, memory and node
 cpu_tree.py           what /sys tells of each logical CPU, read once; lscpu.py: the same from lscpu
 cpu.py                model, cores, sockets, caches, instruction sets; core_kinds.py: fast and economical cores
 usable_cores.py       affinity mask and quota, and which is the limit; cgroup.py: the limits of a container
-memory.py             memory, swap, huge pages; numa_nodes.py: CPUs and memory of each node
+memory.py             memory, swap, huge pages; CPUs and memory of each NUMA node
 gpus.py               NVML, else torch.cuda
 gpu_details/          GpuDetails: clocks, power, heat, PCIe, NVLink, access to other GPUs, MIG …
 clock_reasons.py      what holds a GPU's clocks back, in words

@@ -13,8 +13,7 @@ from pathlib import Path
 from accel.machine.cpu import Cpu, isa_in, read_cpu
 from accel.machine.cpu_tree import CpuTree, read_cpu_tree
 from accel.machine.lscpu import LscpuAnswer, ask_lscpu
-from accel.machine.memory import Memory, read_memory
-from accel.machine.numa_nodes import NumaNode, read_numa_nodes
+from accel.machine.memory import Memory, NumaNode, read_memory, read_numa_nodes
 from accel.machine.system_files import text_of
 from accel.machine.usable_cores import UsableCores, read_usable_cores
 

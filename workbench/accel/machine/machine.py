@@ -10,8 +10,7 @@ from accel.machine.core_kinds import CoreKind
 from accel.machine.cpu import Cache
 from accel.machine.gpus import Gpu
 from accel.machine.hardware import NotTold
-from accel.machine.memory import Memory
-from accel.machine.numa_nodes import NumaNode
+from accel.machine.memory import Memory, NumaNode
 from accel.machine.software import Software
 from accel.machine.usable_cores import UsableCores
 from accel.shown import Shown, view_of

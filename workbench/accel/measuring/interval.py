@@ -5,7 +5,7 @@ under a steady allocator, by 10 % under glibc's defaults (page faults). No numbe
 relaunch gives one number (the median log-ratio of its pairs), and the interval is a t-interval over relaunches whose
 variance is shrunk towards what A/A runs show, but never below the data's own: with one relaunch it is that prior, with many
 it is the data's. A relaunch whose pairs scatter (few of them, other work on the machine) weighs less. How processes vary is
-learnt from all plans of the trial (`process_spread.py`).
+learnt from all plans of the trial (`spread_of`).
 
 Sources: Kalibera & Jones, "Rigorous benchmarking in reasonable time" (ISMM 2013), for the hierarchy; the shrinkage is the
 usual scaled-inverse-chi-squared posterior of a normal variance (Gelman et al., Bayesian Data Analysis, 2.6).
@@ -14,7 +14,7 @@ usual scaled-inverse-chi-squared posterior of a normal variance (Gelman et al., 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -114,3 +114,35 @@ def student_quantile(probability: float, freedom: float) -> float:
         step = (wanted - area) / math.cos(angle) ** (freedom - 1)
         angle += step
     return math.copysign(math.sqrt(freedom) * math.tan(angle), probability - 0.5)
+
+
+def spread_of(relaunches: Sequence[Mapping[str, Sequence[float]]], noise: ProcessNoise) -> Spread:
+    """How far processes lie apart, from the log-ratios of all plans (relaunch by relaunch, by label).
+
+    Relaunches are the blocks of a randomised block design. The logarithm of a process's step time is made of its plan, its
+    relaunch (the machine then) and its own luck. What the first two leave is luck, with P · (R - 1) degrees of freedom for P
+    plans and R relaunches, where one plan alone has R - 1. Plans that were decided earlier have gaps, for which least squares
+    makes up. The fit is independent of a plan's difference from the baseline, so Student's t is exact where all processes vary
+    alike; where they do not, the spread is that of a usual one.
+
+    Source: Montgomery, Design and Analysis of Experiments, ch. 4 (randomised complete block design, missing values).
+
+
+    >>> spread_of([{"a": [0.1] * 9, "b": [0.3] * 9}, {"a": [0.1] * 9, "b": [0.3] * 9}], STEADY_NOISE)
+    Spread(squares=0.0..., freedom=2)
+    """
+    plans = sorted({label for relaunch in relaunches for label in relaunch})
+    rows, values = [], []
+    for number, relaunch in enumerate(relaunches):
+        weight = np.mean([expected_variance(ratios, noise) for ratios in relaunch.values()]) ** -0.5
+        medians = {label: float(np.median(ratios)) for label, ratios in relaunch.items()}
+        for label, median in {"": 0.0, **medians}.items():  # "": the baseline, to which all are relative
+            rows.append(
+                [each == number for each in range(len(relaunches))] + [each == label for each in plans]
+            )
+            rows[-1] = [weight * each for each in rows[-1]]
+            values.append(weight * median)
+    design, told = np.array(rows), np.array(values)
+    fitted, _, rank, _ = np.linalg.lstsq(design, told, rcond=None)
+    residuals = told - design @ fitted
+    return Spread(2 * float(residuals @ residuals), len(told) - int(rank))  # 2: a ratio is of two processes

@@ -6,8 +6,7 @@ event_batches.py     events in batches, in bounded memory, past damage
 trace_event.py       one event, typed
 event_table.py       what stays of the events: numpy columns
 damage.py            what was wrong, counted
-trace_columns.py     the same columns that a live profile is read into
-nesting_repair.py    events that overlap, made to nest
+trace_columns.py     the same columns that a live profile is read into; events that overlap, made to nest
 outermost_work.py    which phase torch's own names tell
 foreign_phases.py    phases and steps of a trace that accel did not record
 trace_timing.py      step times and phase shares

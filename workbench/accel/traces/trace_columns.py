@@ -10,7 +10,6 @@ from accel.profiling.kineto_columns import ON_CPU, RUNTIME, KinetoColumns, is_of
 from accel.profiling.nesting import nesting_order, overlaps, parents
 from accel.traces.damage import Damage
 from accel.traces.event_table import ON_DEVICE, EventArrays
-from accel.traces.nesting_repair import cut_at_parents
 from accel.traces.trace_event import NO_DURATION
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel.profiling.kineto_columns import Flags, Ints
+
 
 DAY_US = 86_400e6
 
@@ -190,3 +190,37 @@ def _forward_threads(events: EventArrays, thread: Ints) -> Ints:
         hits = [np.isin(asked, events.sequence[is_forward & (thread == t)]).sum() for t in candidates]
         found[events.forward == number] = candidates[int(np.argmax(hits))]
     return found
+
+
+CLOCK_NS = 1000  # torch before 2.3 wrote begins and ends to the µs or half of it
+
+
+def cut_at_parents(order: Ints, start_ns: Ints, duration_ns: Ints, thread: Ints) -> tuple[Ints, Ints, int]:
+    """New begins and durations, and how many events had to be cut by more than a clock's tick.
+
+    An event that begins at most a tick before its neighbour's end begins at that end; one that outlives the event it
+    began in ends with it. `order` is that of `nesting_order`.
+    """
+    import numpy as np
+
+    starts, ends, threads = start_ns.tolist(), (start_ns + duration_ns).tolist(), thread.tolist()
+    running: list[int] = []
+    current, cut = None, 0
+    for i in order.tolist():
+        if threads[i] != current:
+            running, current = [], threads[i]
+        while running and _is_over(ends[running[-1]], starts[i], ends[i]):
+            starts[i] = max(starts[i], ends[running.pop()])
+        if running:
+            around = running[-1]
+            cut += ends[i] - ends[around] > CLOCK_NS
+            starts[i], ends[i] = max(starts[i], starts[around]), min(ends[i], ends[around])
+        ends[i] = max(ends[i], starts[i])
+        running.append(i)
+    begins = np.array(starts, dtype=np.int64)
+    return begins, np.array(ends, dtype=np.int64) - begins, cut
+
+
+def _is_over(end: int, begins: int, ends: int) -> bool:
+    """Whether what ends at `end` is a neighbour of the next event, not its parent."""
+    return end <= begins or (end < ends and end - begins <= CLOCK_NS)

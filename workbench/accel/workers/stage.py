@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from accel.errors import AccelError
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.comparison import Interval, Verdict
-from accel.measuring.interval import ProcessNoise, Spread, interval, paired_log_ratios
+from accel.measuring.interval import ProcessNoise, Spread, interval, paired_log_ratios, spread_of
 from accel.measuring.per_sample import compared_times
-from accel.measuring.process_spread import spread_of
 from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
 from accel.plans.plan import BASELINE, Plan
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Effort, Relaunch, Samples

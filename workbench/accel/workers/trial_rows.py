@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from accel.errors import AccelError, RankError, first_line
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
-from accel.measuring.comparison import Comparison, Quality, Verdict
+from accel.measuring.comparison import Comparison, Quality, Verdict, compare_losses
 from accel.measuring.per_sample import differ, usual
-from accel.measuring.quality import compare_losses
 from accel.plans.plan import Plan
 from accel.workers.stage import Standing, median_ms
 

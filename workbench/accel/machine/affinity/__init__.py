@@ -10,7 +10,7 @@ loader_affinity.py a mask of their own for a DataLoader's workers
 processes_here.py  which processes are the notebook's: loader workers, trial workers, ranks
 thread_names.py    what a thread is for
 thread_places.py   where threads are and how busy, from /proc
-where_threads_are.py   all together; affinity_notes.py names the problems
+affinity_notes.py  names the problems
 affinity.py        accel.affinity(); how it looks: accel/views/affinity
 """
 

@@ -13,8 +13,7 @@ from typing import Any
 from accel.machine.affinity.affinity_notes import affinity_notes
 from accel.machine.affinity.cpu_map import CpuMap, read_cpu_map
 from accel.machine.affinity.processes_here import ProcessHere, processes_here
-from accel.machine.affinity.thread_places import ThreadLooks
-from accel.machine.affinity.where_threads_are import WhereThreadsAre
+from accel.machine.affinity.thread_places import ThreadLooks, WhereThreadsAre
 from accel.machine.usable_cores import read_usable_cores
 from accel.processes.starting_mask import narrowing_variables, variables_of
 from accel.shown import Shown

@@ -12,7 +12,7 @@ from accel.machine.usable_cores import UsableCores
 from accel.units import counted, percent
 
 if TYPE_CHECKING:
-    from accel.machine.affinity.where_threads_are import WhereThreadsAre
+    from accel.machine.affinity.thread_places import WhereThreadsAre
 
 FULL = 0.8  # of a CPU that its busy threads use together: they would use more if they had it
 

@@ -6,7 +6,7 @@ accel.machine.peaks.known_peaks() those that are stored, without measuring
 
 machine_peaks.py       Peaks; how they look: accel/views/peaks.py
 device_peaks.py        DevicePeaks: FLOP/s by dtype and bytes/s of one device
-copies.py              Copies: bytes/s between host and devices, by pageable and pinned memory, and between GPUs
+copies.py              Copies, measured too: bytes/s between host and devices, by pageable and pinned memory, and between GPUs
 all_reduces.py         AllReduces: seconds of an all-reduce, its algorithmic and bus bandwidth
 stored.py              peaks(): read from the file in the user's cache, else measured and stored
 measuring.py           measure every device
@@ -16,7 +16,6 @@ cache_sizes.py         how much data tells of memory, how much of the caches
 moving.py              copies and sums in one device's memory
 measuring_child.py     a process of its own that measures
 gpus.py                the GPUs, in such a process
-copying.py             copies between devices, in that process
 all_reducing.py        all-reduce between fresh processes, each on CPUs of its own
 all_reduce_rank.py     one of those processes
 other_work.py          whether other processes had the CPUs or GPUs meanwhile

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from accel.machine.nvml import opened_nvml
-from accel.machine.peaks.copies import Copies
-from accel.machine.peaks.copying import host_copies, peer_copies
+from accel.machine.peaks.copies import Copies, host_copies, peer_copies
 from accel.machine.peaks.device_peaks import DevicePeaks
 from accel.machine.peaks.measuring_child import Measured
 from accel.machine.peaks.moving import moving

@@ -3,8 +3,7 @@
 accel.topology()      this machine, or a printed matrix: prints, shows as a table, `.figure()`, `.best_gpus(k)`, `.to_dict()`
 
 links.py          the labels of `nvidia-smi topo -m`, ordered, with estimates of what they carry
-devices.py        GPUs, network cards, NUMA nodes
-device_links.py   the devices and the Link between every two
+device_links.py   GPUs, network cards, NUMA nodes, and the Link between every two devices
 topology.py       Topology: what follows from that; how it looks: accel/views/topology
 gpu_choice.py     best_gpus: every group looked at, the choice explained, CUDA_VISIBLE_DEVICES
 matrix_text.py    the printed matrix, read; writing_matrix.py: written
@@ -15,7 +14,7 @@ machine_tree.py   the machine as parts within parts
 
 from __future__ import annotations
 
-from accel.machine.topology.devices import Device, NumaNode
+from accel.machine.topology.device_links import Device, NumaNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.reading import read_topology, topology, unread_input

@@ -15,8 +15,7 @@ from accel.machine.topology.placing import places_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from accel.machine.topology.device_links import DeviceLinks
-    from accel.machine.topology.devices import Device
+    from accel.machine.topology.device_links import Device, DeviceLinks
 
 MOST_PAIRS = 10_000_000  # in all groups together, some tenths of a second: 16 GPUs have at most 400,000 in those of a size
 

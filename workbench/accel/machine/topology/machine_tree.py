@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from accel.machine.cpu_lists import cpu_list
-from accel.machine.topology.devices import Device
+from accel.machine.topology.device_links import Device
 from accel.machine.topology.placing import Place, components, places_of
 
 if TYPE_CHECKING:

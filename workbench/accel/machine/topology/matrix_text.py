@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from accel.errors import AccelError
 from accel.machine.cpu_lists import parse_cpu_list
-from accel.machine.topology.devices import Device
+from accel.machine.topology.device_links import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.topology import Topology
 from accel.units import counted

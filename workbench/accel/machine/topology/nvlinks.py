@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel.machine.topology.devices import Device
+from accel.machine.topology.device_links import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.placing import components
 

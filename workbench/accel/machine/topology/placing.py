@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from accel.machine.cpu_lists import cpu_list
-from accel.machine.topology.devices import Device
+from accel.machine.topology.device_links import Device
 
 if TYPE_CHECKING:
     from accel.machine.topology.device_links import DeviceLinks

@@ -16,7 +16,7 @@ from accel.machine.affinity.cpu_map import LogicalCpu, read_cpu_map
 from accel.machine.gpu_details.nvlinks import SWITCH, read_nvlinks
 from accel.machine.gpu_details.reading import all_handles, bus_id
 from accel.machine.nvml import asked, device_name, opened_nvml
-from accel.machine.topology.devices import Device, NumaNode
+from accel.machine.topology.device_links import Device, NumaNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.pci_paths import PciDevice, network_cards, other_cards, pci_device, way_between

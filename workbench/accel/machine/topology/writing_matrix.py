@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from accel.machine.cpu_lists import cpu_list
 
 if TYPE_CHECKING:
-    from accel.machine.topology.device_links import DeviceLinks
-    from accel.machine.topology.devices import Device
+    from accel.machine.topology.device_links import Device, DeviceLinks
 
 
 def written(topology: DeviceLinks) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.machine import Machine, Rows
-from accel.machine.numa_nodes import NumaNode
+from accel.machine.memory import NumaNode
 from accel.units import counted
 
 NOT_TOLD = "not reported by the system"

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from accel.machine.cpu_lists import cpu_list
-from accel.machine.topology.devices import Device
+from accel.machine.topology.device_links import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.topology import Topology
 from accel.views.topology.machine_layout import LABEL_HEIGHT, PADDING, MachineLayout, lay_out

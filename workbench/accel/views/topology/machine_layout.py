@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from accel.machine.topology.devices import Device
+from accel.machine.topology.device_links import Device
 from accel.machine.topology.machine_tree import Part
 
 LABEL_HEIGHT = 0.3  # a line of a label, where the places of two devices are 1 apart

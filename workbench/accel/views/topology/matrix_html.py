@@ -5,7 +5,7 @@ from __future__ import annotations
 from accel import html_parts
 from accel.html_parts import Markup, text
 from accel.machine.cpu_lists import cpu_list
-from accel.machine.topology.devices import Device
+from accel.machine.topology.device_links import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.topology import Topology
 from accel.views.topology.machine_html import boxes
