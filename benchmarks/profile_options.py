@@ -27,7 +27,7 @@ from typing import Any
 from accel.machine import read_machine
 from accel.profiling import ProfiledWindow, build_profile
 from accel.profiling.profile_options import ProfileOptions
-from accel.profiling.synchronisation_watch import SynchronisationWatch
+from accel.profiling.synchronisations import SynchronisationWatch
 from accel.workload import CellCapture
 from benchmarks.machine_line import report
 from benchmarks.overhead import CELL, cnn_notebook, stepwise, with_interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from accel.profiling.reading_memory_use import STATISTICS, allocator_statistics, chosen_statistics
+from accel.profiling.memory_use import STATISTICS, allocator_statistics, chosen_statistics
 
 
 def test_what_tells_a_full_or_fragmented_allocator_is_picked_in_torchs_own_names():

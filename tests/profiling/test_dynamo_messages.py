@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.profiling.dynamo_messages import function_name, kind_of_guard, read_graph_break, read_guard
+from accel.profiling.compilation import function_name, kind_of_guard, read_graph_break, read_guard
 from accel.workload.user_code import CodeLine
 
 TORCH_2_8 = """Graph break in user code at /tmp/lab/train.py:14

@@ -12,7 +12,7 @@ import pytest
 import torch
 from capturing import capture, notebook
 
-from accel.profiling.synchronisation_watch import SynchronisationWatch
+from accel.profiling.synchronisations import SynchronisationWatch
 from accel.workload.callers_line import at_callers_line
 
 SETUP = """

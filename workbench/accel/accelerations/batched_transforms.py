@@ -12,7 +12,7 @@ from accel.accelerations.acceleration import Effect, Layer, Proof, Together
 from accel.techniques.data.dataset_transforms import steps_of
 from accel.techniques.data.each_batch import after_each_batch
 from accel.techniques.data.loader_iterators import IteratorMaker, changed_attributes, changed_iterators
-from accel.techniques.data.readable_samples import unreadable, why_not_read
+from accel.techniques.data.sample_probe import unreadable, why_not_read
 from accel.techniques.data.samples_to_keep import is_cache, samples_to_keep
 from accel.techniques.data.transforms_of_a_batch import (
     EACH_ITS_OWN,

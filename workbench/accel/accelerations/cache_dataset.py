@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.techniques.data.dataset_transforms import steps_of
 from accel.techniques.data.loader_iterators import changed_attributes
-from accel.techniques.data.readable_samples import unreadable, why_not_read
+from accel.techniques.data.sample_probe import unreadable, why_not_read
 from accel.techniques.data.samples_to_keep import (
     is_cache,
     living_cache,

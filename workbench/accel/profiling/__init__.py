@@ -19,17 +19,14 @@ op_cost.py            FLOPs and bytes of operations and modules, per step
 roofline.py           their rates against this machine's measured peaks
 user_lines.py         which line of the user's code runs when, written into the trace
 line_cost.py          LineCost: the line that led to each operation
-memory_use.py         MemoryUse: bytes allocated over the profiled steps
-reading_memory_use.py it is read from the profiler's allocations and frees, and what the CUDA allocator says of itself
-compilation.py        graphs, recompilations and graph breaks
+memory_use.py         MemoryUse: bytes over the profiled steps, from the profiler's allocations and the CUDA allocator
+compilation.py        graphs, recompilations and graph breaks; reason and line in what dynamo says
 compile_watch.py      listens to dynamo while the cell runs
-dynamo_messages.py    reason and line in what dynamo says
 loader_time.py        time of each transform, in the loader's workers too
 loader_watch.py       watches the DataLoaders while the cell runs
 pipeline_timer.py     times the stages of one batch, here or in a worker
 whole_run.py          settings, page faults, unused graphs and loader starts of the whole run
-synchronisations.py   where the code waits for the device on the quiet
-synchronisation_watch.py  counts and times those calls while the cell runs
+synchronisations.py   where the code waits for the device on the quiet: those calls are counted and timed while the cell runs
 device_activity.py    kernels, copies, idle time of a GPU
 completeness.py       whether the profiler lost something
 findings.py           Finding: what a rule of accel.diagnosis found; Findings: all of them, as a result

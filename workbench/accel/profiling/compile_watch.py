@@ -10,8 +10,15 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from accel.profiling.compilation import Compilation, GraphBreak, Recompilation
-from accel.profiling.dynamo_messages import function_name, kind_of_guard, read_graph_break, read_guard
+from accel.profiling.compilation import (
+    Compilation,
+    GraphBreak,
+    Recompilation,
+    function_name,
+    kind_of_guard,
+    read_graph_break,
+    read_guard,
+)
 from accel.workload.user_code import CodeLine
 
 DYNAMO = "torch._dynamo"

@@ -11,6 +11,7 @@ from accel.machine.peaks import peaks as find_peaks
 from accel.profiling.completeness import check_completeness
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.line_cost import read_lines, with_lines
+from accel.profiling.memory_use import read_memory_use
 from accel.profiling.op_cost import read_op_costs
 from accel.profiling.op_table import read_op_table
 from accel.profiling.profile_data import ProfileData
@@ -19,7 +20,6 @@ from accel.profiling.profile_notes import notes_for
 from accel.profiling.profile_tables import profile_table
 from accel.profiling.profiled_events import read_events
 from accel.profiling.reading_device_activity import read_device_activity
-from accel.profiling.reading_memory_use import read_memory_use
 from accel.profiling.roofline import Roofline, roofline_of
 from accel.profiling.step_timing import read_timing
 from accel.profiling.whole_run import read_whole_run

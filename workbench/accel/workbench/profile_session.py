@@ -15,7 +15,7 @@ from accel.private_disk import in_words
 from accel.profiling.compile_watch import CompileWatch
 from accel.profiling.loader_watch import LoaderWatch
 from accel.profiling.profiled_window import ProfiledWindow
-from accel.profiling.synchronisation_watch import SynchronisationWatch
+from accel.profiling.synchronisations import SynchronisationWatch
 from accel.workload.capture import CellCapture
 from accel.workload.training_code import as_changed
 from accel.workload.uninterrupted import uninterrupted

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from accel.profiling import reading_memory_use
+from accel.profiling import memory_use
 from accel.profiling.kineto_columns import read_columns
+from accel.profiling.memory_use import MEMORY, enclosing, read_memory_use
 from accel.profiling.profiled_events import read_events
-from accel.profiling.reading_memory_use import MEMORY, enclosing, read_memory_use
 from tests.profiling.conftest import Loop
 from tests.profiling.recorded_event import RecordedEvent
 
@@ -84,7 +84,7 @@ def test_the_curve_holds_the_peak_and_comes_back_down(loop, profiled):
 def test_a_long_curve_is_thinned_out_without_losing_its_peak(loop, profiled, monkeypatch):
     window = profiled(lambda: loop.run(9), memory=True)
     (full,) = read(window)
-    monkeypatch.setattr(reading_memory_use, "MOST_POINTS", 20)
+    monkeypatch.setattr(memory_use, "MOST_POINTS", 20)
     (thin,) = read(window)
     assert len(thin.points) <= 20 < len(full.points)
     assert max(point.bytes for point in thin.points) == full.peak_bytes == thin.peak_bytes

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from accel.hooks.attribute_patches import AttributePatches
-from accel.profiling.synchronisation_watch import CALLS, SynchronisationWatch
+from accel.profiling.synchronisations import CALLS, SynchronisationWatch
 from accel.workload.step_boundaries import find_steps
 from tests.diagnosis.making import real
 
