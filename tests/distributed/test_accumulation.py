@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accel.distributed.data_parallel.accumulation import Accumulation
+from accel.distributed.data_parallel.accumulation import PassesPerStep
 from accel.distributed.data_parallel.gradient_readers import reads_gradients
 from accel.distributed.ranks.rank_pool import RankPool, run_function
 from tests.distributed.cells import alone, difference, on_ranks
@@ -21,7 +21,7 @@ for epoch in range(3):
 
 
 def test_passes_of_a_step_are_learned_from_two_steps() -> None:
-    pattern = Accumulation()
+    pattern = PassesPerStep()
     due = []
     for _ in range(3):
         for _ in range(3):
@@ -33,7 +33,7 @@ def test_passes_of_a_step_are_learned_from_two_steps() -> None:
 
 
 def test_steps_of_different_length_teach_nothing() -> None:
-    pattern = Accumulation()
+    pattern = PassesPerStep()
     for passes in (3, 2, 3, 3):
         for _ in range(passes):
             pattern.passed()
@@ -42,7 +42,7 @@ def test_steps_of_different_length_teach_nothing() -> None:
 
 
 def test_after_a_surprise_every_pass_is_due() -> None:
-    pattern = Accumulation()
+    pattern = PassesPerStep()
     pattern.never_again()
     for _ in range(2):
         pattern.passed()

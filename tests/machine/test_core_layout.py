@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.machine.affinity import Affinity, CpuMap, LogicalCpu
-from accel.machine.affinity.core_layout import Box, core_layout
+from accel.machine.affinity.core_layout import CoreBox, core_layout
 from tests.machine.test_affinity import amd_of_chiplets, laptop, two_socket_xeon, virtual_machine
 
 NUMBERS = st.integers(0, 300)
@@ -28,7 +28,7 @@ def test_every_cpu_of_any_map_is_laid_out_exactly_once(cpu_map: CpuMap) -> None:
     assert all(html.count(f">CPU {number}<") == 1 for number in cpu_map.by_number)
 
 
-def outline(box: Box) -> object:
+def outline(box: CoreBox) -> object:
     if box.level == "core":
         return box.cpus
     inside = [outline(each) for each in box.boxes]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class SoftwarePart:
     """One part of an installation: whether it is there, what it enables, and how to get it."""
 
     name: str
@@ -43,12 +43,12 @@ class Installation:
     >>> print(accel.doctor())
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[SoftwarePart, ...]
     notes: tuple[str, ...]
     machine_line: str
 
     @property
-    def missing(self) -> tuple[Part, ...]:
+    def missing(self) -> tuple[SoftwarePart, ...]:
         """The parts that are not there."""
         return tuple(part for part in self.parts if not part.is_present)
 
@@ -107,18 +107,18 @@ PACKAGES: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 
 
-def _package(name: str, module: str, enables: str, how_to_get: str) -> Part:
+def _package(name: str, module: str, enables: str, how_to_get: str) -> SoftwarePart:
     spec = find_spec(module)
     try:
         found = version(module.replace("_", "-")) if spec else ""
     except PackageNotFoundError:  # importable without metadata, as from a source tree
         found = "version unknown"
-    return Part(name, spec is not None, found, enables, how_to_get)
+    return SoftwarePart(name, spec is not None, found, enables, how_to_get)
 
 
-def _compiler(machine: Machine) -> Part:
+def _compiler(machine: Machine) -> SoftwarePart:
     get = "Install g++ (apt install g++, or conda install gxx), or name one in CXX."
-    return Part(
+    return SoftwarePart(
         "C++ compiler",
         machine.has_c_compiler,
         machine.c_compiler or "",
@@ -127,9 +127,9 @@ def _compiler(machine: Machine) -> Part:
     )
 
 
-def _header(machine: Machine) -> Part:
+def _header(machine: Machine) -> SoftwarePart:
     get = "Install Python's headers (apt install python3-dev; conda's and python.org's Python have them)."
-    return Part(
+    return SoftwarePart(
         "Python.h",
         machine.has_python_header,
         machine.python_header or "",
@@ -138,11 +138,11 @@ def _header(machine: Machine) -> Part:
     )
 
 
-def _cuda(machine: Machine) -> Part:
+def _cuda(machine: Machine) -> SoftwarePart:
     torch = sys.modules.get("torch")
     works = bool(torch and torch.cuda.is_available())
     found = f"CUDA {torch.version.cuda}, {len(machine.gpus)} GPU(s)" if torch and works else ""
-    return Part(
+    return SoftwarePart(
         "CUDA",
         works,
         found,
@@ -151,15 +151,15 @@ def _cuda(machine: Machine) -> Part:
     )
 
 
-def _nvml(machine: Machine) -> Part:
+def _nvml(machine: Machine) -> SoftwarePart:
     try:
         import pynvml
     except ImportError:
-        return Part("NVML", False, "", "GPU names, memory and links", "pip install nvidia-ml-py.")
+        return SoftwarePart("NVML", False, "", "GPU names, memory and links", "pip install nvidia-ml-py.")
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as reason:
-        return Part(
+        return SoftwarePart(
             "NVML",
             False,
             "",
@@ -167,25 +167,25 @@ def _nvml(machine: Machine) -> Part:
             f"NVML says: {reason}; it comes with the driver.",
         )
     try:
-        return Part(
+        return SoftwarePart(
             "NVML", True, f"driver {pynvml.nvmlSystemGetDriverVersion()}", "GPU names, memory and links", ""
         )
     finally:
         pynvml.nvmlShutdown()
 
 
-def _mallopt(machine: Machine) -> Part:
+def _mallopt(machine: Machine) -> SoftwarePart:
     owner = owner_of("malloc") or ""
     works = owner_of("mallopt") is not None and "libc.so" in owner
     found = f"{owner} allocates" if works else ""
     get = f"Needs Linux with glibc's own allocator; {owner or 'an unknown library'} allocates here."
-    return Part("glibc mallopt", works, found, "steady_allocator, live in the notebook", get)
+    return SoftwarePart("glibc mallopt", works, found, "steady_allocator, live in the notebook", get)
 
 
-def _disk_of_trials(machine: Machine) -> Part:
+def _disk_of_trials(machine: Machine) -> SoftwarePart:
     found = disk_privacy()
     get = "Linux 5.13 or later has one of the two; some containers forbid both."
-    return Part(
+    return SoftwarePart(
         "Private disk",
         found.mechanism in ("namespace", "landlock"),
         str(found),
@@ -194,7 +194,9 @@ def _disk_of_trials(machine: Machine) -> Part:
     )
 
 
-CHECKS: tuple[Callable[[Machine], Part], ...] = (_compiler, _header, _cuda, _nvml, _mallopt, _disk_of_trials)
+CHECKS: tuple[Callable[[Machine], SoftwarePart], ...] = (
+    _compiler, _header, _cuda, _nvml, _mallopt, _disk_of_trials,
+)  # fmt: skip
 
 
 def _shadowing_packages() -> list[str]:

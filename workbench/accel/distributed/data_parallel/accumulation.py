@@ -5,10 +5,10 @@ from __future__ import annotations
 _STEPS_TO_LEARN = 2
 
 
-class Accumulation:
+class PassesPerStep:
     """Of one model: whether the gradients of its next backward pass have to be exchanged.
 
-    >>> accumulation = Accumulation()
+    >>> accumulation = PassesPerStep()
     >>> for _ in range(2):
     ...     accumulation.passed(); accumulation.passed(); accumulation.stepped()
     >>> accumulation.passes, accumulation.is_due(is_last_batch=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from accel.distributed.data_parallel.accumulation import Accumulation
+from accel.distributed.data_parallel.accumulation import PassesPerStep
 from accel.distributed.data_parallel.averaging import send_to_all
 from accel.errors import AccelError
 from accel.techniques.sharding.sharded_model import sharding_of
@@ -33,7 +33,7 @@ class SynchronisedModel:
 
     def __init__(self, model: nn.Module, inner: Callable[..., Any], buckets: BucketExchange) -> None:
         self.model, self.inner = model, inner
-        self.accumulation = Accumulation()
+        self.accumulation = PassesPerStep()
         self.is_complete = False  # DDP has averaged the gradients of the backward pass that is running
         self.is_armed = False  # DDP waits for gradients
         self.is_trained = False  # it got gradients in some pass

@@ -12,7 +12,7 @@ from accel.units import in_number
 
 
 @dataclass(frozen=True)
-class Box:
+class CoreBox:
     """A part of the machine: its label ("" where it is the only one of its kind), and what is in it.
 
     A core holds CPUs, its threads; everything else holds boxes.
@@ -20,7 +20,7 @@ class Box:
 
     level: str
     label: str
-    boxes: tuple[Box, ...] = ()
+    boxes: tuple[CoreBox, ...] = ()
     cpus: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class Box:
         return (*self.cpus, *(cpu for box in self.boxes for cpu in box.all_cpus))
 
 
-def core_layout(cpu_map: CpuMap) -> tuple[Box, ...]:
+def core_layout(cpu_map: CpuMap) -> tuple[CoreBox, ...]:
     """The machine's sockets, with every CPU of the map in one core of one of them.
 
     >>> [box.label for box in core_layout(read_cpu_map())]
@@ -45,7 +45,7 @@ def core_layout(cpu_map: CpuMap) -> tuple[Box, ...]:
     nodes = {cpu.numa_node for cpu in cpu_map.cpus}
     sockets = _groups(cpu_map.cpus, lambda cpu: cpu.socket)
     return tuple(
-        Box(
+        CoreBox(
             "socket",
             f"socket {number}" if len(sockets) > 1 else "",
             tuple(_nodes(cpus, is_told=len(nodes) > 1, cpu_map=cpu_map)),
@@ -54,31 +54,32 @@ def core_layout(cpu_map: CpuMap) -> tuple[Box, ...]:
     )
 
 
-def _nodes(cpus: Sequence[LogicalCpu], *, is_told: bool, cpu_map: CpuMap) -> list[Box]:
+def _nodes(cpus: Sequence[LogicalCpu], *, is_told: bool, cpu_map: CpuMap) -> list[CoreBox]:
     return [
-        Box("node", f"NUMA node {number}" if is_told else "", tuple(_caches(own, cpu_map)))
+        CoreBox("node", f"NUMA node {number}" if is_told else "", tuple(_caches(own, cpu_map)))
         for number, own in _groups(cpus, lambda cpu: cpu.numa_node)
     ]
 
 
-def _caches(cpus: Sequence[LogicalCpu], cpu_map: CpuMap) -> list[Box]:
+def _caches(cpus: Sequence[LogicalCpu], cpu_map: CpuMap) -> list[CoreBox]:
     """Cores that share their last cache; where every core has its own, or all share one, that is not worth a box."""
     groups = _groups(cpus, lambda cpu: cpu.cache_group)
     is_told = 1 < len(groups) < len(cpu_map.cores_of(cpu.number for cpu in cpus))
     if not is_told:
-        return [Box("cache", "", tuple(_cores(cpus, cpu_map)))]
+        return [CoreBox("cache", "", tuple(_cores(cpus, cpu_map)))]
     return [
-        Box("cache", f"cache of {_named([cpu.number for cpu in own])}", tuple(_cores(own, cpu_map)))
+        CoreBox("cache", f"cache of {_named([cpu.number for cpu in own])}", tuple(_cores(own, cpu_map)))
         for _, own in groups
     ]
 
 
-def _cores(cpus: Sequence[LogicalCpu], cpu_map: CpuMap) -> list[Box]:
+def _cores(cpus: Sequence[LogicalCpu], cpu_map: CpuMap) -> list[CoreBox]:
     """By siblings, not by the core's number, which is counted anew on each die; fast cores first."""
     cores = _groups(cpus, lambda cpu: min(cpu.siblings, default=cpu.number))
     cores.sort(key=lambda found: not cpu_map.is_fast(found[1][0]))
     return [
-        Box("core", _core_label(own[0], cpu_map), cpus=tuple(cpu.number for cpu in own)) for _, own in cores
+        CoreBox("core", _core_label(own[0], cpu_map), cpus=tuple(cpu.number for cpu in own))
+        for _, own in cores
     ]
 
 

@@ -2,7 +2,7 @@
 
 details.py       GpuDetails: clocks, power, temperatures, PCIe, and all the rest, None where the driver does not tell
 reading.py       the same from NVML and /sys
-nvlinks.py       NvLinks: how many, of which version, to what
+nvlinks.py       GpuNvLinks: how many, of which version, to what
 peer_access.py   PeerAccess: whether a GPU reaches the memory of another, and why not
 mig.py           Mig: a GPU divided into instances
 notes.py         what is noteworthy, with what to do about it

@@ -8,7 +8,7 @@ from typing import Any
 from accel import html_parts
 from accel.machine.cpu import cpu_list
 from accel.machine.gpu_details.mig import Mig
-from accel.machine.gpu_details.nvlinks import NvLinks
+from accel.machine.gpu_details.nvlinks import GpuNvLinks
 from accel.machine.gpu_details.peer_access import PeerAccess
 from accel.units import size, table
 
@@ -81,7 +81,7 @@ class GpuDetails:
     temperatures: Temperatures
     slowed_by: tuple[str, ...] | None
     pcie: PcieLink
-    nvlinks: NvLinks | None
+    nvlinks: GpuNvLinks | None
     peers: tuple[PeerAccess, ...]
     numa_node: int | None
     cpus: tuple[int, ...]

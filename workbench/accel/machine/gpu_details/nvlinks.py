@@ -24,7 +24,7 @@ KINDS = {1: "CPU", 2: SWITCH}  # NVML_NVLINK_DEVICE_TYPE_*; 0 is a GPU, which ha
 
 
 @dataclass(frozen=True)
-class NvLinks:
+class GpuNvLinks:
     """The NVLinks of one GPU; `peers` are (what it leads to, active links), GPUs by the number that `nvidia-smi` gives them."""
 
     count: int
@@ -51,7 +51,7 @@ class NvLinks:
         return self.in_short if self.in_short.endswith(SWITCH) else f"{self.in_short} ({each})"
 
 
-def read_nvlinks(nvml: Any, handle: Any, numbers: dict[str, int]) -> NvLinks | None:
+def read_nvlinks(nvml: Any, handle: Any, numbers: dict[str, int]) -> GpuNvLinks | None:
     """Those of a GPU; None where it has none or the driver does not tell. `numbers`: bus id → number of each GPU."""
     states = {
         link: int(state)
@@ -63,7 +63,7 @@ def read_nvlinks(nvml: Any, handle: Any, numbers: dict[str, int]) -> NvLinks | N
     active = [link for link, state in states.items() if state == 1]
     version = asked(nvml, "nvmlDeviceGetNvLinkVersion", handle, active[0]) if active else None
     peers = Counter(_peer(nvml, handle, link, numbers) for link in active)
-    return NvLinks(len(states), len(active), VERSIONS.get(version or 0), tuple(sorted(peers.items())))
+    return GpuNvLinks(len(states), len(active), VERSIONS.get(version or 0), tuple(sorted(peers.items())))
 
 
 def _peer(nvml: Any, handle: Any, link: int, numbers: dict[str, int]) -> str:

@@ -14,7 +14,7 @@ machine_tree.py   the machine as parts within parts
 
 from __future__ import annotations
 
-from accel.machine.topology.device_links import Device, NumaNode
+from accel.machine.topology.device_links import Device, TopologyNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.reading import read_topology, topology, unread_input
@@ -23,8 +23,8 @@ from accel.machine.topology.topology import Topology
 __all__ = [
     "Device",
     "Link",
-    "NumaNode",
     "Topology",
+    "TopologyNode",
     "read_matrix",
     "read_topology",
     "topology",

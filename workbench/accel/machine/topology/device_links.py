@@ -55,7 +55,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class NumaNode:
+class TopologyNode:
     """A NUMA node with its CPUs; `socket` is None where nothing tells it."""
 
     number: int
@@ -80,7 +80,7 @@ class DeviceLinks:
     links: tuple[tuple[Link, ...], ...]
     source: str = ""
     capability: tuple[int, int] | None = None
-    nodes: tuple[NumaNode, ...] = ()
+    nodes: tuple[TopologyNode, ...] = ()
     other_cards: tuple[Device, ...] = ()
     visible: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.device_links import Device
-from accel.machine.topology.placing import Place, components, places_of
+from accel.machine.topology.placing import NodeDevices, components, places_of
 
 if TYPE_CHECKING:
     from accel.machine.topology.device_links import DeviceLinks
@@ -23,13 +23,13 @@ LEVELS = (
 
 
 @dataclass(frozen=True)
-class Part:
+class MachinePart:
     """A part of the machine with what lies within it; `device` is set for GPUs and network cards, which have nothing within."""
 
     kind: Literal["machine", "socket", "node", "bridge", "device"]
     name: str
     about: str = ""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MachinePart, ...] = ()
     device: Device | None = None
 
     @property
@@ -49,7 +49,7 @@ class Part:
         }  # fmt: skip
 
 
-def machine_tree(topology: DeviceLinks) -> Part:
+def machine_tree(topology: DeviceLinks) -> MachinePart:
     """The machine of a topology, as far as that tells it: bridges by /sys where it was read, else by the labels of links.
 
     >>> print(machine_tree(topology))
@@ -60,32 +60,32 @@ def machine_tree(topology: DeviceLinks) -> Part:
           └─ GPU1
     """
     places = places_of(topology)
-    parts: list[Part] = []
+    parts: list[MachinePart] = []
     for socket, group in groupby(places, key=lambda place: place.socket):
         nodes = tuple(_node(topology, place) for place in group)
-        parts += nodes if socket is None else [Part("socket", f"Socket {socket}", parts=nodes)]
+        parts += nodes if socket is None else [MachinePart("socket", f"Socket {socket}", parts=nodes)]
     how = ""
     if any(place.how == "labels" for place in places):
         how = "as far as the labels tell; the matrix names no CPUs"
     elif any(place.how == "unknown" for place in places):
         how = "nothing tells the place of some devices"
-    return Part("machine", "Machine", how, tuple(parts))
+    return MachinePart("machine", "Machine", how, tuple(parts))
 
 
-def _node(topology: DeviceLinks, place: Place) -> Part:
+def _node(topology: DeviceLinks, place: NodeDevices) -> MachinePart:
     cpus = f"CPUs {cpu_list(place.cpus)}" if place.cpus else ""
-    return Part("node", place.name, cpus, _within(topology, place.devices))
+    return MachinePart("node", place.name, cpus, _within(topology, place.devices))
 
 
-def _within(topology: DeviceLinks, devices: Sequence[Device]) -> tuple[Part, ...]:
+def _within(topology: DeviceLinks, devices: Sequence[Device]) -> tuple[MachinePart, ...]:
     if devices and all(device.path for device in devices):
         return tuple(_by_path(list(devices), 0))
     return tuple(_by_labels(topology, devices, 0))
 
 
-def _by_path(devices: list[Device], depth: int) -> list[Part]:
+def _by_path(devices: list[Device], depth: int) -> list[MachinePart]:
     """Devices below the bridges that they have in common; a bridge with one thing behind it is left out."""
-    parts: list[Part] = []
+    parts: list[MachinePart] = []
     devices = sorted(devices, key=lambda device: device.path[: depth + 1])
     for bridge, group in groupby(devices, key=lambda device: device.path[depth]):
         below = list(group)
@@ -98,11 +98,13 @@ def _by_path(devices: list[Device], depth: int) -> list[Part]:
             continue
         ends = any(len(device.path) <= depth + 2 for device in below)
         kind = "PCIe host bridge" if depth == 0 else "PCIe bridge" if ends else "PCIe switch"
-        parts.append(Part("bridge", kind, bridge.removeprefix("pci"), tuple(_by_path(below, depth + 1))))
+        parts.append(
+            MachinePart("bridge", kind, bridge.removeprefix("pci"), tuple(_by_path(below, depth + 1)))
+        )
     return parts
 
 
-def _by_labels(topology: DeviceLinks, devices: Sequence[Device], level: int) -> list[Part]:
+def _by_labels(topology: DeviceLinks, devices: Sequence[Device], level: int) -> list[MachinePart]:
     """Devices in groups by what they reach each other through; NVLinks between GPUs hide what lies below them."""
     if level == len(LEVELS):
         return [_device(device) for device in devices]
@@ -113,22 +115,22 @@ def _by_labels(topology: DeviceLinks, devices: Sequence[Device], level: int) -> 
             return False
         return topology.link(first.name, second.name).label in labels
 
-    parts: list[Part] = []
+    parts: list[MachinePart] = []
     for group in components(devices, are_together):
         within = _by_labels(topology, group, level + 1)
         is_alone = len(within) == 1
-        parts += within if is_alone else [Part("bridge", kind, parts=tuple(within))]
+        parts += within if is_alone else [MachinePart("bridge", kind, parts=tuple(within))]
     return parts
 
 
-def _device(device: Device) -> Part:
+def _device(device: Device) -> MachinePart:
     about = device.model
     if device.memory_node is not None:
         about = ", ".join(filter(None, (about, f"its memory is NUMA node {device.memory_node}")))
-    return Part("device", device.name, about, device=device)
+    return MachinePart("device", device.name, about, device=device)
 
 
-def _lines(part: Part) -> list[str]:
+def _lines(part: MachinePart) -> list[str]:
     about = f": {part.about}" if part.about else ""
     lines = [f"{part.name}{about}"]
     for number, inner in enumerate(part.parts):

@@ -17,7 +17,7 @@ WITHIN_A_NODE = ("PIX", "PXB", "PHB", "NODE")
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeDevices:
     """The devices of one NUMA node, its CPUs and its socket where they are known.
 
     `how` says where it is known from: "told" by a column or /sys; "labels" where only SYS between devices tells them apart;
@@ -31,7 +31,7 @@ class Place:
     how: Literal["told", "labels", "unknown"] = "told"
 
 
-def places_of(topology: DeviceLinks) -> list[Place]:
+def places_of(topology: DeviceLinks) -> list[NodeDevices]:
     """The NUMA nodes with their devices, or what the labels tell of them; last the devices without a place.
 
     >>> [(place.name, len(place.devices)) for place in places_of(topology)]
@@ -85,15 +85,15 @@ def _label(topology: DeviceLinks, first: Device, second: Device) -> str:
     return "PHB" if first.path and first.path[:1] == second.path[:1] else ""
 
 
-def _told(topology: DeviceLinks, nodes: tuple[int, ...], devices: Sequence[Device]) -> Place:
+def _told(topology: DeviceLinks, nodes: tuple[int, ...], devices: Sequence[Device]) -> NodeDevices:
     node = next((node for node in topology.nodes if (node.number,) == nodes), None)
     lists = {device.cpus for device in devices if device.cpus}
     cpus = node.cpus if node else lists.pop() if len(lists) == 1 else ()
     name = f"NUMA node {nodes[0]}" if len(nodes) == 1 else f"NUMA nodes {cpu_list(nodes)}"
-    return Place(name, tuple(devices), cpus, node.socket if node else None)
+    return NodeDevices(name, tuple(devices), cpus, node.socket if node else None)
 
 
-def _by_labels(topology: DeviceLinks, groups: list[list[Device]]) -> list[Place]:
+def _by_labels(topology: DeviceLinks, groups: list[list[Device]]) -> list[NodeDevices]:
     """Groups that SYS keeps apart: where each two are, or where they fall into two sides in one way only, these are nodes."""
     if not groups:
         return []
@@ -109,7 +109,7 @@ def _by_labels(topology: DeviceLinks, groups: list[list[Device]]) -> list[Place]
     found = [sorted((d for n in side for d in groups[n]), key=order.index) for side in sides]
     letters = [*string.ascii_uppercase, *(str(number) for number in range(27, len(found) + 1))]
     return [
-        Place(f"Node {letter}", tuple(side), how="labels")
+        NodeDevices(f"Node {letter}", tuple(side), how="labels")
         for letter, side in zip(letters, found, strict=False)
     ]
 
@@ -131,5 +131,5 @@ def _two_sides(apart: list[list[bool]]) -> list[list[int]] | None:
     return [[number for number in sorted(side) if side[number] == which] for which in (0, 1)]
 
 
-def _unknown(devices: Sequence[Device]) -> Place:
-    return Place("Place unknown", tuple(devices), how="unknown")
+def _unknown(devices: Sequence[Device]) -> NodeDevices:
+    return NodeDevices("Place unknown", tuple(devices), how="unknown")

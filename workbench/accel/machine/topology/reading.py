@@ -16,7 +16,7 @@ from accel.machine.affinity.cpu_map import LogicalCpu, read_cpu_map
 from accel.machine.gpu_details.nvlinks import SWITCH, read_nvlinks
 from accel.machine.gpu_details.reading import all_handles, bus_id
 from accel.machine.nvml import asked, device_name, opened_nvml
-from accel.machine.topology.device_links import Device, NumaNode
+from accel.machine.topology.device_links import Device, TopologyNode
 from accel.machine.topology.links import Link
 from accel.machine.topology.matrix_text import read_matrix
 from accel.machine.topology.pci_paths import PciDevice, network_cards, other_cards, pci_device, way_between
@@ -75,13 +75,13 @@ def with_the_machine(found: Topology, root: Path | str = "/") -> Topology:
     return replace(found, nodes=numa_nodes(root), other_cards=cards)
 
 
-def numa_nodes(root: Path | str = "/") -> tuple[NumaNode, ...]:
+def numa_nodes(root: Path | str = "/") -> tuple[TopologyNode, ...]:
     """The NUMA nodes below `root` that have CPUs; none where there is no /sys."""
     cpus: dict[int, list[LogicalCpu]] = {}
     for cpu in read_cpu_map(root).cpus:
         cpus.setdefault(cpu.numa_node, []).append(cpu)
     return tuple(
-        NumaNode(number, tuple(sorted(cpu.number for cpu in found)), found[0].socket)
+        TopologyNode(number, tuple(sorted(cpu.number for cpu in found)), found[0].socket)
         for number, found in sorted(cpus.items())
     )
 

@@ -14,7 +14,7 @@ from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.device_links import DeviceLinks
 from accel.machine.topology.gpu_choice import GpuChoice, best_gpus, can_choose
 from accel.machine.topology.links import WAYS, Link
-from accel.machine.topology.machine_tree import Part, machine_tree
+from accel.machine.topology.machine_tree import MachinePart, machine_tree
 from accel.machine.topology.nvlinks import NvLinks, nvlinks_of
 from accel.machine.topology.writing_matrix import written
 from accel.shown import Drawn, view_of
@@ -101,7 +101,7 @@ class Topology(DeviceLinks, Drawn):
         return [*lines, RENUMBERING] if gpus > 1 else lines
 
     @property
-    def machine(self) -> Part:
+    def machine(self) -> MachinePart:
         """The machine as parts within parts: sockets, NUMA nodes with CPUs, host bridges, switches, GPUs, network cards.
 
         >>> print(topology.machine)

@@ -22,7 +22,7 @@ _REPEATS = 25  # what changes every tenth sample, with numbers of unknown origin
 _SECONDS = 0.1  # for these repeats; one is made in any case
 
 
-class Steps:
+class TransformsInTurn:
     """Transforms one after the other; it remembers the last image that came out."""
 
     def __init__(self, steps: Sequence[Callable[[Any], Any]]) -> None:
@@ -57,7 +57,7 @@ def position_of_image(dataset: Any, index: int = 0) -> int | None:
     """Which part of a sample comes out of the transform, None if something is done to it afterwards."""
     from torch.utils._pytree import tree_leaves
 
-    steps = Steps(steps_of(dataset))
+    steps = TransformsInTurn(steps_of(dataset))
     parts = tree_leaves(with_transform(dataset, steps)[index])
     return next((place for place, part in enumerate(parts) if part is steps.last), None)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from accel.techniques.data.dataset_transforms import steps_of
 from accel.techniques.data.remembered_probes import remembered
 from accel.techniques.data.sample_probe import (
-    Steps,
+    TransformsInTurn,
     name_of_step,
     nothing_drawn,
     on_copy,
@@ -119,7 +119,7 @@ def _first_that_can(steps: list[Any], pictures: list[Any]) -> int | Hindrance:
     """The first transform from which on all can be applied to a batch."""
     first = next((n + 1 for n in reversed(range(len(steps))) if not _may_take_a_batch(steps[n])), 0)
     while first < len(steps):
-        images = [on_copy(Steps(steps[:first]), picture) for picture in pictures]
+        images = [on_copy(TransformsInTurn(steps[:first]), picture) for picture in pictures]
         sizes = {size_of(image) for image in images}
         if len(sizes) > 1:
             fixing = [number for number in range(first, len(steps)) if _fixes_the_size(steps[number])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accel.html_parts import Markup, block, note, text
 from accel.machine.affinity.affinity import Affinity
-from accel.machine.affinity.core_layout import Box, core_layout
+from accel.machine.affinity.core_layout import CoreBox, core_layout
 from accel.machine.affinity.processes_here import ProcessHere
 from accel.units import counted
 from accel.views.affinity.core_map_text import busy_text, mask_lines, who_is_on
@@ -54,7 +54,7 @@ def html(found: Affinity) -> Markup:
 _Shorts = dict[int, "tuple[int, ProcessHere]"]
 
 
-def _box(found: Affinity, box: Box, shorts: _Shorts) -> str:
+def _box(found: Affinity, box: CoreBox, shorts: _Shorts) -> str:
     if box.level == "core":
         cpus = "".join(_cpu(found, cpu, shorts) for cpu in box.cpus)
         return (

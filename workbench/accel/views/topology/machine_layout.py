@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from accel.machine.topology.device_links import Device
-from accel.machine.topology.machine_tree import Part
+from accel.machine.topology.machine_tree import MachinePart
 
 LABEL_HEIGHT = 0.3  # a line of a label, where the places of two devices are 1 apart
 PADDING = 0.14
@@ -49,7 +49,7 @@ class MachineLayout:
         return min((box.bottom for box in self.boxes), default=-DEVICE)
 
 
-def lay_out(machine: Part) -> MachineLayout:
+def lay_out(machine: MachinePart) -> MachineLayout:
     """Place the parts of a machine from the left to the right; the machine itself gets no box."""
     layout = MachineLayout()
     left = 0.0
@@ -59,7 +59,7 @@ def lay_out(machine: Part) -> MachineLayout:
     return layout
 
 
-def _place(layout: MachineLayout, part: Part, left: float) -> tuple[float, float, float]:
+def _place(layout: MachineLayout, part: MachinePart, left: float) -> tuple[float, float, float]:
     """Place a part and all within from `left` on; gives its right edge, its top and its bottom."""
     if part.device is not None:
         layout.places[part.name] = left + DEVICE
