@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psutil
 import pytest
+import torch
 
 from accel.workbench import Workbench
 from accel.workers.relaunch import Effort
@@ -34,7 +35,7 @@ def train():
         losses.append(loss.item())
 """
 CELL = "train()"
-QUICK = Effort(warm_up=2, least_rounds=10, most_rounds=12, seconds=5)
+QUICK = Effort(warm_up=2, least_rounds=10, most_rounds=12, seconds=2)
 
 
 def worker_processes():
@@ -50,13 +51,22 @@ def worker_processes():
 
 
 @pytest.fixture
-def workbench(monkeypatch, kept_workers):
+def one_thread():
+    """Tiny steps on one thread: two would wait for each other, longest beside other work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def workbench(monkeypatch, kept_workers, one_thread):
     """A workbench over the tiny cell's namespace, with warm workers; a trial is one relaunch, as the notebook runs."""
     yield from _workbench(monkeypatch)
 
 
 @pytest.fixture
-def fresh_workbench(monkeypatch):
+def fresh_workbench(monkeypatch, one_thread):
     """The same, with fresh workers for each relaunch, as a user has them: for what happens to their processes."""
     yield from _workbench(monkeypatch)
 

@@ -54,7 +54,7 @@ for epoch in range(4):
 
 
 @pytest.fixture
-def make(kept_workers):
+def make(kept_workers, one_thread):
     """A workbench whose cell was profiled, which has trained its model."""
     benches = []
 
@@ -317,7 +317,9 @@ def losses_in_a_worker(bench, *, evaluates):
     return losses
 
 
-@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (1, False), (1, True)])
+@pytest.mark.parametrize(
+    ("workers", "persistent"), [(0, False), pytest.param(1, False, marks=pytest.mark.whole), (1, True)]
+)
 def test_losses_are_bit_equal_with_and_without_evaluations_between_the_steps(make, workers, persistent):
     bench = make(setup=CARELESS.replace("WORKERS", str(workers)).replace("PERSISTENT", str(persistent)))
     assert losses_in_a_worker(bench, evaluates=True) == losses_in_a_worker(bench, evaluates=False)

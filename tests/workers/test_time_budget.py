@@ -69,7 +69,13 @@ WAITS = {  # what a trial can wait for in vain, each for ten minutes
 }
 
 
-@pytest.mark.parametrize("cell", WAITS.values(), ids=WAITS)
+@pytest.mark.parametrize(
+    "cell",
+    [
+        pytest.param(cell, id=name, marks=[pytest.mark.whole] if name == "a step" else [])
+        for name, cell in WAITS.items()
+    ],
+)
 def test_whatever_a_trial_waits_for_ends_with_its_budget(workbench, cell):
     workbench.profile(cell)
     ladder = workbench.try_("fused_optimizer", budget_s=7, timeout_s=ENDLESS_S)
