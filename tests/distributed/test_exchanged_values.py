@@ -39,3 +39,11 @@ def test_code_in_what_arrives_is_refused(pool: RankPool) -> None:
             return isinstance(error, pickle.UnpicklingError)
 
     assert all(pool.run(speak))
+
+
+def test_every_keyword_that_is_not_the_time_limit_is_the_functions(pool):
+    def given(*values, **named):
+        return values, named
+
+    named = {"backend": "mine", "trains": False, "pool": 3}
+    assert pool.run(given, 1, timeout_s=30.0, **named) == [((1,), named)] * 2

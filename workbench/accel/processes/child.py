@@ -74,7 +74,7 @@ class Output(threading.Thread):
 class Child:
     """A fresh interpreter that runs a module of ours and says what `incoming` decodes.
 
-    >>> child = Child("accel.machine.peaks.gpus", incoming=GpuPart)
+    >>> child = Child("accel.machine.peaks.gpus", incoming=Measured, folder=KernelFolder("peaks"))
     >>> child.channel.receive(timeout_s=60.0); child.close()
 
     It is `python -m module DESCRIPTOR KERNEL_PID *words`; the module calls `child_main.begin` first.

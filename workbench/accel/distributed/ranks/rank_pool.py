@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from accel.distributed.cells.run_options import RunOptions
@@ -38,12 +38,12 @@ class RankPool(WarmRanks):
 
         Raises the error of the rank that caused it.
         """
-        return run_function(self, function, *arguments, timeout_s=timeout_s, **keywords)
+        return run_function(self, function, arguments, keywords, timeout_s=timeout_s)
 
 
 def run_function(
-    pool: WarmRanks, function: Callable[..., Any], *arguments: Any,
-    timeout_s: float = 60.0, trains: bool = False, backend: str = "gloo", **keywords: Any,
+    pool: WarmRanks, function: Callable[..., Any], arguments: tuple[Any, ...] = (), keywords: Mapping[str, Any] | None = None, *,
+    timeout_s: float = 60.0, trains: bool = False, backend: str = "gloo",
 ) -> list[Any]:  # fmt: skip
     """Call a function in every rank, where torch.distributed is initialised; gives what each returned.
 
@@ -54,7 +54,7 @@ def run_function(
     """
     name = getattr(function, "__name__", type(function).__name__)
     namespace = getattr(function, "__globals__", {})
-    call = {"accel_call": (function, arguments, keywords)}
+    call = {"accel_call": (function, arguments, dict(keywords or {}))}
     parcel = pack_cell("", f"<{name}>", namespace, [], extra=call)
     request = request_for(
         "function",

@@ -119,7 +119,7 @@ class WarmRanks:
         if not self._in_use.acquire(blocking=False):
             raise AccelError(
                 f"A run on these {self.ranks} ranks", because="they are busy with another one",
-                do="Wait for its end or stop it first; or use another WarmRanks.",
+                do="Wait for its end or stop it first; or use another RankPool.",
             )  # fmt: skip
         try:
             yield
