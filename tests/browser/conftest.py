@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,8 +24,6 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import expect
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 SETTINGS = """
 c = get_config()
@@ -90,7 +87,6 @@ class Server:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")
-    shutil.copy(REPOSITORY / "notebooks" / "quickstart.ipynb", folder)
     port, log = _free_port(), (home / "server.log").open("wb")
     command = [sys.executable, "-m", "jupyterlab", f"--port={port}", f"--ServerApp.root_dir={folder}"]
     process = subprocess.Popen(command, env=_fresh_environment(home), stdout=log, stderr=log,

@@ -152,7 +152,7 @@ def test_the_quickstart_runs_and_its_panel_tries_a_toggle(notebook, server):
     cells = [
         cell.source for cell in nbformat.read(QUICKSTART, as_version=4).cells if cell.cell_type == "code"
     ]
-    # at length it runs in tests/notebooks
+    # tests/notebooks runs it at its full length
     sooner = [
         re.sub(r"--budget-s \d+", "--budget-s 15", cell).replace("epochs=4", "epochs=1") for cell in cells
     ]

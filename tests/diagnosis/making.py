@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -44,17 +42,6 @@ def notebook(setup: str = "") -> dict[str, Any]:
         namespace,
     )
     return namespace
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small operations on one thread: with two, each waits for the other while the machine is busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def real(cell: str = TRAIN, setup: str = "", *, alike: int = 2) -> Evidence:

@@ -8,12 +8,13 @@ import pytest
 from torch.utils.data import DataLoader
 
 from accel.diagnosis.batch_too_small import batch_too_small
-from tests.diagnosis.making import by_hand, one_thread, real
+from tests.diagnosis.making import by_hand, real
+from tests.threads import threads
 
 
 @cache
 def faulty():
-    with one_thread():
+    with threads(1):
         return real()
 
 

@@ -6,12 +6,13 @@ from functools import cache
 
 from accel.diagnosis.launch_bound import launch_bound
 from accel.profiling.device_activity import DeviceActivity
-from tests.diagnosis.making import by_hand, one_thread, real
+from tests.diagnosis.making import by_hand, real
+from tests.threads import threads
 
 
 @cache
 def faulty():
-    with one_thread():
+    with threads(1):
         return real()
 
 

@@ -16,7 +16,8 @@ from accel.machine.gpus import Gpu
 from accel.machine.peaks import DevicePeaks, Peaks
 from accel.profiling.device_activity import DeviceActivity, KernelRow
 from accel.profiling.op_cost import OpCost
-from tests.diagnosis.making import TRAIN, by_hand, notebook, one_thread, real, row
+from tests.diagnosis.making import TRAIN, by_hand, notebook, real, row
+from tests.threads import threads
 
 CNN = """
 model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.Linear(32 * 28 * 28, 4))
@@ -69,7 +70,7 @@ def test_a_cell_with_autocast_of_its_own_is_not():
 
 
 def test_products_that_are_shorter_than_a_cast_are_not():
-    with one_thread():
+    with threads(1):
         evidence = on(("avx512_bf16",), evidence=real())
     assert low_precision_idle(evidence) is None
 

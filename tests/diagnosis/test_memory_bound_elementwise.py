@@ -8,7 +8,8 @@ import pytest
 
 from accel.diagnosis import Evidence
 from accel.diagnosis.memory_bound_elementwise import WITH_FUNCTIONS, memory_bound_elementwise, read_chains
-from tests.diagnosis.making import one_thread, real
+from tests.diagnosis.making import real
+from tests.threads import threads
 
 CHAIN = """
 class Gelu(nn.Module):
@@ -23,7 +24,7 @@ RELU = CHAIN.replace("Gelu()", "nn.ReLU()")
 
 @cache
 def faulty():
-    with one_thread():
+    with threads(1):
         return real(setup=CHAIN)
 
 

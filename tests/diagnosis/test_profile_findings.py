@@ -8,12 +8,13 @@ from accel.errors import AccelError
 from accel.plans import Plan
 from accel.profiling.findings import Finding
 from accel.workbench import Workbench, profile_findings
-from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, one_thread, real
+from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, real
+from tests.threads import threads
 
 
 @pytest.fixture(autouse=True)
 def small_operations_on_one_thread():
-    with one_thread():
+    with threads(1):
         yield
 
 

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 
 import pytest
-import torch
 
 from accel.diagnosis import Evidence
 from accel.diagnosis.thread_subscription import thread_subscription
 from accel.machine import read_machine
 from accel.plans import Plan
 from tests.diagnosis.making import TRAIN, real
+from tests.threads import threads
 
 CORES = read_machine().usable_cores
 LARGE = "model = nn.Linear(1024, 1024); x, y = torch.randn(256, 1024), torch.randint(0, 4, (256,))\n" + (
     "optimizer = torch.optim.SGD(model.parameters())\n"
 )
-
-
-@contextmanager
-def threads(n):
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def on_cores(evidence, count, load=0.0):

@@ -10,13 +10,14 @@ from accel import cli
 from accel.plans.plan import Plan
 from accel.workbench import Workbench, trial_start
 from accel.workers.trial import TrialSetting
-from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, one_thread
+from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook
+from tests.threads import threads
 from tests.workers.conftest import QUICK
 
 
 @pytest.fixture(autouse=True)
 def small_operations_on_one_thread():
-    with one_thread():
+    with threads(1):
         yield
 
 

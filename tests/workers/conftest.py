@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import psutil
 import pytest
-import torch
 
 from accel.workbench import Workbench
 from accel.workers.relaunch import Effort
 from tests.kept_workers import KEPT
+from tests.threads import threads
 
 SETUP = """
 import os
@@ -52,11 +52,9 @@ def worker_processes():
 
 @pytest.fixture
 def one_thread():
-    """Tiny steps on one thread: two would wait for each other, longest beside other work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    """Tiny steps on one thread."""
+    with threads(1):
+        yield
 
 
 @pytest.fixture

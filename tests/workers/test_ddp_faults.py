@@ -56,7 +56,6 @@ for step, (x, y) in enumerate(loader):
     loss.backward()
     optimizer.step()
 """
-SELDOM = pytest.mark.whole  # what another value shows already: in `make test-all`
 PATIENT_S = 30.0  # the timeout of runs that must not need it
 HANG_S = 2.0
 
@@ -126,7 +125,7 @@ def line_of(error):
     return [line.strip() for line in error.traceback_text.splitlines()]
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=SELDOM), 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.whole), 1])
 def test_the_rank_that_raised_is_named_with_the_users_line_and_all_stay_warm(pool, namespace, clean, rank):
     before = pool.pids
     error, seconds = failed(pool, namespace, cell_with("raise ValueError('in a rank')", f"is_rank({rank})"))
@@ -143,7 +142,9 @@ def test_the_rank_that_raised_is_named_with_the_users_line_and_all_stay_warm(poo
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL", id="SIGKILL", marks=SELDOM),
+        pytest.param(
+            "os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL", id="SIGKILL", marks=pytest.mark.whole
+        ),
         pytest.param("ctypes.string_at(0)", "killed by SIGSEGV", id="SIGSEGV"),
         pytest.param("os._exit(3)", "exited with status 3", id="os._exit"),
     ],
@@ -231,7 +232,11 @@ def test_more_ranks_than_the_machine_can_hold_are_refused_at_once():
 
 
 @pytest.mark.parametrize(
-    "line", ["exit()", *(pytest.param(line, marks=SELDOM) for line in ("sys.exit(4)", "raise SystemExit"))]
+    "line",
+    [
+        "exit()",
+        *(pytest.param(line, marks=pytest.mark.whole) for line in ("sys.exit(4)", "raise SystemExit")),
+    ],
 )
 def test_exit_in_the_cell_is_named_as_that(pool, namespace, clean, line):
     error, seconds = failed(pool, namespace, cell_with(line))
@@ -245,7 +250,7 @@ def test_exit_in_the_cell_is_named_as_that(pool, namespace, clean, line):
     "line",
     [
         pytest.param("while True: pass", id="in Python"),
-        pytest.param("time.sleep(1000)", id="in C", marks=SELDOM),
+        pytest.param("time.sleep(1000)", id="in C", marks=pytest.mark.whole),
         pytest.param("sleep_holding_everything(1000)", id="in C with the interpreter's lock"),
     ],
 )
