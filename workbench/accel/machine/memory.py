@@ -82,7 +82,7 @@ def _huge_pages(folder: Path) -> list[HugePages]:
 
 @dataclass(frozen=True)
 class NumaNode:
-    """One node: its CPUs (none, where it is memory alone), and its memory; 0 bytes where that is not told."""
+    """One node: its CPUs (none, where it is memory alone), and its memory; 0 bytes where that is unknown."""
 
     number: int
     cpus: tuple[int, ...] = ()

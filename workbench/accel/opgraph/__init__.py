@@ -4,8 +4,9 @@ read_graph.py      model + inputs → OpGraph; whichever way it can be read
 exported_ops.py    the operations by torch.export          recorded_ops.py  … by running a copy once
 graph_builder.py   which of them are shown, and what ONNX calls them
 op_arithmetic.py   FLOPs and bytes of one operation        module_costs.py  parameters of each module
-model_copy.py      the copy that all this happens on
-one_more_layer.py  the same model with one more layer      onnx_file.py     the model as an ONNX file
+origin.py          the double, the fake tensors and the call that a graph is read from
+one_more_layer.py  the same model with one more layer      layer_text.py    "Linear(512→256)" as a module
+onnx_file.py       the model as an ONNX file
 op_graph.py        OpGraph; how it is shown: accel/views/op_graph.py
 """
 

@@ -1,4 +1,4 @@
-"""Processes of accel's own: workers of trials, ranks, and those that measure. All are of one kind.
+"""Processes of accel's own: workers of trials, ranks, and those that measure, all of one kind.
 
 A child is a fresh interpreter on a socket that it inherits, over which it answers in typed JSON. It has a folder that goes with
 it, imports torch only when its CPUs and variables are set, ends with the kernel (and before it when memory runs out), and is

@@ -117,7 +117,7 @@ def read_graph_break(message: str) -> tuple[str, CodeLine] | None:
 
 
 def read_guard(reason: str) -> tuple[str, CodeLine | None]:
-    """(guard, place) of a recompilation's reason; the place is where the guard was made, None when not told.
+    """(guard, place) of a recompilation's reason; the place is where the guard was made, None when unknown.
 
     >>> read_guard("0/0: tensor 'x' size mismatch at index 0. expected 2, actual 5")
     ("tensor 'x' size mismatch at index 0. expected 2, actual 5", None)

@@ -127,13 +127,13 @@ def _places(events: ProfiledEvents, times: Ints, threads: Ints) -> list[tuple[st
     """
     found = events.found
     around = enclosing(events.columns, times, threads).tolist()
-    meanwhile = found.timeline.at(times).tolist()
+    on_cells_thread = found.timeline.at(times).tolist()
     return [
         (
             str(name if i < 0 or found.is_outside[i] else found.phase[i]),
             str(found.module[i]) if i >= 0 else "",
         )
-        for i, name in zip(around, meanwhile, strict=True)
+        for i, name in zip(around, on_cells_thread, strict=True)
     ]
 
 

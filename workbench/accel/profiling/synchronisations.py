@@ -90,7 +90,7 @@ class SynchronisationWatch:
         self._noted = 0
 
     def install(self, patches: AttributePatches) -> None:
-        """Wrap; `patches` gives the originals back, and meanwhile whenever torch.compile looks at them."""
+        """Wrap; `patches` gives the originals back at the end, and while torch.compile looks at them."""
         import torch
 
         for method, call in CALLS.items():

@@ -7,9 +7,10 @@ gradient_exchange.py · averaging.py           means of gradients where DDP is t
 accumulation.py · gradient_readers.py         passes that need no exchange; code that looks at gradients itself
 graph_leaves.py                               parameters of no model
 training_notes.py                             where a run was not what one process would have done
-shared_loader.py                              each rank's part of the same batches
+shared_loader.py · split_loaders.py           each rank's part of the same batches; loaders that are shared out already
+own_distribution.py                           what a cell does by itself of all this
 lineages.py                                   random numbers: those that all ranks share, and each rank's own
 gathered_pieces.py                            what a cell kept of a model that is spread over ranks, made whole
-step_watching.py                              some steps watched
+step_watching.py · step_loss.py               some steps watched; their loss as a user reads it
 shared_loops.py                               the cell's loops over loaders
 """

@@ -6,7 +6,7 @@ accel.machine.affinity.allocate(r, t)  CPUs for r ranks of t threads: physical c
 cpu_map.py         each logical CPU's core, socket, node and cache, from /sys below any root
 core_layout.py     the same as boxes in boxes, for drawing
 allocation.py      who gets which CPU, and OpenMP's variables for it
-loader_affinity.py a mask of their own for a DataLoader's workers
+pinning.py         set a mask, or say why the system does not let us
 processes_here.py  which processes are the notebook's: loader workers, trial workers, ranks
 thread_names.py    what a thread is for
 thread_places.py   where threads are and how busy, from /proc

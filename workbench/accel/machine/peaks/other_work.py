@@ -174,7 +174,7 @@ class FamilyTime:
         return cls(dict(filter(None, map(_read, [os.getpid(), *descendants(os.getpid())]))))
 
     def used_until(self, later: FamilyTime) -> float | None:
-        """Seconds from this look to a later one; None where one ended and nobody who is still there has waited for it."""
+        """Seconds of CPU from this look to a later one; None where a process ended that no remaining one has waited for."""
         lost: dict[int, float] = {}
         for key, gone in self.processes.items():
             if key not in later.processes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from accel.hooks.attribute_patches import AttributePatches
+from accel.hooks.training_loop import before_step
 from accel.techniques.steps.live_optimizers import live_optimizers
 
 if TYPE_CHECKING:
@@ -22,15 +24,14 @@ class ShardedOptimizers:
     """
 
     def __init__(self, originals: Sequence[Any], parts: Sequence[Any]) -> None:
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
-
         self._originals, self._parts = originals, parts
         self._shapes = {id(part): original.shape for original, part in zip(originals, parts, strict=True)}
         others = _by_id(originals, parts)
         for optimizer in optimizers_of(originals):
             _exchange(optimizer, others)
             self._cut(optimizer)
-        self._hook = register_optimizer_step_pre_hook(lambda optimizer, *_: self._cut(optimizer))
+        self._patches = AttributePatches()
+        before_step(self._patches, lambda optimizer, *_: self._cut(optimizer))
 
     @property
     def own_bytes(self) -> int:
@@ -45,7 +46,7 @@ class ShardedOptimizers:
         """Give them the original parameters back, with whole states; `gather` False: with no state, and no word to others."""
         import torch
 
-        self._hook.remove()
+        self._patches.take_back()
         others = _by_id(self._parts, self._originals)
         for optimizer in optimizers_of(self._parts):
             for part in self._parts:

@@ -64,7 +64,7 @@ def _counted(
 ) -> Any:  # fmt: skip
     import torch
 
-    if patches.are_on and not torch.compiler.is_compiling() and parameters:
+    if not torch.compiler.is_compiling() and patches.are_on and parameters:
         for optimizer, seen in _SEEN.items():
             if any(parameters[0] is p for group in optimizer.param_groups for p in group["params"]):
                 seen[form] += 1
