@@ -22,7 +22,7 @@ from accel.accelerations.steady_allocator import SteadyAllocator
 from accel.errors import AccelError, UnknownName
 from accel.machine import read_machine
 from accel.plans.knobs import knobs_of
-from accel.plans.plan import Plan, full_entry_text
+from accel.plans.plan import Plan
 
 
 def test_reads_entries_with_and_without_knobs():
@@ -45,7 +45,6 @@ def test_prints_only_the_knobs_that_were_turned():
     assert (
         str(Plan.parse("loader_workers(n=4, prefetch_factor=2)+autocast()")) == "loader_workers(n=4)+autocast"
     )
-    assert full_entry_text(Autocast()) == 'autocast(dtype="bf16")'
 
 
 @pytest.mark.parametrize("text", ["", "  ", "baseline"])
@@ -180,7 +179,6 @@ def plans(draw):
 @settings(deadline=None)
 def test_every_plan_is_read_back_from_its_text(plan):
     assert Plan.parse(str(plan)) == plan
-    assert Plan.parse("+".join(map(full_entry_text, plan.entries))) == plan
 
 
 pieces = st.sampled_from(

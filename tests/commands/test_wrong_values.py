@@ -44,7 +44,7 @@ def lines(command):
             yield [command.name, *needed, f"{argument.flags[-1]}={value}"]
         elif not argument.is_option:
             yield [command.name, value]
-    for flag in command.option_words:
+    for flag in ("-h", "--help", *(flag for option in command.options for flag in option.flags)):
         yield [command.name, *needed, flag]
         yield [command.name, *needed, flag, flag]
         yield [command.name, *needed, f"{flag}="]

@@ -215,7 +215,7 @@ def test_the_history_can_be_off(monkeypatch, word):
     monkeypatch.setenv("ACCEL_HISTORY", word)
     store = HistoryStore()
     store.add([PREDICTION])
-    assert store.is_off
+    assert store.path is None
     assert store.predictions() == []
     assert store.problem == ""
 

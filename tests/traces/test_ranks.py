@@ -14,7 +14,7 @@ import pytest
 import accel
 from accel.errors import AccelError
 from accel.profiling.intervals import Intervals
-from accel.traces.communication import without
+from accel.traces.rank_facts import without
 from accel.traces.ranks_report import ON_GPU
 from tests.traces.writing import H100, HEAD, span, trace, write
 

@@ -84,11 +84,6 @@ class Command:
         """The arguments that start with a dash."""
         return tuple(argument for argument in self.arguments if argument.is_option)
 
-    @property
-    def option_words(self) -> tuple[str, ...]:
-        """Every spelling of every option, -h included."""
-        return tuple(flag for option in (*self.options, HELP) for flag in option.flags)
-
 
 HELP = Argument("-h", "--help", help="say what this command does, and do nothing", action="store_true")
 JSON = Argument("--json", help="print JSON instead of text", action="store_true")

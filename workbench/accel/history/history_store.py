@@ -72,11 +72,6 @@ class HistoryStore:
         self._is_told = self._is_checked = False
         self._lock = threading.Lock()
 
-    @property
-    def is_off(self) -> bool:
-        """Whether the user wants no history."""
-        return self.path is None
-
     def add(self, records: Iterable[PredictionRecord | TrialRecord]) -> None:
         """Write these records, all or none."""
         given = list(records)

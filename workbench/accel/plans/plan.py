@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -218,12 +217,6 @@ def entry_text(entry: Acceleration, on: tuple[str, ...] = ()) -> str:
         if turned
         else entry.name
     )
-
-
-def full_entry_text(entry: Acceleration) -> str:
-    """The same with every knob written out."""
-    written = ", ".join(f"{f.name}={as_literal(getattr(entry, f.name))}" for f in dataclasses.fields(entry))  # type: ignore[arg-type]
-    return f"{entry.name}({written})" if written else entry.name
 
 
 def _expression(text: str) -> ast.expr:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.profiling.attribution import COMPILED
@@ -83,25 +82,6 @@ def read_op_costs(events: ProfiledEvents | None) -> tuple[OpCost, ...]:
         total[1] += self_ns[i]
         total[2] += device_ns[i]
     return _rows(sums, inputs.distinct, events.kept.steps)
-
-
-def cost_by_module(costs: Iterable[OpCost]) -> tuple[OpCost, ...]:
-    """Costs added up over operations, for each module and phase; what is not known counts as nothing.
-
-    >>> [(cost.module, cost.flops) for cost in cost_by_module(profile.costs) if cost.phase == "forward"]
-    """
-    sums: dict[tuple[str, str, str], OpCost] = {}
-    for cost in costs:
-        key = (cost.module, cost.phase, cost.device)
-        old = sums.get(key, replace(
-            cost, op="", shapes="", dtype="", calls=0.0, self_ms=0.0, flops=0.0, bytes=0.0, device_ms=0.0,
-        ))  # fmt: skip
-        sums[key] = replace(
-            old, calls=old.calls + cost.calls, self_ms=old.self_ms + cost.self_ms,
-            flops=(old.flops or 0.0) + (cost.flops or 0.0), bytes=(old.bytes or 0.0) + (cost.bytes or 0.0),
-            device_ms=old.device_ms + cost.device_ms,
-        )  # fmt: skip
-    return tuple(sorted(sums.values(), key=lambda cost: -cost.ms))
 
 
 def _has_cost(name: str, number: int) -> bool:

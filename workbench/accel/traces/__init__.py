@@ -12,8 +12,7 @@ foreign_phases.py    phases and steps of a trace that accel did not record
 trace_timing.py      step times and phase shares
 trace_source.py      file, machine, rank; which other tool wrote it
 trace_profile.py     TraceProfile: the report on one file
-communication.py     what a rank spent on talking to others
-rank_facts.py        what the comparison needs of one rank
+rank_facts.py        what the comparison needs of one rank, and what that spent on talking to others
 aligned_calls.py     the same collective on all ranks
 reading_ranks.py     several files compared; the straggler
 ranks_report.py      RanksReport

@@ -134,15 +134,6 @@ def _data_read(workload: Workload) -> list[Any]:
     return found
 
 
-def says_held_out(name: str) -> bool:
-    """Whether a name says that what it stands for is held out of the training.
-
-    >>> says_held_out("val_loader"), says_held_out("loader")
-    (True, False)
-    """
-    return any(not _words_of(name).isdisjoint(words) for words in _WORDS)
-
-
 def _words_of(name: str) -> set[str]:
     """`testloader`, `test_dl` and `TestData` are a test; `latest_loader` and `device_loader` are neither."""
     last = re.sub(r"([a-z])([A-Z])", r"\1_\2", name.rpartition(".")[2]).lower()

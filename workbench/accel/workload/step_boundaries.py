@@ -79,11 +79,6 @@ class Steps:
         return tuple([step for step in warm if not step.is_profiled] or warm or self.steps)
 
     @property
-    def is_timed_free(self) -> bool:
-        """Whether `timed` are steps without warm-up and profiler, or only the best there were."""
-        return any(not step.is_warm_up and not step.is_profiled for step in self.steps)
-
-    @property
     def median_ms(self) -> float:
         """Median time of the timed steps in ms; nan when there is no step."""
         return median(step.duration_ns for step in self.timed) / 1e6 if self.steps else float("nan")

@@ -31,11 +31,6 @@ class LogicalCpu:
     capacity: int = 0
     is_economical: bool = False
 
-    @property
-    def is_first_of_core(self) -> bool:
-        """Whether it is its core's first thread."""
-        return self.number == min(self.siblings, default=self.number)
-
 
 @dataclass(frozen=True)
 class CpuMap:
@@ -51,11 +46,6 @@ class CpuMap:
     def by_number(self) -> dict[int, LogicalCpu]:
         """The CPU of each number."""
         return {cpu.number: cpu for cpu in self.cpus}
-
-    @property
-    def has_smt(self) -> bool:
-        """Whether any core runs two threads or more."""
-        return any(len(cpu.siblings) > 1 for cpu in self.cpus)
 
     @property
     def is_hybrid(self) -> bool:

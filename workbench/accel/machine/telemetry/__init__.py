@@ -9,13 +9,13 @@ gpu_load.py         what NVML says of each GPU
 sample.py           what happened between two readings
 load_history.py     the last minutes of samples, as arrays
 sampler.py          the thread, and what it costs
-load_in_words.py    a sample as texts; load_snapshot.py, load_summary.py, terminal_view.py: what is shown
+load_in_words.py    a sample as texts, LoadSnapshot; load_summary.py, terminal_view.py: what is shown
 monitor.py          all of it for the user
 """
 
 from __future__ import annotations
 
-from accel.machine.telemetry.load_snapshot import LoadSnapshot
+from accel.machine.telemetry.load_in_words import LoadSnapshot
 from accel.machine.telemetry.load_summary import LoadSummary
 from accel.machine.telemetry.monitor import Monitor, monitor
 from accel.machine.telemetry.sampler import Sampler

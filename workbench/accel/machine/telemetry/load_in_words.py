@@ -1,9 +1,11 @@
-"""A sample in words: one tile a thing that is watched, the same in a terminal, in HTML and in the panel."""
+"""A sample in words: one tile a thing that is watched, the same in a terminal, in HTML and in the panel; LoadSnapshot."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from accel import html_parts
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.telemetry.counters import CHILD_KINDS, ChildKind
 from accel.machine.telemetry.gpu_load import GpuLoad
@@ -143,3 +145,51 @@ def _gpu(gpu: GpuLoad) -> Tile:
             detail.append(f"{link} {rate(into)} in, {rate(out)} out")
     lines = ((f"GPU {gpu.index} busy", gpu.busy), (f"GPU {gpu.index} memory", memory))
     return Tile(f"gpu{gpu.index}", f"GPU {gpu.index}", share_of(gpu.busy), " · ".join(detail), lines)
+
+
+MOST_LINES = 16
+
+
+@dataclass(frozen=True)
+class LoadSnapshot:
+    """The last sample, and what is to be known about sampling here.
+
+    >>> print(accel.monitor().snapshot())
+    """
+
+    sample: Sample
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tiles(self) -> tuple[Tile, ...]:
+        """What is watched, in words."""
+        return tiles(self.sample)
+
+    def __str__(self) -> str:
+        width = max(len(tile.label) for tile in self.tiles)
+        lines = [f"{tile.label:<{width}}  {tile.value:<18} {tile.detail}".rstrip() for tile in self.tiles]
+        return "\n".join([*lines, *self.notes])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"sample": self.sample.to_dict(), "notes": list(self.notes)}
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        rows = [(tile.label, tile.value, _bars(tile), tile.detail) for tile in self.tiles]
+        table = html_parts.table(["", "now", "share", ""], rows)
+        return {
+            "text/plain": str(self),
+            "text/html": html_parts.block(table, *map(html_parts.note, self.notes)),
+        }
+
+
+def _bars(tile: Tile) -> html_parts.Markup:
+    """A bar a line, each with its name and share; of very many cores the busiest."""
+    told = [(name, share) for name, share in tile.lines if share is not None]
+    shown = told if len(told) <= MOST_LINES else sorted(told, key=lambda line: -line[1])[:MOST_LINES]
+    parts = [
+        html_parts.bar(share, width_px=120) + html_parts.note(f"{name} {share_of(share)}")
+        for name, share in shown
+    ]
+    rest = [html_parts.note(f"the busiest {MOST_LINES} of {len(told)}")] if len(shown) < len(told) else []
+    return html_parts.Markup("".join([*parts, *rest]))

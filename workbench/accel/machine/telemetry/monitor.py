@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from accel.bounds import check_seconds
 from accel.errors import AccelError
 from accel.machine.telemetry.load_history import LoadHistory
-from accel.machine.telemetry.load_snapshot import LoadSnapshot
+from accel.machine.telemetry.load_in_words import LoadSnapshot
 from accel.machine.telemetry.load_summary import LoadSummary, mean_and_peak
 from accel.machine.telemetry.sampler import SHORTEST_S, Sampler
 
