@@ -41,17 +41,11 @@ def optimizer_not_fused(evidence: Evidence) -> Finding | None:
     """Adam, AdamW, SGD or Adagrad without `fused=True`."""
     if evidence.is_of_trace:
         return _of_trace(evidence)
-    plain = {
-        name: optimizer
-        for name, optimizer in evidence.objects.optimizers.items()
-        if type(optimizer).__name__ in HAVE_FUSED
-        and not any(group.get("fused") or group.get("differentiable") for group in optimizer.param_groups)
-    }
-    share = evidence.share("optimizer")
-    if not plain or "fused_optimizer" in evidence.live:
+    plain = next(filter(_is_plain, evidence.objects.optimizers.items()), None)
+    if plain is None or "fused_optimizer" in evidence.live:
         return None
-    name, optimizer = next(iter(plain.items()))
-    kind = type(optimizer).__name__
+    name, optimizer = plain
+    kind, share = type(optimizer).__name__, evidence.share("optimizer")
     count = sum(len(group["params"]) for group in optimizer.param_groups)
     calls = sum(row.calls for row in evidence.rows(lambda row: row.phase == "optimizer"))
     many = f"about {calls:.0f} operations" if calls else "many operations"
@@ -77,6 +71,12 @@ def optimizer_not_fused(evidence: Evidence) -> Finding | None:
         wrong_when="the loop reads or changes optimizer state between steps in ways that assume the plain update; "
         "results differ in the last bit (1e-7).",
     )  # fmt: skip
+
+
+def _is_plain(named: tuple[str, torch.optim.Optimizer]) -> bool:
+    """Whether an optimizer has a fused update and does without it."""
+    groups, kind = named[1].param_groups, type(named[1]).__name__
+    return kind in HAVE_FUSED and not any(each.get("fused") or each.get("differentiable") for each in groups)
 
 
 def _takes_new_pages(evidence: Evidence, optimizer: torch.optim.Optimizer) -> bool:

@@ -64,16 +64,24 @@ def sooner_or_later(row: QualityRow, baseline: QualityRow, target: QualityTarget
     bounds = {seed.bound for seed in found} - {""}
     if len(found) < len(pairs) or len(bounds) > 1:
         return QualityAnswer("undecided", often)
-    ratio = OverSeeds.of([seed.value for seed in found]).widened(fmean(seed.uncertain for seed in found))
-    ratio = ratio.exponentiated()
+    logarithms = OverSeeds.of([seed.value for seed in found])
+    ratio = logarithms.widened(fmean(seed.uncertain for seed in found)).exponentiated()
     if bounds:
         return _of_bounds(ratio, is_sooner=bounds == {"at least"}, often=often)
-    verdict: QualityVerdict = "undecided"
-    if ratio.is_interval:
-        is_same = ratio.low > 1 - TIME_TOLERANCE and ratio.high < 1 + TIME_TOLERANCE
-        verdict = "sooner" if ratio.low > 1 else "later" if ratio.high < 1 else "undecided"
-        verdict = "no difference" if is_same and verdict == "undecided" else verdict
+    verdict = _time_verdict(ratio)
     return QualityAnswer(verdict, _time_sentence(ratio, verdict), ratio=ratio)
+
+
+def _time_verdict(ratio: OverSeeds) -> QualityVerdict:
+    """What the interval of the ratio says; "no difference" only where all of it lies within the tolerance."""
+    if not ratio.is_interval:
+        return "undecided"
+    if ratio.low > 1:
+        return "sooner"
+    if ratio.high < 1:
+        return "later"
+    is_same = ratio.low > 1 - TIME_TOLERANCE and ratio.high < 1 + TIME_TOLERANCE
+    return "no difference" if is_same else "undecided"
 
 
 def _seed_ratio(mine: TrainingCurve, theirs: TrainingCurve, target: QualityTarget) -> _SeedRatio | None:
@@ -117,13 +125,10 @@ def better_or_worse(
         )
     difference = OverSeeds.of([mine - theirs for mine, theirs in both])
     is_equal = all(curve.ending == "budget spent" for each in (row, baseline) for curve in each.curves)
-    verdict: QualityVerdict = "undecided"
-    if difference.is_interval and is_equal:
-        is_up, is_down = difference.low > 0, difference.high < 0
-        better, worse = (is_up, is_down) if is_higher_better else (is_down, is_up)
-        room = QUALITY_TOLERANCE * abs(fmean(theirs for _, theirs in both))
-        is_same = -room <= difference.low and difference.high <= room
-        verdict = "better" if better else "worse" if worse else "no difference" if is_same else "undecided"
+    room = QUALITY_TOLERANCE * abs(fmean(theirs for _, theirs in both))
+    verdict = (
+        _metric_verdict(difference, room, is_higher_better=is_higher_better) if is_equal else "undecided"
+    )
     size = f"{metric} {difference.mean:+.3g}"
     says = {"better": "better: ", "worse": "worse: ", "no difference": "no difference found: "}.get(
         verdict, ""
@@ -135,6 +140,15 @@ def better_or_worse(
     elif verdict == "undecided" and difference.is_interval:
         when += f": {_MORE_SEEDS}"
     return QualityAnswer(verdict, f"{says}{size} {_spread(difference, '+.3g')} {when}", difference=difference)
+
+
+def _metric_verdict(difference: OverSeeds, room: float, *, is_higher_better: bool) -> QualityVerdict:
+    """What the interval of the difference says; "no difference" only where all of it lies within the room."""
+    if not difference.is_interval:
+        return "undecided"
+    if difference.low > 0 or difference.high < 0:
+        return "better" if (difference.low > 0) == is_higher_better else "worse"
+    return "no difference" if -room <= difference.low and difference.high <= room else "undecided"
 
 
 def missed(row: QualityRow, target: QualityTarget) -> str:

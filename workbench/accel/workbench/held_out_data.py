@@ -49,35 +49,35 @@ def find_held_out(
             if not any(shares_samples(loader, each) for each in data if each is not loader)
         }  # fmt: skip
     untrained = [name for name in others if "train" not in name.rpartition(".")[2].lower()]
-    for words in _WORDS:
-        for name in untrained:
-            if not _words_of(name).isdisjoint(words):
-                return name
-    unseen = [name for name in untrained if "train" not in name.lower()]
+    if (named := _named_held_out(untrained)) is not None:
+        return named
     if trains is None and not was_profiled:
-        raise AccelError(
-            "Quality on held-out data",
-            because="which data this cell trains on is unknown without a profile, and no loader that its name says is "
-            "held out is free of what the cell reads",
-            do=_DO,
+        raise _none_found(
+            "which data this cell trains on is unknown without a profile, and no loader that its name says is "
+            "held out is free of what the cell reads"
         )
+    unseen = [name for name in untrained if "train" not in name.lower()]
     if trains is None:  # then a loader that the cell reads may be the training's own
         read = {role.name for role in workload.roles if role.kind == "loaders"}
         unseen = [name for name in unseen if name not in read]
     if len(unseen) == 1:
         return unseen[0]
     if unseen:
-        raise AccelError(
-            "Quality on held-out data",
-            because=f"several loaders could be meant: {', '.join(sorted(unseen))}",
-            do=_DO,
-        )
+        raise _none_found(f"several loaders could be meant: {', '.join(sorted(unseen))}")
     known = f" (there is {', '.join(sorted(loaders))})" if loaders else ""
-    raise AccelError(
-        "Quality on held-out data",
-        because=f"no DataLoader of the notebook holds data that the training does not see{known}",
-        do="Make a DataLoader for it, named for example val_loader. " + _DO,
+    raise _none_found(
+        f"no DataLoader of the notebook holds data that the training does not see{known}",
+        "Make a DataLoader for it, named for example val_loader. ",
     )
+
+
+def _named_held_out(names: list[str]) -> str | None:
+    """The first whose name says that it is held out, by the order of `_WORDS`."""
+    return next((name for words in _WORDS for name in names if not _words_of(name).isdisjoint(words)), None)
+
+
+def _none_found(because: str, first: str = "") -> AccelError:
+    return AccelError("Quality on held-out data", because=because, do=first + _DO)
 
 
 def shares_samples(one: Any, other: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.workbench.held_out_data import shares_samples, training_loader
@@ -48,7 +48,8 @@ def how_seeds_begin(workload: Workload, request: QualityRequest, *, repeats: boo
     cells = [cell for cell in workload.namespace.get("In", ()) if isinstance(cell, str)]
     why = why_weights_are_own(models, cells) if repeats else ""
     start: Start = request.start or ("same" if why or not repeats else "new")
-    if start == "same" and request.seeds > 1 and _seeds_all(workload):
+    seeds_all = _seeds_all(workload)
+    if start == "same" and request.seeds > 1 and seeds_all:
         raise AccelError(
             f"{request.seeds} seeds",
             because="the cell seeds its random numbers itself, so that all of them would be the same training",
@@ -56,25 +57,28 @@ def how_seeds_begin(workload: Workload, request: QualityRequest, *, repeats: boo
             + (", or --start new." if repeats else "."),
         )
     if not repeats:
-        return Beginning(
-            start, ("The cell builds its model itself, so each training is one run of the cell.",)
-        )
-    if start == "new":
+        says = ["The cell builds its model itself, so each training is one run of the cell."]
+    elif start == "new":
+        says = _notes_on_new_weights(models, seeds_all=seeds_all)
+    else:
+        because = f" ({why}; --start new draws new ones)" if why and request.start is None else ""
         says = [
-            "Each seed starts from new weights (each layer's reset_parameters(), the optimizer's memory cleared)."
+            f"Each seed starts from your weights as they are now{because}; seeds differ in order of data and dropout."
         ]
-        if kept := [name for model in models for name in layers_that_keep(model)]:
-            says.append(
-                f"Layers without reset_parameters() keep their weights in every seed: {', '.join(kept[:5])}."
-            )
-        if _seeds_all(workload):
-            says.append("The cell seeds its random numbers itself: seeds differ in their first weights only.")
-        return Beginning(start, tuple(says))
-    because = f" ({why}; --start new draws new ones)" if why and request.start is None else ""
-    says = [
-        f"Each seed starts from your weights as they are now{because}; seeds differ in order of data and dropout."
-    ]
     return Beginning(start, tuple(says))
+
+
+def _notes_on_new_weights(models: list[Any], *, seeds_all: bool) -> list[str]:
+    notes = [
+        "Each seed starts from new weights (each layer's reset_parameters(), the optimizer's memory cleared)."
+    ]
+    if kept := [name for model in models for name in layers_that_keep(model)]:
+        notes.append(
+            f"Layers without reset_parameters() keep their weights in every seed: {', '.join(kept[:5])}."
+        )
+    if seeds_all:
+        notes.append("The cell seeds its random numbers itself: seeds differ in their first weights only.")
+    return notes
 
 
 def quality_notes(

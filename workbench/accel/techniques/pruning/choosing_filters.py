@@ -9,7 +9,7 @@ asked of an engine: another one (NNI, in an environment of its own) would be ano
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
@@ -67,28 +67,13 @@ def _read(numbered: torch.nn.Module, model: torch.nn.Module) -> PruningPlan:
     kept: dict[str, Kept] = {}
     widths: dict[str, dict[str, Any]] = {}
     filters: dict[str, tuple[int, int]] = {}
-    shared: dict[int, tuple[str, list[Any] | None]] = {}
     after = dict(numbered.named_modules())
-    for path, module in model.named_modules():
-        smaller, has_lost = after[path], False
-        for slot in ("_parameters", "_buffers"):
-            for name, tensor in getattr(module, slot).items():
-                if tensor is None:
-                    continue
-                full_name = f"{path}.{name}" if path else name
-                left = getattr(smaller, slot)[name]
-                indices = _per_dimension(left, tensor.shape) if left.shape != tensor.shape else None
-                text = None if indices is None else [None if one is None else one.tolist() for one in indices]
-                if shared.setdefault(id(tensor), (full_name, text))[1] != text:
-                    raise _refused(
-                        f"{full_name} and {shared[id(tensor)][0]} share one tensor and lose different parts"
-                    )
-                if indices is not None:
-                    kept[full_name], has_lost = indices, True
-        changed = {  # a module that lost nothing may count its calls
-            name: vars(smaller)[name]
-            for name, value in vars(module).items()
-            if has_lost and type(value) in (int, tuple) and vars(smaller).get(name, value) != value
+    for path, module, name, indices in _indices_left(model, after):
+        kept[name] = indices
+        changed = {
+            width: vars(after[path])[width]
+            for width, value in vars(module).items()
+            if type(value) in (int, tuple) and vars(after[path]).get(width, value) != value
         }
         if changed:
             widths[path] = changed
@@ -102,6 +87,27 @@ def _read(numbered: torch.nn.Module, model: torch.nn.Module) -> PruningPlan:
             do="Choose other types, a larger sparsity or fewer layers to exclude.",
         )
     return PruningPlan(kept, widths, filters)
+
+
+def _indices_left(
+    model: torch.nn.Module, after: Mapping[str, torch.nn.Module]
+) -> Iterator[tuple[str, torch.nn.Module, str, Kept]]:
+    """Each tensor that lost something: path and module that it is in, its full name, and the indices that stayed."""
+    shared: dict[int, tuple[str, list[Any] | None]] = {}
+    for path, module in model.named_modules():
+        for slot in ("_parameters", "_buffers"):
+            for own_name, tensor in getattr(module, slot).items():
+                if tensor is None:
+                    continue
+                name = f"{path}.{own_name}" if path else own_name
+                left = getattr(after[path], slot)[own_name]
+                indices = _per_dimension(left, tensor.shape) if left.shape != tensor.shape else None
+                text = None if indices is None else [None if one is None else one.tolist() for one in indices]
+                first, its_text = shared.setdefault(id(tensor), (name, text))
+                if its_text != text:
+                    raise _refused(f"{name} and {first} share one tensor and lose different parts")
+                if indices is not None:
+                    yield path, module, name, indices
 
 
 def _per_dimension(numbers: torch.Tensor, shape: torch.Size) -> Kept:
