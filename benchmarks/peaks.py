@@ -114,8 +114,7 @@ def compare(*, rounds: int, budget_s: float) -> tuple[dict[str, float], dict[str
     """The best rates of the peers and of ours, measured in turns."""
     import torch
 
-    from accel.machine.peaks.moving import moving
-    from accel.machine.peaks.products import products
+    from accel.machine.peaks.device_rates import moving, products
     from accel.machine.peaks.timing import wall
 
     peers: dict[str, float] = {}

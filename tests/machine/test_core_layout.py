@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.machine.affinity import Affinity, CpuMap, LogicalCpu
-from accel.machine.affinity.core_layout import CoreBox, core_layout
+from accel.machine.affinity.cpu_map import CoreBox, core_layout
 from tests.machine.test_affinity import amd_of_chiplets, laptop, two_socket_xeon, virtual_machine
 
 NUMBERS = st.integers(0, 300)

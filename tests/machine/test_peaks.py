@@ -26,11 +26,10 @@ from accel.machine.peaks import (
     read_peaks,
     timing,
 )
-from accel.machine.peaks import products as products_of
+from accel.machine.peaks import device_rates as products_of
+from accel.machine.peaks.device_rates import each_dtype, gpu_products, moving, products
 from accel.machine.peaks.measuring import measure_peaks
 from accel.machine.peaks.measuring_child import measuring_child
-from accel.machine.peaks.moving import moving
-from accel.machine.peaks.products import each_dtype, gpu_products, products
 from accel.views.peaks import of_devices
 
 

@@ -14,7 +14,7 @@ import torch
 import accel
 from accel.machine import Gpu, Machine, read_machine
 from accel.machine.gpus import read_gpus
-from accel.machine.linked_libraries import openmp_runtime, owner_of
+from accel.machine.reading_software import openmp_runtime, owner_of
 
 
 @pytest.fixture

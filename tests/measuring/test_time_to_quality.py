@@ -8,9 +8,9 @@ import re
 import pytest
 
 from accel.errors import AccelError
+from accel.measuring.interval import OverSeeds
 from accel.measuring.quality_target import QualityTarget
 from accel.measuring.quality_verdict import _of_bounds
-from accel.measuring.seed_statistics import OverSeeds
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.training_curve import QualityPoint, QualityRow, TrainingCurve
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.profiling.kernel_names import is_communication, uses_tensor_cores, what_was_copied
+from accel.profiling.device_work import is_communication, uses_tensor_cores, what_was_copied
 
 ON_TENSOR_CORES = [
     "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn",

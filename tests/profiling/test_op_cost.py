@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from accel.labs.models import CNN
 from accel.profiling.contractions import CONTRACTIONS
-from accel.profiling.kernel_names import Copied
+from accel.profiling.device_work import Copied
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.op_cost import read_op_costs
 from accel.profiling.op_formulas import call_cost

@@ -12,7 +12,7 @@ from torch import nn
 from accel.errors import AccelError
 from accel.labs.models import CNN
 from accel.machine.peaks import Copies, CopyPeak, DevicePeaks, Peaks
-from accel.profiling.kernel_names import Copied
+from accel.profiling.device_work import Copied
 from accel.profiling.op_cost import OpCost
 from accel.profiling.roofline import hold_against
 from accel.views.profile.roofline import ROOFLINE

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accel.machine.affinity.core_layout import core_layout
+from accel.machine.affinity.cpu_map import core_layout
 from accel.machine.cpu_lists import cpu_list
 from accel.views.affinity.core_map_html import colour_of
 from accel.views.affinity.core_map_text import busy_text, who_is_on

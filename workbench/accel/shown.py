@@ -14,7 +14,7 @@ VIEWS = {
     "accel.distributed.communication.communication_report.CommunicationReport": "accel.views.communication",
     "accel.distributed.cells.ddp_result.DdpResult": "accel.views.ddp_result",
     "accel.history.past_predictions.PastPredictions": "accel.views.past_predictions",
-    "accel.history.past_trials.PastTrials": "accel.views.past_trials",
+    "accel.history.records.PastTrials": "accel.views.past_trials",
     "accel.machine.affinity.affinity.Affinity": "accel.views.affinity",
     "accel.machine.machine.Machine": "accel.views.machine",
     "accel.machine.peaks.machine_peaks.Peaks": "accel.views.peaks",

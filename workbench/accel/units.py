@@ -58,6 +58,15 @@ def scaled(count: float, unit: str) -> str:
     return f"{count:.4g} {unit}".rstrip()
 
 
+def gigabytes(bytes_per_s: float) -> str:
+    """Bytes a second in words.
+
+    >>> gigabytes(41.2e9)
+    '41.2 GB/s'
+    """
+    return f"{bytes_per_s / 1e9:,.3g} GB/s"
+
+
 def in_number(count: float, what: str) -> str:
     """A noun in the number that the count asks for.
 

@@ -15,9 +15,9 @@ from accel.techniques.numerics.tensor_layout import (
     kept_layout,
     same_layout_code,
     to_channels_last,
+    view_refusal,
     why_not_moved,
 )
-from accel.techniques.numerics.view_refusal import view_refusal
 from accel.techniques.source.user_names import names_of, nothing_seen
 
 if TYPE_CHECKING:

@@ -185,7 +185,7 @@ def allocator_name() -> str:
     >>> allocator_name()
     'glibc'
     """
-    from accel.machine.linked_libraries import owner_of
+    from accel.machine.reading_software import owner_of
 
     file = os.path.basename(owner_of("malloc") or "")
     for known in ("tcmalloc", "jemalloc", "mimalloc", "musl"):

@@ -1,7 +1,6 @@
 """Rules that read a profile and say what costs time, why, and what to do: one rule a file.
 
-rule.py           what a rule is
-evidence.py       Evidence: what a rule may look at, and what a trace does not tell
+evidence.py       what a rule is; Evidence: what it may look at; what a trace does not tell
 predicting.py     Amdahl's law with a range, and no further than the roofline
 dispatch.py       time that goes into calling operations
 products.py       which operations low precision and memory layout make faster: products, pooling, normalisation
@@ -22,7 +21,7 @@ from accel.diagnosis.batch_too_small import batch_too_small
 from accel.diagnosis.communication_bound import communication_bound
 from accel.diagnosis.copy_bound import copy_bound
 from accel.diagnosis.ddp_without_no_sync import ddp_without_no_sync
-from accel.diagnosis.evidence import Evidence, NotTold
+from accel.diagnosis.evidence import LEAST_SHARE, Evidence, NotTold, Rule
 from accel.diagnosis.gradients_in_validation import gradients_in_validation
 from accel.diagnosis.hidden_synchronisation import hidden_synchronisation
 from accel.diagnosis.input_bound import input_bound
@@ -36,7 +35,6 @@ from accel.diagnosis.narrowed_workers import narrowed_workers
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
 from accel.diagnosis.profiling_leftovers import profiling_leftovers
 from accel.diagnosis.recompilation_churn import recompilation_churn
-from accel.diagnosis.rule import LEAST_SHARE, Rule
 from accel.diagnosis.thread_subscription import thread_subscription
 
 if TYPE_CHECKING:

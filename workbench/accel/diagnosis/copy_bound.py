@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import GONE, Part, amdahl
-from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.findings import Finding
 from accel.units import milliseconds, percent, size
 

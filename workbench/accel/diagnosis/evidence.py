@@ -1,4 +1,4 @@
-"""Evidence: a profile, its workload and its machine, and the facts that several rules ask them for."""
+"""Evidence: a profile, its workload and its machine, and the facts that several rules ask them for; and what a rule is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 if TYPE_CHECKING:
     from accel.machine import Machine
     from accel.profiling.device_activity import DeviceActivity
+    from accel.profiling.findings import Finding
     from accel.profiling.loader_time import LoaderTime
     from accel.profiling.op_table import OpRow
     from accel.profiling.profile import Profile
@@ -199,3 +200,23 @@ class Evidence:
         from accel.workload.names_used import names_used
 
         return names_used(self.workload)
+
+
+LEAST_SHARE = (
+    0.03  # below 3 % of the step nobody's time is worth it, and the spread of a profile is of that size
+)
+
+
+class Rule(Protocol):
+    """One cause of lost time; its function is named as the kind of its finding.
+
+    >>> input_bound(evidence).kind
+    'input_bound'
+
+    A rule reads and never changes what it is given, and raises nothing on a profile that lacks what it looks for.
+    """
+
+    @property
+    def __name__(self) -> str: ...
+
+    def __call__(self, evidence: Evidence, /) -> Finding | None: ...

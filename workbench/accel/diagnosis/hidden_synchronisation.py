@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import Part, amdahl
-from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.findings import Finding
 from accel.techniques.source.deferred_read import DeferredRead, deferred_read
 from accel.units import milliseconds, percent

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import GONE, Part, amdahl
-from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.findings import Finding, Prediction
 from accel.units import counted, milliseconds, percent
 

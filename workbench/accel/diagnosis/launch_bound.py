@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.dispatch import TRAINING, dispatch_share, operations, short_ms, short_share
+from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import Part, amdahl
-from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.findings import Finding
 from accel.units import percent
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import GONE, Part, amdahl
 from accel.diagnosis.products import is_convolution, is_pooling_or_normalisation, pooling_and_normalisation
-from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.findings import Finding
 from accel.units import percent
 

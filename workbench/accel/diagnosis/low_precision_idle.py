@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import Part, amdahl, most_at_peak
 from accel.diagnosis.products import (
     is_convolution,
@@ -13,7 +14,6 @@ from accel.diagnosis.products import (
     ms_a_call,
     pooling_and_normalisation,
 )
-from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.findings import Finding, Prediction
 from accel.units import milliseconds, percent
 

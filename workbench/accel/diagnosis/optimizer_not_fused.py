@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from accel.diagnosis.allocator_page_faults import FEW_FAULTS
 from accel.diagnosis.dispatch import dispatch_share
+from accel.diagnosis.evidence import LEAST_SHARE
 from accel.diagnosis.predicting import Part, amdahl
-from accel.diagnosis.rule import LEAST_SHARE
 from accel.profiling.findings import Finding
 from accel.units import percent
 

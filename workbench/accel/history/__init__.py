@@ -5,8 +5,7 @@ accel.history(predictions=True)    what was predicted, beside what was measured
 
 history_file.py      where it is, and how it is opened: damaged, locked, newer or unwritable files
 history_store.py     HistoryStore: adds and reads records; nothing it does can fail a profile or a trial
-records.py           PredictionRecord and TrialRecord: what is kept
-past_trials.py       PastTrials: `%accel history`
+records.py           PredictionRecord and TrialRecord: what is kept; PastTrials: `%accel history`
 past_predictions.py  PastPredictions: predicted beside measured, and how good predictions were
 
 Nothing in it leaves the machine. ACCEL_HISTORY names another file, or "off".
@@ -19,8 +18,7 @@ import sys
 from accel.callable_package import CallablePackage
 from accel.history.history_store import HistoryStore
 from accel.history.past_predictions import PastPredictions
-from accel.history.past_trials import PastTrials
-from accel.history.records import PredictionRecord, TrialRecord
+from accel.history.records import PastTrials, PredictionRecord, TrialRecord
 
 sys.modules[__name__].__class__ = CallablePackage
 

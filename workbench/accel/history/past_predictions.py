@@ -9,8 +9,14 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from accel.history.past_trials import interval, plain
-from accel.history.records import AS_THE_NOTEBOOK_RUNS, UNKNOWN, PredictionRecord, TrialRecord
+from accel.history.records import (
+    AS_THE_NOTEBOOK_RUNS,
+    UNKNOWN,
+    PredictionRecord,
+    TrialRecord,
+    interval,
+    plain,
+)
 from accel.shown import Shown
 from accel.units import percent
 

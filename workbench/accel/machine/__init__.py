@@ -15,8 +15,7 @@ gpu_details/          GpuDetails: clocks, power, heat, PCIe, NVLink, access to o
 clock_reasons.py      what holds a GPU's clocks back, in words
 visible_gpus.py       CUDA_VISIBLE_DEVICES, resolved
 nvml.py               the NVIDIA driver's library, opened while it is asked
-software.py           Software: torch's build and libraries, driver, C library; reading_software.py finds them
-linked_libraries.py   which OpenMP runtime and which allocator are really in use
+software.py           Software: torch's build and libraries, driver, C library; reading_software.py finds them, as the linker says
 reading.py            read_machine()
 number_formats.py     what each format can hold; formats_of_machine.py: what each device does with it
 peaks/                Peaks: the most this machine can do, measured and stored in the user's cache

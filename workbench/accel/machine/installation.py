@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel import html_parts
-from accel.machine.linked_libraries import owner_of
 from accel.machine.machine import Machine
 from accel.machine.reading import read_machine
+from accel.machine.reading_software import owner_of
 from accel.private_disk import disk_privacy
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from accel.machine.gpus import read_gpus, read_hidden_gpus
 from accel.machine.hardware import read_hardware
-from accel.machine.linked_libraries import openmp_runtime, owner_of
 from accel.machine.machine import Machine
-from accel.machine.reading_software import read_software
+from accel.machine.reading_software import openmp_runtime, owner_of, read_software
 from accel.machine.usable_cores import UsableCores
 from accel.processes.starting_mask import binding_variables, starting_mask
 

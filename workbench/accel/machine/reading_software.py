@@ -9,7 +9,7 @@ import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from accel.machine.nvml import asked, asked_text, opened_nvml, why_silent
 from accel.machine.software import Software, TorchBuild, TorchLibraries
@@ -174,3 +174,30 @@ def _openblas_version() -> str | None:
 def _first(pattern: str, text: str) -> str | None:
     match = re.search(pattern, text, re.MULTILINE)
     return match.group(1) if match else None
+
+
+class _DlInfo(ctypes.Structure):
+    _fields_: ClassVar[list[tuple[str, Any]]] = [
+        ("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("symbol", ctypes.c_char_p), ("address", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+def owner_of(symbol: str) -> str | None:
+    """The file of the library that a call of `symbol` reaches; None when no loaded library has it.
+
+    >>> owner_of("malloc")
+    '/lib/x86_64-linux-gnu/libc.so.6'
+    """
+    try:
+        process = ctypes.CDLL(None)
+        address = ctypes.cast(getattr(process, symbol), ctypes.c_void_p)
+        info = _DlInfo()
+        found = process.dladdr(address, ctypes.byref(info))
+    except (AttributeError, OSError, TypeError):  # no such symbol; Windows has neither CDLL(None) nor dladdr
+        return None
+    return info.file.decode() if found and info.file else None
+
+
+def openmp_runtime() -> str | None:
+    """The OpenMP library that torch's parallel loops run on; meaningful once torch is loaded."""
+    return owner_of("GOMP_parallel") or owner_of("__kmpc_fork_call") or owner_of("omp_get_max_threads")

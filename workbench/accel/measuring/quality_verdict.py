@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, NamedTuple
 
+from accel.measuring.interval import OverSeeds
 from accel.measuring.quality_target import QualityTarget
-from accel.measuring.seed_statistics import OverSeeds
 from accel.measuring.training_curve import ENDINGS, QualityRow, TrainingCurve
 
 QualityVerdict = Literal[

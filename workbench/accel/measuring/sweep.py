@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel.measuring.seed_statistics import LEAST_SEEDS, OverSeeds
+from accel.measuring.interval import LEAST_SEEDS, OverSeeds
 from accel.measuring.sweep_knee import RULE, WITHIN, Knee, knees
 from accel.measuring.sweep_row import SweepRow, SweptRun
 from accel.shown import Drawn

@@ -1,7 +1,7 @@
 """A model as a graph of primitive operations, with parameters and cost on each node.
 
 read_graph.py      model + inputs → OpGraph; whichever way it can be read
-exported_ops.py    the operations by torch.export          recorded_ops.py  … by running a copy once
+model_ops.py       the operations by torch.export, or by running a copy once
 graph_builder.py   which of them are shown, and what ONNX calls them
 op_arithmetic.py   FLOPs and bytes of one operation        module_costs.py  parameters of each module
 origin.py          the double, the fake tensors and the call that a graph is read from

@@ -60,7 +60,7 @@ class OpGraph(Drawn):
     @classmethod
     def exported(cls, origin: Origin) -> OpGraph:
         """The graph by torch.export; raises whatever that raises."""
-        from accel.opgraph.exported_ops import exported_ops
+        from accel.opgraph.model_ops import exported_ops
 
         mode = mode_of(origin)
         args, kwargs = fake_inputs(origin, mode)

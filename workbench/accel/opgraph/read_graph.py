@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError, first_line
+from accel.opgraph.model_ops import recorded_ops
 from accel.opgraph.op_graph import OpGraph
 from accel.opgraph.origin import Call, Origin, device_of
-from accel.opgraph.recorded_ops import recorded_ops
 from accel.workload.call_inputs import CallInputs, TensorShape
 from accel.workload.model_copy import reason_of, unwrapped, with_weights, without_weights
 

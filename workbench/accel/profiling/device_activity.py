@@ -12,7 +12,7 @@ from accel.shown import Shown
 class KernelRow:
     """One kernel, per step, with the operation that launched it ("" where the trace does not tell).
 
-    `uses_tensor_cores` is read from the kernel's name (see `kernel_names`).
+    `uses_tensor_cores` is read from the kernel's name (see `device_work`).
     """
 
     name: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.profiling.attribution import COMPILED
-from accel.profiling.kernel_names import Copied, what_was_copied
+from accel.profiling.device_work import Copied, what_was_copied
 from accel.profiling.op_formulas import NOTHING, CallCost, call_cost
 from accel.profiling.op_inputs import OpInputs, calls_others
 

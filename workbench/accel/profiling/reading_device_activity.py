@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.profiling.device_activity import CopyRow, DeviceActivity, KernelRow
-from accel.profiling.device_work import DeviceWork, read_device_work
+from accel.profiling.device_work import (
+    Copied,
+    DeviceWork,
+    is_communication,
+    read_device_work,
+    uses_tensor_cores,
+    what_was_copied,
+)
 from accel.profiling.intervals import Intervals, covered_until, gaps, overlap
-from accel.profiling.kernel_names import Copied, is_communication, uses_tensor_cores, what_was_copied
 from accel.profiling.kineto_columns import is_of
 from accel.profiling.op_table import shown_name
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.profiling.attribution import MODULE, PHASE, STEP
-from accel.profiling.device_work import finished_by_gpus
+from accel.profiling.device_work import finished_by_gpus, is_communication
 from accel.profiling.intervals import Intervals, covered_until, overlap, union
 from accel.profiling.kept_steps import step_ends
-from accel.profiling.kernel_names import is_communication
 from accel.profiling.kineto_columns import is_of
 
 if TYPE_CHECKING:

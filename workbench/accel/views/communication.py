@@ -9,8 +9,7 @@ from accel.distributed.communication.communication_report import CommunicationRe
 from accel.distributed.communication.communication_times import StepTimes
 from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, block, heading, note, table
 from accel.html_parts import text as escaped
-from accel.machine.peaks.device_peaks import gigabytes
-from accel.units import size
+from accel.units import gigabytes, size
 
 HEADINGS = (
     "bucket",

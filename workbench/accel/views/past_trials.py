@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from accel.history.past_trials import PastTrials, interval
-from accel.history.records import TrialRecord
+from accel.history.records import PastTrials, TrialRecord, interval
 from accel.html_parts import Markup, block, note, table
 from accel.units import counted
 

@@ -7,8 +7,7 @@ from textwrap import wrap
 
 from accel import html_parts
 from accel.machine.peaks.all_reduces import AllReduces
-from accel.machine.peaks.device_peaks import WIDTH
-from accel.machine.peaks.machine_peaks import Peaks
+from accel.machine.peaks.machine_peaks import WIDTH, Peaks
 
 BUSY = "The machine was busy: these rates are underestimates, and are measured again the next time."
 NO_LINKS = "All-reduce, and copies between GPUs: not measured yet, %accel peaks --links does."

@@ -12,8 +12,7 @@ from typing import Any
 
 from accel.hooks.attribute_patches import AttributePatches
 from accel.hooks.training_loop import wrap_batch
-from accel.workload.indices_drawn import noting_indices
-from accel.workload.loop_record import samples_drawn
+from accel.workload.loop_record import noting_indices, samples_drawn
 
 
 class SampleCount:

@@ -23,8 +23,7 @@ from accel.hooks.training_loop import (
     wrap_module_call,
 )
 from accel.workload.callers_line import at_callers_line
-from accel.workload.indices_drawn import noting_indices
-from accel.workload.loop_record import Fetch, samples_drawn
+from accel.workload.loop_record import Fetch, noting_indices, samples_drawn
 from accel.workload.replica import Kind
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from accel.distributed.communication.communication_figures import BucketFigures
-from accel.machine.peaks.device_peaks import gigabytes
-from accel.units import percent, size
+from accel.units import gigabytes, percent, size
 
 _LITTLE = 0.05  # of a step: less is not worth a knob
 _MANY_BUCKETS = 8

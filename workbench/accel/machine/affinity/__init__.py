@@ -3,8 +3,7 @@
 accel.affinity()                       the core map with who is where, and the problems in words
 accel.machine.affinity.allocate(r, t)  CPUs for r ranks of t threads: physical cores first, nodes kept together, with `.as_env`
 
-cpu_map.py         each logical CPU's core, socket, node and cache, from /sys below any root
-core_layout.py     the same as boxes in boxes, for drawing
+cpu_map.py         each logical CPU's core, socket, node and cache, from /sys below any root; as boxes in boxes, for drawing
 allocation.py      who gets which CPU, and OpenMP's variables for it
 pinning.py         set a mask, or say why the system does not let us
 processes_here.py  which processes are the notebook's: loader workers, trial workers, ranks

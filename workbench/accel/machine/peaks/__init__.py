@@ -4,16 +4,14 @@ accel.peaks()                     measured once and stored; prints, `.of("cpu")`
 accel.peaks(links=True)           with copies between GPUs and all-reduce between processes, which takes seconds more
 accel.machine.peaks.known_peaks() those that are stored, without measuring
 
-machine_peaks.py       Peaks; how they look: accel/views/peaks.py
-device_peaks.py        DevicePeaks: FLOP/s by dtype and bytes/s of one device
+machine_peaks.py       Peaks, and DevicePeaks: FLOP/s by dtype and bytes/s of one device; how they look: accel/views/peaks.py
 copies.py              Copies, measured too: bytes/s between host and devices, by pageable and pinned memory, and between GPUs
 all_reduces.py         AllReduces: seconds of an all-reduce, its algorithmic and bus bandwidth
 stored.py              peaks(): read from the file in the user's cache, else measured and stored
 measuring.py           measure every device
 timing.py              budgets, and the time of one call
-products.py            matrix products by dtype
+device_rates.py        matrix products by dtype, and bytes moved in one device's memory
 cache_sizes.py         how much data tells of memory, how much of the caches
-moving.py              copies and sums in one device's memory
 measuring_child.py     a process of its own that measures
 gpus.py                the GPUs, in such a process
 all_reducing.py        all-reduce between fresh processes, each on CPUs of its own
@@ -25,8 +23,7 @@ from __future__ import annotations
 
 from accel.machine.peaks.all_reduces import AllReducePeak, AllReduces
 from accel.machine.peaks.copies import Copies, CopyPeak
-from accel.machine.peaks.device_peaks import DevicePeaks
-from accel.machine.peaks.machine_peaks import Peaks
+from accel.machine.peaks.machine_peaks import DevicePeaks, Peaks
 from accel.machine.peaks.stored import WAY, known_peaks, peaks, peaks_path, read_peaks
 
 __all__ = [

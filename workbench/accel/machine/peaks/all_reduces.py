@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel.machine.peaks.device_peaks import gigabytes
+from accel.units import gigabytes
 
 MEBIBYTE = 1 << 20
 

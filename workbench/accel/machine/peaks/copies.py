@@ -10,7 +10,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from accel.machine.peaks import timing
-from accel.machine.peaks.device_peaks import gigabytes
+from accel.units import gigabytes
 
 if TYPE_CHECKING:
     import torch

@@ -14,11 +14,10 @@ from typing import Any
 
 from accel.machine.nvml import opened_nvml
 from accel.machine.peaks.copies import Copies, host_copies, peer_copies
-from accel.machine.peaks.device_peaks import DevicePeaks
+from accel.machine.peaks.device_rates import gpu_products, moving
+from accel.machine.peaks.machine_peaks import DevicePeaks
 from accel.machine.peaks.measuring_child import Measured
-from accel.machine.peaks.moving import moving
 from accel.machine.peaks.other_work import gpus_at_work
-from accel.machine.peaks.products import gpu_products
 from accel.machine.peaks.timing import by_events
 from accel.processes.child_main import begin
 

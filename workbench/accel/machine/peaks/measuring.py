@@ -12,12 +12,10 @@ from accel.errors import AccelError
 from accel.machine.peaks.all_reduces import AllReduces
 from accel.machine.peaks.cache_sizes import cache_sizes
 from accel.machine.peaks.copies import Copies
-from accel.machine.peaks.device_peaks import DevicePeaks
-from accel.machine.peaks.machine_peaks import Peaks
+from accel.machine.peaks.device_rates import cpu_products, moving
+from accel.machine.peaks.machine_peaks import DevicePeaks, Peaks
 from accel.machine.peaks.measuring_child import measuring_child
-from accel.machine.peaks.moving import moving
 from accel.machine.peaks.other_work import OtherWork, undisturbed
-from accel.machine.peaks.products import cpu_products
 from accel.machine.peaks.timing import wall
 from accel.machine.reading import read_machine
 from accel.processes.channel import Closed

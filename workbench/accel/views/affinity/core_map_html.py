@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accel.html_parts import Markup, block, note, text
 from accel.machine.affinity.affinity import Affinity
-from accel.machine.affinity.core_layout import CoreBox, core_layout
+from accel.machine.affinity.cpu_map import CoreBox, core_layout
 from accel.machine.affinity.processes_here import ProcessHere
 from accel.units import counted
 from accel.views.affinity.core_map_text import busy_text, mask_lines, who_is_on

@@ -1,4 +1,7 @@
-"""Matrix products by dtype: as large as the time allows, the best of many; and in words which dtypes do not run."""
+"""The rates of one device: matrix products by dtype (in words which do not run), and bytes moved within its memory.
+
+Products are as large as the time allows, and the best of many counts.
+"""
 
 from __future__ import annotations
 
@@ -182,3 +185,28 @@ def _float32_precision(precision: str) -> Iterator[None]:
         yield
     finally:
         setattr(settings, name, before)
+
+
+SHARE = 0.75  # of the budget for each level of memory
+CPU_CALL_BYTES = 1 << 20  # a call on less data is over sooner than the clock ticks
+GPU_CALL_BYTES = (
+    256 << 20
+)  # starting one kernel takes as long as moving some megabytes: many, between two events
+
+
+def moving(total_bytes: int, device: str, timed: Timed) -> float:
+    """Bytes read and written per second, by a copy and by the sum of two arrays, over buffers of so many bytes in all.
+
+    >>> moving(384 << 20, "cpu", wall)
+    41.2e9
+    """
+    import torch
+
+    one, other, result = torch.ones((3, max(total_bytes // 12, 1024)), dtype=torch.float32, device=device)
+    moved, best, until = one.numel() * 4, 0.0, time.perf_counter() + SHARE * timing.BUDGET_S
+    repeats = max(1, (CPU_CALL_BYTES if device == "cpu" else GPU_CALL_BYTES) // moved)
+    while best == 0.0 or time.perf_counter() < until:
+        copying = timed(lambda: [result.copy_(one) for _ in range(repeats)])
+        adding = timed(lambda: [torch.add(one, other, out=result) for _ in range(repeats)])
+        best = max(best, 2 * moved * repeats / copying, 3 * moved * repeats / adding)
+    return best
