@@ -25,8 +25,9 @@ from statistics import median
 from typing import Any
 
 from accel.machine import read_machine
-from accel.profiling import ProfiledWindow, build_profile
+from accel.profiling.profile import build_profile
 from accel.profiling.profile_options import ProfileOptions
+from accel.profiling.profiled_window import ProfiledWindow
 from accel.profiling.synchronisations import SynchronisationWatch
 from accel.workload import CellCapture
 from benchmarks.machine_line import report

@@ -12,7 +12,7 @@ import torch
 from training_that_reads import FILENAME, READS, SOURCE, training_that_reads
 
 from accel.accelerations.async_metrics import AsyncMetrics
-from accel.exporting import export_cell
+from accel.exporting.export import export_cell
 from accel.machine import read_machine
 from accel.plans.plan import Plan
 from accel.workload import Workload

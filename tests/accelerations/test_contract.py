@@ -19,7 +19,7 @@ import accel.accelerations
 from accel.accelerations import CARD_HEADINGS, CATALOGUE, Acceleration
 from accel.accelerations.acceleration import card
 from accel.accelerations.intraop_threads import IntraopThreads
-from accel.exporting import export_cell
+from accel.exporting.export import export_cell
 from accel.machine import read_machine
 from accel.plans.plan import Plan
 from accel.workbench.workbench import Workbench

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from accel.exporting import Export, export_cell
+from accel.exporting.export import Export, export_cell
 from accel.plans.live_plan import LivePlan
 from accel.plans.plan import Plan
 from accel.workload.workload import Role, Workload, look_up

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from notebook import OBJECTS, SETUP, Notebook, execute
 
 from accel.errors import AccelError
-from accel.exporting import Export, Note, export_cell
+from accel.exporting.cell_rewriter import Note
+from accel.exporting.export import Export, export_cell
 from accel.plans.live_plan import LivePlan
 from accel.plans.plan import Plan
 

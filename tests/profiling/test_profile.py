@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from accel.machine import read_machine
-from accel.profiling import ProfiledWindow, build_profile
 from accel.profiling.phase_words import phase_words
+from accel.profiling.profile import build_profile
+from accel.profiling.profiled_window import ProfiledWindow
 from accel.workload.capture import CellCapture
 from tests.profiling.conftest import SmallCNN
 

@@ -40,27 +40,3 @@ timeline.py           the profiled steps as slices in rows and lanes, to be draw
 timeline_rows.py      which row and lane each event lies in
 chrome_trace.py       the profiled steps as a file for Perfetto
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from accel.profiling.op_table import OpRow as OpRow
-    from accel.profiling.profile import Profile as Profile
-    from accel.profiling.profile import build_profile as build_profile
-    from accel.profiling.profile_options import ProfileOptions as ProfileOptions
-    from accel.profiling.profiled_window import ProfiledWindow as ProfiledWindow
-
-_HOMES = {
-    "OpRow": "op_table", "Profile": "profile", "build_profile": "profile", "ProfiledWindow": "profiled_window",
-    "ProfileOptions": "profile_options",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"accel.profiling.{_HOMES[name]}"), name)

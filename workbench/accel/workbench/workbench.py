@@ -219,7 +219,7 @@ class Workbench(NotebookState):
 
     def export(self, to: str = "cell") -> Export:
         """The workload's cell with the kept plan written in as plain PyTorch."""
-        from accel.exporting import export_cell
+        from accel.exporting.export import export_cell
 
         if to != "cell":
             raise AccelError(
