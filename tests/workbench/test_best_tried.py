@@ -13,7 +13,7 @@ from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.training_curve import QualityPoint, QualityRow, TrainingCurve
 from accel.plans import Plan
 from accel.workbench.best_tried import best_plan, summary
-from accel.workbench.trial_records import records_of
+from accel.workbench.history_keeping import records_of
 
 ABOUT = {
     "profile": "a", "workload": "w", "time": "2026-01-31T10:05:00+00:00", "described": "9 steps", "machine": "m",

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from accel.opgraph.costed_parts import OpNode
 from accel.opgraph.op_arithmetic import aten_name, names_of, sizes
-from accel.opgraph.op_node import OpNode
 
 _SAME_NAME = {
     "Abs": "abs", "Add": "add", "ArgMax": "argmax", "ArgMin": "argmin", "Ceil": "ceil", "Concat": "cat concat stack",

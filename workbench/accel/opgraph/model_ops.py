@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from accel.opgraph.op_node import OpNode
+    from accel.opgraph.costed_parts import OpNode
 
 PASSED_ON = "getitem"
 

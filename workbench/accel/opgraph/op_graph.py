@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accel.opgraph.module_costs import ModuleCost, module_costs
+from accel.opgraph.costed_parts import ModuleCost, OpNode, module_costs
 from accel.opgraph.op_arithmetic import VIEWS
-from accel.opgraph.op_node import OpNode
 from accel.opgraph.origin import Origin, fake_inputs, mode_of
 from accel.shown import Drawn, Shown
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from accel import html_parts
 from accel.html_parts import Markup
-from accel.opgraph.module_costs import ModuleCost
+from accel.opgraph.costed_parts import ModuleCost, OpNode
 from accel.opgraph.op_graph import OpGraph
-from accel.opgraph.op_node import OpNode
 from accel.units import counted, scaled, size, table
 from accel.views.op_graph_figure import figure as figure
 

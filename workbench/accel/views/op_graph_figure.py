@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from accel.html_parts import text as escaped
+from accel.opgraph.costed_parts import OpNode
 from accel.opgraph.op_graph import OpGraph
-from accel.opgraph.op_node import OpNode
 from accel.units import scaled, size
 
 if TYPE_CHECKING:

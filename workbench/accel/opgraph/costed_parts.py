@@ -1,4 +1,4 @@
-"""Parameters, FLOPs and measured time of each module: a table that adds up."""
+"""The operations of a model and its modules, each with what it costs: parameters, FLOPs, measured time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,37 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-    from accel.opgraph.op_node import OpNode
+
+@dataclass(frozen=True)
+class OpNode:
+    """One primitive operation on one batch, forward.
+
+    `op` is ONNX's name where one is known ("Conv"), `aten` is PyTorch's ("conv2d"). `module` is the qualified name of the
+    module that ran it, "" for the model itself. `shape` and `dtype` are of the first result; a size that only the data
+    tells is a name such as "u0". `parameters` are those that the operation reads. `flops` counts a multiply-add as two;
+    `bytes` is each input read once and each output written once; None where no formula is known. `inputs` are the
+    indices of the nodes it takes its data from. `self_ms` is measured: the forward self time a step of the node's
+    module, where this node is the only one that computes in it.
+    """
+
+    index: int
+    op: str
+    aten: str
+    module: str
+    module_class: str
+    shape: tuple[int | str, ...]
+    dtype: str
+    parameters: int
+    parameter_names: tuple[str, ...]
+    flops: int | None
+    bytes: int | None
+    inputs: tuple[int, ...]
+    self_ms: float | None = None
+
+    @property
+    def size_text(self) -> str:
+        """The shape as it is read: "64×32×28×28"."""
+        return "×".join(map(str, self.shape)) or "scalar"
 
 
 @dataclass(frozen=True)
