@@ -2,14 +2,14 @@
 
 profiled_window.py    ProfiledWindow: opens the profiler with the cell, closes it some steps later
 quiet_stderr.py       what the profiler prints to descriptor 2 stays out of the notebook
-kineto_columns.py     raw events as numpy columns, with parents and self time
+kineto_columns.py     raw events as numpy columns, with parents and self time; activity_kind.py: of which kind each is
 nesting.py            which event encloses which
 inheritance.py        what events inherit from the ranges round them
 attribution.py        phase and module of every event; backward by the module of its forward
 kept_steps.py         the steps a trace is read for: warm-up cut off
 profiled_events.py    the events with phase, module and kept part of each: tables and views read from it
 op_table.py           rows of (phase, module, op) per step
-step_timing.py        step time, spread and phase shares, from the marks
+step_timing.py        step time, spread and phase shares, from the marks; phase_words.py: phases in words
 profile_options.py    what a profile looks into beyond its default
 op_inputs.py          shapes, dtypes and values each operation was called with
 op_families.py        which operations belong together, and FLOPs an element
@@ -27,7 +27,8 @@ loader_watch.py       watches the DataLoaders while the cell runs
 pipeline_timer.py     times the stages of one batch, here or in a worker
 whole_run.py          settings, page faults, unused graphs and loader starts of the whole run
 synchronisations.py   where the code waits for the device on the quiet: those calls are counted and timed while the cell runs
-device_activity.py    kernels, copies, idle time of a GPU
+device_work.py        kernels and copies of a GPU, each with the call that launched it; intervals.py: their union
+device_activity.py    kernels, copies, idle time of a GPU; reading_device_activity.py reads it
 completeness.py       whether the profiler lost something
 findings.py           Finding: what a rule of accel.diagnosis found; Findings: all of them, as a result
 profile_data.py       ProfileData: all that was found out, what diff, tables and trace file read
