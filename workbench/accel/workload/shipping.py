@@ -15,7 +15,7 @@ import linecache
 import pickle
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +183,8 @@ def make_pickler(
                 return (_bare, (type(obj),), {**obj.__getstate__(), **parts}, None, None, _set_optimizer)
             if isinstance(obj, torch.nn.parallel.DistributedDataParallel):  # belongs to ranks that have met
                 return (_itself, (obj.module,))
+            if isinstance(obj, types.CodeType):  # cloudpickle takes the name of its file away, from 3.1.3 on
+                return (_of_file, (obj.co_filename, *self.dispatch_table[types.CodeType](obj)))
             return super().reducer_override(obj)
 
         def _dynamic_function_reduce(self, func: types.FunctionType) -> Any:
@@ -217,6 +219,11 @@ def _bare(cls: type[Any]) -> Any:
 
 def _itself(obj: Any) -> Any:
     return obj
+
+
+def _of_file(name: str, make: Callable[..., types.CodeType], arguments: tuple[Any, ...]) -> types.CodeType:
+    """Code knows the file or the cell that its lines are in: tracebacks and profiles show them."""
+    return make(*arguments).replace(co_filename=name)
 
 
 def _set_dict(obj: Any, state: dict[str, Any]) -> None:
