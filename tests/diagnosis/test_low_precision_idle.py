@@ -22,7 +22,7 @@ from tests.threads import threads
 CNN = """
 model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.Linear(32 * 28 * 28, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-x, y = torch.randn(16, 3, 32, 32), torch.randint(0, 4, (16,))
+x, y = torch.randn(2, 3, 32, 32), torch.randint(0, 4, (2,))
 """
 ROWS = (
     row("aten::mkldnn_convolution", "forward", 0.3, calls=2.0),

@@ -53,9 +53,9 @@ def narrowed():
 @cache
 def profiled(data: str, epoch: str, *, is_narrowed: bool) -> Evidence:
     if not is_narrowed:
-        return real(epoch, data, alike=1)
+        return real(epoch, data, timed=False)
     with narrowed():
-        return real(epoch, data, alike=1)
+        return real(epoch, data, timed=False)
 
 
 def with_two_cpus(evidence: Evidence) -> Evidence:

@@ -36,12 +36,12 @@ for number in range(14):
 
 @cache
 def faulty():
-    return real(SIZES, COMPILED.format(dynamic=False), alike=1)
+    return real(SIZES, COMPILED.format(dynamic=False), timed=False)
 
 
 @cache
 def sound():
-    return real(SIZES, COMPILED.format(dynamic=True), alike=1)
+    return real(SIZES, COMPILED.format(dynamic=True), timed=False)
 
 
 def test_the_guard_and_its_line_are_evidence():
