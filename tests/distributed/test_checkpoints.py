@@ -115,15 +115,6 @@ def breaks_at(step: int):
     return at_step
 
 
-@pytest.fixture(scope="module")
-def pools(pool):
-    """Ranks by their number, kept warm between the tests."""
-    made = {1: RankPool(1), 2: pool, 3: RankPool(3)}
-    yield made
-    made[1].close()
-    made[3].close()
-
-
 def run(pool, namespace, folder, cell=CELL, every=2, **options):
     return CellRun(
         pool, cell, namespace, RunOptions(checkpoint=str(folder), every=every, **options), filename="<cell>"
@@ -150,7 +141,10 @@ def assert_same(whole, resumed):
     )
 
 
-@pytest.mark.parametrize(("step", "rank"), [(3, 1), (6, 0), (16, 1)])
+@pytest.mark.parametrize(
+    ("step", "rank"),
+    [pytest.param(3, 1, marks=pytest.mark.whole), (6, 0), pytest.param(16, 1, marks=pytest.mark.whole)],
+)
 def test_a_run_that_lost_a_rank_goes_on_with_the_same_losses_bit_for_bit(pool, tmp_path, step, rank):
     whole = notebook()
     CellRun(pool, CELL, whole, filename="<cell>").go()

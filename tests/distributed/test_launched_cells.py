@@ -6,7 +6,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,6 @@ NAMES = [
     *SCRIPTS,
     *(name for name, (_, needs) in CELLS.items() if not needs or importlib.util.find_spec(needs)),
 ]
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[RankPool]:
-    """Two ranks with one thread each, as torchrun starts them."""
-    ranks = RankPool(2, threads=1 if (os.cpu_count() or 1) > 1 else None)
-    yield ranks
-    ranks.close()
 
 
 @pytest.fixture(scope="module")

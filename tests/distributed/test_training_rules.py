@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from accel.distributed.data_parallel.lineages import Lineages
@@ -23,35 +21,21 @@ loader = DataLoader(Stream(), batch_size=5)
 """
 
 
-@pytest.fixture(scope="module")
-def one_rank() -> Iterator[RankPool]:
-    ranks = RankPool(1)
-    yield ranks
-    ranks.close()
-
-
-@pytest.fixture(scope="module")
-def three_ranks() -> Iterator[RankPool]:
-    ranks = RankPool(3, threads=None)
-    yield ranks
-    ranks.close()
-
-
 @pytest.mark.parametrize("batch", ["global", "per-rank"])
-def test_one_rank_is_bit_for_bit_one_process(one_rank: RankPool, batch: str) -> None:
+def test_one_rank_is_bit_for_bit_one_process(pools: dict[int, RankPool], batch: str) -> None:
     import torch
 
     cell = TRAIN + "after = torch.rand(3)\n"
     threads = torch.get_num_threads()
     one = alone(cell, DROPOUT)
-    ranks, _ = on_ranks(one_rank, cell, DROPOUT, batch=batch)
+    ranks, _ = on_ranks(pools[1], cell, DROPOUT, batch=batch)
     assert threads == torch.get_num_threads()
     assert difference(one["model"], ranks["model"]) == 0
     assert torch.equal(one["after"], ranks["after"])
 
 
-def test_three_ranks_on_however_many_cores(three_ranks: RankPool) -> None:
-    one, (ranks, result) = alone(TRAIN), on_ranks(three_ranks, TRAIN)
+def test_three_ranks_on_however_many_cores(pools: dict[int, RankPool]) -> None:
+    one, (ranks, result) = alone(TRAIN), on_ranks(pools[3], TRAIN)
     assert difference(one["model"], ranks["model"]) < 1e-12
     assert [each.lane.step for each in result.ranks] == [8, 8, 8]
 

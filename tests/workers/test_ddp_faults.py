@@ -146,7 +146,7 @@ def test_the_rank_that_raised_is_named_with_the_users_line_and_all_stay_warm(poo
             "os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL", id="SIGKILL", marks=pytest.mark.whole
         ),
         pytest.param("ctypes.string_at(0)", "killed by SIGSEGV", id="SIGSEGV"),
-        pytest.param("os._exit(3)", "exited with status 3", id="os._exit"),
+        pytest.param("os._exit(3)", "exited with status 3", id="os._exit", marks=pytest.mark.whole),
     ],
 )
 def test_a_rank_that_dies_is_named_with_how_and_only_it_is_started_anew(pool, namespace, clean, line, said):
@@ -249,7 +249,7 @@ def test_exit_in_the_cell_is_named_as_that(pool, namespace, clean, line):
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param("while True: pass", id="in Python"),
+        pytest.param("while True: pass", id="in Python", marks=pytest.mark.whole),
         pytest.param("time.sleep(1000)", id="in C", marks=pytest.mark.whole),
         pytest.param("sleep_holding_everything(1000)", id="in C with the interpreter's lock"),
     ],
