@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from accel import cli
 from accel.plans.plan import Plan
-from accel.workbench import Workbench, trial_start
-from accel.workers.trial import TrialSetting
+from accel.workbench import Workbench
 from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook
 from tests.threads import threads
-from tests.workers.conftest import QUICK
+from tests.workers.conftest import trials_with
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +27,7 @@ def file(tmp_path, monkeypatch):
 
 @pytest.fixture
 def workbench(file, monkeypatch, kept_workers):
-    short = partial(TrialSetting, effort=QUICK, steady_relaunches=1, notebook_relaunches=1)
-    monkeypatch.setattr(trial_start, "TrialSetting", short)
+    trials_with(monkeypatch, can_be_steady=False)
     workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=0)
     yield workbench
     workbench.close()

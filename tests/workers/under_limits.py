@@ -138,7 +138,7 @@ def conditions(kind: str, folder: Path):
 
 def main(kind: str, folder: Path) -> None:
     trial_start.TrialSetting = lambda **settings: TrialSetting(
-        **settings, effort=QUICK, steady_relaunches=1, notebook_relaunches=1
+        **settings | {"can_be_steady": False}, effort=QUICK, notebook_relaunches=1
     )
     notebook = Notebook(folder)
     commands = ("profile", "try_", "ddp", "checkpoint")
