@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab docs oneccl test test-all check browser clean tests-of-trials tests-of-pages tests-of-entries other-tests
+.PHONY: help setup demo lab docs oneccl test test-all check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries other-tests
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,13 +40,15 @@ oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads
 	@$(RUN)accel oneccl --build
 
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
-	@$(MAKE) --no-print-directory --keep-going -j3 tests-of-trials tests-of-pages other-tests tests-of-entries
+	@$(MAKE) --no-print-directory --keep-going -j3 tests-of-trials tests-of-ranks tests-of-pages other-tests tests-of-entries
 
-# Three processes side by side, each prints whole lines; entries follow the first that ends. Pages are apart: Playwright's event loop
+# Three processes side by side, each prints whole lines; the last two follow as others end. Pages are apart: Playwright's event loop
 # would run under all other tests. tests/test_project.py is part of `make check`.
+RANKS := tests/distributed tests/cells tests/notebook
 PAGES := tests/browser tests/widgets tests/notebooks
-APART := $(PAGES) tests/workers tests/accelerations tests/test_project.py
+APART := $(RANKS) $(PAGES) tests/workers tests/accelerations tests/test_project.py
 tests-of-trials: ; @$(RUN)python -m pytest tests/workers | sed -u ""
+tests-of-ranks: ; @$(RUN)python -m pytest $(RANKS) | sed -u ""
 tests-of-pages: ; @$(RUN)python -m pytest $(PAGES) | sed -u ""
 tests-of-entries: ; @$(RUN)python -m pytest tests/accelerations | sed -u ""
 other-tests: ; @$(RUN)python -m pytest tests $(APART:%=--ignore=%) | sed -u ""
