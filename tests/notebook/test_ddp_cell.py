@@ -107,7 +107,9 @@ def test_a_plan_is_applied_in_the_ranks_and_one_that_cannot_be_is_refused(traini
     assert isinstance(refused, UnknownName)
 
 
-def test_a_second_cell_goes_on_on_warm_ranks_and_a_function_of_an_earlier_cell_trains(training) -> None:
+def test_a_second_cell_goes_on_on_warm_ranks_in_a_function_of_an_earlier_cell_and_unloading_ends_them(
+    training,
+) -> None:
     first = training.run(f"%%accel ddp -n 2\n{LOOP}").result
     pids = current_workbench().ranks.pids
     second = training.run("%%accel ddp -n 2\nlast = fit(epochs=2)").result
@@ -117,6 +119,8 @@ def test_a_second_cell_goes_on_on_warm_ranks_and_a_function_of_an_earlier_cell_t
     assert training.user_ns["last"] == training.user_ns["losses"][-1]
     assert "Ranks" in str(training.run("%accel status").result)
     assert "rank 1 may use" in str(training.run("%accel affinity").result)
+    training.run("%unload_ext accel")
+    assert not any(psutil.pid_exists(pid) for pid in pids.values())
 
 
 BUILT_IN_THE_CELL = """%%accel ddp -n 2
@@ -380,14 +384,6 @@ def test_in_the_background_cells_run_beside_it_and_stop_brings_its_state_home(tr
     panel.close()
     assert result.steps == len(training.user_ns["losses"])  # what the loop does after a step belongs to it
     assert training.run(f"%%accel ddp -n 2\n{LOOP}").success
-
-
-def test_unloading_ends_the_ranks(training) -> None:
-    training.run(f"%%accel ddp -n 2\n{LOOP}")
-    pids = list(current_workbench().ranks.pids.values())
-    training.run("%unload_ext accel")
-    assert pids
-    assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
 @pytest.mark.usefixtures("ranks_are_up")
