@@ -242,3 +242,13 @@ def test_the_table_of_views_names_each_result_and_its_module():
         assert issubclass(shown, Shown)
         functions = {"text", "html"} | ({"figure"} if issubclass(shown, Drawn) else set())
         assert functions <= set(vars(import_module(view))), view
+
+
+def test_no_result_says_itself_how_it_looks():
+    """A monitor shows its panel, a run on ranks its lanes or its result."""
+    own = [
+        path.name
+        for path in (ROOT / "workbench").rglob("*.py")
+        if "def _repr_mimebundle_" in path.read_text()
+    ]
+    assert sorted(own) == ["monitor.py", "shown.py", "watched_run.py"]

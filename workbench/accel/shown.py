@@ -11,17 +11,28 @@ if TYPE_CHECKING:
 
 # A view imports its result, never the other way round: it is looked up here by the name of the class.
 VIEWS = {
-    "accel.distributed.communication.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.commands.accelerations.AccelerationList": "accel.views.acceleration_list",
+    "accel.commands.help.Help": "accel.views.help",
+    "accel.commands.overview.Overview": "accel.views.overview",
     "accel.distributed.cells.ddp_result.DdpResult": "accel.views.ddp_result",
+    "accel.distributed.cells.run_lanes.RunLanes": "accel.views.run_lanes",
+    "accel.distributed.communication.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.distributed.oneccl.state.OneCcl": "accel.views.oneccl",
+    "accel.exporting.export.Export": "accel.views.export",
     "accel.history.past_predictions.PastPredictions": "accel.views.past_predictions",
     "accel.history.records.PastTrials": "accel.views.past_trials",
     "accel.machine.affinity.affinity.Affinity": "accel.views.affinity",
+    "accel.machine.gpu_details.details.GpuDetails": "accel.views.gpu_details",
+    "accel.machine.installation.Installation": "accel.views.installation",
     "accel.machine.machine.Machine": "accel.views.machine",
-    "accel.machine.peaks.machine_peaks.Peaks": "accel.views.peaks",
     "accel.machine.number_formats.NumberFormats": "accel.views.number_formats",
+    "accel.machine.peaks.machine_peaks.Peaks": "accel.views.peaks",
+    "accel.machine.telemetry.load_in_words.LoadSnapshot": "accel.views.load_snapshot",
+    "accel.machine.telemetry.load_summary.LoadSummary": "accel.views.load_summary",
     "accel.machine.topology.topology.Topology": "accel.views.topology",
     "accel.measuring.fastest_batch.FastestBatch": "accel.views.fastest_batch",
     "accel.measuring.ladder.Ladder": "accel.views.ladder",
+    "accel.measuring.progress.Progress": "accel.views.progress",
     "accel.measuring.sweep.Sweep": "accel.views.sweep",
     "accel.measuring.time_to_quality.TimeToQuality": "accel.views.time_to_quality",
     "accel.opgraph.op_graph.OpGraph": "accel.views.op_graph",
@@ -33,6 +44,9 @@ VIEWS = {
     "accel.profiling.roofline.Roofline": "accel.views.profile.roofline",
     "accel.techniques.compiling.compile_backends.CompileBackends": "accel.views.compile_backends",
     "accel.traces.ranks_report.RanksReport": "accel.views.ranks_report",
+    "accel.workbench.status.Applicabilities": "accel.views.applicabilities",
+    "accel.workbench.status.Status": "accel.views.status",
+    "accel.workers.background_trial.BackgroundTrial": "accel.views.progress",
 }
 
 

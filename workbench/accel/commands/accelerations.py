@@ -6,9 +6,9 @@ import argparse
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from accel import html_parts
 from accel.accelerations.acceleration import by_layer
 from accel.commands.command import OUT, Command
+from accel.shown import Shown
 
 if TYPE_CHECKING:
     import pandas
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from accel.commands.place import Place
     from accel.workbench import Workbench
     from accel.workbench.status import Applicabilities
-
-HOW_TO_CHECK = (
-    "Which of them can work on your training: %%accel profile over the cell, then %accel accelerations."
-)
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class ListedAcceleration:
 
 
 @dataclass(frozen=True)
-class AccelerationList:
+class AccelerationList(Shown):
     """Every acceleration of the catalogue, by the layer of the stack that it changes.
 
     >>> print(AccelerationList.of_catalogue())
@@ -54,13 +50,6 @@ class AccelerationList:
         from accel.accelerations import CATALOGUE
 
         return cls(tuple(map(ListedAcceleration.of, CATALOGUE)))
-
-    def __str__(self) -> str:
-        width = max((len(row.name) for row in self.rows), default=0)
-        lines = []
-        for title, rows in self.groups:
-            lines += [title, *(f"  {row.name:<{width}}  {row.summary} ({row.effect})" for row in rows), ""]
-        return "\n".join([*lines, HOW_TO_CHECK])
 
     @property
     def groups(self) -> list[tuple[str, list[ListedAcceleration]]]:
@@ -76,16 +65,6 @@ class AccelerationList:
         import pandas
 
         return pandas.DataFrame(self.to_dict()["accelerations"])
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        parts = []
-        for title, rows in self.groups:
-            cells = [(row.name, row.summary, row.effect) for row in rows]
-            parts += [
-                html_parts.heading(title),
-                html_parts.table(["acceleration", "what it does", "effect on training"], cells),
-            ]
-        return {"text/plain": str(self), "text/html": html_parts.block(*parts, html_parts.note(HOW_TO_CHECK))}
 
 
 def accelerations_of(workbench: Workbench) -> AccelerationList | Applicabilities:

@@ -1,4 +1,4 @@
-"""`%accel help`, and its result: text in a terminal, the same text in a notebook."""
+"""`%accel help`, and its result."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from accel import html_parts
 from accel.commands.command import Argument, Command, named
 from accel.commands.line.parser import help_of, help_of_all
+from accel.shown import Shown
 
 if TYPE_CHECKING:
     from accel.commands.place import Place
 
 
 @dataclass(frozen=True)
-class Help:
+class Help(Shown):
     """What all commands do, or how one is used.
 
     >>> print(accel.help("try"))
@@ -25,16 +25,9 @@ class Help:
     topic: str | None
     text: str
 
-    def __str__(self) -> str:
-        return self.text
-
     def to_dict(self) -> dict[str, Any]:
         """The topic and its text."""
         return {"topic": self.topic, "text": self.text}
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        lines = html_parts.Markup(f'<pre style="margin:0">{html_parts.text(self)}</pre>')
-        return {"text/plain": str(self), "text/html": html_parts.block(lines)}
 
 
 def explained(commands: Sequence[Command], topic: str | None = None, *, program: str = "%accel") -> Help:

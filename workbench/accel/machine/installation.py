@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel import html_parts
 from accel.machine.machine import Machine
 from accel.machine.reading import read_machine
 from accel.machine.reading_software import owner_of
 from accel.private_disk import disk_privacy
+from accel.shown import Shown
 
 if TYPE_CHECKING:
     import pandas
@@ -37,7 +37,7 @@ class SoftwarePart:
 
 
 @dataclass(frozen=True)
-class Installation:
+class Installation(Shown):
     """What doctor found; `parts` in the order shown, `notes` for what may go wrong.
 
     >>> print(accel.doctor())
@@ -52,11 +52,6 @@ class Installation:
         """The parts that are not there."""
         return tuple(part for part in self.parts if not part.is_present)
 
-    def __str__(self) -> str:
-        return "\n".join(
-            [*map(str, self.parts), *(f"note     {note}" for note in self.notes), self.machine_line]
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """The parts, the notes and the machine line as plain values."""
         return asdict(self)
@@ -66,21 +61,6 @@ class Installation:
         import pandas
 
         return pandas.DataFrame([asdict(part) for part in self.parts])
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        rows = [
-            (
-                "OK" if p.is_present else "missing",
-                p.name,
-                p.found,
-                p.enables,
-                "" if p.is_present else p.how_to_get,
-            )
-            for p in self.parts
-        ]
-        table = html_parts.table(["", "Part", "Found", "What it enables", "How to get it"], rows)
-        notes = [html_parts.note(note) for note in (*self.notes, self.machine_line)]
-        return {"text/plain": str(self), "text/html": html_parts.block(table, *notes)}
 
 
 def doctor() -> Installation:

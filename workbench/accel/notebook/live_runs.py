@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from accel.distributed.cells.lanes_view import LanesView
+from accel.distributed.cells.run_lanes import RunLanes
 from accel.notebook.screen import Screen
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class LiveLanes:
             later = () if run.lanes else ("They stay warm for the next run.",)
             line = run.line if self._is_notebook else f"{run.line} Interrupt ends it."
             self._put(
-                LanesView(line, run.lanes, (*run.notes, run.how_to_stop, *later)), is_last=bool(run.lanes)
+                RunLanes(line, run.lanes, (*run.notes, run.how_to_stop, *later)), is_last=bool(run.lanes)
             )
 
     def _end(self, run: WatchedRun) -> None:
@@ -82,12 +82,12 @@ class LiveLanes:
         if self._screen.is_used and (self._is_notebook or not self._has_begun):
             has_value = self._is_result_shown and run.result is not None
             notes = run.notes if run.result is not None and not has_value else ()
-            self._put(LanesView(run.line, () if has_value else run.lanes, notes), is_last=True)
+            self._put(RunLanes(run.line, () if has_value else run.lanes, notes), is_last=True)
         if self._panel is not None:
             self._panel.close()
             self._panel = None
 
-    def _put(self, view: LanesView, *, is_last: bool) -> None:
+    def _put(self, view: RunLanes, *, is_last: bool) -> None:
         if self._is_notebook or not is_last:
             self._screen.show(view)
         else:

@@ -10,10 +10,10 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from accel.commands import COMMANDS, command_named, help_on, parse
 from accel.commands.line.result_name import check_result_name, put_result
+from accel.commands.overview import Overview
 from accel.errors import AccelError
 from accel.notebook.cell_runner import CellRunner
 from accel.notebook.notebook_place import NotebookPlace
-from accel.notebook.overview import Overview
 from accel.notebook.profiled_cell import plain_python
 from accel.notebook.watched_cells import tell_cells
 from accel.workload.generators import generators_kept

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accel import html_parts
+from accel.measuring.progress import Progress
 from accel.measuring.sweep import Sweep
 from accel.notebook.ddp_cell import RunInterrupted, cell_as_python
 from accel.notebook.screen import Screen
@@ -46,23 +45,6 @@ def run_sweep(
     return result
 
 
-@dataclass(frozen=True)
-class SweepProgress:
-    """A sweep at one moment: what runs now, and the rows that have filled."""
-
-    line: str
-    sweep: Sweep | None = None
-
-    def __str__(self) -> str:
-        return f"{self.line}\n{self.sweep}" if self.sweep is not None else self.line
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        table = (
-            html_parts.Markup(self.sweep._repr_mimebundle_()["text/html"]) if self.sweep is not None else ""
-        )
-        return {"text/plain": str(self), "text/html": html_parts.block(html_parts.note(self.line), table)}
-
-
 class _LiveTable:
     """Redrawn in place in a notebook; in a terminal a line."""
 
@@ -72,9 +54,9 @@ class _LiveTable:
     def draw(self, sweep: Sweep, now: str) -> None:
         """The rows so far, and what runs."""
         line = f"{now}; {time.monotonic() - self._began:.0f} s. Interrupt keeps what was measured."
-        self._screen.show(SweepProgress(line, sweep), topic=now.split(",")[0])
+        self._screen.show(Progress(line, sweep), topic=now.split(",")[0])
 
     def end(self, how: str) -> None:
         """It is over; the result itself is the value of the cell."""
         if self._screen.is_used:  # else nothing was begun
-            self._screen.end(SweepProgress(f"{how.rstrip('.')}, {time.monotonic() - self._began:.0f} s."))
+            self._screen.end(Progress(f"{how.rstrip('.')}, {time.monotonic() - self._began:.0f} s."))

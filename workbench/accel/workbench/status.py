@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from accel import html_parts as html
 from accel.accelerations.acceleration import by_layer
-from accel.units import table
+from accel.shown import Shown
 from accel.workbench.best_tried import summary
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Applicability:
 
 
 @dataclass(frozen=True)
-class Applicabilities:
+class Applicabilities(Shown):
     """The catalogue for this workload on this machine, as a table."""
 
     rows: tuple[Applicability, ...]
@@ -60,16 +59,6 @@ class Applicabilities:
             (title, sorted(rows, key=lambda row: (not row.is_kept, bool(row.reasons))))
             for title, rows in grouped
         ]
-
-    def __str__(self) -> str:
-        width = max((len(row.name) for row in self.rows), default=0)
-        lines = [self.workload_line]
-        for title, rows in self.groups:
-            lines += ["", title]
-            for row in rows:
-                lines.append(f"  {row.answer:<4}  {row.name:<{width}}  {row.summary} ({row.entry.effect})")
-                lines += [f"        {reason}" for reason in row.reasons]
-        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -92,25 +81,9 @@ class Applicabilities:
 
         return pandas.DataFrame(self.to_dict()["accelerations"])
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        headings = ["acceleration", "works here", "what it does", "effect on training"]
-        parts = [html.note(self.workload_line)]
-        for title, rows in self.groups:
-            cells = [
-                (
-                    row.name,
-                    ": ".join(filter(None, (row.answer, " ".join(row.reasons)))),
-                    row.summary,
-                    row.entry.effect,
-                )
-                for row in rows
-            ]
-            parts += [html.heading(title), html.table(headings, cells)]
-        return {"text/plain": str(self), "text/html": html.block(*parts)}
-
 
 @dataclass(frozen=True)
-class Status:
+class Status(Shown):
     """What the workload is, what is kept, and what the last trial said.
 
     >>> print(accel.status())
@@ -164,11 +137,5 @@ class Status:
             return "live; confirmed by your next cell"
         return f"{'in effect' if took else 'no effect seen'}: {evidence}"
 
-    def __str__(self) -> str:
-        return "\n".join(table(self.facts))
-
     def to_dict(self) -> dict[str, Any]:
         return dict(self.facts)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": html.block(html.table(["", "status"], self.facts))}

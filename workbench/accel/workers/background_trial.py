@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Sequence
 from threading import Timer
 from typing import Any, Generic, Literal, TypeVar
 
-from accel import html_parts as html
 from accel.machine.others_measuring import OthersMeasuring
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.disturbance import Disturbance, worst
 from accel.private_disk import FilesSeen, current_folder, in_words, note_of
+from accel.shown import Shown
 from accel.shown_text import one_line
 from accel.workers.relaunch import Relaunch
 from accel.workers.time_budget import PhaseClock, TimeBudget
@@ -24,13 +24,15 @@ TrialState = Literal["starting", "measuring", "confirming", "done", "stopped", "
 Result = TypeVar("Result")
 
 
-class BackgroundTrial(ABC, Generic[Result]):
+class BackgroundTrial(Shown, ABC, Generic[Result]):
     """Measures in a thread of its own from the moment it is started; `result` is what is known at any time.
 
     >>> trial.wait()            # or: await trial, trial.stop(), trial.on_change(draw)
 
     Whoever derives from it says how to `_measure` and what the `result` is, and calls `_start` when it is made.
     """
+
+    notes: tuple[str, ...] = ()  # below its `line`
 
     def __init__(self, parcel: Parcel, check: Callable[[], str], budget: TimeBudget) -> None:
         self._parcel, self._check, self.budget = parcel, check, budget
@@ -100,15 +102,14 @@ class BackgroundTrial(ABC, Generic[Result]):
             self.is_out_of_time = True
             self._end_what_runs()
 
-    def __str__(self) -> str:
-        return f"Trial: {self.state}. `await trial` or `trial.wait()` for the result, `trial.stop()` to end it.\n{self.result}"
+    @property
+    def line(self) -> str:
+        """How it stands, and what can be done, in words."""
+        return (
+            f"Trial: {self.state}. `await trial` or `trial.wait()` for the result, `trial.stop()` to end it."
+        )
 
-    __repr__ = __str__
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        result: Any = self.result
-        shown = html.Markup(result._repr_mimebundle_()["text/html"])
-        return {"text/plain": str(self), "text/html": html.block(html.note(str(self).splitlines()[0]), shown)}
+    __repr__ = Shown.__str__
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back (from any thread) when the state or the result changed; returns how to unsubscribe."""

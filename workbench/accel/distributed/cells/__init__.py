@@ -5,7 +5,7 @@ plan_on_ranks.py                   a plan for ranks: what of the catalogue canno
 plan_in_rank.py · plan_effects.py  the plan on what the cell uses, in each rank; what was read back of it
 cell_execution.py                  the cell's text, run as a notebook runs it
 watched_run.py · ddp_run.py        a run as others see it; one in the background
-run_pages.py · lanes_view.py       where a notebook shows runs; what each rank does now
+run_pages.py · run_lanes.py        where a notebook shows runs; what each rank does now
 ddp_result.py                      what a run did
 changed_meanwhile.py               what the notebook changed while the ranks trained
 home_objects.py · brought_home.py  the objects that were shipped, and what became of them

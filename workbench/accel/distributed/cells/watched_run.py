@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from accel.distributed.cells.lanes_view import LanesView
+from accel.distributed.cells.run_lanes import RunLanes
 from accel.distributed.communication.straggler import straggler
 from accel.distributed.ranks.rank_page import RankLane
 from accel.units import counted
@@ -157,9 +157,9 @@ class WatchedRun:
                 traceback.print_exc()
 
     @property
-    def view(self) -> LanesView:
-        """Its lanes as they are now."""
-        return LanesView(self.line, self.lanes, self.notes)
+    def view(self) -> RunLanes:
+        """Its line, lanes and notes at this moment."""
+        return RunLanes(self.line, self.lanes, self.notes)
 
     def panel(self) -> Any:
         """The ranks' lanes as a live widget with a Stop button."""
@@ -169,9 +169,7 @@ class WatchedRun:
 
     def __str__(self) -> str:
         return (
-            f"{LanesView(self.line, self.lanes)}\n{self.result}"
-            if self.result is not None
-            else str(self.view)
+            f"{RunLanes(self.line, self.lanes)}\n{self.result}" if self.result is not None else str(self.view)
         )
 
     __repr__ = __str__

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel import html_parts
 from accel.distributed.oneccl.built import BUILD_COMMAND, build_folder, why_not_buildable, why_not_usable
+from accel.shown import Shown
 
 
 @dataclass(frozen=True)
-class OneCcl:
+class OneCcl(Shown):
     """Whether the backend "ccl" can be used; `why_not` and `do` are empty where it can.
 
     >>> print(accel.oneccl())
@@ -32,15 +32,9 @@ class OneCcl:
             return f"oneCCL is built (experimental): %%accel ddp --backend ccl. It lies in {self.folder}."
         return f"{self.why_not}. {self.do}"
 
-    def __str__(self) -> str:
-        return self.line
-
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": str(html_parts.block(html_parts.note(self.line)))}
 
 
 def oneccl_here(*, build: bool = False) -> OneCcl:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel import html_parts
 from accel.machine.cpu import cpu_list
 from accel.machine.gpu_details.mig import Mig
 from accel.machine.gpu_details.nvlinks import GpuNvLinks
 from accel.machine.gpu_details.peer_access import PeerAccess
-from accel.units import size, table
+from accel.shown import Shown
+from accel.units import size
 
 NOT_TOLD = "not reported by the driver"
 
@@ -61,7 +61,7 @@ class PcieLink:
 
 
 @dataclass(frozen=True)
-class GpuDetails:
+class GpuDetails(Shown):
     """Everything about one GPU that NVML answered; a question that it did not answer is None.
 
     >>> print(accel.machine().gpus[0].details)
@@ -120,16 +120,9 @@ class GpuDetails:
             ("Persistence mode", _on(self.is_persistent)),
         ]  # fmt: skip
 
-    def __str__(self) -> str:
-        return "\n".join(table(self.facts))
-
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries."""
         return asdict(self)
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        table = html_parts.table(["", "This GPU"], self.facts)
-        return {"text/plain": str(self), "text/html": html_parts.block(table)}
 
 
 def _one(value: float | None, unit: str) -> str:

@@ -9,7 +9,7 @@ gpu_load.py         what NVML says of each GPU
 sample.py           what happened between two readings
 load_history.py     the last minutes of samples, as arrays
 sampler.py          the thread, and what it costs
-load_in_words.py    a sample as texts, LoadSnapshot; load_summary.py, terminal_view.py: what is shown
+load_in_words.py    a sample as texts, LoadSnapshot; load_summary.py: means and peaks; terminal_view.py: a terminal
 monitor.py          all of it for the user
 """
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from accel import html_parts
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.telemetry.counters import CHILD_KINDS, ChildKind
 from accel.machine.telemetry.gpu_load import GpuLoad
 from accel.machine.telemetry.sample import Sample
+from accel.shown import Shown
 from accel.units import counted, percent, size
 
 GIB = 2**30
@@ -147,11 +147,8 @@ def _gpu(gpu: GpuLoad) -> Tile:
     return Tile(f"gpu{gpu.index}", f"GPU {gpu.index}", share_of(gpu.busy), " · ".join(detail), lines)
 
 
-MOST_LINES = 16
-
-
 @dataclass(frozen=True)
-class LoadSnapshot:
+class LoadSnapshot(Shown):
     """The last sample, and what is to be known about sampling here.
 
     >>> print(accel.monitor().snapshot())
@@ -165,31 +162,6 @@ class LoadSnapshot:
         """What is watched, in words."""
         return tiles(self.sample)
 
-    def __str__(self) -> str:
-        width = max(len(tile.label) for tile in self.tiles)
-        lines = [f"{tile.label:<{width}}  {tile.value:<18} {tile.detail}".rstrip() for tile in self.tiles]
-        return "\n".join([*lines, *self.notes])
-
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         return {"sample": self.sample.to_dict(), "notes": list(self.notes)}
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        rows = [(tile.label, tile.value, _bars(tile), tile.detail) for tile in self.tiles]
-        table = html_parts.table(["", "now", "share", ""], rows)
-        return {
-            "text/plain": str(self),
-            "text/html": html_parts.block(table, *map(html_parts.note, self.notes)),
-        }
-
-
-def _bars(tile: Tile) -> html_parts.Markup:
-    """A bar a line, each with its name and share; of very many cores the busiest."""
-    told = [(name, share) for name, share in tile.lines if share is not None]
-    shown = told if len(told) <= MOST_LINES else sorted(told, key=lambda line: -line[1])[:MOST_LINES]
-    parts = [
-        html_parts.bar(share, width_px=120) + html_parts.note(f"{name} {share_of(share)}")
-        for name, share in shown
-    ]
-    rest = [html_parts.note(f"the busiest {MOST_LINES} of {len(told)}")] if len(shown) < len(told) else []
-    return html_parts.Markup("".join([*parts, *rest]))

@@ -1,0 +1,30 @@
+"""What goes on now: a line, small print, and under it the result so far."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from accel.html_parts import Markup, block, note
+from accel.shown import Shown, view_of
+
+
+class InProgress(Protocol):
+    """A Progress, or a trial."""
+
+    @property
+    def line(self) -> str: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def result(self) -> Shown | None: ...
+
+
+def text(shown: InProgress) -> str:
+    """For a terminal."""
+    return shown.line if shown.result is None else f"{shown.line}\n{shown.result}"
+
+
+def html(shown: InProgress) -> Markup:
+    """For a notebook."""
+    result = "" if shown.result is None else view_of(shown.result).html(shown.result)
+    return block(*map(note, (shown.line, *shown.notes)), result)
