@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import ipywidgets
 
 from accel.errors import AccelError
+from accel.html_parts import text as escaped
 from accel_widgets.shared_looks import looks
 
 
@@ -35,15 +35,15 @@ class ErrorLine(ipywidgets.HTML):
     def show_text(self, text: str, *, details: str = "") -> None:
         """Show a sentence, and under it, folded, its details."""
         folded = (
-            f"<details><summary>Traceback</summary><pre>{escape(details)}</pre></details>" if details else ""
+            f"<details><summary>Traceback</summary><pre>{escaped(details)}</pre></details>" if details else ""
         )
         self.value = (
-            f'<div class="accel-alert" role="alert"><b>✗</b> <span>{escape(text)}</span>{folded}</div>'
+            f'<div class="accel-alert" role="alert"><b>✗</b> <span>{escaped(text)}</span>{folded}</div>'
         )
 
     def tell(self, text: str) -> None:
         """Say something that is no error."""
-        self.value = f'<div class="accel-told" role="status">{escape(text)}</div>'
+        self.value = f'<div class="accel-told" role="status">{escaped(text)}</div>'
 
     def clear(self) -> None:
         """Nothing is wrong any more."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 
 import ipywidgets
 
+from accel.html_parts import text as escaped
 from accel_widgets.shared_looks import looks, shared
 
 
@@ -29,6 +29,6 @@ class LiveLine(ipywidgets.HBox):
 
     def show(self, kept: str) -> None:
         """Show the plan that is live; "" for none."""
-        plan = f'<b class="accel-is-live">●</b> Live in this notebook: <code>{escape(kept)}</code>'
+        plan = f'<b class="accel-is-live">●</b> Live in this notebook: <code>{escaped(kept)}</code>'
         self.text.value = plan if kept else "Nothing is live: your notebook runs as you wrote it."
         self.undo_button.disabled = not kept

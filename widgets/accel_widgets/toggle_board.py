@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any
 
 import ipywidgets
 
 from accel.errors import AccelError
+from accel.html_parts import text as escaped
 from accel.plans.plan import Plan
 from accel_widgets.error_line import ErrorLine
 from accel_widgets.shared_looks import looks, shared
@@ -98,14 +98,14 @@ class ToggleBoard(ipywidgets.VBox):
         try:
             plan = self.plan
         except AccelError as error:
-            self._say(f'<span role="alert">✗ {escape(str(error))}</span>', can_try=False, can_try_each=False)
+            self._say(f'<span role="alert">✗ {escaped(error)}</span>', can_try=False, can_try_each=False)
             return
         if self._busy:
-            self._say(escape(self._busy), can_try=False, can_try_each=False)
+            self._say(escaped(self._busy), can_try=False, can_try_each=False)
         elif not plan:
             self._say(NOTHING_ON, can_try=False, can_try_each=False)
         else:
-            text = f"Plan: <code>{escape(str(plan))}</code>"
+            text = f"Plan: <code>{escaped(plan)}</code>"
             self._say(text, can_try=True, can_try_each=len(plan.entries) > 1)
 
     def _say(self, html: str, *, can_try: bool, can_try_each: bool) -> None:
@@ -120,12 +120,12 @@ def _by_layer(rows: Sequence[ToggleRow]) -> list[ToggleRow]:
     ordered = sorted(rows, key=lambda row: layers.index(row.entry.layer))
     for before, row in zip([None, *ordered], ordered, strict=False):
         is_first = before is None or before.entry.layer != row.entry.layer
-        row.layer.value = escape(row.entry.layer) if is_first else ""
+        row.layer.value = escaped(row.entry.layer) if is_first else ""
     return ordered
 
 
 def _heading(text: str) -> ipywidgets.HTML:
-    return shared(ipywidgets.HTML, f'<h3 class="accel-heading">{escape(text)}</h3>')
+    return shared(ipywidgets.HTML, f'<h3 class="accel-heading">{escaped(text)}</h3>')
 
 
 def _button(text: str, classes: str, tooltip: str) -> ipywidgets.Button:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets
 
 from accel.errors import AccelError
+from accel.html_parts import text as escaped
 from accel.plans.knobs import knobs_of
 from accel_widgets.knob_control import KnobControl
 from accel_widgets.shared_looks import looks, shared
@@ -75,9 +75,9 @@ class ToggleRow(ipywidgets.HBox):
             self.switch.value = False
         self.switch.disabled = bool(reasons)
         live = '<b class="accel-is-live">● live in this notebook</b> ' if is_kept else ""
-        effect = f"<span class='accel-effect'>{escape(EFFECT_WORDS[self.entry.effect])}</span>"
-        what = f"{escape(card_summary(self.entry))} {effect}"
-        why = "".join(f"<div class='accel-why-not'>Not here: {escape(reason)}</div>" for reason in reasons)
+        effect = f"<span class='accel-effect'>{escaped(EFFECT_WORDS[self.entry.effect])}</span>"
+        what = f"{escaped(card_summary(self.entry))} {effect}"
+        why = "".join(f"<div class='accel-why-not'>Not here: {escaped(reason)}</div>" for reason in reasons)
         self.text.value = f"<div>{live}{what}</div>{why}"
 
     def _turned(self) -> None:

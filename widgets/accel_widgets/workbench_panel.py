@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets
 
+from accel.html_parts import text as escaped
 from accel_widgets.calm_updates import CalmUpdates
 from accel_widgets.core_map_panel import CoreMapPanel
 from accel_widgets.ddp_lanes_panel import DdpLanesPanel
@@ -79,7 +79,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _parts(self) -> list[ipywidgets.Widget]:
         style = ipywidgets.HTML(f"<style>{themed('workbench_panel.css')}</style>", layout={"display": "none"})
-        line = f"<span>{escape(self.workbench.machine.line)}</span>"
+        line = f"<span>{escaped(self.workbench.machine.line)}</span>"
         machine = shared(ipywidgets.HTML, line, classes="accel-machine-line")
         return [
             style, self.phase_bar, self.op_table, self.timeline, self.board, self.errors, self.live_line, self.ladder,
