@@ -16,11 +16,16 @@ from accel.shown_text import shown
 from accel.units import percent
 
 # Dark enough for white text: a contrast of at least 4.5 to 1.
+BLUE, GREEN, AMBER, VIOLET = "#2563eb", "#15803d", "#b45309", "#7c3aed"
+TEAL, PINK, OLIVE, BROWN = "#0e7490", "#be185d", "#4d7c0f", "#854d0e"
+PALETTE = (BLUE, GREEN, AMBER, VIOLET, TEAL, PINK, OLIVE, BROWN)
+OTHER_COLOUR = "#6b7280"  # of what has none of its own, and of what others are compared with
+BEST_COLOUR = "#16a34a"
+SMALL = "opacity:.75;font-size:11px"
 PHASE_COLOURS = {
-    "data": "#b45309", "copy": "#854d0e", "forward": "#2563eb", "loss": "#7c3aed", "backward": "#0e7490",
-    "zero_grad": "#4d7c0f", "optimizer": "#15803d", "scaler": "#be185d",
+    "data": AMBER, "copy": BROWN, "forward": BLUE, "loss": VIOLET, "backward": TEAL,
+    "zero_grad": OLIVE, "optimizer": GREEN, "scaler": PINK,
 }  # fmt: skip
-OTHER_COLOUR = "#6b7280"
 
 
 def text(value: object) -> Markup:
@@ -53,13 +58,11 @@ def table(
     )
 
 
-def bar(share: float, *, colour: str = "#2563eb", width_px: int = 160) -> Markup:
+def bar(share: float, *, colour: str = BLUE, width_px: int = 160) -> Markup:
     """A horizontal bar for a share between 0 and 1."""
     filled = 100 * min(max(share, 0.0), 1.0)
-    return Markup(
-        f'<div style="width:{width_px}px;background-color:rgba(127,127,127,.18)">'
-        f'<div style="width:{filled:.1f}%;height:10px;background-color:{colour};opacity:.85"></div></div>'
-    )
+    inner = div(f"width:{filled:.1f}%;height:10px;background-color:{colour};opacity:.85")
+    return div(f"width:{width_px}px;background-color:rgba(127,127,127,.18)", inner)
 
 
 def stacked_bar(parts: Sequence[tuple[str, float]]) -> Markup:
@@ -67,33 +70,50 @@ def stacked_bar(parts: Sequence[tuple[str, float]]) -> Markup:
     pieces = []
     for name, share in parts:
         colour = PHASE_COLOURS.get(name, OTHER_COLOUR)
-        label = text(f"{name} {percent(share, 0)}")
+        label = f"{name} {percent(share, 0)}"
         shown = label if share >= 0.07 else ""
-        pieces.append(
-            f'<div title="{label}" style="width:{100 * share:.2f}%;background-color:{colour};color:#fff;overflow:hidden;'
-            f"white-space:nowrap;font-size:12px;line-height:22px;padding-left:{4 if shown else 0}px;"
-            f'box-sizing:border-box">{shown}</div>'
+        style = (
+            f"width:{100 * share:.2f}%;background-color:{colour};color:#fff;overflow:hidden;white-space:nowrap;"
+            f"font-size:12px;line-height:22px;padding-left:{4 if shown else 0}px;box-sizing:border-box"
         )
-    return Markup(f'<div style="display:flex;width:100%;max-width:900px;height:22px">{"".join(pieces)}</div>')
+        pieces.append(div(style, shown, title=label))
+    return div("display:flex;width:100%;max-width:900px;height:22px", *pieces)
+
+
+def div(style: str, *parts: object, title: str = "") -> Markup:
+    """A box in a style of its own; `title` is shown under the pointer.
+
+    >>> div(SMALL, "<b>")
+    '<div style="opacity:.75;font-size:11px">&lt;b&gt;</div>'
+    """
+    about = f'title="{text(title)}" ' if title else ""
+    return Markup(f'<div {about}style="{style}">{"".join(map(text, parts))}</div>')
 
 
 def note(value: object) -> Markup:
     """A small line of text under a result: machine, spread, caveats."""
-    return Markup(f'<div style="opacity:.75;font-size:12px;margin-top:4px">{text(value)}</div>')
+    return div("opacity:.75;font-size:12px;margin-top:4px", value)
 
 
 def heading(value: object) -> Markup:
     """A heading inside a result."""
-    return Markup(f'<div style="font-weight:600;margin:8px 0 3px 0">{text(value)}</div>')
+    return div("font-weight:600;margin:8px 0 3px 0", value)
 
 
 def block(*parts: object) -> Markup:
     """Put parts under each other, in the page's own font."""
-    return Markup(
-        '<div style="font-family:var(--jp-ui-font-family,sans-serif);font-size:13px">'
-        + "".join(text(p) for p in parts)
-        + "</div>"
-    )
+    return div("font-family:var(--jp-ui-font-family,sans-serif);font-size:13px", *parts)
+
+
+def columns(bars: Iterable[Markup]) -> Markup:
+    """Upright bars beside each other, on one ground."""
+    return div("display:flex;align-items:flex-end;max-width:900px", *bars)
+
+
+def details(summary: str, *parts: object) -> Markup:
+    """A part that is folded away until it is clicked."""
+    inside = "".join(map(text, parts))
+    return Markup(f'<details><summary style="cursor:pointer">{text(summary)}</summary>{inside}</details>')
 
 
 def preformatted(value: object) -> Markup:

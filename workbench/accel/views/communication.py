@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from accel import units
 from accel.distributed.communication.communication_report import CommunicationReport
 from accel.distributed.communication.communication_times import StepTimes
-from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, block, heading, note, table
-from accel.html_parts import text as escaped
+from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, block, div, heading, note, table
 from accel.units import gigabytes, size
 
 HEADINGS = (
@@ -89,21 +88,18 @@ def _lane(name: str, step: StepTimes, began: float, length: float) -> Markup:
 
 def _row(name: str, parts: Sequence[Part], length: float) -> Markup:
     """Parts side by side, with room where nothing is; what overlaps its neighbour is cut at it."""
-    at, pieces = 0.0, []
+    at, pieces = 0.0, list[Markup]()
     for label, told, began, ended, colour in parts:
         began, ended = max(began, at), max(ended, at)
         share = (ended - began) / length
-        shown_label = escaped(label) if share > _ROOM_FOR_NAME else ""
         pale = "opacity:.4;" if colour == OTHER_COLOUR else ""
-        pieces.append(
-            f'<div style="width:{100 * (began - at) / length:.3f}%"></div>'
-            f'<div title="{escaped(told)}" style="width:{100 * share:.3f}%;background-color:{colour};{pale}color:#fff;'
-            f'overflow:hidden;white-space:nowrap;font-size:11px;line-height:15px">{shown_label}</div>'
+        style = (
+            f"width:{100 * share:.3f}%;background-color:{colour};{pale}color:#fff;overflow:hidden;white-space:nowrap;"
+            "font-size:11px;line-height:15px"
         )
+        shown_label = label if share > _ROOM_FOR_NAME else ""
+        pieces += [div(f"width:{100 * (began - at) / length:.3f}%"), div(style, shown_label, title=told)]
         at = ended
-    return Markup(
-        '<div style="display:flex;max-width:900px;margin-top:2px">'
-        f'<div style="width:60px;font-size:11px;line-height:15px">{escaped(name)}</div>'
-        '<div style="display:flex;width:100%;height:15px;background-color:rgba(127,127,127,.12)">'
-        f"{''.join(pieces)}</div></div>"
-    )
+    named = div("width:60px;font-size:11px;line-height:15px", name)
+    line = div("display:flex;width:100%;height:15px;background-color:rgba(127,127,127,.12)", *pieces)
+    return div("display:flex;max-width:900px;margin-top:2px", named, line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.html_parts import Markup, bar, block, heading, note, table
+from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, heading, note, table
 from accel.html_parts import text as escaped
 from accel.measuring.fastest_batch import BatchRung, FastestBatch
 from accel.views.figure_look import axis, look
@@ -63,7 +63,7 @@ def figure(result: FastestBatch) -> plotly.graph_objects.Figure:
 
 
 def _bar(result: FastestBatch, rung: BatchRung) -> str:
-    colour = "#16a34a" if rung is result.fastest else "#6b7280"
+    colour = BEST_COLOUR if rung is result.fastest else OTHER_COLOUR
     return "" if rung.speed is None else bar(rung.speed.ratio / result.highest_speed.ratio, colour=colour)
 
 

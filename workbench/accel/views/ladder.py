@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from accel.html_parts import Markup, bar, block, heading, note, table
+from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, heading, note, table
 from accel.html_parts import text as escaped
 from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.ladder import Ladder, speed
@@ -30,7 +30,7 @@ def html(ladder: Ladder) -> Markup:
             f"{symbol(row)} {row.plan}",
             ""
             if math.isnan(speed(row))
-            else bar(speed(row) / fastest, colour="#16a34a" if row.verdict == "faster" else "#6b7280"),
+            else bar(speed(row) / fastest, colour=BEST_COLOUR if row.verdict == "faster" else OTHER_COLOUR),
             row.sentence,
             Markup("<br>".join(map(escaped, explanations(row)))),
         )

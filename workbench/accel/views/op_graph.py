@@ -77,7 +77,7 @@ def html(graph: OpGraph) -> Markup:
         html_parts.heading(first),
         *(Markup(f"<div>{html_parts.text(line)}</div>") for line in rest),
         _operations(graph),
-        _folded(f"Parameters of {len(graph.modules)} modules", module_table(graph.modules)),
+        html_parts.details(f"Parameters of {len(graph.modules)} modules", module_table(graph.modules)),
         *map(html_parts.note, notes(graph)),
     )
 
@@ -124,10 +124,4 @@ def _operations(graph: OpGraph) -> Markup:
         else ""
     )
     more = html_parts.table(headings, rows[SHOWN_ON_PAGE:], numeric=numeric)
-    return Markup(shown + _folded(f"{len(rows) - SHOWN_ON_PAGE} more operations{left_out}", more))
-
-
-def _folded(summary: str, inside: Markup) -> Markup:
-    return Markup(
-        f'<details><summary style="cursor:pointer">{html_parts.text(summary)}</summary>{inside}</details>'
-    )
+    return shown + html_parts.details(f"{len(rows) - SHOWN_ON_PAGE} more operations{left_out}", more)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from accel.html_parts import OTHER_COLOUR, PALETTE
 from accel.html_parts import text as escaped
 from accel.opgraph.costed_parts import OpNode
 from accel.opgraph.op_graph import OpGraph
 from accel.units import scaled, size
+from accel.views.figure_look import look
 
 if TYPE_CHECKING:
     import plotly.graph_objects
 
-# Dark enough for white text; types beyond these share the last.
-COLOURS = ("#2563eb", "#15803d", "#b45309", "#7c3aed", "#0e7490", "#be185d", "#4d7c0f", "#854d0e", "#6b7280")
+COLOURS = (*PALETTE, OTHER_COLOUR)  # types beyond these share the last
 ROW_PX, COLUMN_PX = 46, 210
 SIDESTEP = 0.3  # of a column
 
@@ -32,13 +33,13 @@ def figure(graph: OpGraph) -> plotly.graph_objects.Figure:
             **_edges(graph.nodes, places), mode="lines", hoverinfo="skip", showlegend=False,
             line={"color": "rgba(127,127,127,.6)", "width": 1},
         ),
-        layout={
-            "title": escaped(f"{graph.model_name}: {len(graph.nodes)} operations, {graph.parameters:,} parameters"),
-            "height": 120 + ROW_PX * int(depth), "width": max(480, min(1400, int(COLUMN_PX * width) + 260)),
-            "xaxis": {"visible": False, "range": [-width / 2 - 0.2, width / 2 + 0.6]},
-            "yaxis": {"visible": False, "range": [-depth, 1]}, "margin": {"t": 60, "l": 10, "r": 10, "b": 10},
-            "plot_bgcolor": "rgba(0,0,0,0)", "hoverlabel": {"align": "left"},
-        },
+        layout=look(
+            f"{graph.model_name}: {len(graph.nodes)} operations, {graph.parameters:,} parameters",
+            height=120 + ROW_PX * int(depth), width=max(480, min(1400, int(COLUMN_PX * width) + 260)),
+            xaxis={"visible": False, "range": [-width / 2 - 0.2, width / 2 + 0.6]},
+            yaxis={"visible": False, "range": [-depth, 1]}, margin={"t": 60, "l": 10, "r": 10, "b": 10},
+            legend={}, hoverlabel={"align": "left"},
+        ),
     )  # fmt: skip
     for op in graph.op_types:
         these = [node for node in graph.nodes if node.op == op]

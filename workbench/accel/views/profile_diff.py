@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
-from accel.html_parts import Markup, block, heading, note, table
+from accel.html_parts import BLUE, OTHER_COLOUR, Markup, block, heading, note, table
 from accel.html_parts import text as escaped
 from accel.profiling.compared_ops import OpChange
 from accel.profiling.phase_words import NO_MODULE, phase_words
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NAMED = 8
 SHOWN_BARS = 15
-BEFORE, AFTER = "#6b7280", "#2563eb"
+BEFORE, AFTER = OTHER_COLOUR, BLUE
 
 
 def text(diff: ProfileDiff) -> str:

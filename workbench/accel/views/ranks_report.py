@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from accel import units
-from accel.html_parts import Markup, block, heading, note, table
+from accel.html_parts import Markup, block, details, heading, note, table
 from accel.profiling.findings import Finding
 from accel.traces.aligned_calls import AlignedCall
 from accel.traces.ranks_report import RankRow, RanksReport
 from accel.traces.trace_profile import TraceProfile
 from accel.units import milliseconds, percent
 from accel.views.profile import report as profile_report
-from accel.views.profile.parts import details, time_cell, whole
+from accel.views.profile.parts import time_cell, whole
 
 SHOWN_CALLS = 6
 FOUND = "What to do about it: each rank's report has the findings in full"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel import html_parts
 from accel.errors import AccelError
-from accel.html_parts import Markup
+from accel.html_parts import AMBER, BEST_COLOUR, BLUE, Markup
 from accel.html_parts import text as escaped
 from accel.measuring.sweep import Sweep, is_much_worse, shown_seconds
 from accel.measuring.sweep_row import SweepRow
@@ -17,7 +17,7 @@ from accel.views.figure_look import axis, look
 if TYPE_CHECKING:
     import plotly.graph_objects
 
-_FASTEST, _OTHER, _QUALITY = "#16a34a", "#2563eb", "#b45309"
+_FASTEST, _OTHER, _QUALITY = BEST_COLOUR, BLUE, AMBER
 _NAMES = 2  # columns of words before those of figures
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel import html_parts, units
 from accel.errors import AccelError
-from accel.html_parts import Markup
+from accel.html_parts import OTHER_COLOUR, PALETTE, Markup
 from accel.html_parts import text as escaped
 from accel.measuring.time_to_quality import TimeToQuality, shown_value
 from accel.measuring.training_curve import QualityRow
@@ -26,7 +26,7 @@ _SYMBOL = {
     "undecided": "?",
 }
 _HEADINGS = ["plan", "seconds", "steps", "epochs", "samples/s", "quality", "answer"]
-COLOURS = ("#6b7280", "#2563eb", "#15803d", "#b45309", "#7c3aed", "#0e7490", "#be185d", "#4d7c0f", "#854d0e")
+COLOURS = (OTHER_COLOUR, *PALETTE)
 
 
 def text(result: TimeToQuality) -> str:

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from accel.html_parts import Markup, block, note, text
+from accel.html_parts import (
+    AMBER,
+    BLUE,
+    BROWN,
+    GREEN,
+    OLIVE,
+    PINK,
+    SMALL,
+    TEAL,
+    VIOLET,
+    Markup,
+    block,
+    div,
+    note,
+    text,
+)
 from accel.machine.affinity.affinity import Affinity
 from accel.machine.affinity.cpu_map import CoreBox, core_layout
 from accel.machine.affinity.processes_here import ProcessHere
@@ -10,18 +25,8 @@ from accel.units import counted
 from accel.views.affinity.core_map_text import busy_text, mask_lines, who_is_on
 
 # Dark enough for white text: a contrast of at least 4.5 to 1.
-COLOURS = (
-    "#2563eb",
-    "#b45309",
-    "#15803d",
-    "#be185d",
-    "#7c3aed",
-    "#0e7490",
-    "#4d7c0f",
-    "#9f1239",
-    "#1e40af",
-    "#854d0e",
-)
+COLOURS = (BLUE, AMBER, GREEN, PINK, VIOLET, TEAL, OLIVE, "#9f1239", "#1e40af", BROWN)
+_ROW = "display:flex;flex-wrap:wrap"
 LEGEND = "● busy; in a frame: idle, it ran there last. Letters are the processes below the map."
 
 
@@ -39,37 +44,30 @@ def html(found: Affinity) -> Markup:
         return block(note(found.told))
     shorts = {process.pid: (index, process) for index, process in enumerate(found.processes)}
     boxes = [_box(found, box, shorts) for box in core_layout(found.cpu_map)]
-    problems = [
-        Markup(f'<div style="margin-top:4px;font-weight:600">⚠ {text(line)}</div>') for line in found.notes
-    ]
+    problems = [div("margin-top:4px;font-weight:600", f"⚠ {line}") for line in found.notes]
     names = [_legend(index, process, found) for index, process in shorts.values()]
     masks = [note(line) for line in mask_lines(found)]
-    frame = Markup(f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(boxes)}</div>')
-    legend = Markup(
-        f'<div style="display:flex;flex-wrap:wrap;gap:4px 14px;margin-top:6px">{"".join(names)}</div>'
-    )
+    frame = div(f"{_ROW};gap:8px", *boxes)
+    legend = div(f"{_ROW};gap:4px 14px;margin-top:6px", *names)
     return block(frame, legend, note(LEGEND), *masks, *problems)
 
 
 _Shorts = dict[int, "tuple[int, ProcessHere]"]
 
 
-def _box(found: Affinity, box: CoreBox, shorts: _Shorts) -> str:
+def _box(found: Affinity, box: CoreBox, shorts: _Shorts) -> Markup:
     if box.level == "core":
-        cpus = "".join(_cpu(found, cpu, shorts) for cpu in box.cpus)
-        return (
-            f'<div title="{text(box.label)}" style="display:flex;gap:2px;border-radius:5px;padding:2px;'
-            f'border:1px solid rgba(127,127,127,.55)">{cpus}</div>'
-        )
-    inside = "".join(_box(found, each, shorts) for each in box.boxes)
-    row = f'<div style="display:flex;flex-wrap:wrap;gap:4px">{inside}</div>'
+        cpus = [_cpu(found, cpu, shorts) for cpu in box.cpus]
+        style = "display:flex;gap:2px;border-radius:5px;padding:2px;border:1px solid rgba(127,127,127,.55)"
+        return div(style, *cpus, title=box.label)
+    row = div(f"{_ROW};gap:4px", *(_box(found, each, shorts) for each in box.boxes))
     if not box.label:
         return row
-    title = f'<div style="font-size:11px;opacity:.75;margin-bottom:2px">{text(box.label)}</div>'
-    return f'<div style="border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:4px 6px">{title}{row}</div>'
+    title = div(f"{SMALL};margin-bottom:2px", box.label)
+    return div("border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:4px 6px", title, row)
 
 
-def _cpu(found: Affinity, cpu: int, shorts: _Shorts) -> str:
+def _cpu(found: Affinity, cpu: int, shorts: _Shorts) -> Markup:
     places = found.on(cpu)
     chips = []
     for pid in dict.fromkeys(each.pid for each in places):
@@ -79,21 +77,20 @@ def _cpu(found: Affinity, cpu: int, shorts: _Shorts) -> str:
         label = f"● {process.short}{busy_text(busy)}" if busy else process.short
         chips.append(_chip(label, colour_of(index), who_is_on(own), is_filled=bool(busy)))
     width = 58 if len(found.cpu_map.cpus) > 32 else 92
-    return (
-        f'<div style="min-width:{width}px;padding:2px 4px;background-color:rgba(127,127,127,.10);border-radius:3px">'
-        f'<div style="font-size:11px;opacity:.75">CPU {cpu}</div>{"".join(chips)}</div>'
-    )
+    style = f"min-width:{width}px;padding:2px 4px;background-color:rgba(127,127,127,.10);border-radius:3px"
+    return div(style, div(SMALL, f"CPU {cpu}"), *chips)
 
 
-def _chip(label: str, colour: str, title: str, *, is_filled: bool) -> str:
+def _chip(label: str, colour: str, title: str, *, is_filled: bool) -> Markup:
     look = f"background-color:{colour};color:#fff" if is_filled else "background-color:transparent"
-    return (
-        f'<div title="{text(title)}" style="display:inline-block;margin:1px;padding:0 5px;font-size:11px;line-height:16px;'
-        f'border:1.5px solid {colour};border-radius:8px;white-space:nowrap;{look}">{text(label)}</div>'
+    style = (
+        "display:inline-block;margin:1px;padding:0 5px;font-size:11px;line-height:16px;"
+        f"border:1.5px solid {colour};border-radius:8px;white-space:nowrap;{look}"
     )
+    return div(style, label, title=title)
 
 
-def _legend(index: int, process: ProcessHere, found: Affinity) -> str:
+def _legend(index: int, process: ProcessHere, found: Affinity) -> Markup:
     threads = sum(each.pid == process.pid for each in found.threads)
     chip = _chip(process.short, colour_of(index), process.name, is_filled=True)
-    return f"<div>{chip} {text(process.name)}, {counted(threads, 'thread')}</div>"
+    return Markup(f"<div>{chip} {text(process.name)}, {counted(threads, 'thread')}</div>")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from accel.html_parts import Markup, block, heading, note
+from accel.html_parts import Markup, block, div, heading, note
 from accel.html_parts import text as escaped
 from accel.profiling.findings import Findings
 from accel.views.profile.section import WIDTH, Section
@@ -65,12 +65,12 @@ def _wrapped(said: str, indent: str) -> list[str]:
 
 
 def _item(finding: Finding) -> Markup:
-    lines = [f'<div style="font-weight:600;margin-top:6px">{escaped(finding.title)}</div>']
+    lines = [div("font-weight:600;margin-top:6px", finding.title)]
     for label, said in _parts(finding):
-        shown = f"<code>{escaped(said)}</code>" if label == "Try" else escaped(said)
-        named = f'<span style="opacity:.75">{escaped(label)}:</span> ' if label else ""
-        lines.append(f'<div style="margin-left:14px;max-width:860px">{named}{shown}</div>')
-    return Markup("".join(lines))
+        shown = Markup(f"<code>{escaped(said)}</code>") if label == "Try" else said
+        named = Markup(f'<span style="opacity:.75">{escaped(label)}:</span> ') if label else ""
+        lines.append(div("margin-left:14px;max-width:860px", named, shown))
+    return Markup("").join(lines)
 
 
 FINDINGS = Section(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.html_parts import Markup, bar, heading, text
+from accel.html_parts import Markup, bar, details, heading, text
 from accel.profiling.line_cost import add_up_lines
 from accel.profiling.phase_words import NO_MODULE, phase_words
 from accel.units import milliseconds, percent
-from accel.views.profile.parts import count_cell, details, long_table, time_cell, whole
+from accel.views.profile.parts import count_cell, long_table, time_cell, whole
 from accel.views.profile.section import SHOWN_ROWS, Section, op_base, shortened
 
 if TYPE_CHECKING:

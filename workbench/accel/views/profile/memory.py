@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.html_parts import Markup, bar, heading, note, text
+from accel.html_parts import BLUE, Markup, bar, columns, div, heading, note, text
 from accel.profiling.phase_words import NO_MODULE, phase_words, place_words
 from accel.units import size
 from accel.views.profile.parts import long_table, whole
@@ -37,8 +37,7 @@ def _html(profile: Profile) -> Iterator[object]:
         yield text(_peak(use))
         yield Markup("<br>")
         yield text(_served(use))
-        bars = "".join(_bar(share, point) for share, point in _curve(use.points))
-        yield Markup(f'<div style="display:flex;align-items:flex-end;max-width:900px">{bars}</div>')
+        yield columns(_bar(share, point) for share, point in _curve(use.points))
         yield note(
             "Bytes held by tensors above the start of the first profiled step, over all profiled steps."
         )
@@ -96,11 +95,10 @@ def _curve(points: tuple[MemoryPoint, ...]) -> list[tuple[float, MemoryPoint]]:
     return [((point.bytes - low) / ((high - low) or 1), point) for _, point in sorted(tops.items())]
 
 
-def _bar(share: float, point: MemoryPoint) -> str:
-    told = text(f"{size(point.bytes)} at {point.ms:.3g} ms: {place_words(point.phase, point.module)}")
+def _bar(share: float, point: MemoryPoint) -> Markup:
+    told = f"{size(point.bytes)} at {point.ms:.3g} ms: {place_words(point.phase, point.module)}"
     height = max(1, round(HEIGHT_PX * share))
-    style = f"flex:1 1 0;max-width:9px;height:{height}px;background-color:#2563eb;opacity:.85"
-    return f'<div title="{told}" style="{style}"></div>'
+    return div(f"flex:1 1 0;max-width:9px;height:{height}px;background-color:{BLUE};opacity:.85", title=told)
 
 
 MEMORY = Section("memory", _text, _html)

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, bar, table, text
+from accel.html_parts import OTHER_COLOUR, PHASE_COLOURS, Markup, bar, details, table
 from accel.units import milliseconds
 from accel.views.profile.section import SHOWN_ROWS
 
 SHOWN_IN_DETAILS = 200
-
-
-def details(summary: str, *parts: object) -> Markup:
-    """A part that is folded away until it is clicked."""
-    inside = "".join(text(part) for part in parts)
-    return Markup(f'<details><summary style="cursor:pointer">{text(summary)}</summary>{inside}</details>')
 
 
 def long_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.html_parts import Markup, heading, note, text
+from accel.html_parts import AMBER, BLUE, PINK, VIOLET, Markup, columns, div, heading, note
 from accel.units import milliseconds
 from accel.views.profile.section import Section, block_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHOWN = 80
 LEAST = 3  # fewer steps are told well enough by the headline
 HEIGHT_PX = 44
-COLOURS = {"w": "#b45309", "p": "#7c3aed", "s": "#be185d", "·": "#2563eb"}
+COLOURS = {"w": AMBER, "p": VIOLET, "s": PINK, "·": BLUE}
 WORDS = {"w": "warm-up", "p": "under torch.profiler", "s": "unusually slow", "·": "timed"}
 
 
@@ -47,8 +47,7 @@ def _html(profile: Profile) -> Iterator[object]:
         return
     top = _top(steps)
     yield heading(_title(profile))
-    bars = "".join(_bar(number, step, top) for number, step in enumerate(steps, 1))
-    yield Markup(f'<div style="display:flex;align-items:flex-end;max-width:900px">{bars}</div>')
+    yield columns(_bar(number, step, top) for number, step in enumerate(steps, 1))
     yield note(_legend(steps))
 
 
@@ -64,14 +63,13 @@ def _top(steps: tuple[OneStep, ...]) -> float:
     return min(in_order[-1], 4 * in_order[len(in_order) // 2]) or 1.0
 
 
-def _bar(number: int, step: OneStep, top: float) -> str:
+def _bar(number: int, step: OneStep, top: float) -> Markup:
     sign = step_sign(step)
     height = max(1, round(HEIGHT_PX * min(step.ms / top, 1.0)))
-    told = text(f"{number}: {milliseconds(step.ms)}, {WORDS[sign]}")
-    return (
-        f'<div title="{told}" style="flex:1 1 0;max-width:14px;margin-right:1px;text-align:center;font-size:9px">'
-        f'<div style="height:{height}px;background-color:{COLOURS[sign]};opacity:.85"></div>{sign}</div>'
-    )
+    told = f"{number}: {milliseconds(step.ms)}, {WORDS[sign]}"
+    bar = div(f"height:{height}px;background-color:{COLOURS[sign]};opacity:.85")
+    style = "flex:1 1 0;max-width:14px;margin-right:1px;text-align:center;font-size:9px"
+    return div(style, bar, sign, title=told)
 
 
 def _legend(steps: tuple[OneStep, ...]) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from accel.errors import UnknownName
 from accel.machine.topology.topology import Topology
+from accel.views.figure_look import look
 from accel.views.topology.machine_figure import machine_figure
 from accel.views.topology.matrix_html import html as html
 from accel.views.topology.words import drawing, no_gpu
@@ -38,14 +39,13 @@ def _matrix(topology: Topology) -> go.Figure:
     devices = topology.devices
     rates = [[None if a is b else topology.gb_per_s(a, b) for b in devices] for a in devices]
     labels = [[link.label for link in row] for row in topology.links]
-    drawn = go.Figure(
+    return go.Figure(
         go.Heatmap(
             x=names, y=names, z=rates, text=labels, texttemplate="%{text}", colorscale="Viridis", xgap=2, ygap=2,
             colorbar={"title": "GB/s, about"}, hovertemplate="%{y} – %{x}: %{text}, about %{z:.0f} GB/s<extra></extra>",
-        )
+        ),
+        layout=look(
+            "Links between devices", template="none", height=520, xaxis={"automargin": True},
+            yaxis={"automargin": True, "autorange": "reversed", "scaleanchor": "x"},
+        ),
     )  # fmt: skip
-    drawn.update_layout(
-        title="Links between devices", yaxis={"autorange": "reversed", "scaleanchor": "x"}, template="none",
-        font={"color": "#7d8590"}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", height=520,
-    )  # fmt: skip
-    return drawn

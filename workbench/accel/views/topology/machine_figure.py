@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from accel.html_parts import GREEN, VIOLET
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.topology.device_links import Device
 from accel.machine.topology.links import Link
 from accel.machine.topology.topology import Topology
+from accel.views.figure_look import look
 from accel.views.topology.machine_layout import LABEL_HEIGHT, PADDING, MachineLayout, lay_out
 from accel.views.topology.words import drawing
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# Readable on a light and on a dark page, white text on the first two too.
-GPU, CARD, TEXT = "#15803d", "#7c3aed", "#7d8590"
+GPU, CARD = GREEN, VIOLET
 PIXELS = 92  # a device with the room round it
 POINTS = 33  # of an arc
 BEHIND = -0.1  # where lines begin: behind the square of a device
@@ -42,14 +43,13 @@ def machine_figure(topology: Topology) -> go.Figure:
             )  # fmt: skip
     _draw_devices(figure, layout)
     bottom = layout.bottom - depth
-    figure.update_layout(
-        title={"text": _title(topology), "font": {"size": 14}}, showlegend=bool(depth), legend={"orientation": "h", "y": 0},
+    figure.update_layout(look(
+        _title(topology), showlegend=bool(depth), legend={"orientation": "h", "y": 0}, template="none",
         xaxis={"visible": False, "range": [-PADDING, layout.width + PADDING], "fixedrange": True},
         yaxis={"visible": False, "range": [bottom - PADDING, layout.top + PADDING], "fixedrange": True},
-        template="none", font={"color": TEXT}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 10, "r": 10, "t": 50, "b": 40}, width=max(420, 20 + int(PIXELS * layout.width)),
         height=100 + int(PIXELS * 0.9 * (layout.top - bottom)),
-    )  # fmt: skip
+    ))  # fmt: skip
     return figure
 
 

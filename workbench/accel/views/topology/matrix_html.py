@@ -40,7 +40,7 @@ def html(topology: Topology) -> Markup:
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
     notes = [html_parts.note(line) for line in topology.legend]
-    advice = [Markup(f'<div style="margin-top:4px">{text(line)}</div>') for line in topology.advice]
+    advice = [html_parts.div("margin-top:4px", line) for line in topology.advice]
     source = [html_parts.note(topology.source)] if topology.source else []
     return html_parts.block(
         table, *notes, html_parts.heading("The machine"), *drawn, *nvlinks, *advice, *source
