@@ -85,17 +85,7 @@ def test_other_mistakes_say_why_and_what_to_do(line: str, because: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_option_is_a_keyword_of_the_function_of_that_name(command) -> None:
-    function = getattr(
-        accel,
-        {
-            "try": "try_",
-            "open": "open_trace",
-            "formats": "number_formats",
-            "batch": "fastest_batch",
-            "backends": "compile_backends",
-        }.get(command.name, command.name),
-    )
-    keywords = set(inspect.signature(function).parameters)
+    keywords = set(inspect.signature(getattr(accel, command.function)).parameters)
     words = {"try": "try x", "open": "open x"}.get(command.name, command.name)
     options = set(vars(parse(words))) - {"command", "help", "out"}
     assert {"command" if option == "topic" else option for option in options} <= keywords

@@ -78,11 +78,10 @@ def answer(arguments: Sequence[str]) -> str:
 
 
 def _needs_notebook(command: Command) -> AccelError:
-    function = {"try": "try_", "batch": "fastest_batch"}.get(command.name, command.name)
     return AccelError(
         f"{PROGRAM} {command.name}",
         because="it works on the training that runs in a notebook",
-        do=f"There, run %load_ext accel, then {command.example}; in a script, call accel.{function}().",
+        do=f"There, run %load_ext accel, then {command.example}; in a script, call accel.{command.function}().",
     )
 
 

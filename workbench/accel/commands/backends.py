@@ -24,4 +24,5 @@ COMMAND = Command(
     _run,
     (OUT,),
     needs_notebook=False,
+    in_python="compile_backends",
 )

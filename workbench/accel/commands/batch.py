@@ -39,4 +39,5 @@ COMMAND = Command(
         ),
         OUT,
     ),
+    in_python="fastest_batch",
 )

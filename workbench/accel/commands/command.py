@@ -63,7 +63,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Command:
-    """One command: `accel NAME`, `%accel NAME` and `accel.NAME()`.
+    """One command: `accel NAME`, `%accel NAME` and `accel.FUNCTION()`, which `in_python` names where it is not NAME.
 
     `run` gives its result; `check` refuses what no argument alone can; `show` gives what a notebook's page shows of a
     result, where that is not the result itself.
@@ -78,6 +78,12 @@ class Command:
     show: Callable[[Any, argparse.Namespace], object] | None = None
     takes_cell: bool = False
     needs_notebook: bool = True
+    in_python: str = ""
+
+    @property
+    def function(self) -> str:
+        """The name of its function in `accel`."""
+        return self.in_python or self.name
 
     @property
     def options(self) -> tuple[Argument, ...]:

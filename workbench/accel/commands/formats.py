@@ -25,4 +25,5 @@ COMMAND = Command(
     _run,
     (OUT,),
     needs_notebook=False,
+    in_python="number_formats",
 )

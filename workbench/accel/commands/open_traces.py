@@ -44,4 +44,5 @@ COMMAND = Command(
     ),
     check=_has_file,
     needs_notebook=False,
+    in_python="open_trace",
 )

@@ -133,4 +133,5 @@ COMMAND = Command(
         OUT,
     ),
     check=_has_plan,
+    in_python="try_",
 )
