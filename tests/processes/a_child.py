@@ -1,8 +1,11 @@
-"""A child for tests: it does as its words say, then waits. The words: crash, raise, children, or wait."""
+"""A child for tests: it does as its words say, then waits. The words: crash, raise, children, close (its connection,
+alone), compute or stop (after that), or wait."""
 
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +30,13 @@ def main(descriptor: int, kernel_pid: int, what: str) -> None:
         ctypes.string_at(0)
     if what == "raise":
         raise ZeroDivisionError("in the child")
+    if what in ("close", "compute", "stop"):
+        channel.close()
+    while what == "compute":
+        pass
+    if what == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(3)
     wait_for_ever()
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -79,10 +80,7 @@ def test_where_it_stands_is_told_by_its_own_lines(start: Start) -> None:
 )
 def test_a_crash_gives_its_traceback_and_how_it_ended(start: Start, what: str, how: str, said: str) -> None:
     child = start(what)
-    first_words(child)
-    with pytest.raises(Closed):
-        child.channel.receive(PATIENT_S)
-    assert how in how_it_ended(child.exit_status())
+    assert how in how_it_ended(status_of_closed(child))
     assert said in child.output.text
 
 
@@ -91,6 +89,31 @@ def test_a_killed_child_may_have_run_out_of_memory(start: Start) -> None:
     first_words(child)
     os.kill(child.pid, signal.SIGKILL)
     assert "killed by SIGKILL (the system may have run out of memory)" in how_it_ended(child.exit_status())
+
+
+@pytest.mark.parametrize("what", ["close", "compute"])
+def test_one_that_lives_on_without_its_connection_is_soon_given_up(
+    start: Start, what: str, monkeypatch
+) -> None:
+    monkeypatch.setattr("accel.processes.child._EXIT_S", float("inf"))
+    assert status_of_closed(start(what)) is None
+
+
+def test_an_end_may_take_long_on_a_busy_machine(start: Start, monkeypatch) -> None:
+    """A process that is stopped has no CPU, as one that waits for its turn."""
+    monkeypatch.setattr("accel.processes.child._AT_WORK_S", 0.5)
+    child = start("stop")
+    go_on = threading.Timer(2.0, os.kill, (child.pid, signal.SIGCONT))
+    go_on.start()
+    assert status_of_closed(child) == 3
+    go_on.join()
+
+
+def status_of_closed(child: Child) -> int | None:
+    first_words(child)
+    with pytest.raises(Closed):
+        child.channel.receive(PATIENT_S)
+    return child.exit_status()
 
 
 @pytest.mark.parametrize(

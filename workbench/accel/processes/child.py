@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from typing import IO, Any, ClassVar
@@ -23,6 +24,8 @@ from accel.processes.spawner import spawn
 PAST_THE_CELL = "  past the cell: it is about to say how that ended"
 _STANDS_S = 1.0  # at most, for faulthandler to print where a child stands
 _EXIT_S = 10.0  # at most, from a closed connection to the end of the process, on a busy machine
+_AT_WORK_S = 2.0  # of these, at most, in which it sleeps or has a CPU: what ends is done by then
+_LOOK_S = 0.1
 _DRAIN_S = 2.0  # at most, for what an ended process printed to be read
 _LAST_WORDS_S = 0.5  # longer where a process that it started holds on to its output
 _BOTTOM = "in _run_module_as_main"  # the outermost line of an interpreter started with -m
@@ -136,12 +139,16 @@ class Child:
 
     def exit_status(self) -> int | None:
         """Of a child whose socket is closed: its exit status, or minus its signal; None where it runs on without the socket."""
-        try:
-            status = self._process.wait(_EXIT_S)
-        except subprocess.TimeoutExpired:
-            return None
-        self.output.join(_LAST_WORDS_S)  # what it printed last is on its way
-        return status
+        at_work_s, until = 0.0, time.monotonic() + _EXIT_S
+        used_s = _cpu_s(self.pid)
+        while at_work_s < _AT_WORK_S and time.monotonic() < until:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = self._process.wait(_LOOK_S)
+                self.output.join(_LAST_WORDS_S)  # what it printed last is on its way
+                return status
+            used_before_s, used_s = used_s, _cpu_s(self.pid)
+            at_work_s += _LOOK_S if _sleeps(self.pid) else min(_LOOK_S, used_s - used_before_s)
+        return None
 
     def kill(self) -> None:
         """End the process and everything it started."""
@@ -157,6 +164,20 @@ class Child:
         self.output.join(_DRAIN_S)
         self.folder.close()
         _alive.discard(self)
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether it waits for neither a CPU nor a disk."""
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).status() == psutil.STATUS_SLEEPING
+    return False
+
+
+def _cpu_s(pid: int) -> float:
+    """The CPU time of all its threads."""
+    with contextlib.suppress(psutil.Error):
+        return sum(psutil.Process(pid).cpu_times()[:2])
+    return 0.0
 
 
 def how_it_ended(status: int | None) -> str:
