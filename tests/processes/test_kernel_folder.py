@@ -83,6 +83,29 @@ def test_without_a_folder_for_temporary_files_an_error_says_what_to_do(temporary
         KernelFolder("trial")
 
 
+def test_a_process_that_was_forked_removes_its_own_folders_and_no_other(temporary):
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(temporary) == []
+
+
+FORKED = """
+import os
+from accel.processes.kernel_folder import KernelFolder
+mine = KernelFolder("trial")
+if pid := os.fork():
+    assert os.waitpid(pid, 0)[1] == 0
+    assert os.listdir(os.path.dirname(mine.path)) == [os.path.basename(mine.path)]
+else:
+    own = KernelFolder("peaks")
+"""
+
+
 def test_multiprocessing_gets_a_new_folder_where_its_own_was_removed(temporary):
     done = subprocess.run(
         [sys.executable, "-c", REMOVED],

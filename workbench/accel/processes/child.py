@@ -30,7 +30,6 @@ _DRAIN_S = 2.0  # at most, for what an ended process printed to be read
 _LAST_WORDS_S = 0.5  # longer where a process that it started holds on to its output
 _BOTTOM = "in _run_module_as_main"  # the outermost line of an interpreter started with -m
 _alive: weakref.WeakSet[Child] = weakref.WeakSet()
-_home = os.getpid()
 
 
 class Output(threading.Thread):
@@ -193,6 +192,6 @@ def how_it_ended(status: int | None) -> str:
 
 @atexit.register
 def _end_all() -> None:
-    if os.getpid() == _home:  # not in a process that the user's own code forked
-        for child in list(_alive):
+    for child in list(_alive):
+        if child.folder.is_ours:
             child.close()

@@ -26,7 +26,6 @@ _SETTLED_S = 60.0  # a younger folder that nobody holds may have a maker who is 
 _lock = threading.Lock()
 _own: KernelFolder | None = None
 _open: weakref.WeakSet[KernelFolder] = weakref.WeakSet()
-_home = os.getpid()
 BeforeRemoval = Callable[[str], object]
 
 
@@ -38,7 +37,7 @@ class KernelFolder:
     """
 
     def __init__(self, of: str) -> None:
-        self.path = ""
+        self.path, self._maker = "", os.getpid()
         try:
             self.path = tempfile.mkdtemp(prefix=f"accel-{of}-")
             self._descriptor = os.open(self.path, os.O_RDONLY)
@@ -53,6 +52,11 @@ class KernelFolder:
     def is_open(self) -> bool:
         """Whether it is still there."""
         return self._descriptor >= 0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process made it, and not the one that the user's own code forked it from."""
+        return self._maker == os.getpid()
 
     def close(self) -> None:
         """Remove it with all that is in it."""
@@ -130,6 +134,6 @@ def own_kernel_folder() -> KernelFolder:
 
 @atexit.register  # before that of child.py, which is called first therefore: what children have open is closed then
 def _remove_all() -> None:
-    if os.getpid() == _home:  # not in a process that the user's own code forked
-        for folder in list(_open):
+    for folder in list(_open):
+        if folder.is_ours:
             folder.close()
