@@ -125,6 +125,7 @@ def alive(pid):
     [
         ("raise RuntimeError('the cable is cut')", "rank 1 ended with 1: RuntimeError: the cable is cut"),
         ("os._exit(7)", "rank 1 ended with 7"),
+        ("os.close(int(sys.argv[1]))", "rank 1 closed its connection: it said nothing"),
     ],
 )
 def test_a_rank_that_fails_is_named_with_its_last_words_and_none_is_left(tmp_path, monkeypatch, fault, said):

@@ -146,8 +146,9 @@ def _answer(rank: int, child: Child) -> dict[str, Any]:
         message, _, _ = child.channel.receive(LOOK_S)
     except Closed:
         status = child.exit_status()
+        how = "closed its connection" if status is None else f"ended with {status}"
         last = child.output.text.strip().splitlines() or ["it said nothing"]
-        raise _failed(f"rank {rank} ended with {status}: {last[-1][:200]}") from None
+        raise _failed(f"rank {rank} {how}: {last[-1][:200]}") from None
     values: dict[str, Any] = message.values
     return values
 
