@@ -18,7 +18,7 @@ import psutil
 
 from accel.processes.channel import Channel
 from accel.processes.kernel_folder import FOLDER, KernelFolder
-from accel.processes.process_tree import end_tree
+from accel.processes.process_tree import end_tree, signal_all
 from accel.processes.spawner import spawn
 
 PAST_THE_CELL = "  past the cell: it is about to say how that ended"
@@ -115,8 +115,7 @@ class Child:
     def ask_where_it_stands(self) -> int:
         """Have its own faulthandler print the Python lines that it is in; `where_it_stands` takes what this returns."""
         before = self.output.bytes_read
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGUSR1)
+        signal_all([self.pid], signal.SIGUSR1)
         return before
 
     def where_it_stands(self, asked_at: int) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import secrets
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import psutil
@@ -77,6 +78,18 @@ def living_descendants(pid: int | None = None) -> list[psutil.Process]:
     with contextlib.suppress(psutil.Error):
         return [each for each in psutil.Process(pid).children(recursive=True) if _lives(each)]
     return []
+
+
+def forked_children() -> set[int]:
+    """What multiprocessing started here and still runs, such as the workers of loaders."""
+    return {child.pid for child in multiprocessing.active_children() if child.pid}
+
+
+def signal_all(pids: Iterable[int], number: int) -> None:
+    """Send a signal to each that still runs."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _lives(process: psutil.Process) -> bool:

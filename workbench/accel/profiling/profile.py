@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from accel.profiling.line_cost import read_lines, with_lines
 from accel.profiling.memory_use import read_memory_use
 from accel.profiling.op_cost import read_op_costs
 from accel.profiling.op_table import read_op_table
-from accel.profiling.profile_data import ProfileData
+from accel.profiling.profile_data import ProfileData, none_for_nan
 from accel.profiling.profile_diff import ProfileDiff, compare_profiles
 from accel.profiling.profile_notes import notes_for
 from accel.profiling.profile_tables import profile_table
@@ -56,8 +55,8 @@ class Profile(ProfileData, Drawn):
         told = asdict(replace(self, events=None)) | {"versions": dict(self.versions)}
         del told["events"]
         told["samples_per_s"] = told["timing"].pop("samples_per_s")
-        told["timing"]["step_ms"] = _known(self.step_ms)
-        told["timing"]["spread_ms"] = [_known(value) for value in self.spread_ms]
+        told["timing"]["step_ms"] = none_for_nan(self.step_ms)
+        told["timing"]["spread_ms"] = [none_for_nan(value) for value in self.spread_ms]
         return told
 
     def to_dataframe(self, kind: str = "operations") -> pandas.DataFrame:
@@ -155,7 +154,3 @@ def build_profile(
         completeness=check_completeness(events, uses_gpu=workload.objects().device_type == "cuda"),
         events=events,
     )
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

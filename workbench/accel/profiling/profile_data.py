@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from accel.profiling.memory_use import MemoryUse
     from accel.profiling.op_cost import OpCost
     from accel.profiling.synchronisations import Synchronisation
+
+
+def none_for_nan(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(value) else value
 
 
 @dataclass(frozen=True)

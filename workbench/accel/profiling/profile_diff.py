@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.profiling.compared_ops import CLEAR_RATIO, LEAST_SHARE, OpChange, compare_ops, name_modules_alike
-from accel.profiling.profile_data import ProfileData
+from accel.profiling.profile_data import ProfileData, none_for_nan
 from accel.shown import Drawn
 
 if TYPE_CHECKING:
@@ -104,11 +103,11 @@ class ProfileDiff(Drawn):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what is not known is None."""
-        told = asdict(self) | {"ratio": _known(self.ratio), "is_told_apart": self.is_told_apart}
+        told = asdict(self) | {"ratio": none_for_nan(self.ratio), "is_told_apart": self.is_told_apart}
         for name in ("before_ms", "after_ms"):
-            told[name] = _known(told[name])
+            told[name] = none_for_nan(told[name])
         for name in ("before_spread_ms", "after_spread_ms"):
-            told[name] = [_known(value) for value in told[name]]
+            told[name] = [none_for_nan(value) for value in told[name]]
         return told | {"replacements": [asdict(one) for one in self.replacements]}
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -190,7 +189,3 @@ def _differences(before: ProfileData, after: ProfileData) -> list[str]:
     if not before.rows or not after.rows:
         notes.append("One of them has no operations: its own notes say why.")
     return notes
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

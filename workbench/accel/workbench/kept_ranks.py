@@ -125,16 +125,11 @@ class KeptRanks:
             watched = self._begins(WatchedRun(run))
             with run.true_interrupts():
                 try:
-                    look()
-                    outcome = run.run()
-                    watched.ended(outcome)
-                    watched.came_home(self._finish(run, outcome, devices))
-                except BaseException as error:
-                    if watched.is_over:
-                        watched.came_home(None, error)
-                    else:
-                        watched.ended(None, error)
-                    raise
+                    with watched.followed():
+                        look()
+                        outcome = run.run()
+                        watched.ended(outcome)
+                        watched.came_home(self._finish(run, outcome, devices))
                 finally:
                     look()
         return watched.result if isinstance(cell, str) else run.returned
@@ -200,17 +195,11 @@ class KeptRanks:
                 "Interrupt ends the sweep; what it measured until then stays, and your objects are as they were.",
             )
         )
-        try:
+        with watched.followed():
             outcome = run.run()
             watched.ended(outcome)
             result = run.finish(outcome)  # nothing comes home: `discard`
             watched.came_home(result)
-        except BaseException as error:
-            if watched.is_over:
-                watched.came_home(None, error)
-            else:
-                watched.ended(None, error)
-            raise
         return result
 
     def bring_home(self) -> None:

@@ -8,8 +8,6 @@ the quality is what the user would get.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ from typing import Any
 
 from accel.errors import AccelError
 from accel.processes.failure import Failed, failure_of
+from accel.processes.process_tree import forked_children, signal_all
 from accel.workers.held_out_metrics import accuracy_on, loss_on
 from accel.workers.messages import Evaluated, QualityQuestion
 from accel.workload.generators import generator_states, restore_generators
@@ -128,14 +127,14 @@ class Evaluator:
             for process in getattr(loader._iterator, "_workers", ())
             if process.is_alive()
         }
-        before = _children()
+        before = forked_children()
         awake = (pids | self._left_running) & before
-        _signal(awake, signal.SIGCONT)
+        signal_all(awake, signal.SIGCONT)
         try:
             yield
         finally:
-            self._left_running = (self._left_running | (_children() - before)) & _children()
-            _signal(awake | self._left_running, signal.SIGSTOP)
+            self._left_running = (self._left_running | (forked_children() - before)) & forked_children()
+            signal_all(awake | self._left_running, signal.SIGSTOP)
 
 
 def measured_quality(question: QualityQuestion, namespace: dict[str, Any], model: Any) -> float:
@@ -165,13 +164,3 @@ def _number(value: Any, metric: str) -> float:
         because=f"it gave {type(value).__name__} instead of one number",
         do="Let it return a single number, such as a share of right answers between 0 and 1.",
     )
-
-
-def _children() -> set[int]:
-    return {child.pid for child in multiprocessing.active_children() if child.pid}
-
-
-def _signal(pids: set[int], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)

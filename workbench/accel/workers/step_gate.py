@@ -8,9 +8,6 @@ its queue for free, on the cores of the variant that is being timed.
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
 import resource
 import signal
 import sys
@@ -23,6 +20,7 @@ from accel.hooks.attribute_patches import AttributePatches
 from accel.hooks.leading_optimizer import LeadingOptimizer
 from accel.hooks.training_loop import after_step, is_inside_another_step, is_traced, wrap_backward
 from accel.processes.channel import Channel
+from accel.processes.process_tree import forked_children, signal_all
 from accel.workers.messages import EffectRead, Evaluate, Finish, ReadEffect, StepsDone, StepToken
 from accel.workers.sample_count import SampleCount
 from accel.workers.step_clock import StepClock
@@ -95,12 +93,12 @@ class StepGate:
 
     def wait(self) -> None:
         """Wait for a token; answers questions about the effect meanwhile; raises CellIsOver when told to finish."""
-        frozen = [child.pid for child in multiprocessing.active_children() if child.pid]
-        _signal(frozen, signal.SIGSTOP)
+        frozen = forked_children()
+        signal_all(frozen, signal.SIGSTOP)
         try:
             token = self._next_token()
         finally:
-            _signal(frozen, signal.SIGCONT)
+            signal_all(frozen, signal.SIGCONT)
         self._usage = resource.getrusage(resource.RUSAGE_SELF)
         self._granted = token.count
         self._clock.begin(token.settle)
@@ -156,12 +154,6 @@ class StepGate:
             )
         )
         self._losses, self._samples = [], []
-
-
-def _signal(pids: list[int], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 def _kept(loss: Any) -> Any:

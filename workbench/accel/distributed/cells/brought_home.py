@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from accel.distributed.cells.home_objects import Path, walk
+from accel.distributed.cells.plain_values import SCALARS, has_state, is_of_notebook
 from accel.distributed.data_parallel.gathered_pieces import has_pieces
 from accel.errors import first_line
 from accel.workload.memory_file import MemoryFile
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     import torch
 
 Key = tuple[str, Path]  # what of an object, and the way to it
-_PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _IN_PIECES = (
     "it holds parts of tensors that are spread over the ranks, which not every rank keeps there: in the cell, "
     "keep copy.deepcopy(model.state_dict()) on every rank, not a copy of the model"
@@ -60,9 +60,9 @@ class Travellers:
                 self._silent |= {id(each) for each in value.buffers(recurse=False)}
         elif isinstance(value, (list, dict, set)):
             self._before[path] = copy.copy(value)
-        elif _has_state(value):
+        elif has_state(value):
             self._states[path] = _mark(value.state_dict())
-        if _is_of_notebook(value):
+        if is_of_notebook(value):
             self._attributes[path] = _attributes(value)
 
     def packed(
@@ -200,20 +200,6 @@ def _has_pieces(value: Any) -> bool:
         return False
 
 
-def _is_of_notebook(value: Any) -> bool:
-    """Whether its class was made in the notebook: its plain attributes are the user's own state."""
-    return type(value).__module__ == "__main__" and hasattr(value, "__dict__")
-
-
-def _has_state(value: Any) -> bool:
-    """Optimizers, schedulers, scalers and the like."""
-    import torch
-
-    if isinstance(value, (torch.nn.Module, type)):
-        return False
-    return hasattr(value, "load_state_dict") and hasattr(value, "state_dict")
-
-
 def _attributes(value: Any) -> dict[str, Any]:
     import torch
 
@@ -247,12 +233,12 @@ def _mark(value: Any) -> Any:
         return [(key, _mark(part)) for key, part in value.items()]
     if isinstance(value, (list, tuple)):
         return [_mark(part) for part in value]
-    return value if isinstance(value, _PLAIN) else id(value)
+    return value if isinstance(value, SCALARS) else id(value)
 
 
 def _is_equal(now: Any, before: Any) -> bool:
     """The same object, or an equal number or text."""
-    return now is before or (type(now) is type(before) and isinstance(now, _PLAIN) and now == before)
+    return now is before or (type(now) is type(before) and isinstance(now, SCALARS) and now == before)
 
 
 def _is_same(now: Any, before: Any) -> bool:

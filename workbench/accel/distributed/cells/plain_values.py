@@ -115,6 +115,16 @@ def merged(mine: Any, theirs: Any) -> Any:
     return as_it_was(theirs)
 
 
+def is_of_notebook(value: Any) -> bool:
+    """Whether its class was made in the notebook: its plain attributes are the user's own state."""
+    return type(value).__module__ == "__main__" and hasattr(value, "__dict__") and not isinstance(value, type)
+
+
+def has_state(value: Any) -> bool:
+    """Optimizers, schedulers, scalers, averages, models: what gives its state and takes it back."""
+    return not isinstance(value, type) and hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
+
+
 def _is_numbers(value: Any) -> bool:
     """Whether it is a numpy array or number that torch can hold."""
     kind = type(value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from accel.distributed.cells.run_lanes import RunLanes
@@ -112,6 +113,18 @@ class WatchedRun:
             cell.stop()
 
     # --- who runs it says -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Around running it in this thread and bringing its state home: an error in either is said here too."""
+        try:
+            yield
+        except BaseException as error:
+            if self.is_over:
+                self.came_home(None, error)
+            else:
+                self.ended(None, error)
+            raise
 
     def ended(self, outcome: RunOutcome | None, error: BaseException | None = None) -> None:
         """The ranks have finished: well, with an outcome, or not."""

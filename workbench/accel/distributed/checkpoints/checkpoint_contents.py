@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from accel.distributed.cells.plain_values import SCALARS, is_plain, merged, plain_copy
+from accel.distributed.cells.plain_values import (
+    SCALARS,
+    has_state,
+    is_of_notebook,
+    is_plain,
+    merged,
+    plain_copy,
+)
 from accel.errors import first_line
 
 Way = tuple[str | int, ...]
@@ -112,7 +119,7 @@ def _parts(value: Any) -> list[tuple[str | int, Any]]:
     import torch
     from torch.utils.data import DataLoader
 
-    if isinstance(value, torch.nn.Module) or _has_state(value) or type(value) in SCALARS or is_plain(value):
+    if isinstance(value, torch.nn.Module) or has_state(value) or type(value) in SCALARS or is_plain(value):
         return []
     if isinstance(value, DataLoader):
         return _generators_of(value)
@@ -120,7 +127,7 @@ def _parts(value: Any) -> list[tuple[str | int, Any]]:
         items: Iterable[tuple[Any, Any]] = value.items()
     elif isinstance(value, (list, tuple)):
         items = enumerate(value)
-    elif _is_of_notebook(value):
+    elif is_of_notebook(value):
         items = vars(value).items()
     else:
         return []
@@ -138,7 +145,7 @@ def _take(found: Contents, way: Way, value: Any, is_first: bool) -> None:
             found["modes"][way] = {name: part.training for name, part in value.named_modules()}
     elif isinstance(value, torch.Generator):
         found["generators"][way] = value.get_state()
-    elif _has_state(value):
+    elif has_state(value):
         if is_first:
             found["states"][way] = _plain(value.state_dict(), way, value)
     elif is_plain(value):
@@ -147,7 +154,7 @@ def _take(found: Contents, way: Way, value: Any, is_first: bool) -> None:
         found["entries"][way] = {
             k: part for k, part in value.items() if type(k) is str and type(part) in SCALARS
         }
-    if _is_of_notebook(value):
+    if is_of_notebook(value):
         found["attributes"][way] = {k: part for k, part in vars(value).items() if type(part) in SCALARS}
 
 
@@ -214,15 +221,6 @@ _PUTS: dict[str, Callable[[Any, Any], object]] = {
     "entries": _update, "modules": _load_module, "modes": _set_modes, "states": _load_state, "attributes": _update,
     "generators": _set_generator,
 }  # fmt: skip
-
-
-def _has_state(value: Any) -> bool:
-    """Optimizers, schedulers, scalers, averages: what gives its state and takes it back."""
-    return not isinstance(value, type) and hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
-
-
-def _is_of_notebook(value: Any) -> bool:
-    return type(value).__module__ == "__main__" and hasattr(value, "__dict__")
 
 
 def _may_be_data(value: Any) -> bool:

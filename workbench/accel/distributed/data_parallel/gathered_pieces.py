@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from accel.distributed.cells.plain_values import SCALARS, is_of_notebook
 from accel.techniques.sharding.sharded_model import READ_AT
 from accel.workload.exchanged_values import from_all_ranks
 
 Way = tuple[Any, ...]
-_PLAIN = (str, bytes, int, float, complex, bool, type(None))
 
 
 def gather_pieces(namespace: dict[str, Any], names: Iterable[str], originals: Mapping[int, Any]) -> None:
@@ -54,7 +54,7 @@ def has_pieces(value: Any) -> bool:
                 return True
         elif isinstance(current, torch.nn.Module):
             waiting += [*current.parameters(), *current.buffers()]
-        elif not isinstance(current, _PLAIN) and id(current) not in seen:
+        elif not isinstance(current, SCALARS) and id(current) not in seen:
             seen.add(id(current))
             waiting += [part for _, part in _parts(current)]
     return False
@@ -85,7 +85,7 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
         )
     if isinstance(value, (list, tuple)):
         return enumerate(value)
-    return vars(value).items() if _is_of_notebook(value) else ()
+    return vars(value).items() if is_of_notebook(value) else ()
 
 
 def _with_whole(value: Any, whole: Mapping[int, Any], seen: set[int]) -> Any:
@@ -103,7 +103,7 @@ def _with_whole(value: Any, whole: Mapping[int, Any], seen: set[int]) -> Any:
         parts = [_with_whole(part, whole, seen) for part in value]
         if any(a is not b for a, b in zip(parts, value, strict=True)):
             return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    elif isinstance(value, dict) or _is_of_notebook(value):
+    elif isinstance(value, dict) or is_of_notebook(value):
         held = value if isinstance(value, dict) else vars(value)
         held.update({key: _with_whole(part, whole, seen) for key, part in held.items()})
     return value
@@ -112,7 +112,3 @@ def _with_whole(value: Any, whole: Mapping[int, Any], seen: set[int]) -> Any:
 def _whole(piece: Any) -> Any:
     made = piece.detach().full_tensor()
     return made.requires_grad_(piece.requires_grad) if piece.is_leaf else made
-
-
-def _is_of_notebook(value: Any) -> bool:
-    return type(value).__module__ == "__main__" and hasattr(value, "__dict__") and not isinstance(value, type)
