@@ -33,6 +33,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from accel.callable_package import FUNCTION_OF as _FUNCTION_OF
+from accel.on_machine import accelerations as _accelerations
+from accel.on_machine import history as _history
+from accel.on_machine import machine as _machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,12 +43,9 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
 
-    from accel.commands.accelerations import AccelerationList
     from accel.commands.help import Help
     from accel.distributed.ranks.rank_pool import RankPool as RankPool
     from accel.exporting.export import Export
-    from accel.history import PastPredictions, PastTrials
-    from accel.machine.machine import Machine
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
     from accel.workbench import Workbench as Workbench
     from accel.workbench.quality_request import Better
-    from accel.workbench.status import Applicabilities, Status
+    from accel.workbench.status import Status
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
     from accel.workload.new_weights import Start
@@ -112,7 +112,11 @@ def profile(
         AccelError: An option makes no sense, or no variable holds the function. What the code raises is raised as it is.
 
     Examples:
-        >>> accel.profile("train(model, loader, criterion, optimizer)", stacks=True)
+        >>> profile = accel.profile("train(model, loader, criterion, optimizer)", stacks=True)
+        >>> print(profile)
+        >>> profile.to_dataframe("phases")
+
+    Method: steps are timed by hooks in the run itself, operations by torch.profiler over a few steps of it (decision 5).
     """
     return _workbench().profile(cell, steps=steps, shapes=shapes, stacks=stacks, memory=memory)
 
@@ -154,6 +158,9 @@ def try_(
         >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
         >>> accel.try_("batch_size", until="accuracy>=0.95", seeds=3)
         >>> accel.try_("autocast", train_s=30)
+
+    Method: blocks of steps in turns over several relaunches (decision 7); intervals over both levels as in Kalibera and Jones,
+    "Rigorous benchmarking in reasonable time", ISMM 2013.
     """
     from accel.commands.line.ticking import wait_ticking
 
@@ -179,7 +186,7 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
         Each size with its speed per sample, and the fastest.
 
     Raises:
-        AccelError: The workload takes its batches from no DataLoader, or an option makes no sense.
+        AccelError: Nothing was profiled yet, the workload takes its batches from no DataLoader, or an option makes no sense.
 
     Examples:
         >>> print(accel.fastest_batch(largest=512))
@@ -200,10 +207,10 @@ def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:
         What is live now.
 
     Raises:
-        AccelError: No trial found a plan to keep, or this one cannot be kept here.
+        AccelError: Nothing was profiled yet, no trial found a plan to keep, or this one cannot be kept here.
 
     Examples:
-        >>> accel.keep("channels_last", on="generator")
+        >>> accel.keep("channels_last", on="model")
     """
     return _workbench().keep(plan, on=on)
 
@@ -221,7 +228,8 @@ def undo(name: str | None = None) -> Status:
         AccelError: Nothing of that name is kept.
 
     Examples:
-        >>> accel.undo("channels_last")
+        >>> accel.keep("channels_last")
+        >>> print(accel.undo("channels_last"))
     """
     return _workbench().undo(name)
 
@@ -237,13 +245,10 @@ def findings() -> Findings:
 
     Examples:
         >>> print(accel.findings())
+
+    Method: Amdahl's law over the measured shares, with the range of speed-ups that each rule has a source for.
     """
     return _workbench().findings()
-
-
-def _history(predictions: bool = False) -> PastTrials | PastPredictions:
-    """What calling `accel.history` gives."""
-    return _workbench().history(predictions)
 
 
 def graph(
@@ -260,17 +265,17 @@ def graph(
 
     Args:
         model: A model, or the name of a variable that holds one. None: the workload's.
-        inputs: A tensor, a tuple of positional or a dict of keyword arguments, or a shape such as (64, 1, 28, 28). None: as in
-            the profiled cell.
+        inputs: One batch: a tensor, a tuple of positional or a dict of keyword arguments, or a shape such as (64, 1, 28, 28),
+            samples first. None: as in the profiled cell.
         add: Cost of one more layer, such as "Linear(512→256)", "ReLU" or "Conv2d(64→64, 3, padding=1)".
         after: The module that the added layer comes after.
         onnx: Also write the model to this file, as ONNX.
 
     Returns:
-        The graph; with `add` a WhatIf that compares it with the graph plus that layer.
+        The graph, with FLOPs and bytes of one forward; with `add` a WhatIf that compares it with the graph plus that layer.
 
     Raises:
-        AccelError: The model cannot be traced with these inputs, or a name is unknown.
+        AccelError: No model is known, it cannot be traced with these inputs, the layer does not fit, or a name is unknown.
 
     Examples:
         >>> print(accel.graph(model, images))
@@ -303,33 +308,21 @@ def export(to: str = "cell") -> Export:
         The source, with `.code` and what could not be written; with nothing kept, the cell as it is.
 
     Raises:
-        AccelError: No training cell was profiled, or the cell cannot be parsed.
+        AccelError: No training cell was profiled, the cell cannot be parsed, or `to` is no known form.
 
     Examples:
         >>> print(accel.export())
+
+    Method: the cell's syntax tree is rewritten by libcst, which keeps comments and layout (decision 1).
     """
     return _workbench().export(to)
-
-
-def _machine() -> Machine:
-    """What calling `accel.machine` gives."""
-    from accel.machine.reading import read_machine
-
-    return read_machine(again=True)
-
-
-def _list_accelerations() -> AccelerationList | Applicabilities:
-    """What calling `accel.accelerations` gives."""
-    from accel.commands.accelerations import accelerations_of
-
-    return accelerations_of(_workbench())
 
 
 def panel() -> Any:
     """Open the workbench as a widget: phases, operations, switches and trials, all live.
 
     Returns:
-        The widget.
+        The widget; in a notebook, the last line of a cell shows it.
 
     Examples:
         >>> accel.panel()
@@ -380,7 +373,7 @@ def _workbench() -> Workbench:
 
 
 _FUNCTION_OF.update(
-    {"accel.accelerations": _list_accelerations, "accel.history": _history, "accel.machine": _machine}
+    {"accel.accelerations": _accelerations, "accel.history": _history, "accel.machine": _machine}
 )
 
 

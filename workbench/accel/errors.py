@@ -21,7 +21,15 @@ LONGEST_ASKED = 200
 class AccelError(Exception):
     """What you asked for, why it cannot be, and what to do.
 
-    >>> raise AccelError("%accel keep", because="nothing has been tried yet", do="Run %accel try first.")
+    Args:
+        asked: What was asked for.
+        because: Why it cannot be.
+        do: What to do.
+
+    Examples:
+        >>> raise AccelError("%accel keep", because="nothing has been tried yet", do="Run %accel try first.")
+        Traceback (most recent call last):
+        accel.errors.AccelError: %accel keep: nothing has been tried yet. Run %accel try first.
     """
 
     def __init__(self, asked: str, *, because: str, do: str) -> None:
@@ -39,7 +47,11 @@ class AccelError(Exception):
 class UnknownName(AccelError):
     """A word that is not in the list of right ones; names the nearest, or what serves `instead`.
 
-    >>> raise UnknownName("acceleration", "chanels_last", ["channels_last", "autocast"])
+    Examples:
+        >>> raise UnknownName("acceleration", "chanels_last", ["channels_last", "autocast"])
+        Traceback (most recent call last):
+        accel.errors.UnknownName: acceleration 'chanels_last': there is no acceleration of that name.
+            Did you mean 'channels_last'? Known: autocast, channels_last.
     """
 
     def __init__(self, kind: str, given: object, known: Iterable[str], *, instead: str = "") -> None:
@@ -54,7 +66,13 @@ class UnknownName(AccelError):
 
 
 class NotApplicable(AccelError):
-    """An acceleration cannot work on this workload or machine; `reasons` says why, each ending in what to do."""
+    """An acceleration cannot work on this workload or machine; `reasons` says why, each ending in what to do.
+
+    Examples:
+        >>> raise NotApplicable("pin_memory", ["There is no GPU that data are copied to. Leave it out."])
+        Traceback (most recent call last):
+        accel.errors.NotApplicable: pin_memory: not applicable here. There is no GPU that data are copied to. Leave it out.
+    """
 
     def __init__(self, name: str, reasons: list[str]) -> None:
         super().__init__(name, because="not applicable here", do=" ".join(reasons))

@@ -32,7 +32,7 @@ def text(value: object) -> Markup:
     """Escape a value for use in HTML, and write out what would turn a line round; `Markup` passes unchanged.
 
     >>> text("<b>")
-    '&lt;b&gt;'
+    Markup('&lt;b&gt;')
     """
     return value if isinstance(value, Markup) else escape(shown(str(value)))
 

@@ -1,4 +1,4 @@
-"""What needs no training cell, as functions: the machine, its load and its peaks, what is installed, and traces from anywhere."""
+"""What needs no training cell, as functions: the machine, its load and its peaks, what there is, its history, and traces."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from accel.commands.accelerations import AccelerationList
+    from accel.history import PastPredictions, PastTrials
     from accel.machine.affinity import Affinity
     from accel.machine.installation import Installation
+    from accel.machine.machine import Machine
     from accel.machine.number_formats import NumberFormats
     from accel.machine.peaks import Peaks
     from accel.machine.telemetry import Monitor
@@ -17,6 +20,22 @@ if TYPE_CHECKING:
     from accel.techniques.compiling.compile_backends import CompileBackends
     from accel.traces.ranks_report import RanksReport
     from accel.traces.trace_profile import TraceProfile
+    from accel.workbench.status import Applicabilities
+
+
+def machine() -> Machine:
+    """Describe this machine: cores, caches, memory, instruction sets, GPUs, versions.
+
+    Returns:
+        The machine as it is now: prints, shows as a table, `.line`, `.to_dict()`.
+
+    Examples:
+        >>> print(accel.machine())
+        >>> accel.machine().usable_cores
+    """
+    from accel.machine.reading import read_machine
+
+    return read_machine(again=True)
 
 
 def peaks(*, again: bool = False, links: bool = False) -> Peaks:
@@ -30,11 +49,13 @@ def peaks(*, again: bool = False, links: bool = False) -> Peaks:
         links: Also measure all-reduce between processes and copies between GPUs, which takes some seconds more.
 
     Returns:
-        Rates by number format and device, memory, copies and links.
+        FLOP/s by number format and device, bytes/s of memory, caches, copies and links.
 
     Examples:
         >>> print(accel.peaks())
         >>> accel.peaks(links=True).all_reduce_s(100e6, ranks=2)
+
+    Method: the best of many runs of matrix products, of sums over large buffers, and of copies.
     """
     from accel.machine.peaks import peaks as find
 
@@ -71,7 +92,8 @@ def affinity(*, ranks: Mapping[int, int] | None = None, pid: int | None = None) 
 
     Examples:
         >>> print(accel.affinity())
-        >>> accel.affinity(ranks={0: 4711, 1: 4712})
+        >>> import os
+        >>> accel.affinity(ranks={0: os.getpid()}).notes
     """
     from accel.machine.affinity import affinity
 
@@ -89,9 +111,12 @@ def loader_affinity(cpus: Iterable[int] | None = None) -> AbstractContextManager
     Returns:
         A context; it gives the CPUs.
 
+    Raises:
+        AccelError: A CPU is not there or not allowed, or the system has no masks (macOS, Windows).
+
     Examples:
         >>> with accel.loader_affinity():
-        ...     for images, labels in loader: ...
+        ...     for images, labels in loader: pass
     """
     from accel.workload.loader_affinity import loader_affinity
 
@@ -115,7 +140,7 @@ def monitor(seconds: float | None = None, *, every: float = 0.5) -> Monitor:
 
     Examples:
         >>> with accel.monitor() as load:
-        ...     train(model, loader)
+        ...     train(model, loader, criterion, optimizer)
         >>> print(load.summary())
     """
     from accel.machine.telemetry import monitor
@@ -128,7 +153,7 @@ def topology(from_file: str | None = None, *, text: str | None = None, html: str
 
     Args:
         from_file: A file with what `nvidia-smi topo -m` printed on another machine.
-        text: The same as text.
+        text: The same as text, a line a device.
         html: Also write it to this file, as a page of its own.
 
     Returns:
@@ -138,8 +163,14 @@ def topology(from_file: str | None = None, *, text: str | None = None, html: str
         AccelError: The file is not there or holds no matrix.
 
     Examples:
-        >>> accel.topology().best_gpus(2).as_env
-        {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID', 'CUDA_VISIBLE_DEVICES': '0,3'}
+        >>> print(accel.topology())
+        >>> topology = accel.topology(text='''
+        ...       GPU0  GPU1  GPU2
+        ... GPU0   X    SYS   NV2
+        ... GPU1  SYS    X    SYS
+        ... GPU2  NV2   SYS    X''')
+        >>> topology.best_gpus(2).as_env
+        {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID', 'CUDA_VISIBLE_DEVICES': '0,2'}
     """
     from accel.machine.topology import topology
 
@@ -150,7 +181,7 @@ def compile_backends() -> CompileBackends:
     """List the backends of torch.compile: which work here, and why the others do not.
 
     Returns:
-        A row for each backend.
+        A row for each backend, with the reason where it does not work.
 
     Examples:
         >>> print(accel.compile_backends())
@@ -187,9 +218,42 @@ def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
         AccelError: A file is not there, is no trace, or does not fit into memory.
 
     Examples:
+        >>> accel.profile("train(model, loader, criterion, optimizer)").to_chrome_trace("trace.json.gz")
         >>> print(accel.open_trace("trace.json.gz"))
-        >>> print(accel.open_trace("traces/"))
     """
     from accel.workbench.trace_findings import open_with_findings
 
     return open_with_findings(*files)
+
+
+def history(predictions: bool = False) -> PastTrials | PastPredictions:
+    """List the trials of this machine, across notebooks; or what had been predicted, next to what was measured.
+
+    Args:
+        predictions: Show predictions, and how good they have been.
+
+    Returns:
+        The trials, newest first, or the predictions; `.to_dataframe()`, `.to_dict()`.
+
+    Examples:
+        >>> print(accel.history())
+        >>> accel.history(predictions=True).to_dataframe()
+    """
+    from accel.current import current_workbench
+
+    return current_workbench().history(predictions)
+
+
+def accelerations() -> AccelerationList | Applicabilities:
+    """List the accelerations; once a cell was profiled, which work on it, and why the others do not.
+
+    Returns:
+        A row for each acceleration, by the layer that it changes.
+
+    Examples:
+        >>> print(accel.accelerations())
+    """
+    from accel.commands.accelerations import accelerations_of
+    from accel.current import current_workbench
+
+    return accelerations_of(current_workbench())

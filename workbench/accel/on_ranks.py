@@ -59,8 +59,12 @@ def ddp(
         AccelError: A rank failed (with its traceback in your lines), or an option makes no sense.
 
     Examples:
-        >>> accel.ddp(train, n=2)
-        >>> accel.ddp("train(model, loader)", n=2, batch="global")
+        >>> accel.ddp("train(model, loader, criterion, optimizer)", n=2, batch="global")
+        >>> def two_epochs():
+        ...     return [train(model, loader, criterion, optimizer) for _ in range(2)]
+        >>> accel.ddp(two_epochs, n=2)
+
+    Method: DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB 2020).
     """
     from accel.commands.command import names
     from accel.commands.line.ticking import ticking
@@ -108,8 +112,11 @@ def oneccl(*, build: bool = False) -> OneCcl:
     Returns:
         Whether it is built, and where.
 
+    Raises:
+        AccelError: It cannot be built here: no compiler, no network, or a system that oneCCL does not know.
+
     Examples:
-        >>> print(accel.oneccl(build=True))
+        >>> print(accel.oneccl())
     """
     from accel.distributed.oneccl.state import oneccl_here
 
@@ -134,9 +141,9 @@ def sweep(
         backends: What ranks talk by, such as "gloo,nccl".
         gpus: Numbers of GPUs, one process each.
         rounds: How often each configuration trains, in a new order each time. From 3 on there are intervals.
-        steps: Bound each run by so many steps; compares rates.
-        budget_s: Bound each run by so many seconds; compares rates.
-        batch: As in `ddp`.
+        steps: Bound each run by so many steps; compares samples a second.
+        budget_s: Bound each run by so many seconds; compares samples a second.
+        batch: "per-rank" or "global", as in `ddp`.
         held_out: The loader that quality is measured on, or its name.
         metric: "accuracy", "loss", or a function of (model, loader).
         timeout_s: A rank that is silent for so many seconds is stuck.
@@ -145,10 +152,10 @@ def sweep(
         The table of time, speed-up, efficiency and quality, with the knee; `.figure()`, `.to_dataframe()`, `.to_dict()`.
 
     Raises:
-        AccelError: There is no workload, or an option makes no sense.
+        AccelError: There is no workload, a trial or a run goes on, or an option makes no sense.
 
     Examples:
-        >>> print(accel.sweep(processes=(1, 2), threads=(1, 2)))
+        >>> print(accel.sweep("train(model, loader, criterion, optimizer)", processes=(1, 2), threads=(1,)))
     """
     from accel.commands.line.ticking import ticking
     from accel.current import current_workbench

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class Argument:
     """One positional argument or option of a command, in argparse's terms.
 
+    >>> from accel.bounds import check_steps
     >>> Argument("--steps", help="how many steps to look into", metavar="N", type=int, default=5, check=check_steps)
 
     Args:

@@ -18,7 +18,9 @@ def takes_keywords_safely(call: cst.Call, *, positional: int, unless: tuple[str,
 def with_keywords(call: cst.Call, values: dict[str, object]) -> cst.Call:
     """The call with these keywords: values of given ones replaced, the others appended.
 
-    >>> module.code_for_node(with_keywords(cst.parse_expression("Adam(weights, lr=1e-3)"), {"fused": True}))
+    >>> import libcst as cst
+    >>> call = cst.parse_expression("Adam(weights, lr=1e-3)")
+    >>> cst.Module([]).code_for_node(with_keywords(call, {"fused": True}))
     'Adam(weights, lr=1e-3, fused=True)'
     """
     import libcst as cst

@@ -86,6 +86,7 @@ class CellTree:
 def resolve(expression: cst.BaseExpression, namespace: dict[str, Any]) -> Any:
     """The object that a name, or a dotted name through modules, stands for in the notebook; None when unknown.
 
+    >>> import libcst as cst, torch
     >>> resolve(cst.parse_expression("torch.optim.Adam"), {"torch": torch})
     <class 'torch.optim.adam.Adam'>
     """

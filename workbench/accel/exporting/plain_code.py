@@ -25,8 +25,8 @@ def as_code_for(entry: Acceleration, workload: Workload, roles: Iterable[Role]) 
 def without_known_imports(code: str, known: set[str]) -> str:
     """The code without the imports at its top level that bind only names in `known`.
 
-    >>> without_known_imports("# a reason\nimport torch\ntorch.set_num_threads(2)", {"torch"})
-    '# a reason\ntorch.set_num_threads(2)'
+    >>> without_known_imports("import torch; torch.set_num_threads(2)".replace("; ", chr(10)), {"torch"})
+    'torch.set_num_threads(2)'
     """
     lines: list[str | None] = list(code.splitlines())
     for node in ast.parse(code).body:
@@ -41,7 +41,8 @@ def without_known_imports(code: str, known: set[str]) -> str:
 def title(entry: Acceleration) -> str:
     """The entry's name and the first line of its card.
 
-    >>> title(FusedOptimizer())
+    >>> from accel.accelerations import by_name
+    >>> title(by_name("fused_optimizer")())
     'fused_optimizer: Let Adam, AdamW, SGD or Adagrad update all parameters in one fused kernel.'
     """
     return f"{entry.name}: {(inspect.getdoc(type(entry)) or '').partition(chr(10))[0]}"

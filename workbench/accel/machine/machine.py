@@ -22,11 +22,13 @@ Rows = list[tuple[str, str]]
 class Machine(Shown):
     """Cores, caches, memory, instruction sets, GPUs and versions, as they were when `read_machine` looked.
 
-    >>> print(accel.machine().line)
-    AMD EPYC 9V74, 2 of 2 cores, torch 2.15.0+cu132, Linux
-
-    `physical_cores`, `sockets` and `caches` are 0 or empty where the system does not tell; `not_told` says why. `cores`
+    `physical_cores`, `sockets` and `caches` are 0 or empty where the system does not report them; `not_told` says why. `cores`
     are the CPUs of each core, `cache_groups` those that share a last-level cache; `core_kinds` is empty where all are alike.
+    Sizes are in bytes, clocks in MHz.
+
+    Examples:
+        >>> accel.machine().line                        # "AMD EPYC 9V74, 2 of 2 cores, torch 2.15.0+cu132, Linux"
+        '... of ... cores, ...'
     """
 
     cpu_model: str

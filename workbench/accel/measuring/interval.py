@@ -130,7 +130,7 @@ def spread_of(relaunches: Sequence[Mapping[str, Sequence[float]]], noise: Proces
 
 
     >>> spread_of([{"a": [0.1] * 9, "b": [0.3] * 9}, {"a": [0.1] * 9, "b": [0.3] * 9}], STEADY_NOISE)
-    Spread(squares=0.0..., freedom=2)
+    Spread(squares=..., freedom=2)
     """
     plans = sorted({label for relaunch in relaunches for label in relaunch})
     rows, values = [], []

@@ -15,7 +15,10 @@ from accel.shown import Shown
 class Ladder(Shown):
     """Trial results; prints as a table, shows as HTML in a notebook.
 
-    >>> print(accel.try_("channels_last", "autocast"))
+    Examples:
+        >>> ladder = accel.try_("channels_last", "autocast")
+        >>> print(ladder)
+        >>> ladder["channels_last"].verdict, ladder.best
     """
 
     rows: tuple[Comparison, ...]
@@ -58,6 +61,7 @@ class Ladder(Shown):
         return next(row for row in self.rows if row.plan == plan)
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, each row with its sentence."""
         return {**asdict(self), "rows": [{**asdict(row), "sentence": row.sentence} for row in self.rows]}
 
     def to_dataframe(self) -> Any:

@@ -23,11 +23,12 @@ _ONE_SEED = "Every run starts from the same state: a small difference in quality
 class Sweep(Drawn):
     """What each configuration took; the first one that was measured is what speed-ups and efficiencies are against.
 
-    >>> sweep = accel.sweep(processes=(1, 2), threads=(1, 2))
-    >>> print(sweep); sweep.fastest.configuration.label; sweep.figure()
-
     `bound` says where runs ended before the cell did ("100 steps"): then rates are compared, as no two trained on the same
     samples. `quality_reason` says why there is no quality.
+
+    Examples:
+        >>> sweep = accel.sweep("train(model, loader, criterion, optimizer)", processes=(1, 2), threads=(1,))
+        >>> print(sweep); sweep.fastest.configuration.label; sweep.figure()
     """
 
     rows: tuple[SweepRow, ...]
@@ -79,16 +80,24 @@ class Sweep(Drawn):
         return 1 / row.samples_per_s if row.samples_per_s > 0 else float("nan")
 
     def speed_up(self, row: SweepRow) -> OverSeeds | None:
-        """Against the reference, over rounds. None where there is nothing to compare.
+        """How many times as fast as the reference a row is, over rounds.
 
-        >>> sweep.speed_up(sweep.fastest).mean
+        Returns:
+            Mean, with an interval from three rounds on. None where there is nothing to compare.
+
+        Examples:
+            >>> sweep.speed_up(sweep.fastest).mean
         """
         return self.compared(row, self.reference)
 
     def compared(self, row: SweepRow, other: SweepRow | None) -> OverSeeds | None:
         """How many times as fast as another row it is, over rounds: each run is compared with the other's of the same round.
 
-        >>> sweep.compared(sweep.fastest, sweep.best_single).low
+        Returns:
+            Mean, with an interval from three rounds on. None where there is nothing to compare.
+
+        Examples:
+            >>> sweep.compared(sweep.fastest, sweep.best_single).low
         """
         if other is None or not row.runs:
             return None

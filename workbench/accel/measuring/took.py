@@ -38,7 +38,7 @@ def seconds_to_decide(shown: Interval, relaunch_s: float) -> float:
     """How long relaunches would have to go on until the interval excludes 1, or lies within what counts as no difference.
 
     >>> seconds_to_decide(Interval(1.1, 0.95, 1.27, 2, 40), relaunch_s=10)
-    52.9...
+    46.3...
 
     An interval's half-width falls with the root of the number of relaunches.
     """
@@ -69,7 +69,7 @@ def advice_for(rows: Sequence[Comparison], *, spent_s: float, relaunch_s: float,
 def nice(seconds: float) -> int:
     """The next round number of seconds.
 
-    >>> nice(52.9)
+    >>> nice(46.3)
     60
     """
     return next((each for each in _NICE_S if each >= seconds), math.ceil(seconds / 1800) * 1800)

@@ -26,6 +26,7 @@ EXAMPLES = (
 def layer_of(written: str, output: torch.Tensor) -> torch.nn.Module:
     """The layer of that text, to be put after something that gives `output`.
 
+    >>> import torch
     >>> layer_of("Linear(256)", torch.zeros(64, 512))
     Linear(in_features=512, out_features=256, bias=True)
 

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 class OpGraph(Drawn):
     """The forward of a model on one batch, in evaluation mode, as a graph of primitive operations.
 
-    >>> graph = accel.graph(model, images)
-    >>> print(graph)                                            # one line an operation
-    >>> graph.op_types                                          # {"Conv": 2, "Relu": 2, ...}
-    >>> graph.what_if("Linear(512→256)", after="linear1")       # parameters and cost with one more layer
-    >>> graph.modules, graph.to_dataframe(), graph.figure(), graph.to_onnx("model.onnx")
-
     What only prepares weights and what does nothing in evaluation (dropout) is not shown. `parameters` counts a shared
     parameter once; `flops` and `bytes` add up the operations that have a formula, and `without_formula` says how many
     have none.
+
+    Examples:
+        >>> graph = accel.graph(model, images)
+        >>> print(graph)                                            # one line an operation
+        >>> graph.op_types
+        {'Conv': 2, ...}
+        >>> graph.what_if("Linear(512→256)", after="linear1")       # parameters and cost with one more layer
+        >>> graph.modules, graph.to_dataframe(), graph.figure()
     """
 
     model_name: str
@@ -96,14 +98,22 @@ class OpGraph(Drawn):
         return sum(node.flops is None for node in self.nodes)
 
     def what_if(self, layer: str | torch.nn.Module, *, after: str) -> WhatIf:
-        """The graph with one more layer after the module of that name, beside this one; your model is not changed.
+        """The graph with one more layer after the module of that name, next to this one; your model is not changed.
 
-        >>> graph.what_if("Linear(512→256)", after="linear1").after.parameters
-        1758858
+        Args:
+            layer: A module or its text: "Linear(256)", "ReLU", "Conv2d(64→64, 3, padding=1)".
+            after: The name of the module that it comes after.
 
-        `layer` is a module or its text: "Linear(256)", "ReLU", "Conv2d(64→64, 3, padding=1)". A layer that follows is
-        made to fit the new width, and `.changes` says so. Raises AccelError when there is no such module, when the forward
-        never calls it, or when the widths cannot be reconciled (a residual connection round it, for example).
+        Returns:
+            Both graphs and their difference. A layer that follows is made to fit the new width, and `.changes` says so.
+
+        Raises:
+            AccelError: There is no such module, the forward never calls it, or the widths cannot be reconciled (a residual
+                connection round it, for example).
+
+        Examples:
+            >>> graph.what_if("Linear(512→256)", after="linear1").after.parameters
+            1758858
         """
         from accel.opgraph.one_more_layer import with_layer, words_of_layer
 
@@ -113,7 +123,17 @@ class OpGraph(Drawn):
     def to_onnx(self, path: str | Path) -> Path:
         """Write the model, weights included, as an ONNX file; needs `pip install "accel-workbench[onnx]"`.
 
-        >>> graph.to_onnx("model.onnx")
+        Args:
+            path: The file. Weights above torch's limit for one file lie next to it.
+
+        Returns:
+            The path.
+
+        Raises:
+            AccelError: A package is missing, the model is gone or cannot be written as ONNX, or the file cannot be written.
+
+        Examples:
+            >>> graph.to_onnx("model.onnx")
         """
         from accel.opgraph.onnx_file import write_onnx
 
@@ -164,9 +184,10 @@ class OpGraph(Drawn):
 class WhatIf(Shown):
     """A model with one more layer, beside the model as it is.
 
-    >>> print(accel.graph(model, images).what_if("Linear(512→256)", after="linear1"))
-
     `changes` says which layers that follow had to be made to fit.
+
+    Examples:
+        >>> print(accel.graph(model, images).what_if("Linear(512→256)", after="linear1"))
     """
 
     layer: str

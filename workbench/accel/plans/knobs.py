@@ -56,6 +56,7 @@ class Knob:
 def knobs_of(entry: type[Acceleration]) -> tuple[Knob, ...]:
     """The knobs of an entry class, in the order of its fields.
 
+    >>> from accel.accelerations import by_name
     >>> [knob.name for knob in knobs_of(by_name("loader_workers"))]
     ['n', 'prefetch_factor', 'persistent']
     """

@@ -32,14 +32,18 @@ _EFFECTS: tuple[Effect, ...] = ("exact", "close", "changes training")
 class Plan:
     """Accelerations to apply together; kept in catalogue order, however they were written.
 
-    >>> plan = Plan.parse('autocast(dtype="bf16") + channels_last')
-    >>> str(plan)
-    'channels_last+autocast'
-    >>> with plan.apply(replica):
-    ...     train_step()
+    The empty plan is the baseline. Every entry can name the objects of the cell that it acts on,
+    `channels_last(on="generator")`; `on` holds the names, by entry.
 
-    The empty plan is the baseline. Every entry can be told which objects of the cell it acts on, `channels_last(on="generator")`;
-    `on` holds the names, by entry. Raises AccelError for an entry given twice or two that exclude each other.
+    Raises:
+        AccelError: An entry is given twice, or two exclude each other.
+
+    Examples:
+        >>> plan = Plan.parse('autocast(dtype="bf16") + channels_last')
+        >>> str(plan)
+        'channels_last+autocast'
+        >>> plan.names, plan.effect
+        (('channels_last', 'autocast'), 'close')
     """
 
     entries: tuple[Acceleration, ...] = ()
@@ -65,7 +69,16 @@ class Plan:
     def parse(cls, text: str) -> Plan:
         """Read a plan as a user writes it; nothing in the text is evaluated, only literal values are read.
 
-        Raises UnknownName or AccelError, naming the nearest right word and what a knob can be.
+        Args:
+            text: Names joined by "+", each with its knobs in parentheses; "" or "baseline" is the empty plan.
+
+        Raises:
+            UnknownName: A word is not known; names the nearest right one.
+            AccelError: The text cannot be read, or a knob cannot have this value; says what it can be.
+
+        Examples:
+            >>> Plan.parse("gradient_accumulation(micro_batches=4)").entries[0].micro_batches
+            4
         """
         if text.strip() in ("", BASELINE):
             return cls()
@@ -111,7 +124,12 @@ class Plan:
         return dict(self.on).get(name, ())
 
     def without(self, name: str) -> Plan:
-        """The plan without the entry of that name; the same plan when it is not in it. Raises UnknownName."""
+        """The plan without the entry of that name; the same plan when it is not in it. Raises UnknownName.
+
+        Examples:
+            >>> str(Plan.parse("autocast+channels_last").without("autocast"))
+            'channels_last'
+        """
         by_name(name)
         return replace(self, entries=tuple(entry for entry in self.entries if entry.name != name))
 
@@ -146,7 +164,10 @@ class Plan:
     ) -> dict[str, list[str]]:
         """Reasons by entry name why it cannot work here; entries without a reason are left out: empty means it can.
 
-        `on_ranks`: the plan is for a cell that trains on several ranks together, else for one process.
+        Args:
+            workload: The cell.
+            machine: The machine that it runs on.
+            on_ranks: The plan is for a cell that trains on several ranks together, else for one process.
         """
         reasons = {
             entry.name: [
@@ -159,7 +180,16 @@ class Plan:
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
-        """Apply every entry to the replica's objects in place; leaving the context undoes them, last on, first off."""
+        """Apply every entry to the replica's objects in place; leaving the context undoes them, last on, first off.
+
+        Examples:
+            >>> import torch
+            >>> from accel.workload.replica import Replica
+            >>> model = torch.nn.Conv2d(3, 8, 3)
+            >>> with Plan.parse("channels_last").apply(Replica(models={"model": model})):
+            ...     model.weight.is_contiguous(memory_format=torch.channels_last)
+            True
+        """
         with ExitStack() as stack:
             if self.entries:
                 stack.enter_context(noted_optimizers())
@@ -203,7 +233,7 @@ class Plan:
 def entry_text(entry: Acceleration, on: tuple[str, ...] = ()) -> str:
     """An entry as it is written in a plan: its name, the knobs that are not at their default, and what it acts on.
 
-    >>> entry_text(LoaderWorkers(n=4))
+    >>> entry_text(by_name("loader_workers")(n=4))
     'loader_workers(n=4)'
     """
     turned = [

@@ -43,11 +43,12 @@ if TYPE_CHECKING:
 class Profile(ProfileData, Drawn):
     """Where a step's time goes. Timing is from the marks; shares of operations are from the profiled steps.
 
-    >>> profile = accel.profile(cell)
-    >>> print(profile)                      # for a terminal; the value of a notebook's cell shows tables
-    >>> profile.ops[0]                      # the most expensive operation, over all phases and modules
-    >>> profile.to_dataframe()              # one row per (phase, module, operation)
-    >>> profile.figure()                    # a sunburst: phase, module, operation
+    Examples:
+        >>> profile = accel.profile("train(model, loader, criterion, optimizer)")
+        >>> print(profile)                      # for a terminal; the value of a notebook's cell shows tables
+        >>> profile.ops[0]                      # the most expensive operation, over all phases and modules
+        >>> profile.to_dataframe()              # one row per (phase, module, operation)
+        >>> profile.figure()                    # a sunburst: phase, module, operation
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,44 +63,96 @@ class Profile(ProfileData, Drawn):
     def to_dataframe(self, kind: str = "operations") -> pandas.DataFrame:
         """One row per (phase, module, operation), most expensive first; or another of the tables.
 
-        >>> profile.to_dataframe("steps")       # phases, steps, lines, costs, kernels, copies, memory, loaders, findings
+        Args:
+            kind: "operations", "phases", "steps", "lines", "costs", "kernels", "copies", "memory", "loaders",
+                "synchronisations" or "findings".
+
+        Returns:
+            The table; empty, with its columns, where the profile has no such data. Times are in ms, sizes in bytes.
+
+        Raises:
+            UnknownName: There is no such table.
+
+        Examples:
+            >>> profile.to_dataframe("steps")
         """
         return profile_table(self, kind)
 
     def figure(self, kind: str = "sunburst") -> plotly.graph_objects.Figure:
-        """A picture in plotly: "sunburst" (phase, module, operation), "steps", "memory" or "roofline".
+        """A picture in plotly.
 
-        >>> profile.figure("steps")             # every step with its phases; warm-up and slow ones marked
+        Args:
+            kind: "sunburst" (phase, module, operation), "steps" (warm-up and slow ones marked), "memory" or "roofline".
+
+        Returns:
+            The figure, which a notebook shows.
+
+        Raises:
+            AccelError: There is no such picture, or it needs an option of the profile, such as memory=True.
+
+        Examples:
+            >>> profile.figure("steps")
         """
         return view_of(self).figure(self, kind)
 
     def roofline(self) -> Roofline:
-        """How near each operation comes to this machine's peaks; needs the shapes of `%%accel profile --shapes`.
+        """How near each operation comes to this machine's peaks.
 
-        >>> profile.roofline().points[0].attained       # of the rate that computing or memory allows
+        Returns:
+            A point for each operation and module: FLOPs, bytes, the share of the rate that computing or memory allows.
+
+        Raises:
+            AccelError: The profile has no shapes: `accel.profile(..., shapes=True)` records them.
+
+        Examples:
+            >>> accel.profile("train(model, loader, criterion, optimizer)", shapes=True).roofline().points[0].attained
+
+        Method: the roofline model (Williams, Waterman and Patterson, CACM 2009), against `accel.peaks()`.
         """
         return roofline_of(self.costs, self.peaks)
 
     def diff(self, after: Profile) -> ProfileDiff:
         """What is different in another profile of the same training: operations that came, went, sped up, slowed down.
 
-        >>> eager.diff(compiled)
+        Args:
+            after: The later profile.
+
+        Returns:
+            The differences per step, largest first.
+
+        Examples:
+            >>> accel.keep("channels_last")
+            >>> print(profile.diff(accel.profile("train(model, loader, criterion, optimizer)")))
         """
         return compare_profiles(self, after)
 
     def panel(self) -> Any:
         """The profiled steps as a live timeline: zoom, search, click a slice for its details.
 
-        >>> profile.panel()
+        Returns:
+            The widget.
+
+        Examples:
+            >>> profile.panel()
         """
         from accel_widgets.timeline_panel import TimelinePanel
 
         return TimelinePanel(self, is_open=True)
 
     def to_chrome_trace(self, path: str | Path) -> Path:
-        """Write the profiled steps for Perfetto or chrome://tracing, compressed where the name ends in .gz.
+        """Write the profiled steps for Perfetto or chrome://tracing, as torch.profiler would.
 
-        >>> profile.to_chrome_trace("step.json.gz")
+        Args:
+            path: The file; compressed where its name ends in .gz.
+
+        Returns:
+            The path.
+
+        Raises:
+            AccelError: No step was profiled, or the file cannot be written.
+
+        Examples:
+            >>> profile.to_chrome_trace("step.json.gz")
         """
         from accel.profiling.chrome_trace import write_chrome_trace
 

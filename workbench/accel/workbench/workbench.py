@@ -40,10 +40,17 @@ if TYPE_CHECKING:
 class Workbench(NotebookState):
     """The commands on one namespace: profile, try, keep, undo, export, and what they answer.
 
-    >>> workbench = Workbench(globals())
-    >>> workbench.profile("train(model, loader, criterion, optimizer)")
-    >>> workbench.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
-    >>> workbench.keep(); workbench.export()
+    The functions of `accel` call the workbench of the notebook or script; their pages say what arguments mean and what is raised.
+
+    Args:
+        namespace: The variables that training code reads and changes, such as `globals()`. It is used as it is, never copied.
+
+    Examples:
+        >>> workbench = accel.Workbench(globals())
+        >>> workbench.profile("train(model, loader, criterion, optimizer)")
+        >>> workbench.keep("channels_last")
+        >>> print(workbench.export())
+        >>> workbench.close()
     """
 
     # --- profile ----------------------------------------------------------------------------------------------------
@@ -52,7 +59,19 @@ class Workbench(NotebookState):
         self, cell: str, source: str, *, filename: str = "",
         steps: int = 5, shapes: bool = False, stacks: bool = False, memory: bool = False,
     ) -> ProfileSession:  # fmt: skip
-        """Prepare to profile a cell that somebody else runs (IPython): a context manager with `transform` and `finish`."""
+        """Prepare to profile a cell that somebody else runs (IPython): a context manager with `transform` and `finish`.
+
+        Raises:
+            AccelError: A run on ranks goes on, or an option makes no sense.
+
+        Examples:
+            >>> import ast
+            >>> session = workbench.begin_profile(cell := "train(model, loader, criterion, optimizer)", cell)
+            >>> tree = session.transform(ast.parse(cell, session.filename))
+            >>> with session:
+            ...     exec(compile(tree, session.filename, "exec"), workbench.namespace)
+            >>> profile = session.finish()
+        """
         from accel.profiling.profile_options import ProfileOptions
         from accel.workbench.profile_session import ProfileSession
 
@@ -68,11 +87,12 @@ class Workbench(NotebookState):
         self, cell: str | Callable[[], object], *,
         steps: int = 5, shapes: bool = False, stacks: bool = False, memory: bool = False,
     ) -> Profile:  # fmt: skip
-        """Run source code, or a function of the namespace, and profile its training steps.
+        """Run source code, or a function of the namespace, and profile its training steps, as `accel.profile` does.
 
-        >>> workbench.profile("for x, y in loader: ...").step_ms
+        What the code raises is raised here; what was profiled until then is in `profile_result`.
 
-        `shapes`, `stacks` and `memory`: see `ProfileOptions`. What the cell raises is raised here; `profile_result` is kept.
+        Examples:
+            >>> workbench.profile("train(model, loader, criterion, optimizer)").step_ms
         """
         from accel.workbench.profile_session import call_of
 
@@ -90,9 +110,10 @@ class Workbench(NotebookState):
         return session.finish()
 
     def findings(self) -> Findings:
-        """What the rules found in the last profile, most expensive first.
+        """What the rules found in the last profile, most expensive first, as `accel.findings` gives it.
 
-        >>> print(workbench.findings())
+        Examples:
+            >>> print(workbench.findings())
         """
         from accel.profiling.findings import Findings
 
@@ -113,18 +134,19 @@ class Workbench(NotebookState):
         train_s: float | None = None, seeds: int | None = None, held_out: Any = None, metric: Any = None,
         better: Better | None = None, start: Start | None = None,
     ) -> Trial | Ladder | QualityTrial | TimeToQuality:  # fmt: skip
-        """Measure plans against the baseline on copies of the workload, interleaved; nothing of the user's changes.
+        """Measure plans against the baseline on copies of the workload, interleaved, as `accel.try_` does.
 
-        >>> ladder = workbench.try_("channels_last", "compile_model")
-        >>> trial = workbench.try_("channels_last", wait=False)
+        A plan that cannot work here keeps a row with its reasons.
 
-        `on` names the objects that the plans act on, "generator,optimizer_g" (None: all). `budget_s` bounds the whole trial
-        (None: 240 s), `timeout_s` a single step. A plan that cannot work here keeps a row with its reasons; when none can,
-        NotApplicable is raised. Raises NotShippable when the workload cannot be copied, WorkerError with the worker's traceback
-        when it fails.
+        Raises:
+            NotApplicable: No plan can work here.
+            NotShippable: The workload cannot be copied.
+            WorkerError: A worker failed; with its traceback.
+            AccelError: There is no workload, a trial or a run goes on, or an option makes no sense.
 
-        With `until` ("accuracy>=0.95") or `train_s` each plan is trained, from several `seeds`, until it is as good or for so
-        long, and judged on held-out data: see `accel.try_`.
+        Examples:
+            >>> ladder = workbench.try_("channels_last", budget_s=30)
+            >>> trial = workbench.try_("channels_last", wait=False); trial.stop()
         """
         from accel.workbench.quality_request import QualityRequest
         from accel.workbench.quality_start import start_quality_trial
@@ -161,7 +183,14 @@ class Workbench(NotebookState):
     def fastest_batch(
         self, *, largest: int | None = None, budget_s: float | None = None, watch: Watch | None = None
     ) -> FastestBatch:
-        """The batch that trains the most samples a second, by trials of other sizes; see `BatchSearch`."""
+        """The batch that trains the most samples a second, by trials of other sizes, as `accel.fastest_batch` finds it.
+
+        Args:
+            watch: Waits for each of the trials in place of `trial.wait()`, to show how far it is.
+
+        Examples:
+            >>> print(workbench.fastest_batch(largest=64, budget_s=60))
+        """
         from accel.workbench.batch_search import BatchSearch
 
         workload = self.workload_to_train("batch")
@@ -176,9 +205,10 @@ class Workbench(NotebookState):
         return KeptRanks(self)
 
     def history(self, predictions: bool = False) -> PastTrials | PastPredictions:
-        """The trials measured on this machine, newest first; or what was predicted, beside what was measured.
+        """The trials measured on this machine, newest first; or what was predicted, next to what was measured.
 
-        >>> print(workbench.history(predictions=True))
+        Examples:
+            >>> print(workbench.history(predictions=True))
         """
         if self.workload is not None:
             for trial in self.trials[self.first_trial :]:
@@ -189,11 +219,10 @@ class Workbench(NotebookState):
     # --- keep, undo, status, export ---------------------------------------------------------------------------------
 
     def keep(self, plan: str | Plan | None = None, *, on: str | None = None) -> Status:
-        """Make a plan live in the notebook: by default the best of the last trial.
+        """Make a plan live in the notebook, by default the best of the last trial, as `accel.keep` does.
 
-        >>> workbench.keep("channels_last", on="generator")
-
-        `on` names the objects that it acts on (None: all).
+        Examples:
+            >>> print(workbench.keep("channels_last", on="model"))
         """
         workload = self.workload_to_train("keep")
         if self.running_trial is not None:
@@ -204,7 +233,11 @@ class Workbench(NotebookState):
         return self.status()
 
     def undo(self, name: str | None = None) -> Status:
-        """Take back one kept acceleration, or everything, bit for bit; the answer says what came back."""
+        """Take back one kept acceleration, or everything, bit for bit, as `accel.undo` does; the answer says what came back.
+
+        Examples:
+            >>> print(workbench.undo())
+        """
         came_back: tuple[str, ...] = ()
         if self._live is not None:
             came_back = self._live.undo(name)
@@ -214,11 +247,19 @@ class Workbench(NotebookState):
         return Status.of(self, self.ranks.line, came_back)
 
     def status(self) -> Status:
-        """What the workload is, what is kept and whether it took effect, what was tried."""
+        """What the workload is, what is kept and whether it took effect, what was tried.
+
+        Examples:
+            >>> print(workbench.status())
+        """
         return Status.of(self, self.ranks.line)
 
     def export(self, to: str = "cell") -> Export:
-        """The workload's cell with the kept plan written in as plain PyTorch."""
+        """The workload's cell with the kept plan written in as plain PyTorch, as `accel.export` gives it.
+
+        Examples:
+            >>> print(workbench.export().code)
+        """
         from accel.exporting.export import export_cell
 
         if to != "cell":
@@ -230,15 +271,25 @@ class Workbench(NotebookState):
             return export_cell(workload, plan)
 
     def accelerations(self) -> list[Applicability]:
-        """Every entry of the catalogue with the reasons why it cannot work here (none: it can) and whether it is kept."""
+        """Every entry of the catalogue with the reasons why it cannot work here (none: it can) and whether it is kept.
+
+        Examples:
+            >>> [each.name for each in workbench.accelerations() if each.is_applicable]
+        """
         kept = self.kept.names
         return [Applicability(entry, self.why_not(entry()), entry.name in kept) for entry in CATALOGUE]
 
     def why_not(self, entry: Acceleration) -> tuple[str, ...]:
         """Why an entry cannot work here, and on which objects alone it could; nothing where it can, or no cell is known.
 
-        >>> workbench.why_not(CacheDataset())
-        ('val_loader: …', 'It can work on train_loader alone: cache_dataset(on="train_loader").')
+        Args:
+            entry: An acceleration with its knobs.
+
+        Returns:
+            Reasons that end in what to do, such as 'It can work on train_loader alone: cache_dataset(on="train_loader").'
+
+        Examples:
+            >>> workbench.why_not(accel.accelerations.by_name("cache_dataset")())
         """
         if self.workload is None:
             return ()
@@ -249,9 +300,10 @@ class Workbench(NotebookState):
         self, model: torch.nn.Module | str | None = None, inputs: Any = None, *,
         add: str | None = None, after: str | None = None, onnx: str | None = None,
     ) -> OpGraph | WhatIf:  # fmt: skip
-        """A model as a graph of operations with its cost: the workload's, or the one given; see `accel.graph`.
+        """A model as a graph of operations with its cost: the workload's, or the one given, as `accel.graph` gives it.
 
-        >>> workbench.graph().op_types
+        Examples:
+            >>> workbench.graph().op_types
         """
         from accel.workbench.graph_reading import read_workbench_graph
 
@@ -268,7 +320,11 @@ class Workbench(NotebookState):
     # --- end --------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Undo what is kept, stop what runs, end the workers."""
+        """Undo what is kept, stop what runs, end the workers.
+
+        Examples:
+            >>> workbench.close()
+        """
         if (trial := self.running_trial) is not None:
             trial.stop()
         self.drop_live()

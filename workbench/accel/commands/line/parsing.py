@@ -17,8 +17,9 @@ OPENING, CLOSING, QUOTES = "([{", ")]}", "\"'"
 def parse(line: str | Sequence[str], *, program: str = "%accel") -> argparse.Namespace:
     """The command of a line, and its options by their Python keyword names.
 
-    >>> parse("try channels_last --timeout-s 30")
-    Namespace(command='try', plans=['channels_last'], wait=True, budget_s=None, timeout_s=30.0, out=None, help=False)
+    >>> options = parse("try channels_last --timeout-s 30")
+    >>> options.command, options.plans, options.timeout_s
+    ('try', ['channels_last'], 30.0)
 
     An empty line is the command "". An unknown command or option raises UnknownName with the nearest right word.
     """

@@ -19,24 +19,44 @@ from accel.workload.shipping import load, pack_cell
 class RankPool(WarmRanks):
     """So many ranks with so many threads each, kept warm, and called with functions.
 
-    >>> pool = RankPool(2, threads=1)
-    >>> pool.run(torch.distributed.get_rank)
-    [0, 1]
-    >>> pool.close()
+    Args:
+        ranks: How many processes.
+        threads: Threads of each. None: as many as can run at once on the CPUs that this process may use, shared out evenly.
+        environments: More environment variables, one dict a rank.
+        is_private: What ranks write to disk goes with them, and they end after one run.
 
-    `threads`: default, as many as can run at once on the CPUs that this process may use, shared out evenly. Raises AccelError
-    where there are not enough CPUs. With `is_private` what they write to disk goes with them, and they end after one run.
+    Raises:
+        AccelError: There are not enough CPUs.
+
+    Examples:
+        >>> pool = accel.RankPool(2, threads=1)
+        >>> pool.run(torch.distributed.get_rank)
+        [0, 1]
+        >>> pool.close()
     """
 
     def run(
         self, function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0, **keywords: Any
     ) -> list[Any]:
-        """Call a function in every rank, where torch.distributed is initialised; gives what each returned.
+        """Call a function in every rank, where torch.distributed is initialised.
 
-        >>> pool.run(lambda: torch.distributed.get_rank())
-        [0, 1]
+        Args:
+            function: Any function; it travels to the ranks with what it reads.
+            *arguments: Its positional arguments.
+            timeout_s: A rank that is silent for so many seconds is stuck.
+            **keywords: Its keyword arguments.
 
-        Raises the error of the rank that caused it.
+        Returns:
+            What each rank returned, rank 0's first.
+
+        Raises:
+            RankError: A rank raised, was killed or hung: the one that caused it, with its traceback.
+
+        Examples:
+            >>> pool = accel.RankPool(2, threads=1)
+            >>> pool.run(lambda step: step + torch.distributed.get_rank(), 10)
+            [10, 11]
+            >>> pool.close()
         """
         return run_function(self, function, arguments, keywords, timeout_s=timeout_s)
 

@@ -25,7 +25,9 @@ BETWEEN_LOOKS_S = 0.05
 class Affinity(WhereThreadsAre, Shown):
     """Where the threads of this notebook and of its workers are, and what to change.
 
-    >>> print(accel.affinity())
+    Examples:
+        >>> print(accel.affinity())
+        >>> accel.affinity().notes
     """
 
     @property
@@ -36,7 +38,8 @@ class Affinity(WhereThreadsAre, Shown):
     def panel(self) -> Any:
         """The same as a live panel, which looks again about once a second while it is seen; for a notebook.
 
-        >>> accel.affinity().panel()
+        Examples:
+            >>> accel.affinity().panel()
         """
         from accel_widgets.core_map_panel import CoreMapPanel
 

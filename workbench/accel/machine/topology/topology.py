@@ -32,19 +32,29 @@ RENUMBERING = (
 class Topology(DeviceLinks, Drawn):
     """Which devices of a machine are joined by which link: prints, shows as a table, and chooses GPUs.
 
-    >>> topology = read_matrix(Path("topo.txt").read_text())
-    >>> topology.link("GPU0", "GPU3")
-    Link(label='NV2')
-    >>> print(topology.best_gpus(2))
+    Examples:
+        >>> topology = accel.topology(text="     GPU0 GPU1 GPU2|GPU0  X   SYS  NV2|GPU1 SYS   X   SYS|GPU2 NV2  SYS   X"
+        ...                           .replace("|", chr(10)))
+        >>> topology.link("GPU0", "GPU2")
+        Link(label='NV2')
+        >>> print(topology.best_gpus(2))
     """
 
     def best_gpus(self, count: int) -> GpuChoice:
         """The GPUs to use together: those whose farthest two are nearest; among equals, those joined best in sum.
 
-        >>> topology.best_gpus(2).visible
-        '0,3'
+        Args:
+            count: How many.
 
-        Raises AccelError where there are not so many.
+        Returns:
+            The choice: `.visible` and `.as_env` for the environment, and the reason in words.
+
+        Raises:
+            AccelError: There are not so many.
+
+        Examples:
+            >>> topology.best_gpus(2).visible
+            '0,2'
         """
         return best_gpus(self, count)
 
@@ -104,7 +114,8 @@ class Topology(DeviceLinks, Drawn):
     def machine(self) -> MachinePart:
         """The machine as parts within parts: sockets, NUMA nodes with CPUs, host bridges, switches, GPUs, network cards.
 
-        >>> print(topology.machine)
+        Examples:
+            >>> print(topology.machine)
         """
         return machine_tree(self)
 
@@ -137,9 +148,17 @@ class Topology(DeviceLinks, Drawn):
     def save(self, path: str | Path) -> Path:
         """Write it as a page of its own, which a browser shows without anything else; a file of that name is replaced.
 
-        >>> accel.topology().save("topology.html")
+        Args:
+            path: The file.
 
-        Raises AccelError where the file cannot be written.
+        Returns:
+            The path.
+
+        Raises:
+            AccelError: The file cannot be written.
+
+        Examples:
+            >>> topology.save("topology.html")
         """
         path = Path(path).expanduser()
         page = html_parts.page("Topology", view_of(self).html(self), html_parts.preformatted(self))

@@ -17,6 +17,6 @@ def instead_of(name: str) -> str:
     """What serves in place of a tool that is not in the catalogue; empty where nothing is known.
 
     >>> instead_of("nni")
-    'NNI is no longer developed. Its pruning with speed-up is here: write %accel try prune. …'
+    'NNI is no longer developed. Its pruning with speed-up is here: write %accel try prune. ...'
     """
     return INSTEAD.get(name.lower(), "")
