@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from docs.architecture_diagram import diagram
 from docs.result_tables import benchmarks_page, results_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,6 +125,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/benchmarks.md": benchmarks_page,
     "docs/reference/commands.md": commands_page,
     "docs/reference/findings.md": findings_page,
+    "docs/pictures/architecture_light.svg": partial(diagram, "light"),
+    "docs/pictures/architecture_dark.svg": partial(diagram, "dark"),
 }
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ Other namespaces have a `Workbench` of their own.
 
 Below it, from what a user calls down to what measures: `notebook` (magics, completion), `commands` (every command and its
 options, once), `workbench` (one notebook's state), then exporting, distributed, workers, accelerations, profiling, measuring,
-workload, machine. docs/architecture.md tells how they meet. Importing `accel` loads none of them.
+workload, machine. docs/architecture.md says how they meet. Importing `accel` loads none of them.
 """
 
 from __future__ import annotations

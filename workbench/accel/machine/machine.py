@@ -27,7 +27,7 @@ class Machine(Shown):
     Sizes are in bytes, clocks in MHz.
 
     Examples:
-        >>> accel.machine().line                        # "AMD EPYC 9V74, 2 of 2 cores, torch 2.15.0+cu132, Linux"
+        >>> accel.machine().line     # "AMD EPYC 9V74, 2 of 2 cores, torch 2.15.0, Linux"
         '... of ... cores, ...'
     """
 

@@ -29,10 +29,10 @@ class OpGraph(Drawn):
 
     Examples:
         >>> graph = accel.graph(model, images)
-        >>> print(graph)                                            # one line an operation
+        >>> print(graph)     # one line an operation
         >>> graph.op_types
         {'Conv': 2, ...}
-        >>> graph.what_if("Linear(512→256)", after="linear1")       # parameters and cost with one more layer
+        >>> graph.what_if("Linear(512→256)", after="linear1")
         >>> graph.modules, graph.to_dataframe(), graph.figure()
     """
 

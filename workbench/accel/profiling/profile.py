@@ -45,10 +45,10 @@ class Profile(ProfileData, Drawn):
 
     Examples:
         >>> profile = accel.profile("train(model, loader, criterion, optimizer)")
-        >>> print(profile)                      # for a terminal; the value of a notebook's cell shows tables
-        >>> profile.ops[0]                      # the most expensive operation, over all phases and modules
-        >>> profile.to_dataframe()              # one row per (phase, module, operation)
-        >>> profile.figure()                    # a sunburst: phase, module, operation
+        >>> print(profile)             # for a terminal; a notebook shows tables
+        >>> profile.ops[0]             # the most expensive operation
+        >>> profile.to_dataframe()     # one row per (phase, module, operation)
+        >>> profile.figure()           # a sunburst: phase, module, operation
     """
 
     def to_dict(self) -> dict[str, Any]:

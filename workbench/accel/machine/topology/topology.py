@@ -33,8 +33,11 @@ class Topology(DeviceLinks, Drawn):
     """Which devices of a machine are joined by which link: prints, shows as a table, and chooses GPUs.
 
     Examples:
-        >>> topology = accel.topology(text="     GPU0 GPU1 GPU2|GPU0  X   SYS  NV2|GPU1 SYS   X   SYS|GPU2 NV2  SYS   X"
-        ...                           .replace("|", chr(10)))
+        >>> topology = accel.topology(text='''
+        ...       GPU0  GPU1  GPU2
+        ... GPU0   X    SYS   NV2
+        ... GPU1  SYS    X    SYS
+        ... GPU2  NV2   SYS    X''')
         >>> topology.link("GPU0", "GPU2")
         Link(label='NV2')
         >>> print(topology.best_gpus(2))
