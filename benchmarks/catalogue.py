@@ -81,7 +81,7 @@ def plans_for(workbench: Workbench, wanted: Sequence[str]) -> tuple[list[str], d
     for text in dict.fromkeys(wanted or known):
         reasons = Plan.parse(text).why_not(workbench.workload, workbench.machine)
         if reasons:
-            cannot[text] = " ".join(reason for told in reasons.values() for reason in told)
+            cannot[text] = " ".join(str(reason) for given in reasons.values() for reason in given)
         else:
             can.append(text)
     return can, cannot

@@ -130,7 +130,7 @@ def why_not(row: Row, workbench: Workbench) -> str:
         return "needs a GPU: not run"
     assert workbench.workload is not None
     reasons = Plan.parse(row.plan).why_not(workbench.workload, workbench.machine)
-    return " ".join(reason for given in reasons.values() for reason in given)
+    return " ".join(str(reason) for given in reasons.values() for reason in given)
 
 
 def steps_in_turns(

@@ -10,9 +10,11 @@ from accel.errors import (
     AccelError,
     NotApplicable,
     NotShippable,
+    Reason,
     UnknownName,
     WorkerError,
     first_line,
+    of_each,
     words_of,
 )
 
@@ -57,9 +59,26 @@ def test_a_known_name_is_its_own_nearest(known: list[str], data: st.DataObject) 
 
 
 def test_every_reason_is_in_the_text() -> None:
-    error = NotApplicable("compile_model", ["No compiler. Install g++.", "One core. Get more."])
+    reasons = [Reason("No compiler", "Install g++."), Reason("One core", "Get more.")]
+    error = NotApplicable("compile_model", reasons)
     assert "Install g++. One core." in str(error)
-    assert error.reasons == ["No compiler. Install g++.", "One core. Get more."]
+    assert error.reasons == reasons
+
+
+def test_what_could_be_done_instead_follows_a_colon_in_the_same_sentence() -> None:
+    assert (
+        str(Reason("It can work on model alone:", "autocast(on='model')."))
+        == "It can work on model alone: autocast(on='model')."
+    )
+
+
+def test_the_reasons_of_several_name_each_once() -> None:
+    first, second, third = (Reason(word, "Leave it off.") for word in ("one", "two", "three"))
+    assert of_each({"a": [first, second], "b": [third]}) == [
+        Reason("a: one", "Leave it off."),
+        second,
+        Reason("b: three", "Leave it off."),
+    ]
 
 
 def test_a_worker_error_shows_the_workers_traceback_first() -> None:

@@ -78,5 +78,5 @@ def test_compiled_code_is_seen_when_validation_ran_it_first():
 def test_what_a_refusal_tells_to_leave_off_is_a_plan_that_can_be_typed(dtype):
     machine = dataclasses.replace(read_machine(), isa=())
     (reason,) = Autocast(dtype).why_not(training().workload(), machine)
-    named = reason.partition("Leave ")[2].partition(" off here")[0]
+    named = reason.do.partition("Leave ")[2].partition(" off here")[0]
     assert Plan.parse(named) == Plan((Autocast(dtype),))

@@ -44,7 +44,7 @@ def test_what_cannot_be_used_has_a_reason_that_ends_in_what_to_do():
     unusable = [row for row in compile_backends(ABLE, device="cpu").rows if not row.is_usable]
     assert unusable
     for row in unusable:
-        assert re.search(r"\. [A-Z].+\.$", row.why_not), row.why_not
+        assert all(re.fullmatch(r"[A-Z].+\.", reason.do) for reason in row.reasons), row
 
 
 def test_inductor_on_a_cpu_needs_a_compiler_and_the_header():
@@ -58,7 +58,7 @@ def test_inductor_on_a_gpu_needs_triton(monkeypatch):
 
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     (reason,) = why_not_backend("inductor", ABLE, "cuda")
-    assert "triton" in reason
+    assert "triton" in str(reason)
 
 
 def test_inductor_on_a_gpu_needs_a_compiler_and_the_header_too(monkeypatch):
@@ -90,7 +90,7 @@ def test_a_mode_for_gpus_is_asked_about_the_device_of_an_optimizer_alone():
     reasons = CompileOptimizer(mode="reduce-overhead").why_not(
         workload_of(made, {"optimizer": optimizer}), ABLE
     )
-    assert not any("on a CPU" in reason for reason in reasons)
+    assert not any("on a CPU" in str(reason) for reason in reasons)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_mode_for_gpus_is_asked_about_the_device_of_an_optimizer_alone():
 )
 def test_compile_model_says_why_its_backend_cannot_work(entry, says):
     (reason,) = entry.why_not(training().workload(), ABLE)
-    assert says in reason
+    assert says in str(reason)
 
 
 def test_function_command_and_program_give_the_same():

@@ -182,7 +182,8 @@ def test_reasons_are_sentences_that_end_with_what_to_do(entry, monkeypatch):
         reasons += entry.why_not(workload_of(replica, named), machine)
     assert reasons
     for reason in reasons:
-        assert re.search(r"\. [A-Z].+\.$", reason), reason
+        assert reason.because[-1:] not in ".!? ", reason
+        assert re.fullmatch(r"[A-Z].+\.", reason.do), reason
 
 
 def test_a_usual_training_on_a_capable_machine_has_no_reason_against_anything():

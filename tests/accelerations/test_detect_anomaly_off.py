@@ -103,7 +103,7 @@ def test_kept_in_the_notebook_it_holds_and_says_so():
 
 def test_a_cell_without_anomaly_mode_needs_nothing():
     (reason,) = DetectAnomalyOff().why_not(training().workload(), read_machine())
-    assert "was not on" in reason
+    assert "was not on" in str(reason)
 
 
 def test_anomaly_mode_of_an_earlier_cell_is_enough():

@@ -454,20 +454,20 @@ def reasons_of(made, source="", isa=("avx512_fp16",)):
 def test_emulated_float16_is_a_reason_on_a_cpu():
     assert reasons_of(training()) == []
     (reason,) = reasons_of(training(), isa=("avx512_bf16",))
-    assert "no float16 instructions" in reason
+    assert "no float16 instructions" in str(reason)
 
 
 def test_what_sees_gradients_on_their_way_is_a_reason():
     made = training()
     (reason,) = reasons_of(made, source="x.retain_grad()")
-    assert "retain_grad" in reason
+    assert "retain_grad" in str(reason)
     made.model[0].weight.register_hook(lambda gradient: gradient)
     (reason,) = reasons_of(made)
-    assert "hooks" in reason
+    assert "hooks" in str(reason)
     made = training()
     made.model.append(nn.Embedding(2, 2, sparse=True))
     (reason,) = reasons_of(made)
-    assert "sparse" in reason
+    assert "sparse" in str(reason)
 
 
 def test_the_exported_class_is_the_one_that_ran():
@@ -506,4 +506,4 @@ def test_hooks_of_a_kept_pruning_are_no_reason_and_the_users_still_are():
         assert reasons_of(made) == []
         made.model[0].weight.register_post_accumulate_grad_hook(lambda parameter: None)
         (reason,) = reasons_of(made)
-    assert "hooks" in reason
+    assert "hooks" in str(reason)

@@ -99,7 +99,7 @@ def test_a_transform_with_a_generator_of_its_own_is_never_kept(hold):
     loader = DataLoader(pictures, batch_size=12)
     with CacheDataset().apply(Replica(loaders={"loader": loader})):
         assert len({images.sum(-2).numpy().tobytes() for _ in range(40) for images, _ in loader}) > 2
-    assert "is random" in asked(CacheDataset(what="device"), pictures)[0]
+    assert "is random" in str(asked(CacheDataset(what="device"), pictures)[0])
 
 
 @each_holder
@@ -154,7 +154,7 @@ def test_a_data_set_is_random_when_it_draws_not_when_it_only_holds_a_generator()
             return (image, label) if not self.draws or self.rng.random() > 0.01 else (image, label + 1)
 
     assert asked(CacheDataset(), Split(draws=False)) == []
-    assert "is random where it reads" in asked(CacheDataset(), Split(draws=True))[0]
+    assert "is random where it reads" in str(asked(CacheDataset(), Split(draws=True))[0])
 
 
 def test_randomness_of_unknown_origin_is_found_by_repeating():
@@ -162,7 +162,7 @@ def test_randomness_of_unknown_origin_is_found_by_repeating():
         return image.flip(-1) if os.urandom(1)[0] < 128 else image
 
     pictures = Pictures(transforms.Compose([transforms.ToTensor(), coin]), symmetric=False)
-    assert "coin" in asked(CacheDataset(what="device"), pictures)[0]
+    assert "coin" in str(asked(CacheDataset(what="device"), pictures)[0])
 
 
 def test_a_million_file_names_are_not_searched_one_by_one():

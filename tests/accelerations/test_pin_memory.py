@@ -137,9 +137,8 @@ def test_kept_for_objects_one_by_one_everything_comes_back():
 @no_gpu
 def test_a_machine_without_a_gpu_is_a_reason():
     (reason,) = PinMemory().why_not(training().workload(), read_machine())
-    assert (
-        reason == "There is no CUDA GPU here, and batches need not be copied to one. Leave this off on a CPU."
-    )
+    assert reason.because == "There is no CUDA GPU here, and batches need not be copied to one"
+    assert reason.do == "Leave this off on a CPU."
 
 
 def test_exported_code_that_runs_again_wraps_the_methods_of_tensors_once():

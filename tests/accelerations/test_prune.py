@@ -133,7 +133,7 @@ def test_types_and_exclude_say_which_layers_lose_filters():
             512,
         )
     (reason,) = reasons(Prune(exclude="conv7"), model)
-    assert "no such layer. Write names from this list: conv1, relu1" in reason
+    assert "no such layer. Write names from this list: conv1, relu1" in str(reason)
 
 
 def test_a_convolution_that_is_the_output_stays_whole():
@@ -305,7 +305,7 @@ def test_a_width_written_into_the_forward_is_a_reason():
             return self.linear(torch.relu(self.conv(x)).view(-1, 8 * 32 * 32))
 
     (reason,) = reasons(Prune(), Written())
-    assert "the pruned model" in reason
+    assert "the pruned model" in str(reason)
 
 
 def test_other_layers_in_training_than_in_evaluation_are_a_reason():
@@ -334,7 +334,7 @@ def test_shared_and_computed_weights_are_a_reason():
 
     assert len(reasons(Prune(), Shared())) == 1
     made = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Conv2d(3, 8, 3)), nn.Conv2d(8, 2, 3))
-    assert "computed from others" in reasons(Prune(), made)[0]
+    assert "computed from others" in str(reasons(Prune(), made)[0])
 
 
 def test_what_cannot_be_pruned_raises_at_the_first_call_and_says_what_to_do():
@@ -357,7 +357,7 @@ def test_knobs_out_of_range_are_refused():
     assert Plan.parse('prune(sparsity=0.3, criterion="fpgm")') == Plan(
         (Prune(sparsity=0.3, criterion="fpgm"),)
     )
-    assert "At sparsity=0" in reasons(Prune(sparsity=0.0), CNN(channels=3, size=32))[0]
+    assert "At sparsity=0" in str(reasons(Prune(sparsity=0.0), CNN(channels=3, size=32))[0])
 
 
 def test_nothing_keeps_a_model_alive():

@@ -158,7 +158,7 @@ def test_every_reason_of_the_engine_is_shown(workbench, panel):
 
     for one in workbench.accelerations():
         for reason in one.reasons:
-            assert escape(reason) in panel.board.rows[one.entry.name].text.value
+            assert escape(str(reason)) in panel.board.rows[one.entry.name].text.value
 
 
 def test_knobs_and_several_toggles_make_one_plan(panel):

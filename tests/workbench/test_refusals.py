@@ -63,7 +63,7 @@ def workbench():
 def test_a_refusal_names_the_object_on_which_the_entry_can_work(workbench, entry, says):
     with pytest.raises(NotApplicable) as refused:
         workbench.keep(entry)
-    assert refused.value.reasons[-1] == says
+    assert str(refused.value.reasons[-1]) == says
     assert says in str(accelerations_of(workbench))
     workbench.keep(says.partition(": ")[2].rstrip("."))  # as it is written
     assert workbench.kept.names == (entry,)
@@ -72,16 +72,17 @@ def test_a_refusal_names_the_object_on_which_the_entry_can_work(workbench, entry
 def test_where_every_plan_is_refused_all_reasons_are_shown(workbench):
     with pytest.raises(NotApplicable) as refused:
         workbench.try_("bias_off", "cache_dataset+bias_off", "loader_workers(n=4000)")
-    reasons = {reason.partition(": ")[0]: reason for reason in refused.value.reasons}
-    assert list(reasons) == ["bias_off", "cache_dataset+bias_off", "loader_workers(n=4000)"]
-    assert "cache_dataset: " in reasons["cache_dataset+bias_off"]
-    assert "bias_off: " in reasons["cache_dataset+bias_off"]
+    said = [reason.because for reason in refused.value.reasons]
+    assert said[0].startswith("bias_off: ")
+    (of_both,) = (each for each in said if each.startswith("cache_dataset+bias_off: cache_dataset: "))
+    assert any(each.startswith("bias_off: ") for each in said[said.index(of_both) :])
+    assert any(each.startswith("loader_workers(n=4000): ") for each in said)
 
 
 def test_knobs_stay_in_what_is_suggested(workbench):
     entry = Plan.parse('bias_off(scope="before norm")').entries[0]
     says = 'It can work on second alone: bias_off(scope="before norm", on="second").'
-    assert workbench.why_not(entry)[-1] == says
+    assert str(workbench.why_not(entry)[-1]) == says
 
 
 def test_what_works_on_none_of_the_objects_gets_no_suggestion(workbench):

@@ -29,6 +29,7 @@ from accel_widgets.trial_view import trials_shown
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
+    from accel.errors import Reason
     from accel.workbench import Workbench
 
 TRIAL_RUNS = "A trial is running; press Stop below to end it."
@@ -91,7 +92,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
     def _try(self, *plans: str) -> None:
         self.workbench.try_(*plans, wait=False)
 
-    def _why_not(self, entry: Acceleration) -> Sequence[str]:
+    def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""
         return self.workbench.why_not(entry)
 

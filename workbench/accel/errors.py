@@ -11,7 +11,8 @@ AccelError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from accel.shown_text import one_line, shown
 
@@ -65,18 +66,46 @@ class UnknownName(AccelError):
         self.given, self.known = given, known
 
 
+@dataclass(frozen=True)
+class Reason:
+    """Why something cannot be, and what to do; two sentences where it is shown.
+
+    >>> str(Reason("optimizer is fused already", "Nothing needs to be done."))
+    'optimizer is fused already. Nothing needs to be done.'
+    """
+
+    because: str
+    do: str
+
+    def __str__(self) -> str:
+        return f"{self.because} {self.do}" if self.because.endswith(":") else f"{self.because}. {self.do}"
+
+
+def of_each(reasons: Mapping[str, Sequence[Reason]]) -> list[Reason]:
+    """The reasons of several in one row, with its name before the first of each.
+
+    >>> print(*of_each({"autocast": [Reason("model has no float32 weights", "Leave it off.")]}))
+    autocast: model has no float32 weights. Leave it off.
+    """
+    return [
+        reason
+        for name, own in reasons.items()
+        for reason in (replace(own[0], because=f"{name}: {own[0].because}"), *own[1:])
+    ]
+
+
 class NotApplicable(AccelError):
-    """An acceleration cannot work on this workload or machine; `reasons` says why, each ending in what to do.
+    """An acceleration cannot work on this workload or machine; `reasons` says why, and what to do.
 
     Examples:
-        >>> raise NotApplicable("pin_memory", ["There is no GPU that data are copied to. Leave it out."])
+        >>> raise NotApplicable("pin_memory", [Reason("There is no GPU that data are copied to", "Leave it out.")])
         Traceback (most recent call last):
         accel.errors.NotApplicable: pin_memory: not applicable here. There is no GPU that data are copied to. Leave it out.
     """
 
-    def __init__(self, name: str, reasons: list[str]) -> None:
-        super().__init__(name, because="not applicable here", do=" ".join(reasons))
-        self.reasons = reasons
+    def __init__(self, name: str, reasons: Sequence[Reason]) -> None:
+        super().__init__(name, because="not applicable here", do=" ".join(map(str, reasons)))
+        self.reasons = list(reasons)
 
 
 class NotShippable(AccelError):

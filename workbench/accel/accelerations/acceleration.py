@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
+from accel.errors import Reason
+
 if TYPE_CHECKING:
     from accel.machine import Machine
     from accel.workload import Replica, Workload
@@ -90,8 +92,8 @@ class Acceleration(Protocol):
     """True when the effect belongs to a whole process (allocator): its trial compares processes as they run."""
     conflicts: ClassVar[tuple[str, ...]]
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
-        """Reasons why it cannot work here, each ending in what to do; empty means it can."""
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
+        """Reasons why it cannot work here, and what to do; empty means it can."""
 
     def apply(self, replica: Replica) -> AbstractContextManager[None]:
         """Change the replica's objects in place; leaving the context is the undo, bit for bit."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.model.model_call import (
     distinct,
     find_wrapper,
@@ -68,7 +68,7 @@ class ActivationCheckpointing:
                 do="Write every=1 or more.",
             )
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No model with blocks, one that is compiled, or one whose blocks cannot be computed twice."""
         replica = workload.objects()
         if unseen := nothing_seen(workload, "models"):
@@ -77,19 +77,23 @@ class ActivationCheckpointing:
         reasons = []
         if models and not any(self._blocks(model) for _, model in models):
             reasons.append(
-                "No model has blocks: children, with layers of their own, of a Sequential or ModuleList. "
-                "Put the layers that belong together into a Sequential each, or leave this off."
+                Reason(
+                    "No model has blocks: children, with layers of their own, of a Sequential or ModuleList",
+                    "Put the layers that belong together into a Sequential each, or leave this off.",
+                )
             )
         for name, model in models:
             blocks = self._blocks(model)
             reasons += why_not_inside(name, model)
             if is_compiled_by_user(model) or any(is_compiled_by_user(block) for _, block in blocks):
                 reasons.append(
-                    f"{name} is compiled, and torch.compile decides itself what to compute again. "
-                    "Leave this off, or take your own torch.compile out."
+                    Reason(
+                        f"{name} is compiled, and torch.compile decides itself what to compute again",
+                        "Leave this off, or take your own torch.compile out.",
+                    )
                 )
             reasons += [
-                f"{name}.{path} has {why}. Leave this off for this model."
+                Reason(f"{name}.{path} has {why}", "Leave this off for this model.")
                 for path, block in blocks
                 if (why := _why_not_twice(block))
             ]

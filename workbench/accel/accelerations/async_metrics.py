@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.source.deferred_code import cell_with, function_with, line_to_edit
 from accel.techniques.source.deferred_read import DeferredRead, Loop, deferred_reads
 from accel.units import counted
@@ -56,25 +57,37 @@ class AsyncMetrics:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No line of the cell or of the notebook's functions waited for a GPU, or none that can do without."""
         if workload.reads_back is None:
             return [
-                "Which lines read a number back is not known. Profile the cell again with %%accel profile."
+                Reason(
+                    "Which lines read a number back is not known",
+                    "Profile the cell again with %%accel profile.",
+                )
             ]
         waiting = [read for read in workload.reads_back if read.waits]
         if not waiting:
             return [
-                "No number was read back from a GPU in the profiled steps. Leave this off; nothing is lost."
+                Reason(
+                    "No number was read back from a GPU in the profiled steps",
+                    "Leave this off; nothing is lost.",
+                )
             ]
         if all(map(_is_mps, waiting)):
-            return ["Apple's GPU has no doubles to sum up in. Read the numbers every hundred steps instead."]
+            return [
+                Reason(
+                    "Apple's GPU has no doubles to sum up in", "Read the numbers every hundred steps instead."
+                )
+            ]
         if any(deferrable(code) for code in workload.objects().codes.values()):
             return []
         place = CodeLine(waiting[0].filename, waiting[0].line)
         return [
-            f"What reads in {place} needs its number at once, or is no sum or list that starts in the same code. "
-            "Read it every hundred steps instead, or once an epoch."
+            Reason(
+                f"What reads in {place} needs its number at once, or is no sum or list that starts in the same code",
+                "Read it every hundred steps instead, or once an epoch.",
+            )
         ]
 
     @contextmanager

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.model.model_call import (
     distinct,
     find_wrapper,
@@ -74,7 +75,7 @@ class Autocast:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No model, no hardware for the format, mixed precision of the user's own, gradients looked at on their way."""
         import torch
 
@@ -84,25 +85,32 @@ class Autocast:
         reasons += self._missing_hardware(replica.device_type, machine)
         if replica.scalers or "autocast" in used:
             reasons.append(
-                "The cell has mixed precision of its own (torch.autocast or a GradScaler). "
-                "Take that out to compare, or leave this off."
+                Reason(
+                    "The cell has mixed precision of its own (torch.autocast or a GradScaler)",
+                    "Take that out to compare, or leave this off.",
+                )
             )
         for name, model in distinct(replica.models):
             reasons += why_not_wrapped(name, model) or why_never_called(name, workload)
             if not any(p.dtype == torch.float32 for p in model.parameters()):
                 reasons.append(
-                    f"{name} has no float32 weights to spare. Leave autocast off, or keep the weights in float32."
+                    Reason(
+                        f"{name} has no float32 weights to spare",
+                        "Leave autocast off, or keep the weights in float32.",
+                    )
                 )
             if self.dtype == "fp16":
                 reasons += _why_not_scaled(name, model)
         if self.dtype == "fp16" and (seeing := used & _SEE_SCALED_GRADIENTS):
             reasons.append(
-                f"The cell uses {min(seeing)}, which would see gradients times the loss scale of float16. "
-                'Write dtype="bf16", which needs no scale, or take that out.'
+                Reason(
+                    f"The cell uses {min(seeing)}, which would see gradients times the loss scale of float16",
+                    'Write dtype="bf16", which needs no scale, or take that out.',
+                )
             )
         return reasons
 
-    def _missing_hardware(self, device_type: str, machine: Machine) -> list[str]:
+    def _missing_hardware(self, device_type: str, machine: Machine) -> list[Reason]:
         import torch
 
         long, instructions, has_it = {
@@ -111,16 +119,26 @@ class Autocast:
         }[self.dtype]
         if device_type == "cpu" and not has_it:
             return [
-                f"{machine.cpu_model} has no {long} instructions ({instructions}), and emulated {long} is "
-                f'slower than float32. Leave autocast(dtype="{self.dtype}") off here, or train on a GPU.'
+                Reason(
+                    f"{machine.cpu_model} has no {long} instructions ({instructions}), and emulated {long} is "
+                    "slower than float32",
+                    f'Leave autocast(dtype="{self.dtype}") off here, or train on a GPU.',
+                )
             ]
         if device_type != "cuda":
             return []
         if self.dtype == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
-            return ['This GPU has no bfloat16 arithmetic. Write dtype="fp16", or use a GPU from Ampere on.']
+            return [
+                Reason(
+                    "This GPU has no bfloat16 arithmetic", 'Write dtype="fp16", or use a GPU from Ampere on.'
+                )
+            ]
         if self.dtype == "fp16" and torch.version.hip is None and torch.cuda.get_device_capability() < (7, 0):
             return [
-                "This GPU has no fast float16 arithmetic. Leave autocast off, or use a GPU from Volta on."
+                Reason(
+                    "This GPU has no fast float16 arithmetic",
+                    "Leave autocast off, or use a GPU from Volta on.",
+                )
             ]
         return []
 
@@ -234,7 +252,7 @@ def _where(dtype: torch.dtype, output: Any, first: FirstGraphs) -> str:
 _SEE_SCALED_GRADIENTS = frozenset({"retain_grad", "register_hook", "register_full_backward_hook"})
 
 
-def _why_not_scaled(name: str, model: torch.nn.Module) -> list[str]:
+def _why_not_scaled(name: str, model: torch.nn.Module) -> list[Reason]:
     """What would see or need gradients in the middle of a scaled backward pass."""
     from torch import nn
 
@@ -245,13 +263,17 @@ def _why_not_scaled(name: str, model: torch.nn.Module) -> list[str]:
     hooks = [hook for each in held if each for hook in each.values()]
     if any(not _is_ours(hook) for hook in hooks):
         reasons.append(
-            f"{name} has gradient hooks, which would see gradients times the loss scale of float16. "
-            'Write dtype="bf16", which needs no scale, or remove the hooks.'
+            Reason(
+                f"{name} has gradient hooks, which would see gradients times the loss scale of float16",
+                'Write dtype="bf16", which needs no scale, or remove the hooks.',
+            )
         )
     if any(isinstance(m, (nn.Embedding, nn.EmbeddingBag)) and m.sparse for m in model.modules()):
         reasons.append(
-            f"{name} gets sparse gradients, which are not scaled here. "
-            'Build the embedding without sparse=True, or write dtype="bf16".'
+            Reason(
+                f"{name} gets sparse gradients, which are not scaled here",
+                'Build the embedding without sparse=True, or write dtype="bf16".',
+            )
         )
     return reasons
 

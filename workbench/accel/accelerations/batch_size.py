@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.model.model_call import distinct
 from accel.techniques.source.user_names import names_of
 from accel.techniques.steps.step_learning_rate import scaled_in_steps, scaled_in_steps_code, scaled_steps
@@ -73,15 +73,17 @@ class BatchSize:
         """What the learning rate is multiplied by."""
         return {"none": 1.0, "linear": float(self.factor), "sqrt": math.sqrt(self.factor)}[self.lr_rule]
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """Batches that no loader cuts, or that are cut by something else than a batch size."""
         import torch
 
         replica = workload.objects()
         if not replica.loaders and not names_of(workload, "loaders"):
             return [
-                "No DataLoader was seen in the cell: it makes its batches itself. "
-                "Change their size where it does, or put the data into a torch.utils.data.DataLoader."
+                Reason(
+                    "No DataLoader was seen in the cell: it makes its batches itself",
+                    "Change their size where it does, or put the data into a torch.utils.data.DataLoader.",
+                )
             ]
         reasons = [
             reason
@@ -90,12 +92,17 @@ class BatchSize:
         ]
         if self.rate != 1.0 and not replica.optimizers and not names_of(workload, "optimizers"):
             reasons.append(
-                "No optimizer was seen in the cell whose learning rate could follow the batch. "
-                'Use lr_rule="none", and raise the rate in your own update.'
+                Reason(
+                    "No optimizer was seen in the cell whose learning rate could follow the batch",
+                    'Use lr_rule="none", and raise the rate in your own update.',
+                )
             )
         if self.rate != 1.0:
             reasons += [
-                f'{name} is an LBFGS, whose line search has its own idea of a step. Use lr_rule="none" with it.'
+                Reason(
+                    f"{name} is an LBFGS, whose line search has its own idea of a step",
+                    'Use lr_rule="none" with it.',
+                )
                 for name, optimizer in distinct(replica.optimizers)
                 if isinstance(optimizer, torch.optim.LBFGS)
             ]
@@ -226,29 +233,39 @@ def _sampler(loader: DataLoader[Any]) -> Any:
     return sampler if sampler is not None else loader
 
 
-def _why_not_loader(name: str, loader: DataLoader[Any], factor: float) -> list[str]:
+def _why_not_loader(name: str, loader: DataLoader[Any], factor: float) -> list[Reason]:
     from torch.utils.data import BatchSampler
 
     sampler: Any = loader.batch_sampler
     if sampler is None:
         return [
-            f"{name} has batch_size=None: its data set gives whole batches. Change their size in the data set."
+            Reason(
+                f"{name} has batch_size=None: its data set gives whole batches",
+                "Change their size in the data set.",
+            )
         ]
     if sampler not in _cuts and type(sampler) is not BatchSampler:
         return [
-            f"{name} cuts its batches with a {type(sampler).__name__}, which has rules of its own. "
-            "Change the size where you build that sampler."
+            Reason(
+                f"{name} cuts its batches with a {type(sampler).__name__}, which has rules of its own",
+                "Change the size where you build that sampler.",
+            )
         ]
     cut = _cuts.get(sampler) or Cut(sampler.batch_size)
     if cut.scaled(factor) == cut.before:
         return [
-            f"{name} has batches of {cut.before}, and ×{factor:g} of that is the same. Choose another factor."
+            Reason(
+                f"{name} has batches of {cut.before}, and ×{factor:g} of that is the same",
+                "Choose another factor.",
+            )
         ]
     samples = _count(sampler)
     if samples is not None and cut.scaled(factor) > samples:
         return [
-            f"{name} has {samples:,} samples, fewer than a batch of {cut.scaled(factor):,}. "
-            "Choose a smaller factor, or use more data."
+            Reason(
+                f"{name} has {samples:,} samples, fewer than a batch of {cut.scaled(factor):,}",
+                "Choose a smaller factor, or use more data.",
+            )
         ]
     return []
 

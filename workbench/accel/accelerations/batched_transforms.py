@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof, Together
+from accel.errors import Reason
 from accel.techniques.data.dataset_transforms import steps_of
 from accel.techniques.data.each_batch import after_each_batch
 from accel.techniques.data.loader_iterators import IteratorMaker, changed_attributes, changed_iterators
@@ -16,7 +17,6 @@ from accel.techniques.data.sample_probe import unreadable, why_not_read
 from accel.techniques.data.samples_to_keep import is_cache, samples_to_keep
 from accel.techniques.data.transforms_of_a_batch import (
     EACH_ITS_OWN,
-    Hindrance,
     TransformsOfABatch,
     transforms_of_a_batch,
 )
@@ -64,7 +64,7 @@ class BatchedTransforms:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No DataLoader, or one whose data set has no transforms that can be applied to a batch."""
         replica = workload.objects()
         return nothing_seen(workload, "loaders") or [
@@ -73,7 +73,7 @@ class BatchedTransforms:
             for reason in _why_not_loader(name, loader, replica.device)
         ]
 
-    def why_not_beside(self, plan: Together, workload: Workload) -> list[str]:
+    def why_not_beside(self, plan: Together, workload: Workload) -> list[Reason]:
         """A cache_dataset that keeps what all transforms give leaves none for the batch."""
         if "cache_dataset" not in plan.names:
             return []
@@ -199,7 +199,7 @@ def _loader_code(name: str, found: TransformsOfABatch, device: str) -> list[str]
     ]  # fmt: skip
 
 
-def _why_not_loader(name: str, loader: DataLoader[Any], device: str) -> list[str]:
+def _why_not_loader(name: str, loader: DataLoader[Any], device: str) -> list[Reason]:
     if isinstance(loader.collate_fn, _Counted):
         return []  # ours, kept: the reasons below were looked at then
     if reasons := why_not_read(name, loader):
@@ -208,15 +208,20 @@ def _why_not_loader(name: str, loader: DataLoader[Any], device: str) -> list[str
         return [_all_is_kept(name)]
     if loader.batch_sampler is None:
         return [
-            f"{name} gives samples one by one (batch_size=None). Give it a batch_size, or leave this off."
+            Reason(
+                f"{name} gives samples one by one (batch_size=None)",
+                "Give it a batch_size, or leave this off.",
+            )
         ]
     try:
         found = transforms_of_a_batch(loader, device)
     except Exception as error:  # whatever the user's own data set or transforms raise
         return [unreadable(name, error)]
-    return [f"{found.because.format(name=name)} {found.do}"] if isinstance(found, Hindrance) else []
+    return [Reason(found.because.format(name=name), found.do)] if isinstance(found, Reason) else []
 
 
-def _all_is_kept(name: str) -> str:
-    return (f"None of {name}'s transforms is random: cache_dataset keeps what all of them give, and none is left for a batch. "
-            "Leave one of the two off.")  # fmt: skip
+def _all_is_kept(name: str) -> Reason:
+    return Reason(
+        f"None of {name}'s transforms is random: cache_dataset keeps what all of them give, and none is left for a batch",
+        "Leave one of the two off.",
+    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.model.fixed_tensors import why_fixed
 from accel.techniques.model.model_call import distinct
 from accel.techniques.source.user_names import names_of, nothing_seen
@@ -60,14 +61,14 @@ class BiasOff:
         "of them cannot come back"
     )
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No model, no bias to take out, or a forward that cannot be followed to the BatchNorms."""
         replica = workload.objects()
         if unseen := nothing_seen(workload, "models"):
             return unseen
         return [reason for name, model in distinct(replica.models) for reason in self._why_not(name, model)]
 
-    def _why_not(self, name: str, model: torch.nn.Module) -> list[str]:
+    def _why_not(self, name: str, model: torch.nn.Module) -> list[Reason]:
         from accel.techniques.pruning.biased_layers import layers_with_bias, norms_behind
 
         if fixed := why_fixed(name, model):
@@ -76,19 +77,25 @@ class BiasOff:
             return []
         layers = layers_with_bias(model)
         if not layers:
-            return [f"{name} has no linear or convolution layer with a bias. Nothing needs to be done."]
+            return [
+                Reason(f"{name} has no linear or convolution layer with a bias", "Nothing needs to be done.")
+            ]
         try:
             if self.scope == "all" or layers.keys() & norms_behind(model).keys():
                 return []
         except Exception as error:  # a forward can raise anything when it meets a symbol in place of numbers
             why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             return [
-                f"torch.fx cannot follow the forward of {name} ({why}). "
-                'Use bias_off(scope="all"), which changes the model, or leave this off.'
+                Reason(
+                    f"torch.fx cannot follow the forward of {name} ({why})",
+                    'Use bias_off(scope="all"), which changes the model, or leave this off.',
+                )
             ]
         return [
-            f"No layer of {name} with a bias goes straight into a BatchNorm. "
-            'Use bias_off(scope="all"), which changes the model, or leave this off.'
+            Reason(
+                f"No layer of {name} with a bias goes straight into a BatchNorm",
+                'Use bias_off(scope="all"), which changes the model, or leave this off.',
+            )
         ]
 
     @contextmanager

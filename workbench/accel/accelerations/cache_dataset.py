@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.data.dataset_transforms import steps_of
 from accel.techniques.data.loader_iterators import changed_attributes
 from accel.techniques.data.sample_probe import unreadable, why_not_read
@@ -75,7 +76,7 @@ class CacheDataset:
         ):  # other processes cannot read what lies there, and it need not be brought there
             object.__setattr__(self, "conflicts", ("loader_workers", "pin_memory", "prefetch_to_device"))
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No DataLoader, samples that cannot be kept or are random, or not enough memory for all of them together."""
         replica = workload.objects()
         loaders = distinct(replica.loaders)
@@ -165,7 +166,7 @@ class CacheDataset:
 
         return {"dataset": living_cache(loader, "samples", remembering)}
 
-    def _why_not_loader(self, name: str, loader: DataLoader[Any]) -> list[str]:
+    def _why_not_loader(self, name: str, loader: DataLoader[Any]) -> list[Reason]:
         from torch.utils.data import TensorDataset
 
         dataset: Any = loader.dataset
@@ -174,7 +175,9 @@ class CacheDataset:
         if reasons := why_not_read(name, loader):
             return reasons
         if self.what == "samples" and isinstance(dataset, (TensorDataset, list, tuple)):
-            return [f'The samples of {name} lie ready in memory. Leave this off, or try what="device".']
+            return [
+                Reason(f"The samples of {name} lie ready in memory", 'Leave this off, or try what="device".')
+            ]
         if self.what == "device" and (refusal := _why_not_on_device(name, loader)):
             return [refusal]
         try:
@@ -184,7 +187,7 @@ class CacheDataset:
 
     def _why_not_memory(
         self, loaders: Sequence[tuple[str, DataLoader[Any]]], device: str, free_bytes: int
-    ) -> list[str]:
+    ) -> list[Reason]:
         import torch
 
         new: list[tuple[str, Any]] = [
@@ -195,20 +198,28 @@ class CacheDataset:
             free_bytes = torch.cuda.mem_get_info(device)[0]
         if needed <= _SHARE_OF_MEMORY * free_bytes:
             return []
-        return [f"{count:,} samples of {' and '.join(name for name, _ in new)} take about {size(needed)}, and "
-                f"{size(free_bytes)} are free, half of which training should have. "
-                "Make the images smaller before they are kept, or leave this off."]  # fmt: skip
+        return [
+            Reason(
+                f"{count:,} samples of {' and '.join(name for name, _ in new)} take about {size(needed)}, and "
+                f"{size(free_bytes)} are free, half of which training should have",
+                "Make the images smaller before they are kept, or leave this off.",
+            )
+        ]
 
 
-def _why_not_on_device(name: str, loader: DataLoader[Any]) -> str:
+def _why_not_on_device(name: str, loader: DataLoader[Any]) -> Reason | None:
     from torch.utils.data import default_collate
 
     if loader.num_workers:
-        return (f"{name} has worker processes, which cannot reach what lies on one device. "
-                'Set num_workers=0, or use what="samples".')  # fmt: skip
+        return Reason(
+            f"{name} has worker processes, which cannot reach what lies on one device",
+            'Set num_workers=0, or use what="samples".',
+        )
     if loader.collate_fn is not default_collate:
-        return f'{name} collates batches in a way of its own. Leave collate_fn out, or use what="samples".'
-    return ""
+        return Reason(
+            f"{name} collates batches in a way of its own", 'Leave collate_fn out, or use what="samples".'
+        )
+    return None
 
 
 def _on_device_code(name: str, device: str) -> list[str]:

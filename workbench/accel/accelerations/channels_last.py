@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.model.model_call import distinct, find_wrapper, why_never_called, wrapped_call
 from accel.techniques.numerics.tensor_layout import (
     is_channels_last,
@@ -58,7 +59,7 @@ class ChannelsLast:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No model with four-dimensional weights, or one that cannot be laid out like this."""
         import torch
 
@@ -69,28 +70,37 @@ class ChannelsLast:
         models = distinct(replica.models)
         if models and not any(p.dim() == 4 for _, model in models for p in model.parameters()):
             reasons.append(
-                "No model has convolution weights (four dimensions) to lay out. Leave it off for this model."
+                Reason(
+                    "No model has convolution weights (four dimensions) to lay out",
+                    "Leave it off for this model.",
+                )
             )
         for name, model in models:
             if any(p.dim() == 5 for p in model.parameters()):
                 reasons.append(
-                    f"{name} has 3-D convolutions. "
-                    f"Lay it out with {name}.to(memory_format=torch.channels_last_3d) instead."
+                    Reason(
+                        f"{name} has 3-D convolutions",
+                        f"Lay it out with {name}.to(memory_format=torch.channels_last_3d) instead.",
+                    )
                 )
             reasons += why_not_moved(name, model) or why_never_called(name, workload)
             if is_channels_last(model) and find_wrapper(model, _ChannelsLastCall) is None:
-                reasons.append(f"{name} is channels-last already. Nothing needs to be done.")
+                reasons.append(Reason(f"{name} is channels-last already", "Nothing needs to be done."))
         inputs = {role.name: role.inputs for role in workload.roles if role.kind == "models"}
         for name, model in models if not reasons else []:
             if refusal := view_refusal(model, inputs.get(name)):
                 reasons.append(
-                    f"In {name} {refusal}. Write .flatten(1) or .reshape() instead of .view() there."
+                    Reason(
+                        f"In {name} {refusal}", "Write .flatten(1) or .reshape() instead of .view() there."
+                    )
                 )
         for name, optimizer in distinct(replica.optimizers):
             if isinstance(optimizer, torch.optim.LBFGS):
                 reasons.append(
-                    f"{name} is an LBFGS, which flattens gradients with .view(). "
-                    "Leave channels_last off, or use another optimizer."
+                    Reason(
+                        f"{name} is an LBFGS, which flattens gradients with .view()",
+                        "Leave channels_last off, or use another optimizer.",
+                    )
                 )
         return reasons
 

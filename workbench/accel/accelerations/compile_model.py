@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.compiling.compile_backends import why_not_options
 from accel.techniques.compiling.compiled_code import (
     Compiled,
@@ -105,7 +106,7 @@ class CompileModel:
         """What torch.compile is given."""
         return CompileOptions(self.mode, self.backend, self.dynamic, self.fullgraph)
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """Nothing to compile with, compiling switched off, or what is compiled already or cannot be."""
         import torch
 
@@ -116,11 +117,17 @@ class CompileModel:
         for name, model in distinct(replica.models):
             if is_compiled_by_user(model):
                 reasons.append(
-                    f"{name} is compiled already. Take your own torch.compile out to compare, or leave this off."
+                    Reason(
+                        f"{name} is compiled already",
+                        "Take your own torch.compile out to compare, or leave this off.",
+                    )
                 )
             if isinstance(model, torch.jit.ScriptModule):
                 reasons.append(
-                    f"{name} is a TorchScript module, which torch.compile cannot take. Use the module it was made from."
+                    Reason(
+                        f"{name} is a TorchScript module, which torch.compile cannot take",
+                        "Use the module it was made from.",
+                    )
                 )
             if self.scope != "regions":
                 reasons += why_never_called(name, workload)
@@ -128,8 +135,10 @@ class CompileModel:
                 reasons += why_not_inside(name, model)
             if self.scope == "regions" and not repeated_blocks(model):
                 reasons.append(
-                    f"{name} repeats no block alike in a ModuleList or Sequential, so there is no region to compile once. "
-                    'Use scope="model".'
+                    Reason(
+                        f"{name} repeats no block alike in a ModuleList or Sequential, so there is no region to compile once",
+                        'Use scope="model".',
+                    )
                 )
         if self.scope == "step":
             for name, optimizer in distinct(replica.optimizers):

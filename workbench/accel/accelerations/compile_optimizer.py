@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.compiling.compile_backends import why_not_options
 from accel.techniques.compiling.compiled_code import CompileOptions, without_cuda_graphs
 from accel.techniques.compiling.compiled_step import (
@@ -68,7 +69,7 @@ class CompileOptimizer:
         """What torch.compile is given."""
         return CompileOptions(self.mode, self.backend)
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No optimizer, nothing to compile with, or a step that is fused or cannot be compiled."""
         replica = workload.objects()
         if unseen := nothing_seen(workload, "optimizers"):
@@ -113,10 +114,12 @@ class CompileOptimizer:
         return "\n".join(parts) + "\n"
 
 
-def _why_not_compiled(name: str, optimizer: torch.optim.Optimizer) -> list[str]:
+def _why_not_compiled(name: str, optimizer: torch.optim.Optimizer) -> list[Reason]:
     if is_fused(optimizer):
         return [
-            f"{name} is fused: its step is one kernel already, with nothing left to compile. "
-            "Leave this off, or build it without fused=True to compare."
+            Reason(
+                f"{name} is fused: its step is one kernel already, with nothing left to compile",
+                "Leave this off, or build it without fused=True to compare.",
+            )
         ]
     return why_not_step(name, optimizer)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.numerics.held_settings import is_held, settings_held, why_not_on
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class CudnnBenchmark:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No CUDA GPU, no cuDNN, no convolutions, or on already."""
         import torch
 
@@ -53,12 +54,17 @@ class CudnnBenchmark:
         reasons = why_not_on(replica)
         if not reasons and not (cudnn.is_available() and cudnn.enabled):
             reasons.append(
-                "torch does not use cuDNN here. Set torch.backends.cudnn.enabled = True, or leave this off."
+                Reason(
+                    "torch does not use cuDNN here",
+                    "Set torch.backends.cudnn.enabled = True, or leave this off.",
+                )
             )
         if replica.models and not any(map(_has_convolutions, replica.models.values())):
-            reasons.append("No model of the cell has convolutions, which is what this is for. Leave it off.")
+            reasons.append(
+                Reason("No model of the cell has convolutions, which is what this is for", "Leave it off.")
+            )
         if cudnn.benchmark and not is_held("cudnn.benchmark"):
-            reasons.append("cuDNN measures its algorithms already. Nothing needs to be done.")
+            reasons.append(Reason("cuDNN measures its algorithms already", "Nothing needs to be done."))
         return reasons
 
     @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.model.model_call import distinct
 from accel.techniques.source.user_names import names_of, nothing_seen
 from accel.units import counted
@@ -88,14 +88,16 @@ class Ddp:
             f"%%accel ddp -n {self.n}{threads}{'' if self.batch == 'per-rank' else f' --batch {self.batch}'}"
         )
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """Too few CPUs or GPUs, batches that come from no loader or cannot be cut, a cell that joins ranks itself."""
         from accel.workload.names_used import names_used
 
         reasons = [*_here(), *self._too_few(workload, machine), *nothing_seen(workload, "loaders")]
         if "init_process_group" in names_used(workload):
             reasons.append(
-                "The cell makes a process group of its own. Leave that out, and %%accel ddp brings one."
+                Reason(
+                    "The cell makes a process group of its own", "Leave that out, and %%accel ddp brings one."
+                )
             )
         if self.batch == "global":
             reasons += [
@@ -105,7 +107,7 @@ class Ddp:
             ]
         return reasons
 
-    def _too_few(self, workload: Workload, machine: Machine) -> list[str]:
+    def _too_few(self, workload: Workload, machine: Machine) -> list[Reason]:
         needed, cpus = self.n * (self.threads or 1), machine.usable_cores
         reasons = []
         if needed > cpus:
@@ -113,12 +115,13 @@ class Ddp:
             each = f" of {self.threads} threads" if (self.threads or 1) > 1 else ""
             if each and self.n <= cpus:
                 fewer = f"Choose threads={cpus // self.n} or fewer."
-            reasons.append(f"{self.n} ranks{each} do not fit on {counted(cpus, 'usable core')}. {fewer}")
-        if workload.objects().device_type == "cuda" and (gpus := _gpus()) < self.n:
             reasons.append(
-                f"The cell trains on a GPU, and for {self.n} ranks there {'is one' if gpus == 1 else f'are {gpus}'}. "
-                + (f"Choose n={gpus} or fewer." if gpus > 1 else "Leave it off.")
+                Reason(f"{self.n} ranks{each} do not fit on {counted(cpus, 'usable core')}", fewer)
             )
+        if workload.objects().device_type == "cuda" and (gpus := _gpus()) < self.n:
+            there = "is one" if gpus == 1 else f"are {gpus}"
+            fewer = f"Choose n={gpus} or fewer." if gpus > 1 else "Leave it off."
+            reasons.append(Reason(f"The cell trains on a GPU, and for {self.n} ranks there {there}", fewer))
         return reasons
 
     @contextmanager
@@ -209,13 +212,17 @@ def training_together(training: TrainingTogether) -> Iterator[None]:
         _training.remove(training)
 
 
-def _here() -> list[str]:
+def _here() -> list[Reason]:
     import torch.distributed as dist
 
     if not dist.is_available():
-        return ["This torch was built without torch.distributed. Install one with it, or leave this off."]
+        return [
+            Reason(
+                "This torch was built without torch.distributed", "Install one with it, or leave this off."
+            )
+        ]
     if dist.is_initialized():
-        return ["This process is a rank already. Leave ddp out of the plan."]
+        return [Reason("This process is a rank already", "Leave ddp out of the plan.")]
     return []
 
 
@@ -225,17 +232,21 @@ def _gpus() -> int:
     return torch.cuda.device_count()
 
 
-def _why_not_cut(name: str, loader: Any) -> list[str]:
+def _why_not_cut(name: str, loader: Any) -> list[Reason]:
     from torch.utils.data import IterableDataset
 
     if isinstance(loader.dataset, IterableDataset):
         return [
-            f"{name} reads an IterableDataset, whose batches cannot be cut before they are read. "
-            'Use batch="per-rank", where each rank takes every n-th.'
+            Reason(
+                f"{name} reads an IterableDataset, whose batches cannot be cut before they are read",
+                'Use batch="per-rank", where each rank takes every n-th.',
+            )
         ]
     if loader.batch_sampler is None:
         return [
-            f"{name} has batch_size=None: its data set gives whole batches. "
-            'Use batch="per-rank", where each rank takes every n-th.'
+            Reason(
+                f"{name} has batch_size=None: its data set gives whole batches",
+                'Use batch="per-rank", where each rank takes every n-th.',
+            )
         ]
     return []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.hooks.attribute_patches import AttributePatches
 from accel.hooks.training_loop import wrap_backward
 from accel.workload.names_used import names_used
@@ -50,7 +51,7 @@ class DetectAnomalyOff:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """Anomaly mode is off anyway."""
         import torch
 
@@ -58,7 +59,11 @@ class DetectAnomalyOff:
         was_on = seen.anomaly_mode if seen is not None else bool(SWITCHES & names_used(workload))
         if was_on or torch.is_anomaly_enabled() or any(switch.was_asked for switch in _in_force):
             return []
-        return ["Autograd's anomaly mode was not on while the cell ran. Leave this off; nothing is lost."]
+        return [
+            Reason(
+                "Autograd's anomaly mode was not on while the cell ran", "Leave this off; nothing is lost."
+            )
+        ]
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:

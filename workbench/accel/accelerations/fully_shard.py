@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.model.model_call import distinct, is_compiled_by_user
 from accel.techniques.model.repeated_blocks import repeated_blocks
 from accel.techniques.sharding.sharded_model import ShardedModel, sharding_of
@@ -79,7 +79,7 @@ class FullyShard:
     conflicts: ClassVar[tuple[str, ...]] = ("compile_model", "compile_optimizer", "channels_last", "prune")
     changes: ClassVar[tuple[str, ...]] = ("models", "optimizers")
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """A torch without FSDP2, or models and optimizers whose parameters cannot be cut."""
         if unseen := nothing_seen(workload, "models"):
             return unseen
@@ -195,13 +195,12 @@ def _take_off(sharding: ShardedModel) -> None:
     sharding.take_off(gather=not failed)
 
 
-def _refuse(reasons: list[str]) -> None:
+def _refuse(reasons: list[Reason]) -> None:
     if reasons:
-        why, _, do = reasons[0].partition(". ")
-        raise AccelError("fully_shard", because=why, do=do)
+        raise AccelError("fully_shard", because=reasons[0].because, do=reasons[0].do)
 
 
-def _why_not_here() -> list[str]:
+def _why_not_here() -> list[Reason]:
     import torch
     import torch.distributed as dist
 
@@ -210,64 +209,92 @@ def _why_not_here() -> list[str]:
 
         if hasattr(torch.distributed.fsdp, "fully_shard"):
             return []
-    return [f"torch {torch.__version__} has no fully_shard. Install torch 2.8 or newer."]
+    return [Reason(f"torch {torch.__version__} has no fully_shard", "Install torch 2.8 or newer.")]
 
 
-def _why_not_shared(models: list[tuple[str, torch.nn.Module]]) -> list[str]:
+def _why_not_shared(models: list[tuple[str, torch.nn.Module]]) -> list[Reason]:
     owners: dict[int, str] = {}
     for name, model in models:
         for p in model.parameters():
             if owners.setdefault(id(p), name) != name:
                 return [
-                    f"{owners[id(p)]} and {name} share parameters, which can be cut for one of them only. "
-                    "Leave this off."
+                    Reason(
+                        f"{owners[id(p)]} and {name} share parameters, which can be cut for one of them only",
+                        "Leave this off.",
+                    )
                 ]
     return []
 
 
-def _why_not_cut(name: str, model: torch.nn.Module) -> list[str]:
+def _why_not_cut(name: str, model: torch.nn.Module) -> list[Reason]:
     """Why the parameters of a model cannot be spread; empty when nothing is known."""
-    from torch import nn
     from torch.nn.parameter import UninitializedParameter
 
     parameters = list(model.parameters())
     if any(hasattr(p, "full_tensor") for p in parameters):
         return [
-            f"{name} has parameters that are spread already, as those of another model that was called before. "
-            "Call the whole model first, not a part of it; or leave this off."
+            Reason(
+                f"{name} has parameters that are spread already, as those of another model that was called before",
+                "Call the whole model first, not a part of it; or leave this off.",
+            )
         ]
     if wrapped := [
         kind.__name__ for m in model.modules() for kind in type(m).__mro__ if kind.__name__ in _WRAPPERS
     ]:
-        return [f"{name} is in {wrapped[0]} already. Take that out, or leave this off."]
+        return [Reason(f"{name} is in {wrapped[0]} already", "Take that out, or leave this off.")]
     if is_compiled_by_user(model):
         return [
-            f"{name} is compiled, with parameters that are whole. Take torch.compile out, or leave this off."
+            Reason(
+                f"{name} is compiled, with parameters that are whole",
+                "Take torch.compile out, or leave this off.",
+            )
         ]
     if any(isinstance(p, UninitializedParameter) for p in parameters):
-        return [f"{name} has a lazy layer, whose first call decides its shape. Call it once before."]
+        return [
+            Reason(f"{name} has a lazy layer, whose first call decides its shape", "Call it once before.")
+        ]
+    return _why_no_pieces(name, model)
+
+
+def _why_no_pieces(name: str, model: torch.nn.Module) -> list[Reason]:
+    """Why single parameters cannot be cut, or not together with the others."""
+    from torch import nn
+
+    parameters = list(model.parameters())
     kinds = {p.dtype for p in parameters}
     if len(kinds) > 1 or not all(kind.is_floating_point for kind in kinds):
         return [
-            f"{name} has parameters of {' and '.join(sorted(map(str, kinds)))}, and they travel together. "
-            "Give all of them one floating-point type."
+            Reason(
+                f"{name} has parameters of {' and '.join(sorted(map(str, kinds)))}, and they travel together",
+                "Give all of them one floating-point type.",
+            )
         ]
     if transposed := [key for key, p in model.named_parameters() if not p.is_contiguous()]:
         return [
-            f"{name}.{transposed[0]} lies in memory in another order, as a transposed tensor does, and cannot be cut. "
-            "Build it from tensor.contiguous(), or leave this off."
+            Reason(
+                f"{name}.{transposed[0]} lies in memory in another order, as a transposed tensor does, and cannot be cut",
+                "Build it from tensor.contiguous(), or leave this off.",
+            )
         ]
     if any(isinstance(m, (nn.Embedding, nn.EmbeddingBag)) and m.sparse for m in model.modules()):
         return [
-            f"{name} gets sparse gradients, which cannot be cut. "
-            "Build the embedding without sparse=True, or leave this off."
+            Reason(
+                f"{name} gets sparse gradients, which cannot be cut",
+                "Build the embedding without sparse=True, or leave this off.",
+            )
         ]
     if any(p.dim() == 0 for p in parameters):
-        return [f"{name} has a parameter that is one number, which cannot be cut. Give it the shape (1,)."]
+        return [
+            Reason(
+                f"{name} has a parameter that is one number, which cannot be cut", "Give it the shape (1,)."
+            )
+        ]
     if any(_has_hooks(p) for p in parameters):
         return [
-            f"{name} has hooks on parameters, which would stay behind with the whole ones. "
-            "Remove the hooks, or leave this off."
+            Reason(
+                f"{name} has hooks on parameters, which would stay behind with the whole ones",
+                "Remove the hooks, or leave this off.",
+            )
         ]
     return []
 
@@ -276,10 +303,13 @@ def _has_hooks(p: Any) -> bool:
     return bool(p._backward_hooks) or bool(getattr(p, "_post_accumulate_grad_hooks", None))
 
 
-def _why_not_stepped(name: str, optimizer: torch.optim.Optimizer) -> list[str]:
+def _why_not_stepped(name: str, optimizer: torch.optim.Optimizer) -> list[Reason]:
     kinds = [kind.__name__ for kind in type(optimizer).__mro__ if kind.__name__ in _WHOLE_WEIGHTS]
     if not kinds:
         return []
     return [
-        f"{name} is {kinds[0]}, whose step needs a whole weight at once. Use AdamW or SGD, or leave this off."
+        Reason(
+            f"{name} is {kinds[0]}, whose step needs a whole weight at once",
+            "Use AdamW or SGD, or leave this off.",
+        )
     ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof, Together
+from accel.errors import Reason
 from accel.techniques.model.model_call import distinct
 from accel.techniques.numerics.tensor_layout import same_layout, same_layout_code
 from accel.techniques.source.user_names import names_of, nothing_seen
@@ -63,7 +64,7 @@ class FusedOptimizer:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No optimizer, or one that cannot update these parameters in that form, or does already."""
         replica = workload.objects()
         if unseen := nothing_seen(workload, "optimizers"):
@@ -74,13 +75,16 @@ class FusedOptimizer:
             for reason in self._why_not_one(name, optimizer)
         ]
 
-    def why_not_beside(self, plan: Together, workload: Workload) -> list[str]:
+    def why_not_beside(self, plan: Together, workload: Workload) -> list[Reason]:
         """A compiled step, which is one kernel for many parameters itself, and compiles anew for each rate under foreach."""
         compiles_steps = any(getattr(entry, "scope", "") == "step" for entry in plan.entries)
         if self.kind != "foreach" or not compiles_steps:
             return []
         return [
-            'compile_model(scope="step") compiles these updates itself. Leave fused_optimizer out, or use scope="model".'
+            Reason(
+                'compile_model(scope="step") compiles these updates itself',
+                'Leave fused_optimizer out, or use scope="model".',
+            )
         ]
 
     @contextmanager
@@ -129,7 +133,7 @@ class FusedOptimizer:
                 ]
         return "\n".join(parts) + "\n"
 
-    def _why_not_one(self, name: str, optimizer: torch.optim.Optimizer) -> list[str]:
+    def _why_not_one(self, name: str, optimizer: torch.optim.Optimizer) -> list[Reason]:
         known = _kind_of_torch(optimizer)
         forms = inspect.signature(known).parameters if known is not None else ()
         if known is None or self.kind not in forms:
@@ -137,26 +141,33 @@ class FusedOptimizer:
             do = "Use Adam, AdamW, SGD or Adagrad, or leave this off."
             if "foreach" in forms:
                 do = 'Write fused_optimizer(kind="foreach"), or leave this off.'
-            return [f"{name} is a {type(optimizer).__name__}, which has {what}. {do}"]
+            return [Reason(f"{name} is a {type(optimizer).__name__}, which has {what}", f"{do}")]
         groups = optimizer.param_groups
         if any(group.get("differentiable") for group in groups):
             return [
-                f"{name} is differentiable, which no {self.kind} update is. Build it without differentiable=True."
+                Reason(
+                    f"{name} is differentiable, which no {self.kind} update is",
+                    "Build it without differentiable=True.",
+                )
             ]
         if optimizer not in _live and all(group.get("fused") for group in groups):
-            return [f"{name} is fused already. Nothing needs to be done."]
+            return [Reason(f"{name} is fused already", "Nothing needs to be done.")]
         parameters = [p for group in groups for p in group["params"]]
         if any(p.grad is not None and p.grad.is_sparse for p in parameters):
             return [
-                f"{name} gets sparse gradients, which cannot be updated together. "
-                "Build the embedding without sparse=True, or leave this off."
+                Reason(
+                    f"{name} gets sparse gradients, which cannot be updated together",
+                    "Build the embedding without sparse=True, or leave this off.",
+                )
             ]
         if self.kind == "foreach":
             return [] if optimizer in _live else _why_not_foreach(name, optimizer, parameters)
         if refusal := _refusal(known, parameters):
             return [
-                f"This torch has no fused {known.__name__} for the parameters of {name} ({refusal}). "
-                "Leave it off for this model."
+                Reason(
+                    f"This torch has no fused {known.__name__} for the parameters of {name} ({refusal})",
+                    "Leave it off for this model.",
+                )
             ]
         return []
 
@@ -215,13 +226,13 @@ def _kind_of_torch(optimizer: torch.optim.Optimizer) -> type[torch.optim.Optimiz
 
 def _why_not_foreach(
     name: str, optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]
-) -> list[str]:
+) -> list[Reason]:
     """Reasons against what is so already: asked for, or torch's own choice for these parameters."""
     from torch.optim.optimizer import _default_to_fused_or_foreach
 
     _, is_default = _default_to_fused_or_foreach(parameters, differentiable=False)
     if all(group["foreach"] or (group["foreach"] is None and is_default) for group in optimizer.param_groups):
-        return [f"{name} updates its parameters together already. Nothing needs to be done."]
+        return [Reason(f"{name} updates its parameters together already", "Nothing needs to be done.")]
     return []
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.model.model_call import distinct
 from accel.techniques.model.own_attribute import own_attribute
 from accel.techniques.source.plain_source import plain_source
@@ -68,7 +68,7 @@ class GradientAccumulation:
                 do="Write micro_batches=2 or more.",
             )
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No optimizer, one whose step is more than one update, or a cell that accumulates already."""
         replica = workload.objects()
         if unseen := nothing_seen(workload, "optimizers"):
@@ -77,13 +77,17 @@ class GradientAccumulation:
         reasons = [reason for name, optimizer in optimizers for reason in _why_not(name, optimizer)]
         if workload.accumulation > 1 and not any(optimizer in _live for _, optimizer in optimizers):
             reasons.append(
-                f"The cell accumulates the gradients of {workload.accumulation} batches for each step already. "
-                "Change that number in the cell, or leave this off."
+                Reason(
+                    f"The cell accumulates the gradients of {workload.accumulation} batches for each step already",
+                    "Change that number in the cell, or leave this off.",
+                )
             )
         if replica.scalers:
             reasons += [
-                f"{name} is fused, and then a GradScaler leaves it to the update to unscale gradients. "
-                "Build it without fused=True, or leave this off."
+                Reason(
+                    f"{name} is fused, and then a GradScaler leaves it to the update to unscale gradients",
+                    "Build it without fused=True, or leave this off.",
+                )
                 for name, optimizer in optimizers
                 if getattr(optimizer, "_step_supports_amp_scaling", False)
             ]
@@ -143,20 +147,24 @@ def _accumulating(optimizer: torch.optim.Optimizer, size: int) -> Iterator[None]
             del _live[optimizer]
 
 
-def _why_not(name: str, optimizer: torch.optim.Optimizer) -> list[str]:
+def _why_not(name: str, optimizer: torch.optim.Optimizer) -> list[Reason]:
     import torch
 
     if isinstance(optimizer, torch.optim.LBFGS):
         return [
-            f"{name} is an LBFGS, which evaluates the loss several times in a step. "
-            "Use another optimizer, or leave this off."
+            Reason(
+                f"{name} is an LBFGS, which evaluates the loss several times in a step",
+                "Use another optimizer, or leave this off.",
+            )
         ]
     if any(group.get("differentiable") for group in optimizer.param_groups):
-        return [f"{name} is differentiable, and copies of gradients are not. Leave this off."]
+        return [Reason(f"{name} is differentiable, and copies of gradients are not", "Leave this off.")]
     gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     if any(gradient.is_sparse for gradient in gradients):
         return [
-            f"{name} gets sparse gradients, which are not added up in place. "
-            "Build the embedding without sparse=True, or leave this off."
+            Reason(
+                f"{name} gets sparse gradients, which are not added up in place",
+                "Build the embedding without sparse=True, or leave this off.",
+            )
         ]
     return []

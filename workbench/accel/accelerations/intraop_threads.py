@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.units import counted
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class IntraopThreads:
                 do="Write n=1 or more.",
             )
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """More threads than cores, or the number that runs already."""
         import torch
 
@@ -61,12 +61,14 @@ class IntraopThreads:
         reasons = []
         if n > machine.usable_cores:
             reasons.append(
-                f"{n} threads do not fit on {machine.usable_cores} usable cores. "
-                f"Choose n={machine.usable_cores} or less."
+                Reason(
+                    f"{n} threads do not fit on {machine.usable_cores} usable cores",
+                    f"Choose n={machine.usable_cores} or less.",
+                )
             )
         if n == torch.get_num_threads() and n not in _live:
             reasons.append(
-                f"torch runs on {counted(n, 'thread')} already. Choose another n, or leave it off."
+                Reason(f"torch runs on {counted(n, 'thread')} already", "Choose another n, or leave it off.")
             )
         return reasons
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.data.fit_for_workers import lies_on_gpu, why_not_sent, why_not_so_many
 from accel.techniques.data.loader_iterators import (
     IteratorMaker,
@@ -75,7 +75,7 @@ class LoaderWorkers:
                     do=f"Write {knob}=1 or more.",
                 )
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No DataLoader, no core or shared memory to spare, or data that cannot be loaded by several processes."""
         replica = workload.objects()
         if unseen := nothing_seen(workload, "loaders"):
@@ -100,7 +100,7 @@ class LoaderWorkers:
         loaders = distinct(replica.loaders)
         starters = {name: find_maker(loader, _WorkerStarter) for name, loader in loaders}
         left_alone = [
-            reason
+            str(reason)
             for name, loader in loaders
             if starters[name] is None
             for reason in _why_not_loader(name, loader, self.n)
@@ -191,19 +191,28 @@ def _keeps_own(loader: DataLoader[Any]) -> bool:
     return starter.keeps_own if starter else bool(loader.persistent_workers and loader.num_workers)
 
 
-def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[str]:
+def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[Reason]:
     from torch.utils.data import IterableDataset
 
     if find_maker(loader, _WorkerStarter) is not None:
         return []  # ours, kept: the reasons below were looked at then
     reasons = []
     if isinstance(loader.dataset, IterableDataset):
-        reasons.append(f"{name} reads an IterableDataset, of which every worker would give all samples. "
-                       "Use a data set with indices, or share it out with get_worker_info().")  # fmt: skip
+        reasons.append(
+            Reason(
+                f"{name} reads an IterableDataset, of which every worker would give all samples",
+                "Use a data set with indices, or share it out with get_worker_info().",
+            )
+        )
     if loader.num_workers == n:
-        reasons.append(f"{name} has {n} worker processes already. Choose another n, or leave this off.")
+        reasons.append(
+            Reason(f"{name} has {n} worker processes already", "Choose another n, or leave this off.")
+        )
     if lies_on_gpu(loader.dataset):
         reasons.append(
-            f"The data of {name} lies on the GPU, where worker processes cannot read it. Leave this off."
+            Reason(
+                f"The data of {name} lies on the GPU, where worker processes cannot read it",
+                "Leave this off.",
+            )
         )
     return reasons + why_not_sent(name, loader)

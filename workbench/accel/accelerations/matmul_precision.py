@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.numerics.held_settings import is_held, settings_held
 
 if TYPE_CHECKING:
@@ -55,40 +56,53 @@ class MatmulPrecision:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No hardware that rounds like that, set already, or set under its new names."""
         import torch
 
         device, reasons = workload.objects().device_type, []
         if device == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability() < (8, 0):
             reasons.append(
-                "This GPU has no TF32, which came with Ampere. "
-                'Use autocast(dtype="fp16"), for which its tensor cores are made, or leave this off.'
+                Reason(
+                    "This GPU has no TF32, which came with Ampere",
+                    'Use autocast(dtype="fp16"), for which its tensor cores are made, or leave this off.',
+                )
             )
         elif device == "cpu" and self.precision == "high":
             reasons.append(
-                'No CPU computes in TF32. Write precision="medium" where there is AMX, else leave this off.'
+                Reason(
+                    "No CPU computes in TF32",
+                    'Write precision="medium" where there is AMX, else leave this off.',
+                )
             )
         elif device == "cpu" and "amx_bf16" not in machine.isa:
             reasons.append(
-                f"{machine.cpu_model} has no AMX, without which float32 products stay float32. "
-                "Leave this off, or train on a GPU from Ampere on."
+                Reason(
+                    f"{machine.cpu_model} has no AMX, without which float32 products stay float32",
+                    "Leave this off, or train on a GPU from Ampere on.",
+                )
             )
         elif device not in ("cpu", "cuda"):
             reasons.append(
-                f"The setting is for CUDA GPUs and CPUs, and the model is on {device}. Leave it off."
+                Reason(
+                    f"The setting is for CUDA GPUs and CPUs, and the model is on {device}", "Leave it off."
+                )
             )
         try:
             now = torch.get_float32_matmul_precision()
         except RuntimeError:  # torch refuses to tell once somebody has used the new names
             reasons.append(
-                "This process has set fp32_precision already, which does not mix with this. "
-                'Set torch.backends.cuda.matmul.fp32_precision = "tf32" yourself, or take your setting out.'
+                Reason(
+                    "This process has set fp32_precision already, which does not mix with this",
+                    'Set torch.backends.cuda.matmul.fp32_precision = "tf32" yourself, or take your setting out.',
+                )
             )
         else:
             is_same = now == self.precision or (device == "cuda" and now != "highest")
             if is_same and not is_held("matmul precision"):
-                reasons.append(f'The precision of products is "{now}" already. Nothing needs to be done.')
+                reasons.append(
+                    Reason(f'The precision of products is "{now}" already', "Nothing needs to be done.")
+                )
         return reasons
 
     @contextmanager

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.model.model_call import distinct, find_wrapper, why_not_wrapped, wrapped_call
 from accel.techniques.source.plain_source import plain_source
 from accel.techniques.source.user_names import class_name, names_of, nothing_seen
@@ -57,7 +57,7 @@ class NoGradValidation:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No model, no call in eval mode that recorded a graph for nothing, or a backward through such calls."""
         replica = workload.objects()
         if unseen := nothing_seen(workload, "models"):
@@ -111,13 +111,15 @@ _BECAUSE = "it goes through a call of the model in eval mode, for which no_grad_
 _OR = "or call model.train() before calls that train."
 
 
-def _why_not_these(calls: tuple[CallsOfLine, ...] | None) -> list[str]:
+def _why_not_these(calls: tuple[CallsOfLine, ...] | None) -> list[Reason]:
     if calls is None:
         return []
     in_eval = [call for call in calls if not call.is_training]
     reasons = [
-        f"The call in {CodeLine(call.filename, call.line)} is in eval mode, and a backward goes through the result. "
-        "Leave this off, and put `with torch.no_grad():` round validation alone."
+        Reason(
+            f"The call in {CodeLine(call.filename, call.line)} is in eval mode, and a backward goes through the result",
+            "Leave this off, and put `with torch.no_grad():` round validation alone.",
+        )
         for call in in_eval
         if call.is_trained_through
     ]
@@ -125,10 +127,16 @@ def _why_not_these(calls: tuple[CallsOfLine, ...] | None) -> list[str]:
         return reasons
     if any(call.is_validation for call in calls):
         return [
-            "Validation calls the model in training mode, where a call that trains looks the same. "
-            "Call model.eval() before it, or put `with torch.no_grad():` round it."
+            Reason(
+                "Validation calls the model in training mode, where a call that trains looks the same",
+                "Call model.eval() before it, or put `with torch.no_grad():` round it.",
+            )
         ]
-    return ["No call in eval mode recorded a graph in the profiled run. Leave this off; nothing is lost."]
+    return [
+        Reason(
+            "No call in eval mode recorded a graph in the profiled run", "Leave this off; nothing is lost."
+        )
+    ]
 
 
 @dataclass(eq=False)

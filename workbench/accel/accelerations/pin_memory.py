@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.data.loader_iterators import changed_attributes, changed_iterators, find_maker
 from accel.techniques.data.pinning import (
     PinnedBatches,
@@ -61,7 +62,7 @@ class PinMemory:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No GPU, no DataLoader, or one whose batches are pinned or lie on the GPU already."""
         replica = workload.objects()
         reasons = why_not_on_gpu(workload, machine)
@@ -69,7 +70,7 @@ class PinMemory:
         for name, loader in distinct(replica.loaders):
             reasons += why_not_pinned(name, loader, _ARGUMENT)
             if loader.pin_memory and find_maker(loader, PinnedBatches) is None and not self.non_blocking:
-                reasons.append(f"{name} pins its batches already. Nothing needs to be done.")
+                reasons.append(Reason(f"{name} pins its batches already", "Nothing needs to be done."))
         return reasons
 
     @contextmanager

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.data.each_batch import after_each_batch
 from accel.techniques.data.loader_iterators import (
     IteratorMaker,
@@ -72,7 +72,7 @@ class PrefetchToDevice:
                 do="Write batches=1 or more.",
             )
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No GPU, no DataLoader, or one whose batches lie on the GPU already."""
         replica = workload.objects()
         reasons = why_not_on_gpu(workload, machine)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.model.fixed_tensors import why_fixed
 from accel.techniques.model.model_call import distinct, find_wrapper, why_never_called, wrapped_call
 from accel.techniques.pruning.pruning_call import PruningCall
@@ -72,7 +72,7 @@ class Prune(PruningSchedule):
         "would have made of them cannot come back"
     )
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No engine, no model, nothing to take out, or a model that cannot be followed or would not run afterwards."""
         import torch
 
@@ -81,13 +81,20 @@ class Prune(PruningSchedule):
             return unseen
         reasons = []
         if not is_installed():
-            reasons.append("torch-pruning is not installed. Install it with: pip install torch-pruning.")
+            reasons.append(
+                Reason("torch-pruning is not installed", "Install it with: pip install torch-pruning.")
+            )
         if self.sparsity == 0:
-            reasons.append("At sparsity=0 nothing is taken out. Write for example prune(sparsity=0.5).")
+            reasons.append(
+                Reason("At sparsity=0 nothing is taken out", "Write for example prune(sparsity=0.5).")
+            )
         for name, optimizer in distinct(replica.optimizers):
             if isinstance(optimizer, torch.optim.LBFGS):
                 reasons.append(
-                    f"{name} is an LBFGS, which keeps the weights of all layers in one row. Use another optimizer."
+                    Reason(
+                        f"{name} is an LBFGS, which keeps the weights of all layers in one row",
+                        "Use another optimizer.",
+                    )
                 )
         for name, model in distinct(replica.models):
             if reason := _why_not_model(name, model):
@@ -98,13 +105,13 @@ class Prune(PruningSchedule):
                 reasons += self._why_not_planned(name, model, role)
         return reasons
 
-    def _why_not_planned(self, name: str, model: torch.nn.Module, role: Role) -> list[str]:
+    def _why_not_planned(self, name: str, model: torch.nn.Module, role: Role) -> list[Reason]:
         if role.inputs is None or role.inputs.strange or _call_of(model) is not None:
             return []  # its first call will tell
         try:
             self.plan(model, *role.inputs.filled(lambda shape: shape.empty()))
         except AccelError as refusal:
-            return [f"{name}: {refusal.because}. {refusal.do}"]
+            return [Reason(f"{name}: {refusal.because}", refusal.do)]
         return []
 
     @contextmanager
@@ -142,17 +149,22 @@ def _called(workload: Workload, name: str) -> Role | None:
     return next((role for role in workload.roles if role.kind == "models" and role.name == name), None)
 
 
-def _why_not_model(name: str, model: torch.nn.Module) -> str:
-    """What rules pruning out whatever the inputs are; empty when nothing does."""
+def _why_not_model(name: str, model: torch.nn.Module) -> Reason | None:
+    """What rules pruning out whatever the inputs are; None when nothing does."""
     import torch
     from torch.nn.utils import parametrize
 
     if fixed := why_fixed(name, model):
         return fixed
     if isinstance(model, torch.jit.ScriptModule):
-        return f"{name} is a TorchScript module, whose layers are fixed. Use the module it was made from."
+        return Reason(
+            f"{name} is a TorchScript module, whose layers are fixed", "Use the module it was made from."
+        )
     if isinstance(model, torch.nn.DataParallel):
-        return f"{name} is a DataParallel, which copies its module in each call. Prune the module before it is wrapped."
+        return Reason(
+            f"{name} is a DataParallel, which copies its module in each call",
+            "Prune the module before it is wrapped.",
+        )
     for path, module in model.named_modules():
         is_computed = (
             parametrize.is_parametrized(module)
@@ -160,8 +172,8 @@ def _why_not_model(name: str, model: torch.nn.Module) -> str:
             or "weight_g" in module._parameters
         )
         if is_computed:
-            return (
-                f"The weights of {path or name} in {name} are computed from others (parametrization, weight_norm, mask). "
-                "Remove that first, or leave pruning off."
+            return Reason(
+                f"The weights of {path or name} in {name} are computed from others (parametrization, weight_norm, mask)",
+                "Remove that first, or leave pruning off.",
             )
-    return ""
+    return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.numerics.held_settings import is_held, settings_held, why_not_on
 from accel.workload.torch_settings import read_settings
 
@@ -59,14 +59,17 @@ class ReducedPrecisionReductions:
             because, do = "nothing is left to allow", "Leave one of fp16, bf16 and accumulation at True."
             raise AccelError("reduced_precision_reductions(fp16=False, bf16=False)", because=because, do=do)
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No CUDA GPU, allowed already, or a torch without the setting."""
         reasons, now = why_not_on(workload.objects()), read_settings()
         if missing := [name for name in self._wanted() if name not in now]:
-            reasons.append(f"This torch has no {missing[0]}. Update torch, or write accumulation=False.")
+            reasons.append(
+                Reason(f"This torch has no {missing[0]}", "Update torch, or write accumulation=False.")
+            )
         elif all(_allows(now[name]) and not is_held(name) for name in self._wanted()):
-            more = "" if self.accumulation else " Write accumulation=True for more, or leave this off."
-            reasons.append("torch allows these reductions already." + (more or " Nothing needs to be done."))
+            more = "Write accumulation=True for more, or leave this off."
+            do = "Nothing needs to be done." if self.accumulation else more
+            reasons.append(Reason("torch allows these reductions already", do))
         return reasons
 
     @contextmanager

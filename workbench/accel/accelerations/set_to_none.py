@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.techniques.model.model_call import distinct
 from accel.techniques.model.own_attribute import own_attribute
 from accel.techniques.source.user_names import names_of, nothing_seen
@@ -50,16 +51,18 @@ class SetToNone:
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No optimizer, or gradients that are dropped already."""
         optimizers = distinct(workload.objects().optimizers)
         if unseen := nothing_seen(workload, "optimizers"):
             return unseen
         if not workload.clears_to_zeros and not any(optimizer in _live for _, optimizer in optimizers):
             return [
-                "The cell called no zero_grad(set_to_none=False) of an optimizer: torch drops gradients by default. "
-                "Nothing needs to be done, unless it calls model.zero_grad(set_to_none=False): "
-                "write optimizer.zero_grad() there."
+                Reason(
+                    "The cell called no zero_grad(set_to_none=False) of an optimizer: torch drops gradients by default",
+                    "Nothing needs to be done, unless it calls model.zero_grad(set_to_none=False): "
+                    "write optimizer.zero_grad() there.",
+                )
             ]
         return []
 

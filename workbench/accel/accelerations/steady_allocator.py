@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.errors import Reason
 from accel.machine.mmap_threshold import LARGEST, LEAST, found_mmap_threshold, is_raised
 
 if TYPE_CHECKING:
@@ -54,26 +55,35 @@ class SteadyAllocator:
     needs_own_process: ClassVar[bool] = True
     conflicts: ClassVar[tuple[str, ...]] = ()
 
-    def why_not(self, workload: Workload, machine: Machine) -> list[str]:
+    def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """Another allocator than glibc's, thresholds set from outside, or training that does not run on the CPU."""
         allocator = allocator_name()
         if allocator != "glibc":
             return [
-                f"This process allocates with {allocator}, and the thresholds are glibc's. "
-                "Leave it off, or start the kernel without the preload to compare."
+                Reason(
+                    f"This process allocates with {allocator}, and the thresholds are glibc's",
+                    "Leave it off, or start the kernel without the preload to compare.",
+                )
             ]
         reasons = []
         if from_outside := set_from_outside():
             reasons.append(
-                f"{from_outside} in the environment sets malloc's thresholds already. "
-                "Unset it and restart the kernel to compare."
+                Reason(
+                    f"{from_outside} in the environment sets malloc's thresholds already",
+                    "Unset it and restart the kernel to compare.",
+                )
             )
         elif not is_steady() and is_raised():
             reasons.append(
-                "Something raised malloc's thresholds in this process already. Nothing needs to be done."
+                Reason(
+                    "Something raised malloc's thresholds in this process already",
+                    "Nothing needs to be done.",
+                )
             )
         if workload.objects().device_type != "cpu":
-            reasons.append("The model's tensors are on a GPU, where malloc has no part. Leave it off.")
+            reasons.append(
+                Reason("The model's tensors are on a GPU, where malloc has no part", "Leave it off.")
+            )
         return reasons
 
     @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from accel.accelerations import CATALOGUE, by_name
 from accel.accelerations.acceleration import Acceleration, Effect, Proof
 from accel.accelerations.ddp import Ddp
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.plans.chosen import OF_THE_PROCESS, ON, only, only_roles, read_names, resolve
 from accel.plans.knobs import as_literal, check_knobs, knobs_of
 from accel.techniques.steps.live_optimizers import noted_optimizers
@@ -161,7 +161,7 @@ class Plan:
 
     def why_not(
         self, workload: Workload, machine: Machine, *, on_ranks: bool = False
-    ) -> dict[str, list[str]]:
+    ) -> dict[str, list[Reason]]:
         """Reasons by entry name why it cannot work here; entries without a reason are left out: empty means it can.
 
         Args:
@@ -205,23 +205,23 @@ class Plan:
         names = self.objects_of(entry.name)
         return only(replica, names) if names else replica
 
-    def _reasons(self, entry: Acceleration, workload: Workload, machine: Machine) -> list[str]:
+    def _reasons(self, entry: Acceleration, workload: Workload, machine: Machine) -> list[Reason]:
         seen = self.seen_by(entry, workload)
         reasons = [*self._of_the_process(entry), *entry.why_not(seen, machine)]
         beside = getattr(entry, "why_not_beside", None)
         return reasons or (beside(self, seen) if beside is not None else [])
 
-    def _needs_ranks(self, entry: Acceleration) -> list[str]:
+    def _needs_ranks(self, entry: Acceleration) -> list[Reason]:
         if not getattr(entry, "needs_ranks", False):
             return []
         written = entry_text(entry, self.objects_of(entry.name))
-        return [f"{entry.name} works on ranks. Put %%accel ddp --plan {written} over the cell."]
+        return [Reason(f"{entry.name} works on ranks", f"Put %%accel ddp --plan {written} over the cell.")]
 
-    def _of_the_process(self, entry: Acceleration) -> list[str]:
+    def _of_the_process(self, entry: Acceleration) -> list[Reason]:
         names = self.objects_of(entry.name)
         if not names or not (entry.layer in OF_THE_PROCESS or isinstance(entry, Ddp)):
             return []
-        return [f"{entry.name} changes the whole process, not {names[0]} alone. Leave out on=."]
+        return [Reason(f"{entry.name} changes the whole process, not {names[0]} alone", "Leave out on=.")]
 
     def __bool__(self) -> bool:
         return bool(self.entries)

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from accel.errors import AccelError
 from accel.private_disk.private_disk import mechanism_here
 
-_FULL = "the disk is full: free some room"
-_ANYWHERE = {
+_FULL = ("the disk is full", "free some room")
+_ANYWHERE = {  # because, do
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
-    errno.EFBIG: "a file would grow over the limit on its size: raise it (ulimit -f)",
-    errno.EMFILE: "the limit on open files is reached: close some or raise it (ulimit -n)",
-    errno.ENFILE: "the system's limit on open files is reached: end programs that hold many",
+    errno.EFBIG: ("a file would grow over the limit on its size", "raise it (ulimit -f)"),
+    errno.EMFILE: ("the limit on open files is reached", "close some or raise it (ulimit -n)"),
+    errno.ENFILE: ("the system's limit on open files is reached", "end programs that hold many"),
 }
 _IN_A_VIEW = {
-    errno.ENOSPC: f"{_FULL} in the folder for temporary files, where what a trial writes is kept, or set TMPDIR",
+    errno.ENOSPC: f"{': '.join(_FULL)} in the folder for temporary files, where what a trial writes is kept, or set TMPDIR",
     errno.EXDEV: "in a trial's private view of the disk a folder of yours cannot be renamed, but a new one can",
     errno.EROFS: "in a trial's private view of the disk this folder can only be read, as another disk is mounted in it",
     errno.EOVERFLOW: "in a trial's private view of the disk, files of other users cannot be changed",
@@ -46,7 +46,7 @@ def in_words(asked: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _ANYWHERE:
             raise
-        because, _, do = _ANYWHERE[error.errno].partition(": ")
+        because, do = _ANYWHERE[error.errno]
         raise AccelError(asked, because=because, do=f"{do[:1].upper()}{do[1:]}, then try again.") from error
 
 
@@ -57,7 +57,8 @@ def explained(error: BaseException) -> str:
     'the limit on open files is reached: close some or raise it (ulimit -n)'
     """
     mechanism = mechanism_here()
-    known = _ANYWHERE if mechanism is None else _ANYWHERE | _IN_A_VIEW
+    anywhere = {number: ": ".join(both) for number, both in _ANYWHERE.items()}
+    known = anywhere if mechanism is None else anywhere | _IN_A_VIEW
     if isinstance(error, OSError) and error.errno in known:
         return known[error.errno]
     if mechanism == "namespace" and isinstance(error, ConnectionRefusedError):

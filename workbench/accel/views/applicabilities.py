@@ -25,7 +25,7 @@ def html(found: Applicabilities) -> Markup:
     parts = [note(found.workload_line)]
     for title, rows in found.groups:
         cells = [
-            (row.name, ": ".join(filter(None, (row.answer, " ".join(row.reasons)))), row.summary, row.entry.effect)
+            (row.name, ": ".join(filter(None, (row.answer, " ".join(map(str, row.reasons))))), row.summary, row.entry.effect)
             for row in rows
         ]  # fmt: skip
         parts += [heading(title), table(HEADINGS, cells)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from accel.accelerations.batch_size import BatchSize
 from accel.bounds import check_samples, check_seconds
-from accel.errors import AccelError, NotApplicable
+from accel.errors import AccelError, NotApplicable, Reason
 from accel.measuring.comparison import Comparison
 from accel.measuring.fastest_batch import BatchRung, FastestBatch, is_faster
 from accel.measuring.took import Took, nice
@@ -60,7 +60,8 @@ class BatchSearch:
         self._measure([UP[0], DOWN[0]])
         rows = [rung.row for rung in self._rungs.values() if rung.row is not None]
         if all(row.state == "not applicable" for row in rows):
-            raise NotApplicable("batch_size", list(dict.fromkeys(row.error for row in rows)))
+            refused = dict.fromkeys(tuple(self._reasons(factor)) for factor in (UP[0], DOWN[0]))
+            raise NotApplicable("batch_size", [reason for each in refused for reason in each])
         for factors in (UP, DOWN):
             self._climb(factors)
         rungs = sorted(self._rungs.values(), key=lambda rung: rung.batch)
@@ -98,17 +99,21 @@ class BatchSearch:
         rows: dict[float, Comparison] = {}
         for factor, plan in plans.items():
             if reasons := self._reasons(factor):
-                rows[factor] = refused_row(str(plan), " ".join(reasons))
+                rows[factor] = refused_row(str(plan), reasons)
         tried = {factor: plan for factor, plan in plans.items() if factor not in rows}
         rows |= zip(tried, self._try(list(tried.values())), strict=True)
         for factor, row in rows.items():
             batch = max(1, round(self._present * factor))
             self._rungs[factor] = BatchRung(batch, str(plans[factor]), row)
 
-    def _reasons(self, factor: float) -> list[str]:
+    def _reasons(self, factor: float) -> list[Reason]:
         batch = max(1, round(self._present * factor))
         if self._largest is not None and batch > self._largest:
-            return [f"{batch:,} is more than the largest batch you asked for. Raise --largest to try it."]
+            return [
+                Reason(
+                    f"{batch:,} is more than the largest batch you asked for", "Raise --largest to try it."
+                )
+            ]
         return BatchSize(factor=factor).why_not(self._workload, self._workbench.machine)
 
     def _about(self, plans: list[Plan]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError, NotApplicable
+from accel.errors import AccelError, NotApplicable, of_each
 from accel.machine import Machine, read_machine
 from accel.plans.chosen import read_names
 from accel.plans.live_plan import LivePlan
@@ -105,8 +105,10 @@ class NotebookState:
                 "The empty plan", because="it is the baseline itself", do="Name an acceleration."
             )
         if refusals := self.refusals.of(plan, workload, self.machine, kept=self.kept):
-            said = [f"{name}: {' '.join(reasons)}" for name, reasons in refusals.items()]
-            raise NotApplicable(str(plan), said) if len(said) > 1 else NotApplicable(*refusals.popitem())
+            several = len(refusals) > 1
+            raise (
+                NotApplicable(str(plan), of_each(refusals)) if several else NotApplicable(*refusals.popitem())
+            )
         return plan
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.errors import AccelError, NotApplicable
+from accel.errors import AccelError, NotApplicable, Reason, of_each
 from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def sorted_out(
     workbench: NotebookState, plans: tuple[str | Plan, ...], workload: Workload, on: str | None
-) -> tuple[list[Plan], dict[str, str]]:
+) -> tuple[list[Plan], dict[str, list[Reason]]]:
     """Plans that can be measured, and why the others cannot, by their text; raises NotApplicable when none can.
 
     >>> sorted_out(workbench, ("channels_last", "autocast"), workload, None)
-    ([Plan.parse("channels_last")], {"autocast": "…"})
+    ([Plan.parse("channels_last")], {"autocast": [Reason(…)]})
     """
     parsed: list[Plan] = []
     refused: dict[str, NotApplicable] = {}
@@ -33,17 +33,17 @@ def sorted_out(
         raise AccelError(
             "%accel try", because="it names no plan", do="Name one or more: %accel try channels_last"
         )
-    said = {plan: " ".join(error.reasons) for plan, error in refused.items()}
+    said = {plan: error.reasons for plan, error in refused.items()}
     if not parsed and len(refused) == 1:
         raise refused.popitem()[1]
     if not parsed:
-        raise NotApplicable("None of these plans", [f"{plan}: {reasons}" for plan, reasons in said.items()])
+        raise NotApplicable("None of these plans", of_each(said))
     return parsed, said
 
 
 def _differing(plan: Plan, kept: Plan) -> Plan:
     """The plan, if it differs from the baseline: what is live in the whole process is in the baseline too."""
     if all(entry.needs_own_process and entry.name in kept.names for entry in plan.entries):
-        reason = "It is live in this process, and so in the baseline. Undo it first to compare."
+        reason = Reason("It is live in this process, and so in the baseline", "Undo it first to compare.")
         raise NotApplicable(str(plan), [reason])
     return plan

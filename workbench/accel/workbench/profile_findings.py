@@ -57,19 +57,22 @@ def with_findings(profile: Profile, workload: Workload, machine: Machine, *, kep
 
 def _possible(finding: Finding, workload: Workload, machine: Machine, kept: Plan) -> Finding | None:
     """The finding without suggestions that are refused here; None when all it suggests is live already."""
-    reasons: list[str] = []
+    said: list[str] = []
     left: list[str] = []
     for suggestion in finding.suggests:
         plan = Plan.parse(suggestion)
         if all(name in kept.names for name in plan.names):
             continue
-        hindered = plan.why_not(workload, machine) if workload.has_training_step else {str(plan): [NO_STEP]}
-        refused = {name: why for name, why in hindered.items() if name not in kept.names}
-        reasons += [f"{name}: {' '.join(why)}" for name, why in refused.items()]
+        if not workload.has_training_step:
+            said.append(f"{plan}: {NO_STEP}")
+            continue
+        reasons = plan.why_not(workload, machine)
+        refused = {name: why for name, why in reasons.items() if name not in kept.names}
+        said += [f"{name}: {' '.join(map(str, why))}" for name, why in refused.items()]
         left += [] if refused else [suggestion]
     if left or not finding.suggests:
         return replace(finding, suggests=tuple(left))
-    if not reasons and not finding.remedy:
+    if not said and not finding.remedy:
         return None
-    cannot = "Cannot be tried here. " + " ".join(dict.fromkeys(reasons)) if reasons else ""
+    cannot = "Cannot be tried here. " + " ".join(dict.fromkeys(said)) if said else ""
     return replace(finding, suggests=(), prediction=None, remedy=f"{finding.remedy} {cannot}".strip())

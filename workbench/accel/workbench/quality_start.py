@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from accel.accelerations.steady_allocator import notebook_allocator
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.plans.plan import Plan
 from accel.workbench.held_out_data import find_held_out, training_loader
 from accel.workbench.quality_metric import QualityMetric, find_metric
@@ -30,7 +30,7 @@ BUDGET_S = 600.0
 
 def start_quality_trial(
     workbench: NotebookState, workload: Workload, plans: list[Plan], request: QualityRequest, *,
-    refused: dict[str, str], budget: TimeBudget, timeout_s: float,
+    refused: dict[str, list[Reason]], budget: TimeBudget, timeout_s: float,
 ) -> QualityTrial:  # fmt: skip
     """Find metric, data and model, pack, guard and go; returns the running trial."""
     from accel.distributed.trials.trial_group import group_for

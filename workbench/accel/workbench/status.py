@@ -11,6 +11,7 @@ from accel.workbench.best_tried import summary
 
 if TYPE_CHECKING:
     from accel.accelerations import Acceleration
+    from accel.errors import Reason
     from accel.workbench.notebook_state import NotebookState
 
 
@@ -22,7 +23,7 @@ class Applicability:
     """
 
     entry: type[Acceleration]
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     is_kept: bool
 
     @property
@@ -68,7 +69,7 @@ class Applicabilities(Shown):
                     "name": row.name,
                     "layer": row.entry.layer,
                     "effect": row.entry.effect,
-                    "reasons": list(row.reasons),
+                    "reasons": list(map(str, row.reasons)),
                     "kept": row.is_kept,
                 }
                 for row in self.rows

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
+from accel.errors import Reason
 from accel.plans.plan import Plan
 from accel.techniques.model.model_call import is_compiled_by_user
 from accel.workers.messages import Load
@@ -24,7 +25,7 @@ TRIED_KINDS = ("models", "optimizers", "loaders")
 
 def start_trial(
     workbench: NotebookState, workload: Workload, plans: list[Plan], *,
-    refused: dict[str, str], budget: TimeBudget, timeout_s: float,
+    refused: dict[str, list[Reason]], budget: TimeBudget, timeout_s: float,
 ) -> Trial:  # fmt: skip
     """Pack, guard and go; returns the running trial."""
     from accel.distributed.trials.trial_group import group_for

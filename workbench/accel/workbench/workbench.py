@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, Acceleration
 from accel.bounds import check_seconds
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.plans.plan import Plan
 from accel.private_disk import in_words
 from accel.workbench.best_tried import best_plan
@@ -279,7 +279,7 @@ class Workbench(NotebookState):
         kept = self.kept.names
         return [Applicability(entry, self.why_not(entry()), entry.name in kept) for entry in CATALOGUE]
 
-    def why_not(self, entry: Acceleration) -> tuple[str, ...]:
+    def why_not(self, entry: Acceleration) -> tuple[Reason, ...]:
         """Why an entry cannot work here, and on which objects alone it could; nothing where it can, or no cell is known.
 
         Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.took import Took
@@ -53,7 +53,8 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
 
     def __init__(
         self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: QualitySetting, *,
-        check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None, groups: GroupFactory = no_groups,
+        check: Callable[[], str] = lambda: "", refused: dict[str, list[Reason]] | None = None,
+        groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
         super().__init__(parcel, check, setting.budget)
         self._groups = groups
@@ -167,8 +168,8 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         setting = self._setting
         rows = [self._row(BASELINE, "exact"), *(self._row(str(plan), plan.effect) for plan in self.plans)]
         rows += [
-            QualityRow(plan, "exact", state="not applicable", error=why)
-            for plan, why in self._refused.items()
+            QualityRow(plan, "exact", state="not applicable", error=" ".join(map(str, reasons)))
+            for plan, reasons in self._refused.items()
         ]
         return TimeToQuality(
             rows=tuple(rows), metric=setting.metric, metric_line=setting.metric_line,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.measuring.comparison import WIDE, Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.ladder import Ladder, speed
@@ -54,7 +54,8 @@ class Trial(BackgroundTrial[Ladder]):
 
     def __init__(
         self, plans: list[Plan], parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, *,
-        check: Callable[[], str] = lambda: "", refused: dict[str, str] | None = None, groups: GroupFactory = no_groups,
+        check: Callable[[], str] = lambda: "", refused: dict[str, list[Reason]] | None = None,
+        groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
         super().__init__(parcel, check, setting.budget)
         self._groups = groups
@@ -220,7 +221,7 @@ class Trial(BackgroundTrial[Ladder]):
         timed = [row for row in rows if row.baseline_ms == row.baseline_ms]
         base = [row.baseline_ms for row in timed if row.headline] or [row.baseline_ms for row in timed]
         others = [each for stage in list(self._stages.values()) for each in stage.others]
-        rows += [refused_row(plan, why) for plan, why in self._refused.items()]
+        rows += [refused_row(plan, reasons) for plan, reasons in self._refused.items()]
         return Ladder(
             rows=tuple(rows),
             baseline_ms=sorted(base)[len(base) // 2] if base else float("nan"),

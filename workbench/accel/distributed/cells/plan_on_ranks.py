@@ -5,56 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError, NotApplicable
+from accel.errors import AccelError, NotApplicable, Reason
 
 if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
     from accel.plans.plan import Plan
 
-WhyNot = Callable[[Any, "RunOptions"], str]  # asked of an entry; empty where it can work
+WhyNot = Callable[[Any, "RunOptions"], Reason | None]  # asked of an entry; None where it can work
 
 
-def _threads(entry: Any, options: RunOptions) -> str:
-    return "--threads says how many threads a rank has, and gives it CPUs of its own. Leave this out of the plan."
+def _threads(entry: Any, options: RunOptions) -> Reason | None:
+    return Reason(
+        "--threads says how many threads a rank has, and gives it CPUs of its own",
+        "Leave this out of the plan.",
+    )
 
 
-def _ranks(entry: Any, options: RunOptions) -> str:
-    return "The cell is on ranks already, as many as -n says. Leave it out of the plan."
+def _ranks(entry: Any, options: RunOptions) -> Reason | None:
+    return Reason("The cell is on ranks already, as many as -n says", "Leave it out of the plan.")
 
 
-def _pruning(entry: Any, options: RunOptions) -> str:
+def _pruning(entry: Any, options: RunOptions) -> Reason | None:
     if entry.criterion == "taylor":  # summed as each gradient comes, which is before ranks exchange them
-        return (
-            'criterion="taylor" weighs each rank\'s own gradients, so that each would take out other filters. '
-            'Use criterion="l1".'
+        return Reason(
+            'criterion="taylor" weighs each rank\'s own gradients, so that each would take out other filters',
+            'Use criterion="l1".',
         )
     if entry.last_call:  # DDP has packed the gradients of the whole model into its buckets by then
-        return (
-            "Ranks exchange the gradients of a model whose width stays as it is from the first step on. "
-            "Use stages=1 and warm_up_steps=0."
+        return Reason(
+            "Ranks exchange the gradients of a model whose width stays as it is from the first step on",
+            "Use stages=1 and warm_up_steps=0.",
         )
     if options.checkpoint:
-        return (
-            "A checkpoint holds the narrowed weights, and the cell begins again with the whole model. "
-            "Leave out --checkpoint, or prune beforehand."
+        return Reason(
+            "A checkpoint holds the narrowed weights, and the cell begins again with the whole model",
+            "Leave out --checkpoint, or prune beforehand.",
         )
-    return ""
+    return None
 
 
-def _biases(entry: Any, options: RunOptions) -> str:
+def _biases(entry: Any, options: RunOptions) -> Reason | None:
     if options.checkpoint:  # CellVariables comes to parameters by the models that have them
-        return (
-            "A checkpoint holds what models hold, and the biases that are off belong to none, though their optimizer has them. "
-            "Leave out --checkpoint or bias_off, or build the layers with bias=False."
+        return Reason(
+            "A checkpoint holds what models hold, and the biases that are off belong to none, though their optimizer has them",
+            "Leave out --checkpoint or bias_off, or build the layers with bias=False.",
         )
-    return ""
+    return None
 
 
-def _sharding(entry: Any, options: RunOptions) -> str:
+def _sharding(entry: Any, options: RunOptions) -> Reason | None:
     if options.communication:
-        return (
-            "--communication watches the buckets of DDP, and fully_shard sends parameters and gradients in its own way. "
-            "Leave out --communication, or fully_shard."
+        return Reason(
+            "--communication watches the buckets of DDP, and fully_shard sends parameters and gradients in its own way",
+            "Leave out --communication, or fully_shard.",
         )
     of_ddp = {
         "--bucket-mb": options.bucket_mb, "--static-graph": options.static_graph, "--compress": options.compress != "none"
@@ -62,21 +65,22 @@ def _sharding(entry: Any, options: RunOptions) -> str:
     from accel.plans.plan import Plan
 
     if any(getattr(each, "dtype", "") == "fp16" for each in Plan.parse(options.plan).entries):
-        return (
+        return Reason(
             "float16 scales each gradient and divides it again after the backward pass, when fully_shard has taken it away "
-            'already. Write autocast(dtype="bf16"), or leave out fully_shard.'
+            "already",
+            'Write autocast(dtype="bf16"), or leave out fully_shard.',
         )
     if options.checkpoint:
-        return (
-            "A checkpoint is written from one rank's weights, and each rank holds a part of them only. "
-            "Leave out --checkpoint, or fully_shard."
+        return Reason(
+            "A checkpoint is written from one rank's weights, and each rank holds a part of them only",
+            "Leave out --checkpoint, or fully_shard.",
         )
     if given := [name for name, value in of_ddp.items() if value]:
-        return (
-            "It sends parameters and gradients in its own way, and DDP is not there to heed the options of its buckets. "
-            f"Leave out {', '.join(given)}, or fully_shard."
+        return Reason(
+            "It sends parameters and gradients in its own way, and DDP is not there to heed the options of its buckets",
+            f"Leave out {', '.join(given)}, or fully_shard.",
         )
-    return ""
+    return None
 
 
 # Asked of every plan, whatever the cell is; what only a cell can tell, its profile is asked for.
@@ -103,11 +107,11 @@ def checked_plan(options: RunOptions) -> Plan:
     return plan
 
 
-def refused_beside_group(plan: Plan) -> dict[str, str]:
+def refused_beside_group(plan: Plan) -> dict[str, Reason]:
     """For a plan that brings its ranks itself: what of it cannot work there, and why; empty for any other.
 
     >>> refused_beside_group(Plan.parse('ddp+prune(stages=2)'))
-    {'prune': 'Ranks exchange the gradients of …'}
+    {'prune': Reason('Ranks exchange the gradients of …', 'Use stages=1 and warm_up_steps=0.')}
     """
     from accel.distributed.cells.run_options import RunOptions
 
@@ -115,13 +119,13 @@ def refused_beside_group(plan: Plan) -> dict[str, str]:
     return {} if group is None else _refused(plan.without(group.name), RunOptions(batch=group.batch))
 
 
-def _refused(plan: Plan, options: RunOptions) -> dict[str, str]:
+def _refused(plan: Plan, options: RunOptions) -> dict[str, Reason]:
     asked = {entry.name: WHY_NOT_ON_RANKS.get(entry.name, _nothing)(entry, options) for entry in plan.entries}
     return {name: reason for name, reason in asked.items() if reason}
 
 
-def _nothing(entry: Any, options: RunOptions) -> str:
-    return ""
+def _nothing(entry: Any, options: RunOptions) -> Reason | None:
+    return None
 
 
 def notes_on(plan: Plan) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import Reason
 from accel.shown import Shown
 from accel.techniques.source.other_tools import instead_of
 
@@ -45,16 +46,21 @@ _LEAST_CAPABILITY = (7, 0)  # of a GPU, for Triton
 
 @dataclass(frozen=True)
 class CompileBackend:
-    """One backend: its name, what it is, and why it cannot be used here (empty when it can)."""
+    """One backend: its name, what it is, and why it cannot be used here (no reasons: it can)."""
 
     name: str
     summary: str
-    why_not: str
+    reasons: tuple[Reason, ...]
+
+    @property
+    def why_not(self) -> str:
+        """The reasons as sentences; empty when there are none."""
+        return " ".join(map(str, self.reasons))
 
     @property
     def is_usable(self) -> bool:
         """Whether nothing is known to be in its way."""
-        return not self.why_not
+        return not self.reasons
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,8 @@ class CompileBackends(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows as plain values."""
-        return {"device": self.device, "backends": [asdict(row) for row in self.rows]}
+        rows = [{"name": row.name, "summary": row.summary, "why_not": row.why_not} for row in self.rows]
+        return {"device": self.device, "backends": rows}
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row a backend."""
@@ -93,59 +100,73 @@ def compile_backends(machine: Machine | None = None, *, device: str | None = Non
     machine = machine or read_machine()
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     rows = [
-        CompileBackend(name, _summary(name), " ".join(why_not_backend(name, machine, device)))
+        CompileBackend(name, _summary(name), tuple(why_not_backend(name, machine, device)))
         for name in _names()
     ]
     return CompileBackends(tuple(sorted(rows, key=lambda row: not row.is_usable)), device)
 
 
-def why_not_options(options: CompileOptions, machine: Machine, device: str) -> list[str]:
+def why_not_options(options: CompileOptions, machine: Machine, device: str) -> list[Reason]:
     """Reasons against compiling with these options here: switched off, an unusable backend, a mode that is not its own."""
     reasons = [
-        f"{variable}=1 in the environment switches torch.compile off. Unset it and restart the kernel."
+        Reason(
+            f"{variable}=1 in the environment switches torch.compile off", "Unset it and restart the kernel."
+        )
         for variable in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
         if os.environ.get(variable, "0") == "1"
     ]
     reasons += why_not_backend(options.backend, machine, device)
     if options.mode != "default" and options.backend != "inductor":
         reasons.append(
-            f'mode="{options.mode}" is for the backend "inductor", and "{options.backend}" has no modes. '
-            "Leave out mode or backend."
+            Reason(
+                f'mode="{options.mode}" is for the backend "inductor", and "{options.backend}" has no modes',
+                "Leave out mode or backend.",
+            )
         )
     if options.mode == "reduce-overhead" and device == "cpu":
         reasons.append(
-            'mode="reduce-overhead" means CUDA graphs, and on a CPU it compiles the same as mode="default". '
-            'Use mode="default", or train on a GPU.'
+            Reason(
+                'mode="reduce-overhead" means CUDA graphs, and on a CPU it compiles the same as mode="default"',
+                'Use mode="default", or train on a GPU.',
+            )
         )
     return reasons
 
 
-def why_not_backend(name: str, machine: Machine, device: str) -> list[str]:
-    """Reasons why a backend cannot be used for models on this device, each ending in what to do."""
+def why_not_backend(name: str, machine: Machine, device: str) -> list[Reason]:
+    """Reasons why a backend cannot be used for models on this device, and what to do."""
     import torch
 
     if name not in _names():
         instead = instead_of(name) or f"Choose one of: {', '.join(_names())}."
-        return [f'This torch has no backend "{name}". {instead}']
+        return [Reason(f'This torch has no backend "{name}"', f"{instead}")]
     if name == "inductor":
         return _why_not_inductor(machine, device)
     if name == "cudagraphs" and not (torch.cuda.is_available() and device == "cuda"):
         return [
-            'The backend "cudagraphs" launches kernels of an NVIDIA GPU, and the model is not on one. '
-            "Train on a GPU, or use another backend."
+            Reason(
+                'The backend "cudagraphs" launches kernels of an NVIDIA GPU, and the model is not on one',
+                "Train on a GPU, or use another backend.",
+            )
         ]
     if name in _CANNOT_TRAIN and not (name == "openxla" and device == "xla"):
-        return [f'The backend "{name}" {_CANNOT_TRAIN[name]}, so it cannot train this. Use another backend.']
+        return [
+            Reason(
+                f'The backend "{name}" {_CANNOT_TRAIN[name]}, so it cannot train this', "Use another backend."
+            )
+        ]
     package, install = _NEEDS.get(name, (_package_of(name), ""))
     if package and find_spec(package) is None:
         return [
-            f'The backend "{name}" needs the package {package}, which is not installed. '
-            f"Install {install or package}, or use another backend."
+            Reason(
+                f'The backend "{name}" needs the package {package}, which is not installed',
+                f"Install {install or package}, or use another backend.",
+            )
         ]
     return []
 
 
-def _why_not_inductor(machine: Machine, device: str) -> list[str]:
+def _why_not_inductor(machine: Machine, device: str) -> list[Reason]:
     import torch
 
     if device not in ("cpu", "cuda"):
@@ -154,23 +175,33 @@ def _why_not_inductor(machine: Machine, device: str) -> list[str]:
     if device == "cuda":
         if find_spec("triton") is None:
             reasons.append(
-                "torch.compile writes Triton kernels for a GPU, and triton is not installed. Install triton."
+                Reason(
+                    "torch.compile writes Triton kernels for a GPU, and triton is not installed",
+                    "Install triton.",
+                )
             )
         capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else _LEAST_CAPABILITY
         if torch.version.hip is None and capability < _LEAST_CAPABILITY:
             reasons.append(
-                f"Triton needs a GPU of compute capability 7.0, and this one has {capability[0]}.{capability[1]}. "
-                'Use backend="cudagraphs", or leave compiling off.'
+                Reason(
+                    f"Triton needs a GPU of compute capability 7.0, and this one has {capability[0]}.{capability[1]}",
+                    'Use backend="cudagraphs", or leave compiling off.',
+                )
             )
     if not machine.has_c_compiler:  # for a GPU too: what launches Triton's kernels is built with it
         compiler, install, variable = ("C++", "g++", "CXX") if device == "cpu" else ("C", "gcc", "CC")
         reasons.append(
-            f"torch.compile needs a {compiler} compiler, and none is on PATH. "
-            f"Install {install}, or set {variable} to one."
+            Reason(
+                f"torch.compile needs a {compiler} compiler, and none is on PATH",
+                f"Install {install}, or set {variable} to one.",
+            )
         )
     if not machine.has_python_header:
         reasons.append(
-            "The code that torch.compile builds includes Python.h, which is missing. Install it (apt install python3-dev)."
+            Reason(
+                "The code that torch.compile builds includes Python.h, which is missing",
+                "Install it (apt install python3-dev).",
+            )
         )
     return reasons
 

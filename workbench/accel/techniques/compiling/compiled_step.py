@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.techniques.compiling.compiled_code import Compiled, CompileOptions, compiled_for, note_if_in_python
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def is_fused(optimizer: torch.optim.Optimizer) -> bool:
     return any(group.get("fused") for group in optimizer.param_groups)
 
 
-def why_not_step(name: str, optimizer: torch.optim.Optimizer) -> list[str]:
+def why_not_step(name: str, optimizer: torch.optim.Optimizer) -> list[Reason]:
     """Reasons why the step of an optimizer cannot be compiled."""
     import torch
 
@@ -169,24 +169,36 @@ def why_not_step(name: str, optimizer: torch.optim.Optimizer) -> list[str]:
     own = {each for each in vars(torch.optim).values() if isinstance(each, type)}
     known: Any = next(each for each in kind.__mro__ if each in own)
     if isinstance(optimizer, (torch.optim.LBFGS, torch.optim.SparseAdam)):
-        return [f"{name} is {_with_article(kind)}, which torch.compile leaves alone. Leave this off."]
+        return [
+            Reason(f"{name} is {_with_article(kind)}, which torch.compile leaves alone", "Leave this off.")
+        ]
     if known is torch.optim.Optimizer or inspect.unwrap(kind.step) is not inspect.unwrap(known.step):
         return [
-            f"{name} is {_with_article(kind)} with a step of its own, of which torch.compile knows nothing. "
-            "Use an optimizer of torch.optim, or compile the step by hand."
+            Reason(
+                f"{name} is {_with_article(kind)} with a step of its own, of which torch.compile knows nothing",
+                "Use an optimizer of torch.optim, or compile the step by hand.",
+            )
         ]
     if any(group.get("differentiable") for group in optimizer.param_groups):
         return [
-            f"{name} is differentiable, and a compiled step records no gradients. "
-            "Build it without differentiable=True."
+            Reason(
+                f"{name} is differentiable, and a compiled step records no gradients",
+                "Build it without differentiable=True.",
+            )
         ]
     if any(p.grad is not None and p.grad.is_sparse for g in optimizer.param_groups for p in g["params"]):
         return [
-            f"{name} gets sparse gradients, which cannot be compiled. "
-            "Build the embedding without sparse=True, or leave this off."
+            Reason(
+                f"{name} gets sparse gradients, which cannot be compiled",
+                "Build the embedding without sparse=True, or leave this off.",
+            )
         ]
     if _is_replaced_by_user(optimizer):
-        return [f"{name}.step was replaced by one of your own. Take it out to compare, or leave this off."]
+        return [
+            Reason(
+                f"{name}.step was replaced by one of your own", "Take it out to compare, or leave this off."
+            )
+        ]
     return []
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import Reason
 from accel.units import size
 
 if TYPE_CHECKING:
@@ -26,25 +27,34 @@ _SHARED_MEMORY = Path("/dev/shm")
 _LOOKED_AT = 8  # of a long list of samples
 
 
-def why_not_so_many(workload: Workload, machine: Machine, n: int, prefetch_factor: int) -> list[str]:
+def why_not_so_many(workload: Workload, machine: Machine, n: int, prefetch_factor: int) -> list[Reason]:
     """Too few cores for n worker processes, or too little memory to share for the batches that they keep ready."""
     reasons = []
     cores = machine.usable_cores
     if cores < 2:
         reasons.append(
-            "There is one usable core, and training needs it. Leave this off, or give the kernel more cores."
+            Reason(
+                "There is one usable core, and training needs it",
+                "Leave this off, or give the kernel more cores.",
+            )
         )
     elif n > 2 * cores:  # up to there it may pay off: some wait for a disk
         reasons.append(
-            f"{n} worker processes on {cores} usable cores wait for each other. Choose n={cores} or less."
+            Reason(
+                f"{n} worker processes on {cores} usable cores wait for each other",
+                f"Choose n={cores} or less.",
+            )
         )
     batch = _bytes_of_a_batch(workload)
     free = shutil.disk_usage(_SHARED_MEMORY).free if _SHARED_MEMORY.exists() else None
     if free is not None and n * prefetch_factor * batch > free:
         reasons.append(
-            f"{n * prefetch_factor} batches of about {size(batch)} do not fit into /dev/shm, where {size(free)} "
-            "are free and worker processes put them. Choose smaller n or prefetch_factor, or start the container with "
-            "more (docker run --shm-size=8g)."
+            Reason(
+                f"{n * prefetch_factor} batches of about {size(batch)} do not fit into /dev/shm, where {size(free)} "
+                "are free and worker processes put them",
+                "Choose smaller n or prefetch_factor, or start the container with "
+                "more (docker run --shm-size=8g).",
+            )
         )
     return reasons
 
@@ -94,7 +104,7 @@ def _held(thing: Any) -> list[Any]:
     return list(getattr(thing, "__dict__", {}).values())
 
 
-def why_not_sent(name: str, loader: DataLoader[Any]) -> list[str]:
+def why_not_sent(name: str, loader: DataLoader[Any]) -> list[Reason]:
     """Only where workers are not forked: a fresh interpreter must be able to import what it is sent."""
     if _start_method(loader) == "fork":
         return []
@@ -105,8 +115,8 @@ def why_not_sent(name: str, loader: DataLoader[Any]) -> list[str]:
     }
     for what, thing in sent.items():
         if unknown := _cannot_be_imported(thing):
-            return [f"The {what} of {name} needs {unknown}, and worker processes are not forked here: they could not "
-                    "import it. Move it into a file of its own and import it."]  # fmt: skip
+            return [Reason(f"The {what} of {name} needs {unknown}, and worker processes are not forked here: they could not "
+"import it", "Move it into a file of its own and import it.")]  # fmt: skip
     return []
 
 

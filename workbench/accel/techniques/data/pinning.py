@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import Reason
 from accel.hooks.attribute_patches import AttributePatches
 from accel.techniques.data.each_batch import after_each_batch
 from accel.techniques.data.fit_for_workers import lies_on_gpu
@@ -113,37 +114,50 @@ class PinnedBatches(IteratorMaker):
         return batch
 
 
-def why_not_on_gpu(workload: Workload, machine: Machine) -> list[str]:
+def why_not_on_gpu(workload: Workload, machine: Machine) -> list[Reason]:
     """Why batches cannot go to a GPU here: there is none, torch cannot use it, or the model is somewhere else."""
     import torch
 
     if not torch.cuda.is_available():
         if machine.gpus:
-            return [f"This torch ({machine.torch}) cannot use the GPU that is here. "
-                    "Install a build of torch with CUDA; %accel doctor tells more."]  # fmt: skip
-        return ["There is no CUDA GPU here, and batches need not be copied to one. Leave this off on a CPU."]
+            return [
+                Reason(
+                    f"This torch ({machine.torch}) cannot use the GPU that is here",
+                    "Install a build of torch with CUDA; %accel doctor tells more.",
+                )
+            ]
+        return [
+            Reason(
+                "There is no CUDA GPU here, and batches need not be copied to one", "Leave this off on a CPU."
+            )
+        ]
     current = torch.cuda.current_device()
     reasons = []
     for name, model in workload.objects().models.items():
         device = next((p.device for p in model.parameters()), torch.device("cuda", current))
         if device.type != "cuda":
             reasons.append(
-                f"{name} lies on the {device.type.upper()}. Move it to the GPU with {name}.cuda(), or leave this off."
+                Reason(
+                    f"{name} lies on the {device.type.upper()}",
+                    f"Move it to the GPU with {name}.cuda(), or leave this off.",
+                )
             )
         elif device.index != current:
             reasons.append(
-                f"{name} lies on GPU {device.index}, and the current one is GPU {current}. "
-                f"Call torch.cuda.set_device({device.index}) first."
+                Reason(
+                    f"{name} lies on GPU {device.index}, and the current one is GPU {current}",
+                    f"Call torch.cuda.set_device({device.index}) first.",
+                )
             )
     return reasons
 
 
-def why_not_pinned(name: str, loader: DataLoader[Any], argument: str) -> list[str]:
+def why_not_pinned(name: str, loader: DataLoader[Any], argument: str) -> list[Reason]:
     """Why the batches of a loader cannot be copied out of pinned memory; `argument` is what to write instead."""
     if find_maker(loader, PinnedBatches) is not None:
         return []  # ours, kept: the reasons below were looked at then
     if keeps_own_workers(loader):
-        return [f"{name} keeps worker processes of its own (persistent_workers=True). {argument}"]
+        return [Reason(f"{name} keeps worker processes of its own (persistent_workers=True)", f"{argument}")]
     if lies_on_gpu(loader.dataset):
-        return [f"The data of {name} lies on the GPU already. Leave this off."]
+        return [Reason(f"The data of {name} lies on the GPU already", "Leave this off.")]
     return []

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import Reason
 from accel.techniques.data.dataset_transforms import steps_of, with_transform
 from accel.techniques.data.loader_iterators import keeps_own_workers
 from accel.techniques.data.own_generators import fingerprint, own_generators, put_back, state_of
@@ -157,7 +158,7 @@ def _equal(one: Any, other: Any) -> bool:
     return True
 
 
-def why_not_read(name: str, loader: DataLoader[Any]) -> list[str]:
+def why_not_read(name: str, loader: DataLoader[Any]) -> list[Reason]:
     """The reason against a loader whose samples have no index, or whose worker processes have their data already.
 
     >>> why_not_read("loader", loader)
@@ -167,17 +168,27 @@ def why_not_read(name: str, loader: DataLoader[Any]) -> list[str]:
 
     dataset: Any = loader.dataset
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
-        return [f"The data set of {name} has no samples with an index and a number of them. "
-                "Use a data set with __getitem__ and __len__, or leave this off."]  # fmt: skip
+        return [
+            Reason(
+                f"The data set of {name} has no samples with an index and a number of them",
+                "Use a data set with __getitem__ and __len__, or leave this off.",
+            )
+        ]
     if not len(dataset):
-        return [f"The data set of {name} is empty. Leave this off."]
+        return [Reason(f"The data set of {name} is empty", "Leave this off.")]
     if keeps_own_workers(loader):
-        return [f"{name} keeps worker processes of its own (persistent_workers=True), which have their data already. "
-                "Build it without, or leave this off."]  # fmt: skip
+        return [
+            Reason(
+                f"{name} keeps worker processes of its own (persistent_workers=True), which have their data already",
+                "Build it without, or leave this off.",
+            )
+        ]
     return []
 
 
-def unreadable(name: str, error: Exception) -> str:
+def unreadable(name: str, error: Exception) -> Reason:
     """The reason where the user's own data set or transforms raise."""
-    return (f"A sample of {name} could not be read ({type(error).__name__}: {error}). "
-            f"Look at what {name}.dataset[0] gives, or leave this off.")  # fmt: skip
+    return Reason(
+        f"A sample of {name} could not be read ({type(error).__name__}: {error})",
+        f"Look at what {name}.dataset[0] gives, or leave this off.",
+    )

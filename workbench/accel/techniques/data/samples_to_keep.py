@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from accel.errors import Reason
 from accel.techniques.data.dataset_transforms import steps_of, with_transform
 from accel.techniques.data.remembered_probes import notes_on, of_transforms, remembered
 from accel.techniques.data.sample_probe import (
@@ -61,28 +62,48 @@ def size_of_all(dataset: Any) -> int:
     return len(dataset) * _probe(dataset).size_bytes
 
 
-def why_not_kept(name: str, dataset: Any, *, all_of_it: bool) -> list[str]:
+def why_not_kept(name: str, dataset: Any, *, all_of_it: bool) -> list[Reason]:
     """Why the samples of a loader's data set cannot be kept; `all_of_it`: with nothing left to be done to them."""
     probe = _probe(dataset)
     rest = steps_of(dataset)[probe.kept :]
     if rest and all_of_it:
-        return [f"{name_of_step(rest[0])} of {name} is random: keeping what it gives would freeze it. "
-                'Use what="samples", which keeps what comes before it.']  # fmt: skip
+        return [
+            Reason(
+                f"{name_of_step(rest[0])} of {name} is random: keeping what it gives would freeze it",
+                'Use what="samples", which keeps what comes before it.',
+            )
+        ]
     if probe.position is None:
-        return [f"The data set of {name} changes images after its transforms, some of which are random. "
-                "Move what it does into the transforms, or leave this off."]  # fmt: skip
+        return [
+            Reason(
+                f"The data set of {name} changes images after its transforms, some of which are random",
+                "Move what it does into the transforms, or leave this off.",
+            )
+        ]
     if probe.is_random:
-        return [f"The data set of {name} is random where it reads a sample (in __getitem__). "
-                "Make that a transform, or leave this off."]  # fmt: skip
+        return [
+            Reason(
+                f"The data set of {name} is random where it reads a sample (in __getitem__)",
+                "Make that a transform, or leave this off.",
+            )
+        ]
     if probe.odd:
-        return [f"The samples of {name} hold {probe.odd}, which cannot be kept in shared memory. "
-                "Leave that out of the sample, or leave this off."]  # fmt: skip
+        return [
+            Reason(
+                f"The samples of {name} hold {probe.odd}, which cannot be kept in shared memory",
+                "Leave that out of the sample, or leave this off.",
+            )
+        ]
     if probe.formats > 1:
         before = (
             f"before {name_of_step(rest[0])}, the first random transform" if rest else "after all transforms"
         )
-        return [f"The samples of {name} differ in shape or kind {before}: {probe.formats} kinds among {_PROBED}. "
-                "Bring them to one size there (Resize((height, width)), convert), or leave this off."]  # fmt: skip
+        return [
+            Reason(
+                f"The samples of {name} differ in shape or kind {before}: {probe.formats} kinds among {_PROBED}",
+                "Bring them to one size there (Resize((height, width)), convert), or leave this off.",
+            )
+        ]
     return []
 
 

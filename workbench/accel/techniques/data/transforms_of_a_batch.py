@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from accel.errors import Reason
 from accel.techniques.data.dataset_transforms import steps_of
 from accel.techniques.data.remembered_probes import remembered
 from accel.techniques.data.sample_probe import (
@@ -57,13 +58,6 @@ class TransformsOfABatch(NamedTuple):
     runs_on_gpu: bool  # in the training process: the parts of a batch are where we look for them
 
 
-class Hindrance(NamedTuple):
-    """Why no transform can move, with {name} for the loader, and what to do."""
-
-    because: str
-    do: str
-
-
 class _Probe(NamedTuple):
     first: int
     position: int
@@ -71,8 +65,8 @@ class _Probe(NamedTuple):
     has_text_before: bool  # in a sample: a batch has a list of texts, not one part
 
 
-def transforms_of_a_batch(loader: DataLoader[Any], device: str) -> TransformsOfABatch | Hindrance:
-    """Which transforms of a loader's data set can move, for a training on that device; or why none can.
+def transforms_of_a_batch(loader: DataLoader[Any], device: str) -> TransformsOfABatch | Reason:
+    """Which transforms of a loader's data set can move, for a training on that device; or why none can ({name} is the loader).
 
     >>> transforms_of_a_batch(loader, "cpu").moved
     [ToTensor(), Normalize(mean=0.5, std=0.5)]
@@ -80,7 +74,7 @@ def transforms_of_a_batch(loader: DataLoader[Any], device: str) -> TransformsOfA
     from torch.utils.data import default_collate
 
     probe = remembered(loader.dataset, "transforms of a batch", partial(_read, loader.dataset))
-    if isinstance(probe, Hindrance):
+    if isinstance(probe, Reason):
         return probe
     steps, in_reach = (
         steps_of(loader.dataset),
@@ -95,27 +89,31 @@ def transforms_of_a_batch(loader: DataLoader[Any], device: str) -> TransformsOfA
     )
 
 
-def _read(dataset: Any) -> _Probe | Hindrance:
+def _read(dataset: Any) -> _Probe | Reason:
     from torch.utils._pytree import tree_leaves
 
     steps = steps_of(dataset)
     if not steps:
-        return Hindrance("The data set of {name} has no transforms in an attribute `transform`.",
-                         "Put them there, or leave this off.")  # fmt: skip
+        return Reason(
+            "The data set of {name} has no transforms in an attribute `transform`",
+            "Put them there, or leave this off.",
+        )
     with nothing_drawn(dataset):
         pictures = [untransformed(dataset, index) for index in spread(len(dataset), _PROBED)]
         found = _first_that_can(steps, pictures)
-        if isinstance(found, Hindrance):
+        if isinstance(found, Reason):
             return found
         position, parts = position_of_image(dataset), tree_leaves(dataset[0])
     if position is None:
-        return Hindrance("The data set of {name} changes images after its transforms.",
-                         "Move what it does into the transforms, or leave this off.")  # fmt: skip
+        return Reason(
+            "The data set of {name} changes images after its transforms",
+            "Move what it does into the transforms, or leave this off.",
+        )
     has_text = any(isinstance(part, (str, bytes)) for part in parts[:position])
     return _Probe(found, position, parts[position].numel(), has_text)
 
 
-def _first_that_can(steps: list[Any], pictures: list[Any]) -> int | Hindrance:
+def _first_that_can(steps: list[Any], pictures: list[Any]) -> int | Reason:
     """The first transform from which on all can be applied to a batch."""
     first = next((n + 1 for n in reversed(range(len(steps))) if not _may_take_a_batch(steps[n])), 0)
     while first < len(steps):
@@ -124,25 +122,31 @@ def _first_that_can(steps: list[Any], pictures: list[Any]) -> int | Hindrance:
         if len(sizes) > 1:
             fixing = [number for number in range(first, len(steps)) if _fixes_the_size(steps[number])]
             if not fixing or fixing[0] + 1 == len(steps):
-                return Hindrance("The images of {name} have different sizes up to the end of its transforms.",
-                                 "Put a CenterCrop, RandomCrop or Resize((height, width)) before the other transforms, "
-                                 "or leave this off.")  # fmt: skip
+                return Reason(
+                    "The images of {name} have different sizes up to the end of its transforms",
+                    "Put a CenterCrop, RandomCrop or Resize((height, width)) before the other transforms, "
+                    "or leave this off.",
+                )
             first = fixing[0] + 1
         elif sizes == {None}:
-            return Hindrance("What the transforms of {name} get is neither a tensor nor a grey or RGB image.",
-                             "Convert images to RGB in the data set, or leave this off.")  # fmt: skip
+            return Reason(
+                "What the transforms of {name} get is neither a tensor nor a grey or RGB image",
+                "Convert images to RGB in the data set, or leave this off.",
+            )
         elif hasattr(images[0], "getbands") and not any(
             name_of_step(step) in _MAKE_TENSORS for step in steps[first:]
         ):
-            return Hindrance(
-                "The transforms of {name} give no tensors.", "Add a ToTensor to them, or leave this off."
+            return Reason(
+                "The transforms of {name} give no tensors", "Add a ToTensor to them, or leave this off."
             )
         elif (hindered := _last_hindered(steps[first:], images)) is not None:
             first += hindered + 1
         else:
             return first
-    return Hindrance(f"{name_of_step(steps[-1])} is the last transform of {{name}}, and cannot be applied to a batch here.",
-                     "Put some that can (flips, crops, rotation, blur, Normalize) behind it, or leave this off.")  # fmt: skip
+    return Reason(
+        f"{name_of_step(steps[-1])} is the last transform of {{name}}, and cannot be applied to a batch here",
+        "Put some that can (flips, crops, rotation, blur, Normalize) behind it, or leave this off.",
+    )
 
 
 def _last_hindered(steps: Sequence[Any], images: list[Any]) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from accel.errors import Reason
 from accel.techniques.model.own_attribute import own_attribute
 
 if TYPE_CHECKING:
@@ -64,41 +65,50 @@ def is_compiled_by_user(model: torch.nn.Module) -> bool:
     return in_place or bool(why_not_wrapped("", model))
 
 
-def why_not_wrapped(name: str, model: torch.nn.Module) -> list[str]:
+def why_not_wrapped(name: str, model: torch.nn.Module) -> list[Reason]:
     """The reason against a change of a model that `torch.compile(model)` has put another one round; else nothing."""
     if "_orig_mod" not in vars(model).get("_modules", {}):
         return []
     return [
-        f"{name} is wrapped by torch.compile(…), which hides the model inside. "
-        f"Write {name}.compile() instead, which keeps it."
+        Reason(
+            f"{name} is wrapped by torch.compile(…), which hides the model inside",
+            f"Write {name}.compile() instead, which keeps it.",
+        )
     ]
 
 
-def why_never_called(name: str, workload: Workload) -> list[str]:
+def why_never_called(name: str, workload: Workload) -> list[Reason]:
     """A reason against changing a model's call where the profiled run called nothing but its parts."""
     role = next((each for each in workload.roles if (each.kind, each.name) == ("models", name)), None)
     if role is None or role.inputs is not None:
         return []
     if hasattr(workload.objects().models.get(name), "training_step"):  # as Lightning's modules have
         return [
-            f"{name} itself was never called in the profiled run, only its parts: the Trainer calls {name}.training_step, which "
-            "calls them. Give its class a forward that does, and write self(x) in training_step."
+            Reason(
+                f"{name} itself was never called in the profiled run, only its parts: the Trainer calls "
+                f"{name}.training_step, which calls them",
+                "Give its class a forward that does, and write self(x) in training_step.",
+            )
         ]
     return [
-        f"{name} itself was never called in the profiled run, only its parts: the cell calls {name}.forward(…), or them. "
-        f"Write {name}(…), which is what hooks and torch.compile act on too."
+        Reason(
+            f"{name} itself was never called in the profiled run, only its parts: the cell calls {name}.forward(…), or them",
+            f"Write {name}(…), which is what hooks and torch.compile act on too.",
+        )
     ]
 
 
-def why_not_inside(name: str, model: torch.nn.Module) -> list[str]:
+def why_not_inside(name: str, model: torch.nn.Module) -> list[Reason]:
     """A reason against wrapping the calls of a model's parts: the replicas of DataParallel would call the originals."""
     import torch
 
     if not any(isinstance(module, torch.nn.DataParallel) for module in model.modules()):
         return []
     return [
-        f"{name} is in nn.DataParallel, whose copies on other GPUs would go on calling the blocks of the first. "
-        "Use DistributedDataParallel, or leave this off."
+        Reason(
+            f"{name} is in nn.DataParallel, whose copies on other GPUs would go on calling the blocks of the first",
+            "Use DistributedDataParallel, or leave this off.",
+        )
     ]
 
 

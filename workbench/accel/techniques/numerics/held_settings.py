@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import Reason
 from accel.workload.torch_settings import read_settings, write_settings
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def is_held(name: str) -> bool:
     return name in _held
 
 
-def why_not_on(replica: Replica) -> list[str]:
+def why_not_on(replica: Replica) -> list[Reason]:
     """A reason where a setting that acts on CUDA GPUs alone would do nothing."""
     import torch
 
@@ -54,6 +55,11 @@ def why_not_on(replica: Replica) -> list[str]:
         return []
     if torch.cuda.is_available():
         return [
-            f"The model is on the {replica.device_type}, and this acts on the GPU. Move model and batches to cuda first."
+            Reason(
+                f"The model is on the {replica.device_type}, and this acts on the GPU",
+                "Move model and batches to cuda first.",
+            )
         ]
-    return ["There is no CUDA GPU here, and this acts on nothing else. Leave it off, or train on a GPU."]
+    return [
+        Reason("There is no CUDA GPU here, and this acts on nothing else", "Leave it off, or train on a GPU.")
+    ]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import Reason
 from accel.techniques.steps.live_optimizers import live_optimizers
 from accel.workload.model_copy import as_fake, copied, out_of_sight, own_line, unwrapped
 
@@ -41,7 +42,7 @@ def is_channels_last(model: torch.nn.Module) -> bool:
     return are_so and any(not weight.is_contiguous() for weight in weights)
 
 
-def why_not_moved(name: str, model: torch.nn.Module) -> list[str]:
+def why_not_moved(name: str, model: torch.nn.Module) -> list[Reason]:
     """Reasons why the tensors of a model that the user calls `name` cannot get memory of their own; usually none."""
     tensors = _own_tensors(model)
     if any(t.untyped_storage().nbytes() > t.numel() * t.element_size() for t in tensors):
@@ -51,8 +52,10 @@ def why_not_moved(name: str, model: torch.nn.Module) -> list[str]:
     else:
         return []
     return [
-        f"Weights of {name} are {where}, and laid out anew they would no longer be. "
-        "Leave channels_last off for it, or build it with weights of their own."
+        Reason(
+            f"Weights of {name} are {where}, and laid out anew they would no longer be",
+            "Leave channels_last off for it, or build it with weights of their own.",
+        )
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from accel.errors import Reason
+
 if TYPE_CHECKING:
     from accel.workload import Workload
 
@@ -19,13 +21,16 @@ def names_of(workload: Workload, kind: str) -> list[str]:
 
 
 _NOT_SEEN = {
-    "models": "No model was seen in the cell. Profile a cell that calls a torch.nn.Module.",
-    "optimizers": "No optimizer was seen in the cell. Profile a cell that calls optimizer.step().",
-    "loaders": "No DataLoader was seen in the cell. Put the data into a torch.utils.data.DataLoader, or leave this off.",
+    "models": Reason("No model was seen in the cell", "Profile a cell that calls a torch.nn.Module."),
+    "optimizers": Reason("No optimizer was seen in the cell", "Profile a cell that calls optimizer.step()."),
+    "loaders": Reason(
+        "No DataLoader was seen in the cell",
+        "Put the data into a torch.utils.data.DataLoader, or leave this off.",
+    ),
 }
 
 
-def nothing_seen(workload: Workload, kind: str) -> list[str]:
+def nothing_seen(workload: Workload, kind: str) -> list[Reason]:
     """The reason against an entry that changes objects of a kind of which the cell was seen to use none; else nothing.
 
     >>> nothing_seen(workload, "loaders")
