@@ -83,8 +83,8 @@ def stacked_bar(parts: Sequence[tuple[str, float]]) -> Markup:
 def div(style: str, *parts: object, title: str = "") -> Markup:
     """A box in a style of its own; `title` is shown under the pointer.
 
-    >>> div(SMALL, "<b>")
-    '<div style="opacity:.75;font-size:11px">&lt;b&gt;</div>'
+    >>> print(div(SMALL, "<b>"))
+    <div style="opacity:.75;font-size:11px">&lt;b&gt;</div>
     """
     about = f'title="{text(title)}" ' if title else ""
     return Markup(f'<div {about}style="{style}">{"".join(map(text, parts))}</div>')
