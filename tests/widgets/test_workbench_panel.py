@@ -154,7 +154,7 @@ def test_another_value_of_a_knob_may_work_where_this_one_does_not(workbench, pan
 def test_every_reason_of_the_engine_is_shown(workbench, panel):
     workbench.profile(CELL)
     drawn(panel)
-    from html import escape
+    from markupsafe import escape
 
     for one in workbench.accelerations():
         for reason in one.reasons:
