@@ -50,9 +50,9 @@ def optimizer_not_fused(evidence: Evidence) -> Finding | None:
     calls = sum(row.calls for row in evidence.rows(lambda row: row.phase == "optimizer"))
     many = f"about {calls:.0f} operations" if calls else "many operations"
     has_faults = not evidence.on_gpu and kind != "SGD" and _takes_new_pages(evidence, optimizer)
-    low, factor, high = ON_GPU if evidence.on_gpu else ADAM_WITH_FAULTS if has_faults else _factors(optimizer)
+    factors = ON_GPU if evidence.on_gpu else ADAM_WITH_FAULTS if has_faults else _factors(optimizer)
     rest = [Part(1.0 - share, *REST_WITH_FAULTS)] if has_faults else []
-    if factor == PLAIN_SGD[1] and dispatch_share(evidence, "optimizer") < share / 2:
+    if factors is PLAIN_SGD and dispatch_share(evidence, "optimizer") < share / 2:
         return None  # plain SGD on large weights is one pass over them either way
     return Finding(
         kind="optimizer_not_fused",
@@ -62,9 +62,9 @@ def optimizer_not_fused(evidence: Evidence) -> Finding | None:
         share=share,
         evidence=(f"{name}: {kind} with fused not set", f"optimizer: {evidence.ms('optimizer'):.3g} ms a step"),
         prediction=amdahl(
-            f"the optimizer, {percent(share)} of the step, becomes {low:g} to {high:g} times as fast when fused"
+            f"the optimizer, {percent(share)} of the step, becomes {factors[0]:g} to {factors[-1]:g} times as fast when fused"
             + (", and the rest up to 1.12 times, with fewer page faults" if has_faults else ""),
-            Part(share, low, factor, high), *rest,
+            Part(share, *factors), *rest,
         ),
         suggests=("fused_optimizer",),
         remedy="",
