@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -32,6 +32,9 @@ from accel.workers.found_objects import FoundObjects
 from accel.workers.messages import EffectRead, Finished, Load, Loaded, ToWorker
 from accel.workers.notebook_module import NotebookModule
 from accel.workers.step_gate import CellIsOver, StepGate
+
+if TYPE_CHECKING:
+    from accel.workload.replica import Replica
 
 RunBegins = Callable[[], None]
 Context = Callable[[], AbstractContextManager[Any]]
@@ -97,24 +100,11 @@ def _step_through(
     from accel.workers.evaluating import Evaluator
     from accel.workload.cell_code import compiled
     from accel.workload.discovery import Discovery
-    from accel.workload.new_weights import give_new_weights, seed_generators
-    from accel.workload.replica import Replica
-    from accel.workload.training_code import as_changed, training_codes
-    from accel.workload.workload import look_up
+    from accel.workload.training_code import as_changed
 
     namespace = _arrived(disk, load, blob, descriptor)
     linecache.cache[load.filename] = (len(load.source), None, load.source.splitlines(True), load.filename)
-    roles: dict[str, Any] = {
-        kind: {name: look_up(namespace, name) for name in names} for kind, names in load.roles.items()
-    }
-    codes = training_codes(namespace, list(namespace), load.filename, load.source, load.reads_back)
-    replica = Replica(**roles, codes=codes, trains_on=load.trains_on)
-    if load.perturb:
-        _perturb(replica)
-    if load.quality is not None:
-        seed_generators(replica, load.quality.seed)
-        if load.quality.start == "new":
-            give_new_weights(replica)  # before the plan: what it prunes, it chooses by weights
+    replica = _replica_at_start(load, namespace)
     plan = Plan.parse(load.plan)
     with contextlib.ExitStack() as applied:
         calls = applied.enter_context(around(load, namespace))
@@ -143,6 +133,27 @@ def _step_through(
             samples_per_batch=load.samples_per_batch, device=load.trains_on,
         ) as gate:  # fmt: skip
             _run_again_and_again(gate, load, code, namespace, found, calls.run_begins)
+
+
+def _replica_at_start(load: Load, namespace: dict[str, Any]) -> Replica:
+    """The cell's objects as this worker is to begin with them: perturbed, or from a seed. No plan is applied to them yet."""
+    from accel.workload.new_weights import give_new_weights, seed_generators
+    from accel.workload.replica import Replica
+    from accel.workload.training_code import training_codes
+    from accel.workload.workload import look_up
+
+    roles: dict[str, Any] = {
+        kind: {name: look_up(namespace, name) for name in names} for kind, names in load.roles.items()
+    }
+    codes = training_codes(namespace, list(namespace), load.filename, load.source, load.reads_back)
+    replica = Replica(**roles, codes=codes, trains_on=load.trains_on)
+    if load.perturb:
+        _perturb(replica)
+    if load.quality is not None:
+        seed_generators(replica, load.quality.seed)
+        if load.quality.start == "new":
+            give_new_weights(replica)  # before the plan: what it prunes, it chooses by weights
+    return replica
 
 
 def _arrived(disk: PrivateDisk, load: Load, blob: bytes, descriptor: int) -> dict[str, Any]:
