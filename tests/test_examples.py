@@ -46,6 +46,7 @@ from accel.labs import CNN, load_dataset
 
 model = CNN()
 loader = DataLoader(Subset(load_dataset("digits"), range(48)), batch_size=4)
+test_loader = DataLoader(Subset(load_dataset("digits"), range(48, 96)), batch_size=16)
 images = next(iter(loader))[0]
 criterion, optimizer = torch.nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), 0.01)
 

@@ -155,9 +155,9 @@ def try_(
             or an option makes no sense; it says what to do.
 
     Examples:
-        >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer')
-        >>> accel.try_("batch_size", until="accuracy>=0.95", seeds=3)
-        >>> accel.try_("autocast", train_s=30)
+        >>> accel.try_("channels_last", 'autocast(dtype="bf16")+fused_optimizer', budget_s=30)
+        >>> accel.try_("batch_size", until="accuracy>=0.95", seeds=3, budget_s=60)
+        >>> accel.try_("channels_last", train_s=5)
 
     Method: blocks of steps in turns over several relaunches (decision 7); intervals over both levels as in Kalibera and Jones,
     "Rigorous benchmarking in reasonable time", ISMM 2013.
@@ -189,7 +189,7 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
         AccelError: Nothing was profiled yet, the workload takes its batches from no DataLoader, or an option makes no sense.
 
     Examples:
-        >>> print(accel.fastest_batch(largest=512))
+        >>> print(accel.fastest_batch(largest=512, budget_s=60))
     """
     from accel.commands.line.ticking import wait_ticking
 

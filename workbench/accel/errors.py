@@ -41,7 +41,7 @@ class AccelError(Exception):
         self.asked, self.because, self.do = asked, because, do
 
     def _render_traceback_(self) -> list[str]:
-        """Keep a notebook's output to the three parts; our own frames help nobody."""
+        """Keep a notebook's output to the three parts; our own frames help no reader."""
         return [f"{type(self).__name__}: {self}"]
 
 

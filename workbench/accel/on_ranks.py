@@ -92,7 +92,7 @@ def ddp(
 
 
 class _Beginning:
-    """Tells how a run starts, where nobody shows its lanes; from its first step on it prints for itself."""
+    """Shows how a run starts where its lanes are not shown; from its first step on the run prints for itself."""
 
     def __init__(self, now: list[str], over: threading.Event) -> None:
         self._now, self._over = now, over
@@ -166,5 +166,5 @@ def sweep(
         return sweep_of(
             current_workbench(), cell, processes=processes, threads=threads, backends=backends, gpus=gpus, rounds=rounds,
             steps=steps, budget_s=budget_s, batch=batch, held_out=held_out, metric=metric, timeout_s=timeout_s,
-            show=lambda _sweep, told: now.__setitem__(0, told),
+            show=lambda _sweep, line: now.__setitem__(0, line),
         )  # fmt: skip

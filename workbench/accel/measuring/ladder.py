@@ -16,7 +16,7 @@ class Ladder(Shown):
     """Trial results; prints as a table, shows as HTML in a notebook.
 
     Examples:
-        >>> ladder = accel.try_("channels_last", "autocast")
+        >>> ladder = accel.try_("channels_last", "intraop_threads", budget_s=30)
         >>> print(ladder)
         >>> ladder["channels_last"].verdict, ladder.best
     """
