@@ -75,7 +75,7 @@ def test_a_usual_training_on_enough_cores_has_no_reason_against_it():
 
 def test_it_acts_on_the_whole_process():
     plan = Plan.parse('ddp(on="loader")')
-    assert "Leave out on=." in plan.why_not(training().workload(), machine())["ddp"][0]
+    assert plan.why_not(training().workload(), machine())["ddp"][0].do == "Leave out on=."
 
 
 @pytest.mark.parametrize("knobs", [{"n": 1}, {"n": 0}, {"threads": 0}])
@@ -114,10 +114,11 @@ def row(plan, ratio):
 
 def test_where_it_was_the_best_plan_keep_tells_its_line_and_the_best_for_one_process():
     rows = (row('ddp(batch="global")', 3.0), row("fused_optimizer", 1.3), row("channels_last", 1.5))
-    tried = SimpleNamespace(result=Ladder(rows, 1.0, "m", "a"))
+    plans = [Plan.parse(each.plan) for each in rows]
+    tried = SimpleNamespace(result=Ladder(rows, 1.0, "m", "a"), plans=plans)
     says = r"%%accel ddp -n 2 --batch global over the cell\. For this process: %accel keep channels_last$"
     with pytest.raises(AccelError, match=says):
         best_plan([tried])
-    alone = SimpleNamespace(result=Ladder(rows[:1], 1.0, "m", "a"))
+    alone = SimpleNamespace(result=Ladder(rows[:1], 1.0, "m", "a"), plans=plans[:1])
     with pytest.raises(AccelError, match=r"--batch global over the cell\.$"):
         best_plan([alone])

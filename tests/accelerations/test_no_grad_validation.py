@@ -248,6 +248,6 @@ def test_training_one_model_in_eval_mode_is_no_reason_against_another_one():
     def reasons_on(plan):
         return Plan.parse(plan).resolved(workload).why_not(workload, read_machine())
 
-    assert "in eval mode, and a backward" in reasons_on("no_grad_validation")["no_grad_validation"][0]
+    assert "in eval mode, and a backward" in str(reasons_on("no_grad_validation"))
     assert "in eval mode, and a backward" in str(reasons_on('no_grad_validation(on="model")'))
     assert reasons_on('no_grad_validation(on="judge")') == {}

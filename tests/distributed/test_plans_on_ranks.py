@@ -20,7 +20,7 @@ from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError, NotApplicable, RankError, UnknownName
 from accel.machine import read_machine
 from accel.plans.plan import Plan
-from accel.workbench.plan_for_ranks import with_checked_plan
+from accel.workbench.plan_for_ranks import for_this_cell
 from accel.workbench.workbench import Workbench
 from accel.workload.replica import Replica
 from tests.distributed.cells import TRAIN, difference, notebook, on_ranks
@@ -111,13 +111,11 @@ def test_an_entry_works_on_all_ranks_or_says_why_not(
 ) -> None:
     cell = CELLS.get(name, CELL)
     folder = "" if name in NO_CHECKPOINT else str(tmp_path / "kept")
-    bench, wanted = (
-        benches[cell],
-        RunOptions(plan=INSTEAD.get(name, name), batch="global", timeout_s=20.0, checkpoint=folder, every=4),
-    )
+    bench, wanted = benches[cell], Plan.parse(INSTEAD.get(name, name))
+    options = RunOptions(batch="global", timeout_s=20.0, checkpoint=folder, every=4)
     bench.namespace["apart"] = None
     try:
-        options, reads = with_checked_plan(bench, wanted, cell, "<cell>")
+        plan, reads = for_this_cell(bench, wanted, options, cell, "<cell>")
     except NotApplicable as error:
         refused = error.reasons
     else:
@@ -126,7 +124,7 @@ def test_an_entry_works_on_all_ranks_or_says_why_not(
         assert name not in NEED_NO_GPU
         assert all(re.fullmatch(r"[A-Z].+\.", reason.do) for reason in refused)
         return
-    run = CellRun(pool, cell, bench.namespace, options, filename="<cell>", reads_back=reads)
+    run = CellRun(pool, cell, bench.namespace, options, filename="<cell>", reads_back=reads, plan=plan)
     result = run.go()
     (effect,) = result.effects
     assert effect.took_effect, result.warnings
@@ -267,7 +265,7 @@ def test_a_run_goes_on_from_a_checkpoint_under_its_plan(pool: RankPool, tmp_path
 def test_a_plan_is_refused_before_a_rank_hears_of_it(plan: str, kind: type[AccelError], says: str) -> None:
     bench = Workbench(notebook(), spare_workers=0)
     with pytest.raises(kind, match=re.escape(says)):
-        with_checked_plan(bench, RunOptions(plan=plan), TRAIN, "<cell>")
+        for_this_cell(bench, Plan.parse(plan), RunOptions(), TRAIN, "<cell>")
 
 
 def test_reasons_are_of_entries_that_there_are_and_end_in_what_to_do() -> None:
@@ -275,7 +273,7 @@ def test_reasons_are_of_entries_that_there_are_and_end_in_what_to_do() -> None:
     options = RunOptions(checkpoint="kept")
     assert WHY_NOT_ON_RANKS.keys() >= NO_CHECKPOINT
     for name in WHY_NOT_ON_RANKS.keys() & names.keys():
-        reason = WHY_NOT_ON_RANKS[name](names[name](), options)
+        reason = WHY_NOT_ON_RANKS[name](names[name](), Plan((names[name](),)), options)
         assert reason is not None
         assert re.fullmatch(r"[A-Z].+\.", reason.do), reason
     assert not WHY_NOT_ON_RANKS.keys() - names.keys()
@@ -283,10 +281,9 @@ def test_reasons_are_of_entries_that_there_are_and_end_in_what_to_do() -> None:
 
 def test_a_profile_of_this_cell_says_what_belongs_to_what(benches: dict[str, Workbench]) -> None:
     commented = CELL.replace("model.train()", "model.train()  # again")
-    options, _ = with_checked_plan(
-        benches[CELL], RunOptions(plan="channels_last(on='model')"), commented, "<cell>"
-    )
-    assert options.plan == 'channels_last(on="model,optimizer")'
+    wanted = Plan.parse("channels_last(on='model')")
+    plan, _ = for_this_cell(benches[CELL], wanted, RunOptions(), commented, "<cell>")
+    assert str(plan) == 'channels_last(on="model,optimizer")'
 
 
 def test_a_profile_of_this_cell_tells_what_cannot_work(benches: dict[str, Workbench]) -> None:
@@ -294,6 +291,6 @@ def test_a_profile_of_this_cell_tells_what_cannot_work(benches: dict[str, Workbe
     group["differentiable"] = True
     try:
         with pytest.raises(NotApplicable, match="no fused update is"):
-            with_checked_plan(benches[CELL], RunOptions(plan="fused_optimizer"), CELL, "<cell>")
+            for_this_cell(benches[CELL], Plan.parse("fused_optimizer"), RunOptions(), CELL, "<cell>")
     finally:
         group["differentiable"] = False

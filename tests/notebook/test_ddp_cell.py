@@ -54,7 +54,7 @@ def warm_ranks() -> Iterator[RankPool]:
 def ranks_are_up(training, warm_ranks: RankPool) -> Iterator[None]:
     """In a notebook that has run a cell on two ranks before."""
     ranks = current_workbench().ranks
-    ranks._pool, ranks._pool_is_for = warm_ranks, (2, None, rank_devices(2).environments, str(Plan()), False)
+    ranks._pool, ranks._pool_is_for = warm_ranks, (2, None, rank_devices(2).environments, Plan(), False)
     yield
     ranks._pool = None
 

@@ -51,7 +51,8 @@ REFUSED = QualityRow("pin_memory", "exact", state="not applicable", error="No GP
 
 
 def trial(*rows):
-    return SimpleNamespace(result=result(*rows), state="done", is_over=True, seconds=41.2)
+    plans = [Plan.parse(row.plan) for row in rows if row.plan != "baseline" and row.state != "not applicable"]
+    return SimpleNamespace(result=result(*rows), plans=plans, state="done", is_over=True, seconds=41.2)
 
 
 def test_keep_takes_the_soonest_of_a_trial_by_quality():
@@ -81,7 +82,7 @@ def test_status_tells_what_was_asked_and_what_was_best():
 
 
 def test_the_history_keeps_a_row_for_each_plan_that_was_trained():
-    sooner, once = records_of(result(BASELINE, SOONER, row("autocast", 2.0), REFUSED), ABOUT)
+    sooner, once = records_of(trial(BASELINE, SOONER, row("autocast", 2.0), REFUSED), ABOUT)
     assert (sooner.plan, sooner.verdict, sooner.asked) == ("channels_last", "sooner", "accuracy>=0.95")
     assert (sooner.seconds, sooner.baseline_seconds, sooner.seeds) == (3.05, 4.1, 3.0)
     assert sooner.low < sooner.ratio < sooner.high

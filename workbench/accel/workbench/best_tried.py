@@ -40,10 +40,12 @@ def best_plan(trials: Sequence[Trial | QualityTrial]) -> Plan:
             "%accel keep", because=FOUND_NONE[isinstance(result, TimeToQuality)],
             do=f"Name the plan to keep all the same: %accel keep {tried[0]}" if tried else "Name a plan, or try others.",
         )  # fmt: skip
-    best = Plan.parse(result.best.plan)
+    plans = {str(plan): plan for plan in trials[-1].plans}
+    best = plans[result.best.plan]
     if best.group is not None:
         alone: Any = result
-        alone = replace(alone, rows=tuple(row for row in alone.rows if Plan.parse(row.plan).group is None))
+        in_group = [text for text, plan in plans.items() if plan.group is not None]
+        alone = replace(alone, rows=tuple(row for row in alone.rows if row.plan not in in_group))
         second = alone.best
         instead = f" For this process: %accel keep {second.plan}" if second is not None else ""
         raise AccelError(

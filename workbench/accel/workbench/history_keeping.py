@@ -85,7 +85,7 @@ class HistoryKeeper:
                 "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
                 "described": str(workload), "live": self._live.get(trial, ""), **_where(machine),
             }  # fmt: skip
-            self.store.add(records_of(trial.result, about))
+            self.store.add(records_of(trial, about))
         if problem := self.store.take_problem():
             warnings.warn(problem, stacklevel=2)
 
@@ -124,19 +124,26 @@ def _now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
-def records_of(result: Ladder | TimeToQuality, about: dict[str, Any]) -> list[TrialRecord]:
+def records_of(trial: Trial | QualityTrial, about: dict[str, Any]) -> list[TrialRecord]:
     """A record for each plan that was measured; `about` says of what workload, on what machine, and when.
 
-    >>> records_of(trial.result, about)[0].plan
+    >>> records_of(trial, about)[0].plan
     'channels_last'
     """
+    result: Ladder | TimeToQuality = trial.result
     if isinstance(result, TimeToQuality):
         rows = [row for row in result.rows if row is not result.baseline and row.state != "not applicable"]
         return [_by_quality(row, result, about) for row in rows]
-    return [_by_speed(row, about) for row in result.rows if row.state != "not applicable"]
+    # First steps that compile cost what later ones earn back; with other plans they differ by chance.
+    compiling = [str(plan) for plan in trial.plans if plan.compiles]
+    return [
+        _by_speed(row, about, compiles=row.plan in compiling)
+        for row in result.rows
+        if row.state != "not applicable"
+    ]
 
 
-def _by_speed(row: Comparison, about: dict[str, Any]) -> TrialRecord:
+def _by_speed(row: Comparison, about: dict[str, Any], *, compiles: bool) -> TrialRecord:
     shown = row.shown
     return TrialRecord(
         plan=row.plan,
@@ -147,7 +154,7 @@ def _by_speed(row: Comparison, about: dict[str, Any]) -> TrialRecord:
         where_measured=AS_THE_NOTEBOOK_RUNS if row.headline else STEADY,
         quality=row.quality.following,
         baseline_ms=row.baseline_ms,
-        break_even_steps=_known(row.break_even_steps) if _compiles(row.plan) else math.nan,
+        break_even_steps=_known(row.break_even_steps) if compiles else math.nan,
         **about,
     )
 
@@ -175,11 +182,6 @@ def _by_quality(row: QualityRow, result: TimeToQuality, about: dict[str, Any]) -
         seeds=float(len(row.curves)),
         **about,
     )
-
-
-def _compiles(plan: str) -> bool:
-    """Whether its first steps cost what later ones earn back; of other plans they differ by chance."""
-    return Plan.parse(plan).compiles
 
 
 def _known(value: float | None) -> float:

@@ -18,7 +18,7 @@ from accel.distributed.ranks.rank_prints import RankPrints
 from accel.errors import AccelError
 from accel.plans.plan import Plan
 from accel.units import counted
-from accel.workbench.plan_for_ranks import with_checked_plan
+from accel.workbench.plan_for_ranks import for_this_cell
 
 if TYPE_CHECKING:
     from accel.distributed.cells.ddp_result import DdpResult
@@ -97,13 +97,13 @@ class KeptRanks:
         warm = f"{len(self.pids)} warm{each}{', running' if self.is_running else ''}"
         return f"{warm}; last run: {self.last_line}" if self.last_line else warm
 
-    def is_warm_for(self, options: DdpOptions) -> bool:
-        """Whether a run with these options would find its ranks up."""
+    def _is_warm_for(self, options: DdpOptions, plan: Plan) -> bool:
+        """Whether a run of this plan with these options would find its ranks up."""
         return (
             self._pool is not None
             and self._pool.is_warm
             and (*self._pool_is_for[:2], *self._pool_is_for[3:])
-            == (options.n, options.threads, _own_process(options), options.run.is_private)
+            == (options.n, options.threads, _own_process(plan), options.run.is_private)
         )
 
     def run(
@@ -185,7 +185,7 @@ class KeptRanks:
         devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
         with self._as_if_nothing_were_kept():
             run = CellRun(
-                self._pool_for(options, devices), source, self._workbench.namespace, options.run, filename=filename,
+                self._pool_for(options, devices, Plan()), source, self._workbench.namespace, options.run, filename=filename,
                 backend=devices.backend, watch=lambda _: watch(run), on_print=lambda _rank, _text: None, extra=extra,
                 asked=asked, question=question,
             )  # fmt: skip
@@ -257,13 +257,14 @@ class KeptRanks:
             ast.parse(source)  # a SyntaxError belongs to who wrote it
         filename = filename or registered(source, f"<on ranks {next(_numbers)}>")
         _check_loaders(options.run.loaders, namespace, source)
-        if (crowded := crowding(options.n)) and not self.is_warm_for(options):
+        plan = Plan.parse(options.run.plan)
+        if (crowded := crowding(options.n)) and not self._is_warm_for(options, plan):
             write_out(f"{crowded}\n")
         with self._as_if_nothing_were_kept():
-            wanted, reads = with_checked_plan(self._workbench, options.run, cell, filename)
+            plan, reads = for_this_cell(self._workbench, plan, options.run, cell, filename)
             run = CellRun(
-                self._pool_for(options, devices), source, namespace, wanted, filename=filename, reads_back=reads,
-                backend=devices.backend, watch=watch, on_print=on_print, extra=extra, asked=asked,
+                self._pool_for(options, devices, plan), source, namespace, options.run, filename=filename, reads_back=reads,
+                backend=devices.backend, watch=watch, on_print=on_print, extra=extra, asked=asked, plan=plan,
             )  # fmt: skip
         run.meanwhile.begin()
         return run, devices
@@ -281,7 +282,7 @@ class KeptRanks:
         self.last_line = result.line
         return replace(result, notes=tuple(notes))
 
-    def _pool_for(self, options: DdpOptions, devices: RankDevices) -> RankPool:
+    def _pool_for(self, options: DdpOptions, devices: RankDevices, plan: Plan) -> RankPool:
         """The pool that is warm, where it fits; a rank takes half a gigabyte and more, so no other is kept beside it."""
         from accel.distributed.ranks.rank_pool import RankPool
         from accel.distributed.ranks.room_for_ranks import check_room
@@ -290,7 +291,7 @@ class KeptRanks:
             options.n,
             options.threads,
             devices.environments,
-            _own_process(options),
+            _own_process(plan),
             options.run.is_private,
         )
         if self._pool is None or self._pool_is_for != wanted:
@@ -307,10 +308,9 @@ class KeptRanks:
         return self._workbench.live.suspended() if self._workbench.kept else nullcontext()
 
 
-def _own_process(options: DdpOptions) -> str:
+def _own_process(plan: Plan) -> Plan:
     """The part of the plan that belongs to whole processes, which are as they were for no other run afterwards."""
-    plan = Plan.parse(options.run.plan)
-    return str(Plan(tuple(entry for entry in plan.entries if entry.needs_own_process)))
+    return Plan(tuple(entry for entry in plan.entries if entry.needs_own_process))
 
 
 def registered(source: str, filename: str) -> str:

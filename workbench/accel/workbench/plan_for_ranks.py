@@ -7,36 +7,35 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from accel.distributed.cells.plan_on_ranks import check_without_profile, checked_plan
+from accel.distributed.cells.plan_on_ranks import check_on_ranks, check_without_profile
 from accel.errors import NotApplicable
 
 if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
+    from accel.plans.plan import Plan
     from accel.workbench.notebook_state import NotebookState
     from accel.workload.read_backs import ReadBack
     from accel.workload.workload import Workload
 
 
-def with_checked_plan(
-    workbench: NotebookState, options: RunOptions, cell: str | Callable[[], Any], filename: str
-) -> tuple[RunOptions, list[ReadBack]]:
-    """The options with their plan as it is to be applied, and the lines that the cell's profile saw reading numbers back.
+def for_this_cell(
+    workbench: NotebookState, plan: Plan, options: RunOptions, cell: str | Callable[[], Any], filename: str
+) -> tuple[Plan, list[ReadBack]]:
+    """The plan as it is to be applied, and the lines that the cell's profile saw reading numbers back.
 
-    >>> with_checked_plan(workbench, RunOptions(plan="channels_last"), cell, "<cell>")[0].plan
-    'channels_last'
+    >>> for_this_cell(workbench, Plan.parse("channels_last"), RunOptions(), cell, "<cell>")[0].names
+    ('channels_last',)
 
     Where this cell was profiled, every entry is asked whether it can work on what the cell trains, as for a trial. Raises
-    NotApplicable, or what reading a plan raises.
+    NotApplicable.
     """
-    plan = checked_plan(options)
+    check_on_ranks(plan, options)
     if not plan:
-        return options, []
+        return plan, []
     workload = workbench.workload
     if workload is None or not _is_of(workload, cell, workbench.namespace):
         check_without_profile(plan)
-        return msgspec.structs.replace(options, plan=str(plan)), []
+        return plan, []
     plan = plan.resolved(workload)
     for name, reasons in plan.why_not(workload, workbench.machine, on_ranks=True).items():
         raise NotApplicable(f"--plan {name}", reasons)
@@ -45,7 +44,7 @@ def with_checked_plan(
         for read in workload.reads_back or ()
         if read.waits
     ]
-    return msgspec.structs.replace(options, plan=str(plan)), reads
+    return plan, reads
 
 
 def _is_of(workload: Workload, cell: str | Callable[[], Any], namespace: dict[str, Any]) -> bool:

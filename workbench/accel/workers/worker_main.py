@@ -34,6 +34,7 @@ from accel.workers.notebook_module import NotebookModule
 from accel.workers.step_gate import CellIsOver, StepGate
 
 if TYPE_CHECKING:
+    from accel.plans.plan import Plan
     from accel.workload.replica import Replica
 
 RunBegins = Callable[[], None]
@@ -48,11 +49,11 @@ class Calls:
     evaluation: Context = contextlib.nullcontext
 
 
-Around = Callable[[Load, dict[str, Any]], AbstractContextManager[Calls]]
+Around = Callable[[Load, "Plan", dict[str, Any]], AbstractContextManager[Calls]]
 Told = Callable[[BaseException, str], msgspec.Struct]
 
 
-def _alone(load: Load, namespace: dict[str, Any]) -> AbstractContextManager[Calls]:
+def _alone(load: Load, plan: Plan, namespace: dict[str, Any]) -> AbstractContextManager[Calls]:
     """A worker that trains by itself."""
     return contextlib.nullcontext(Calls())
 
@@ -107,7 +108,7 @@ def _step_through(
     replica = _replica_at_start(load, namespace)
     plan = Plan.parse(load.plan)
     with contextlib.ExitStack() as applied:
-        calls = applied.enter_context(around(load, namespace))
+        calls = applied.enter_context(around(load, plan, namespace))
         applied.enter_context(plan.apply(replica))
         presented = [replica]
         found = FoundObjects(plan, presented, partial(_prepare, load))

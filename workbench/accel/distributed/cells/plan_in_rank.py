@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accel.distributed.ranks.rank_messages import RunRequest
+    from accel.plans.plan import Plan
     from accel.profiling.compilation import Compilation
     from accel.workload.replica import Replica
 
@@ -28,16 +29,15 @@ class PlanInRank:
 
     def __init__(self, request: RunRequest, namespace: dict[str, Any]) -> None:
         self._request, self._namespace = request, namespace
-        self._text = request.options.plan
         self._taken: weakref.WeakSet[Any] = weakref.WeakSet()
         self._presented: list[Replica] = []
         self._undo = ExitStack()
-        self._plan: Any = None
+        self.plan: Plan | None = None  # while entered, where there is one
         self._found: Any = None
         self._watch: Any = None
 
     def __enter__(self) -> PlanInRank:
-        if not self._text:
+        if not self._request.options.plan:
             return self
         from accel.plans.plan import Plan
         from accel.profiling.compile_watch import CompileWatch
@@ -46,15 +46,15 @@ class PlanInRank:
         from accel.workload.training_code import training_codes
 
         request = self._request
-        self._plan = Plan.parse(self._text)
+        self.plan = plan = Plan.parse(request.options.plan)
         codes = training_codes(
             self._namespace, list(self._namespace), request.filename, request.source, request.reads_back
         )
         process = Replica(codes=codes, trains_on=self._device)
         with ExitStack() as stack:
-            stack.enter_context(self._plan.apply(process))
+            stack.enter_context(plan.apply(process))
             self._presented = [process]
-            self._found = stack.enter_context(FoundObjects(self._plan, self._presented).taken_back())
+            self._found = stack.enter_context(FoundObjects(plan, self._presented).taken_back())
             self._watch = stack.enter_context(CompileWatch())
             self._undo = stack.pop_all()
         return self
@@ -68,7 +68,7 @@ class PlanInRank:
         Together, because a change of a model's layout is one of its optimizer's state too; and not at the optimizer's first
         step, because by then its `step` has been called.
         """
-        if self._plan is None:
+        if self.plan is None:
             return
         from accel.workload.replica import Replica
         from accel.workload.roles import names_by_id
@@ -88,7 +88,7 @@ class PlanInRank:
 
     def gather_pieces(self) -> None:
         """Make whole what the cell kept of a model that is spread over the ranks; every rank calls this at the cell's end."""
-        if self._plan is None or "fully_shard" not in self._plan.names:
+        if self.plan is None or "fully_shard" not in self.plan.names:
             return
         from accel.distributed.data_parallel.gathered_pieces import gather_pieces
         from accel.techniques.sharding.sharded_model import original_parameters
@@ -99,11 +99,11 @@ class PlanInRank:
 
     def proofs(self) -> list[tuple[str, bool, str]]:
         """(entry, whether it took effect, what was read back) for each entry, over all that it was applied to."""
-        if self._plan is None:
+        if self.plan is None:
             return []
         from accel.workload.replica import merged
 
-        proofs = self._plan.proofs(merged(self._presented))
+        proofs = self.plan.proofs(merged(self._presented))
         return [(name, proof.took_effect, proof.evidence) for name, proof in proofs]
 
     @property

@@ -11,21 +11,23 @@ if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
     from accel.plans.plan import Plan
 
-WhyNot = Callable[[Any, "RunOptions"], Reason | None]  # asked of an entry; None where it can work
+WhyNot = Callable[
+    [Any, "Plan", "RunOptions"], Reason | None
+]  # asked of an entry of the plan; None where it can work
 
 
-def _threads(entry: Any, options: RunOptions) -> Reason | None:
+def _threads(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
     return Reason(
         "--threads says how many threads a rank has, and gives it CPUs of its own",
         "Leave this out of the plan.",
     )
 
 
-def _ranks(entry: Any, options: RunOptions) -> Reason | None:
+def _ranks(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
     return Reason("The cell is on ranks already, as many as -n says", "Leave it out of the plan.")
 
 
-def _pruning(entry: Any, options: RunOptions) -> Reason | None:
+def _pruning(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
     if entry.criterion == "taylor":  # summed as each gradient comes, which is before ranks exchange them
         return Reason(
             'criterion="taylor" weighs each rank\'s own gradients, so that each would take out other filters',
@@ -44,7 +46,7 @@ def _pruning(entry: Any, options: RunOptions) -> Reason | None:
     return None
 
 
-def _biases(entry: Any, options: RunOptions) -> Reason | None:
+def _biases(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
     if options.checkpoint:  # CellVariables comes to parameters by the models that have them
         return Reason(
             "A checkpoint holds what models hold, and the biases that are off belong to none, though their optimizer has them",
@@ -53,7 +55,7 @@ def _biases(entry: Any, options: RunOptions) -> Reason | None:
     return None
 
 
-def _sharding(entry: Any, options: RunOptions) -> Reason | None:
+def _sharding(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
     if options.communication:
         return Reason(
             "--communication watches the buckets of DDP, and fully_shard sends parameters and gradients in its own way",
@@ -62,9 +64,7 @@ def _sharding(entry: Any, options: RunOptions) -> Reason | None:
     of_ddp = {
         "--bucket-mb": options.bucket_mb, "--static-graph": options.static_graph, "--compress": options.compress != "none"
     }  # fmt: skip
-    from accel.plans.plan import Plan
-
-    if any(getattr(each, "dtype", "") == "fp16" for each in Plan.parse(options.plan).entries):
+    if any(getattr(each, "dtype", "") == "fp16" for each in plan.entries):
         return Reason(
             "float16 scales each gradient and divides it again after the backward pass, when fully_shard has taken it away "
             "already",
@@ -93,18 +93,13 @@ WHY_NOT_ON_RANKS: dict[str, WhyNot] = {
 }
 
 
-def checked_plan(options: RunOptions) -> Plan:
-    """The plan that these options hold, read; raises UnknownName, AccelError or NotApplicable where it cannot be.
+def check_on_ranks(plan: Plan, options: RunOptions) -> None:
+    """Raises NotApplicable where a part of the plan cannot work on ranks, or not with these options.
 
-    >>> checked_plan(RunOptions(plan="channels_last + autocast"))
-    Plan.parse("autocast+channels_last")
+    >>> check_on_ranks(Plan.parse("channels_last+autocast"), RunOptions())
     """
-    from accel.plans.plan import Plan
-
-    plan = Plan.parse(options.plan)
     for name, reason in _refused(plan, options).items():
         raise NotApplicable(f"--plan {name}", [reason])
-    return plan
 
 
 def refused_beside_group(plan: Plan) -> dict[str, Reason]:
@@ -120,11 +115,13 @@ def refused_beside_group(plan: Plan) -> dict[str, Reason]:
 
 
 def _refused(plan: Plan, options: RunOptions) -> dict[str, Reason]:
-    asked = {entry.name: WHY_NOT_ON_RANKS.get(entry.name, _nothing)(entry, options) for entry in plan.entries}
+    asked = {
+        entry.name: WHY_NOT_ON_RANKS.get(entry.name, _nothing)(entry, plan, options) for entry in plan.entries
+    }
     return {name: reason for name, reason in asked.items() if reason}
 
 
-def _nothing(entry: Any, options: RunOptions) -> Reason | None:
+def _nothing(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
     return None
 
 
@@ -137,19 +134,15 @@ def notes_on(plan: Plan) -> list[str]:
     ]
 
 
-def accumulates(plan: str) -> bool:
+def accumulates(plan: Plan | None) -> bool:
     """Whether something keeps the gradients of several passes for one step, so that they can be exchanged once.
 
     Not in float16: a pass that overflowed on one rank has to be one that did on all.
 
-    >>> accumulates("gradient_accumulation(micro_batches=4)")
+    >>> accumulates(Plan.parse("gradient_accumulation(micro_batches=4)"))
     True
     """
-    if not plan:
-        return False
-    from accel.plans.plan import Plan
-
-    entries = {entry.name: entry for entry in Plan.parse(plan).entries}
+    entries = {entry.name: entry for entry in plan.entries} if plan is not None else {}
     return "gradient_accumulation" in entries and getattr(entries.get("autocast"), "dtype", "") != "fp16"
 
 

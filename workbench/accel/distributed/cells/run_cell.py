@@ -14,7 +14,7 @@ from accel.distributed.cells.changed_meanwhile import ChangedMeanwhile
 from accel.distributed.cells.ddp_result import DdpResult, RankReport
 from accel.distributed.cells.home_objects import Home, walk
 from accel.distributed.cells.plan_effects import effects_of
-from accel.distributed.cells.plan_on_ranks import checked_plan, notes_on
+from accel.distributed.cells.plan_on_ranks import check_on_ranks, notes_on
 from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.checkpoints.checkpoint_wish import checked_folder
 from accel.distributed.communication.communication_report import CommunicationReport
@@ -25,6 +25,7 @@ from accel.distributed.ranks.rank_page import RankLane
 from accel.distributed.ranks.rank_pool import request_for
 from accel.distributed.ranks.rank_run import Print, RankRun, RunOutcome, Watch
 from accel.errors import RankError
+from accel.plans.plan import Plan
 from accel.private_disk import in_words
 from accel.workload.cell_names import names_read, names_written
 from accel.workload.memory_file import MemoryFile
@@ -49,7 +50,7 @@ class CellRun:
     `go` waits; `stop`, from any thread, ends all ranks after the same step, and the state of that step comes back. With
     `discard` the notebook's objects stay as they are. `extra` names travel too, and what they lead to comes home. With a
     folder for checkpoints it goes on from the newest one in it that a run which did not come to its end left there; by itself,
-    after a rank died, as often as the options allow.
+    after a rank died, as often as the options allow. `plan` is that of the options, where it was read and resolved before.
     """
 
     @in_words("%%accel ddp")
@@ -57,10 +58,11 @@ class CellRun:
         self, pool: RankPool, source: str, namespace: dict[str, Any], options: RunOptions = _AS_USUAL, *, filename: str,
         backend: str = "gloo", watch: Watch | None = None, on_print: Print | None = None, extra: Mapping[str, Any] | None = None,
         asked: str = "%%accel ddp", reads_back: Sequence[ReadBack] = (),
-        question: QualityQuestion | None = None,
+        question: QualityQuestion | None = None, plan: Plan | None = None,
     ) -> None:  # fmt: skip
         self.pool, self._namespace = pool, namespace
-        plan = checked_plan(options)
+        plan = Plan.parse(options.plan) if plan is None else plan
+        check_on_ranks(plan, options)
         if backend == "ccl":
             check_limits(options, plan.names)
         self._notes = [*notes_on(plan), *(pool.allocation.notes if pool.allocation else ())]

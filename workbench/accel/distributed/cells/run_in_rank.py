@@ -123,7 +123,7 @@ def _run(
         if request.trains:
             parallel = DataParallel(
                 page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options,
-                knows_ranks=names_ranks(codes), prepare=functools.partial(_prepare, request, plan),
+                plan=plan.plan, knows_ranks=names_ranks(codes), prepare=functools.partial(_prepare, request, plan),
             )  # fmt: skip
             launched.on_join = parallel.only_watch
             try:

@@ -57,6 +57,7 @@ from accel.workload.discovery import Discovery
 if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
     from accel.distributed.communication.communication_times import CommunicationTimes
+    from accel.plans.plan import Plan
     from accel.workload.replica import Replica
 
 _PASSES_TO_WATCH = 8
@@ -79,11 +80,11 @@ class DataParallel:
 
     def __init__(
         self, page: RankPage, *, rank: int, world_size: int, namespace: dict[str, Any], options: RunOptions,
-        knows_ranks: bool = False, prepare: Callable[[Replica], None] | None = None,
+        plan: Plan | None = None, knows_ranks: bool = False, prepare: Callable[[Replica], None] | None = None,
     ) -> None:  # fmt: skip
-        self._world_size, self._namespace, self._options = world_size, namespace, options
+        self._world_size, self._namespace, self._options, self._plan = world_size, namespace, options, plan
         self._knows_ranks, self._prepare = knows_ranks, prepare
-        self._exchanges_before_step = accumulates(options.plan)
+        self._exchanges_before_step = accumulates(plan)
         self.lineages, self._lane = Lineages(rank), StepLane(page, rank, steps=options.steps)
         self._watching = StepWatching(options)
         self._buckets = BucketExchange(options, on_wait=self._lane.waited, recorder=self._watching.recorder)
@@ -191,7 +192,7 @@ class DataParallel:
         """The cell distributes its training itself, as a script for torchrun does: nothing is shared out or averaged any more."""
         if not (self._is_shared and self._patches.are_on):
             return
-        refuse_without_effect(self._options)
+        refuse_without_effect(self._options, self._plan)
         self._is_shared = False
         self._loops.only_watch()
         for _, _, taken in self._taken:

@@ -14,20 +14,18 @@ from accel.techniques.sharding.sharded_model import sharding_of
 
 if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
+    from accel.plans.plan import Plan
 
 
-def refuse_without_effect(options: RunOptions) -> None:
+def refuse_without_effect(options: RunOptions, plan: Plan | None) -> None:
     """Raises AccelError where an option is about what the ranks share out and average, and the cell does that by itself.
 
-    >>> refuse_without_effect(RunOptions(batch="global"))
+    >>> refuse_without_effect(RunOptions(batch="global"), None)
     Traceback (most recent call last):
     accel.errors.AccelError: --batch global: the cell distributes its training itself …
     """
-    from accel.plans.plan import Plan
-
-    needing = [
-        entry.name for entry in Plan.parse(options.plan).entries if getattr(entry, "needs_ranks", False)
-    ]
+    entries = plan.entries if plan is not None else ()
+    needing = [entry.name for entry in entries if getattr(entry, "needs_ranks", False)]
     given = {
         "--batch global": options.batch == "global",
         "--sync-batchnorm": options.sync_batchnorm,

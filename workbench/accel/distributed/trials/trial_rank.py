@@ -28,6 +28,7 @@ from accel.workers.messages import Load, ToWorker
 
 if TYPE_CHECKING:
     from accel.distributed.data_parallel.data_parallel import DataParallel
+    from accel.plans.plan import Plan
     from accel.workers.worker_main import Calls
 
 # The kernel ends all ranks when it gives one up, and knows of one that died at once: it decides, not the exchange.
@@ -70,7 +71,7 @@ class _Group:
     threads: int
 
     @contextlib.contextmanager
-    def around(self, load: Load, namespace: dict[str, Any]) -> Iterator[Calls]:
+    def around(self, load: Load, plan: Plan, namespace: dict[str, Any]) -> Iterator[Calls]:
         """This rank is one of the group, and the cell data-parallel; gives what is to be called."""
         import torch
 
@@ -91,7 +92,7 @@ class _Group:
             ),
             DataParallel(
                 self.page, rank=self.rank, world_size=self.page.ranks, namespace=namespace,
-                options=RunOptions(batch=self.batch, plan=load.plan), knows_ranks=knows_ranks,
+                options=RunOptions(batch=self.batch), plan=plan, knows_ranks=knows_ranks,
             ) as parallel,
             training_together(_ReadBack(parallel)),
         ):  # fmt: skip
