@@ -26,7 +26,7 @@ for x, y in loader:
     nn.functional.cross_entropy(model(x), y).backward()
     optimizer.step()
 """
-PLAN = "loader_workers(n=1)+autocast+fused_optimizer"
+PLAN = "loader_workers(n=1)+channels_last+fused_optimizer"
 MOMENTS = 40  # of each command, spread over its lines
 
 
@@ -159,7 +159,7 @@ def test_a_cell_that_puts_back_what_it_saved_of_a_profile_leaves_the_original(wo
     namespace = workbench.namespace
     nn.Module.__call__, DataLoader.__iter__ = namespace["saved"]
     assert in_force(namespace) != plain
-    workbench.keep("autocast")
+    workbench.keep("channels_last")
     saved = nn.Module.__call__
     workbench.undo()
     nn.Module.__call__ = saved
@@ -173,7 +173,7 @@ def test_a_patch_of_the_cell_itself_stays(workbench) -> None:
     workbench.profile(CELL)
     nn.Module.__call__ = mine
     try:
-        workbench.keep("autocast")
+        workbench.keep("channels_last")
         workbench.undo()
         assert nn.Module.__call__ is mine
     finally:
