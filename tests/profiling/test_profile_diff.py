@@ -155,7 +155,7 @@ def test_autocast_is_seen_in_casts_and_in_the_type_of_the_convolutions(eager):
     diff = eager.diff(profile_of(uses_bf16=True, shapes=True))
     assert ("aten::_to_copy", "conv1") in changes(diff, "appeared")
     dtypes = {one.op: (one.before_dtype, one.after_dtype) for one in diff.changes if one.module == "conv2"}
-    assert dtypes["aten::mkldnn_convolution"] == ("float32", "bfloat16")
+    assert dtypes["aten::_convolution"] == ("float32", "bfloat16")
     assert "float32 → bfloat16" in str(diff)
 
 
