@@ -20,10 +20,11 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from accel.accelerations import CATALOGUE
-from accel.errors import AccelError
+from accel.errors import AccelError, in_words
 from accel.measuring.comparison import Comparison
 from accel.plans.plan import Plan
 from accel.workbench import Workbench
@@ -81,7 +82,7 @@ def plans_for(workbench: Workbench, wanted: Sequence[str]) -> tuple[list[str], d
     for text in dict.fromkeys(wanted or known):
         reasons = Plan.parse(text).why_not(workbench.workload, workbench.machine)
         if reasons:
-            cannot[text] = " ".join(str(reason) for given in reasons.values() for reason in given)
+            cannot[text] = in_words(chain(*reasons.values()))
         else:
             can.append(text)
     return can, cannot

@@ -20,12 +20,13 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import chain
 from statistics import median
 from typing import Any
 
 import torch
 
-from accel.errors import AccelError
+from accel.errors import AccelError, in_words
 from accel.machine import read_machine
 from accel.plans.plan import Plan
 from accel.workbench import Workbench
@@ -130,7 +131,7 @@ def why_not(row: Row, workbench: Workbench) -> str:
         return "needs a GPU: not run"
     assert workbench.workload is not None
     reasons = Plan.parse(row.plan).why_not(workbench.workload, workbench.machine)
-    return " ".join(str(reason) for given in reasons.values() for reason in given)
+    return in_words(chain(*reasons.values()))
 
 
 def steps_in_turns(

@@ -28,11 +28,7 @@ BOXES = (
     Box(240, 10, 215, "functions, shell", "accel.try_, accel doctor"),
     Box(470, 10, 215, "panels", "accel_widgets"),
     Box(
-        10,
-        110,
-        675,
-        "workbench, commands",
-        "one notebook: its workload, profile, trials, and the plan that is kept",
+        10, 110, 675, "workbench, commands", "one notebook: its workload, profile, trials, and the kept plan"
     ),
     Box(10, 210, 215, "workload, hooks", "a cell and its steps"),
     Box(240, 210, 215, "profiling", "where time goes → Profile"),

@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 CONTRIBUTING = Path(__file__).resolve().parent.parent / "CONTRIBUTING.md"
-BOOST = {"architecture": 0.2, "decisions/": 0.2}
+INSIDE = ("architecture", "decisions/", "contributing")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -21,7 +21,6 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links to CONTRIBUTING.md lead to that page, and let a search find pages for users before those on the inside."""
-    for folder, boost in BOOST.items():
-        if page.file.src_uri.startswith(folder):
-            page.meta["search"] = {"boost": boost}
+    if page.file.src_uri.startswith(INSIDE):
+        page.meta["search"] = {"boost": 0.2}
     return re.sub(r"\]\(\.\./((?:\.\./)*)CONTRIBUTING\.md", r"](\1contributing.md", markdown)

@@ -12,6 +12,7 @@ from process_as_it_was import one_thread_and_the_usual_allocator, the_process_as
 from small_training import Training, bits, wiring
 from test_contract import SINGLE, of_plans, training_for
 
+from accel.errors import in_words, of_each
 from accel.machine import read_machine
 from accel.plans.plan import Plan
 
@@ -34,7 +35,7 @@ def training_on_device(plan: Plan) -> Training:
     made = training_for(plan).on(DEVICE)
     made.epochs()
     if reasons := plan.why_not(made.workload(), read_machine()):
-        pytest.skip(f"not on this machine: {reasons}")
+        pytest.skip(f"not on this machine: {in_words(of_each(reasons))}")
     return made
 
 

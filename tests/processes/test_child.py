@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -95,7 +96,7 @@ def test_a_killed_child_may_have_run_out_of_memory(start: Start) -> None:
 def test_one_that_lives_on_without_its_connection_is_soon_given_up(
     start: Start, what: str, monkeypatch
 ) -> None:
-    monkeypatch.setattr("accel.processes.child._EXIT_S", float("inf"))
+    monkeypatch.setattr("accel.processes.child._EXIT_S", PATIENT_S)
     assert status_of_closed(start(what)) is None
 
 
@@ -103,10 +104,17 @@ def test_an_end_may_take_long_on_a_busy_machine(start: Start, monkeypatch) -> No
     """A process that is stopped has no CPU, as one that waits for its turn."""
     monkeypatch.setattr("accel.processes.child._AT_WORK_S", 0.5)
     child = start("stop")
-    go_on = threading.Timer(2.0, os.kill, (child.pid, signal.SIGCONT))
-    go_on.start()
+
+    def let_go_on() -> None:
+        while psutil.Process(child.pid).status() != psutil.STATUS_STOPPED:
+            time.sleep(0.01)
+        time.sleep(1.0)
+        os.kill(child.pid, signal.SIGCONT)
+
+    letting = threading.Thread(target=let_go_on)
+    letting.start()
     assert status_of_closed(child) == 3
-    go_on.join()
+    letting.join()
 
 
 def status_of_closed(child: Child) -> int | None:

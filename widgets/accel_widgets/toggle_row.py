@@ -78,9 +78,7 @@ class ToggleRow(ipywidgets.HBox):
         live = '<b class="accel-is-live">● live in this notebook</b> ' if is_kept else ""
         effect = f"<span class='accel-effect'>{escaped(EFFECT_WORDS[self.entry.effect])}</span>"
         what = f"{escaped(card_summary(self.entry))} {effect}"
-        why = "".join(
-            f"<div class='accel-why-not'>Not here: {escaped(str(reason))}</div>" for reason in reasons
-        )
+        why = "".join(f"<div class='accel-why-not'>Not here: {escaped(reason)}</div>" for reason in reasons)
         self.text.value = f"<div>{live}{what}</div>{why}"
 
     def _turned(self) -> None:

@@ -81,6 +81,15 @@ class Reason:
         return f"{self.because} {self.do}" if self.because.endswith(":") else f"{self.because}. {self.do}"
 
 
+def in_words(reasons: Iterable[Reason]) -> str:
+    """One after the other, as text.
+
+    >>> in_words([Reason("model has no convolution", "Leave it off.")])
+    'model has no convolution. Leave it off.'
+    """
+    return " ".join(map(str, reasons))
+
+
 def of_each(reasons: Mapping[str, Sequence[Reason]]) -> list[Reason]:
     """The reasons of several in one row, with its name before the first of each.
 
@@ -104,7 +113,7 @@ class NotApplicable(AccelError):
     """
 
     def __init__(self, name: str, reasons: Sequence[Reason]) -> None:
-        super().__init__(name, because="not applicable here", do=" ".join(map(str, reasons)))
+        super().__init__(name, because="not applicable here", do=in_words(reasons))
         self.reasons = list(reasons)
 
 

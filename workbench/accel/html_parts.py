@@ -106,7 +106,7 @@ def block(*parts: object) -> Markup:
 
 
 def columns(bars: Iterable[Markup]) -> Markup:
-    """Upright bars beside each other, on one ground."""
+    """Upright bars in a row, on one ground."""
     return div("display:flex;align-items:flex-end;max-width:900px", *bars)
 
 

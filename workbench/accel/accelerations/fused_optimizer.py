@@ -141,7 +141,7 @@ class FusedOptimizer:
             do = "Use Adam, AdamW, SGD or Adagrad, or leave this off."
             if "foreach" in forms:
                 do = 'Write fused_optimizer(kind="foreach"), or leave this off.'
-            return [Reason(f"{name} is a {type(optimizer).__name__}, which has {what}", f"{do}")]
+            return [Reason(f"{name} is a {type(optimizer).__name__}, which has {what}", do)]
         groups = optimizer.param_groups
         if any(group.get("differentiable") for group in groups):
             return [

@@ -23,9 +23,9 @@ def as_code_for(entry: Acceleration, workload: Workload, roles: Iterable[Role]) 
 
 
 def without_known_imports(code: str, known: set[str]) -> str:
-    """The code without the imports at its top level that bind only names in `known`.
+    r"""The code without the imports at its top level that bind only names in `known`.
 
-    >>> without_known_imports("import torch; torch.set_num_threads(2)".replace("; ", chr(10)), {"torch"})
+    >>> without_known_imports("import torch\ntorch.set_num_threads(2)", {"torch"})
     'torch.set_num_threads(2)'
     """
     lines: list[str | None] = list(code.splitlines())

@@ -182,7 +182,7 @@ class OpGraph(Drawn):
 
 @dataclass(frozen=True)
 class WhatIf(Shown):
-    """A model with one more layer, beside the model as it is.
+    """A model with one more layer, next to the model as it is.
 
     `changes` says which layers that follow had to be made to fit.
 

@@ -24,7 +24,7 @@ from accel.processes.spawner import spawn
 PAST_THE_CELL = "  past the cell: it is about to say how that ended"
 _STANDS_S = 1.0  # at most, for faulthandler to print where a child stands
 _EXIT_S = 10.0  # at most, from a closed connection to the end of the process, on a busy machine
-_AT_WORK_S = 2.0  # of these, at most, in which it sleeps or has a CPU: what ends is done by then
+_AT_WORK_S = 2.0  # of these, at most, in which it has memory still, and sleeps or has a CPU
 _LOOK_S = 0.1
 _DRAIN_S = 2.0  # at most, for what an ended process printed to be read
 _LAST_WORDS_S = 0.5  # longer where a process that it started holds on to its output
@@ -145,7 +145,8 @@ class Child:
                 self.output.join(_LAST_WORDS_S)  # what it printed last is on its way
                 return status
             used_before_s, used_s = used_s, _cpu_s(self.pid)
-            at_work_s += _LOOK_S if _sleeps(self.pid) else min(_LOOK_S, used_s - used_before_s)
+            if not _is_ending(self.pid):
+                at_work_s += _LOOK_S if _sleeps(self.pid) else min(_LOOK_S, used_s - used_before_s)
         return None
 
     def kill(self) -> None:
@@ -162,6 +163,13 @@ class Child:
         self.output.join(_DRAIN_S)
         self.folder.close()
         _alive.discard(self)
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether the system takes it apart: its memory goes first, a driver may hold on to the rest for seconds."""
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).memory_info().rss == 0
+    return True
 
 
 def _sleeps(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accel.errors import in_words
 from accel.html_parts import Markup, block, heading, note, table
 from accel.workbench.status import Applicabilities
 
@@ -25,7 +26,7 @@ def html(found: Applicabilities) -> Markup:
     parts = [note(found.workload_line)]
     for title, rows in found.groups:
         cells = [
-            (row.name, ": ".join(filter(None, (row.answer, " ".join(map(str, row.reasons))))), row.summary, row.entry.effect)
+            (row.name, ": ".join(filter(None, (row.answer, in_words(row.reasons)))), row.summary, row.entry.effect)
             for row in rows
         ]  # fmt: skip
         parts += [heading(title), table(HEADINGS, cells)]

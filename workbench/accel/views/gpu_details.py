@@ -1,4 +1,4 @@
-"""What the driver tells about one GPU: a row a fact."""
+"""What the driver reports of one GPU: a row a fact."""
 
 from __future__ import annotations
 

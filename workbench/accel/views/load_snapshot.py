@@ -23,8 +23,8 @@ def html(snapshot: LoadSnapshot) -> Markup:
 
 def _bars(tile: Tile) -> Markup:
     """A bar a line, each with its name and share; of very many cores the busiest."""
-    told = [(name, share) for name, share in tile.lines if share is not None]
-    shown = told if len(told) <= MOST_LINES else sorted(told, key=lambda line: -line[1])[:MOST_LINES]
+    known = [(name, share) for name, share in tile.lines if share is not None]
+    shown = known if len(known) <= MOST_LINES else sorted(known, key=lambda line: -line[1])[:MOST_LINES]
     parts = [bar(share, width_px=120) + note(f"{name} {share_of(share)}") for name, share in shown]
-    rest = [note(f"the busiest {MOST_LINES} of {len(told)}")] if len(shown) < len(told) else []
+    rest = [note(f"the busiest {MOST_LINES} of {len(known)}")] if len(shown) < len(known) else []
     return Markup("").join([*parts, *rest])

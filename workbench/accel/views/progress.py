@@ -21,10 +21,12 @@ class InProgress(Protocol):
 
 def text(shown: InProgress) -> str:
     """For a terminal."""
-    return shown.line if shown.result is None else f"{shown.line}\n{shown.result}"
+    result = shown.result
+    return shown.line if result is None else f"{shown.line}\n{result}"
 
 
 def html(shown: InProgress) -> Markup:
     """For a notebook."""
-    result = "" if shown.result is None else view_of(shown.result).html(shown.result)
-    return block(*map(note, (shown.line, *shown.notes)), result)
+    result = shown.result
+    below = "" if result is None else view_of(result).html(result)
+    return block(*map(note, (shown.line, *shown.notes)), below)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel.diagnosis import HYGIENE, RULES, Evidence, diagnose
+from accel.errors import in_words
 from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _possible(finding: Finding, workload: Workload, machine: Machine, kept: Plan
             continue
         reasons = plan.why_not(workload, machine)
         refused = {name: why for name, why in reasons.items() if name not in kept.names}
-        said += [f"{name}: {' '.join(map(str, why))}" for name, why in refused.items()]
+        said += [f"{name}: {in_words(why)}" for name, why in refused.items()]
         left += [] if refused else [suggestion]
     if left or not finding.suggests:
         return replace(finding, suggests=tuple(left))

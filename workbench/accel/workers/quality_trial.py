@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from accel.errors import AccelError, Reason
+from accel.errors import AccelError, Reason, in_words
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.took import Took
@@ -168,7 +168,7 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         setting = self._setting
         rows = [self._row(BASELINE, "exact"), *(self._row(str(plan), plan.effect) for plan in self.plans)]
         rows += [
-            QualityRow(plan, "exact", state="not applicable", error=" ".join(map(str, reasons)))
+            QualityRow(plan, "exact", state="not applicable", error=in_words(reasons))
             for plan, reasons in self._refused.items()
         ]
         return TimeToQuality(

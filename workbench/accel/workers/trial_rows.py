@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from accel.errors import AccelError, RankError, Reason, first_line
+from accel.errors import AccelError, RankError, Reason, first_line, in_words
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
 from accel.measuring.comparison import Comparison, Quality, Verdict, compare_losses
 from accel.measuring.per_sample import differ, usual
@@ -70,7 +70,7 @@ def _quality(plan: Plan, standing: Standing | None, floor: Sequence[float | None
 
 def refused_row(plan: str, reasons: Sequence[Reason]) -> Comparison:
     """A plan that cannot work here keeps its place on the ladder, with the reasons."""
-    why = " ".join(map(str, reasons))
+    why = in_words(reasons)
     return Comparison(
         plan, "undecided", None, None, Quality("unknown"), "exact", state="not applicable", error=why
     )

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
     from accel.plans.plan import Plan
 
-WhyNot = Callable[
-    [Any, "Plan", "RunOptions"], Reason | None
-]  # asked of an entry of the plan; None where it can work
+# Asked of an entry of the plan; None where it can work.
+WhyNot = Callable[[Any, "Plan", "RunOptions"], Reason | None]
 
 
 def _threads(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
@@ -115,14 +114,11 @@ def refused_beside_group(plan: Plan) -> dict[str, Reason]:
 
 
 def _refused(plan: Plan, options: RunOptions) -> dict[str, Reason]:
-    asked = {
-        entry.name: WHY_NOT_ON_RANKS.get(entry.name, _nothing)(entry, plan, options) for entry in plan.entries
+    return {
+        entry.name: reason
+        for entry in plan.entries
+        if (ask := WHY_NOT_ON_RANKS.get(entry.name)) and (reason := ask(entry, plan, options))
     }
-    return {name: reason for name, reason in asked.items() if reason}
-
-
-def _nothing(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
-    return None
 
 
 def notes_on(plan: Plan) -> list[str]:

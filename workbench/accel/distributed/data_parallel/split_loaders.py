@@ -113,10 +113,8 @@ def _digests(dataset: Any) -> list[str]:
         count = len(dataset) if hasattr(dataset, "__len__") else 0
         places = sorted({0, count // 2, count - 1}) if count else ()
         first, second = (_read(dataset, places) for _ in range(2))
-    except (
-        Exception
-    ):  # a data set may be read by other keys than numbers, and what is wrong with it, its loop says
-        return []
+    except Exception:
+        return []  # it may be read by other keys than numbers, and what is wrong with it, its own loop raises
     finally:
         restore_generators(states)
     parts = zip(first, second, strict=False) if len(first) == len(second) else ()

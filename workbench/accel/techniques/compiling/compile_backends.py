@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import Reason
+from accel.errors import Reason, in_words
 from accel.shown import Shown
 from accel.techniques.source.other_tools import instead_of
 
@@ -55,7 +55,7 @@ class CompileBackend:
     @property
     def why_not(self) -> str:
         """The reasons as sentences; empty when there are none."""
-        return " ".join(map(str, self.reasons))
+        return in_words(self.reasons)
 
     @property
     def is_usable(self) -> bool:
@@ -139,7 +139,7 @@ def why_not_backend(name: str, machine: Machine, device: str) -> list[Reason]:
 
     if name not in _names():
         instead = instead_of(name) or f"Choose one of: {', '.join(_names())}."
-        return [Reason(f'This torch has no backend "{name}"', f"{instead}")]
+        return [Reason(f'This torch has no backend "{name}"', instead)]
     if name == "inductor":
         return _why_not_inductor(machine, device)
     if name == "cudagraphs" and not (torch.cuda.is_available() and device == "cuda"):

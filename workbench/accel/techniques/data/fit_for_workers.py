@@ -115,8 +115,8 @@ def why_not_sent(name: str, loader: DataLoader[Any]) -> list[Reason]:
     }
     for what, thing in sent.items():
         if unknown := _cannot_be_imported(thing):
-            return [Reason(f"The {what} of {name} needs {unknown}, and worker processes are not forked here: they could not "
-"import it", "Move it into a file of its own and import it.")]  # fmt: skip
+            because = f"The {what} of {name} needs {unknown}, and worker processes are not forked here: they could not import it"
+            return [Reason(because, "Move it into a file of its own and import it.")]
     return []
 
 

@@ -157,7 +157,7 @@ def why_not_pinned(name: str, loader: DataLoader[Any], argument: str) -> list[Re
     if find_maker(loader, PinnedBatches) is not None:
         return []  # ours, kept: the reasons below were looked at then
     if keeps_own_workers(loader):
-        return [Reason(f"{name} keeps worker processes of its own (persistent_workers=True)", f"{argument}")]
+        return [Reason(f"{name} keeps worker processes of its own (persistent_workers=True)", argument)]
     if lies_on_gpu(loader.dataset):
         return [Reason(f"The data of {name} lies on the GPU already", "Leave this off.")]
     return []
