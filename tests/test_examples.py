@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -102,6 +103,14 @@ def namespace(tmp_path_factory):
     yield variables
     work_in(None)
     patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def panels_are_closed():
+    """An open panel draws in threads of its own whenever a later example profiles or keeps something."""
+    yield
+    if "ipywidgets" in sys.modules:
+        sys.modules["ipywidgets"].Widget.close_all()
 
 
 def public(name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 from accel.current import current_workbench
 from accel.measuring.time_to_quality import TimeToQuality
@@ -36,14 +37,16 @@ def test_it_waits_shows_the_table_filling_and_returns_it(shell) -> None:
 
 def test_interrupt_stops_it(shell) -> None:
     profiled(shell)
-    workbench, sent = current_workbench(), threading.Event()
+    workbench = current_workbench()
+    shell.display_pub.outputs.clear()
 
-    def interrupt(what: str) -> None:
-        if what == "trial" and workbench.running_trial is not None and not sent.is_set():
-            sent.set()
-            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    def interrupt_as_it_is_followed() -> None:
+        while not shell.shown:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
 
-    workbench.subscribe(interrupt)
+    threading.Thread(target=interrupt_as_it_is_followed).start()
     result = shell.run('%accel try fused_optimizer --until "accuracy>=1.1"')
     del shell.kernel
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
