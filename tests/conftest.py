@@ -19,7 +19,8 @@ import pytest
 from hypothesis import settings
 
 from accel.machine.reading import c_compiler, python_header
-from tests.kept_workers import KEPT, KeptWorkers
+from accel.processes import spawner
+from tests.forked.process import Servers
 
 settings.register_profile("no clock", deadline=None)  # a busy machine makes nothing wrong
 settings.load_profile("no clock")
@@ -60,18 +61,21 @@ def history_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def kept_workers_end() -> Iterator[None]:
-    """The last test is over: so are the workers that tests shared."""
-    yield
-    KEPT.end()
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """Interpreters that have imported torch, from which children are forked."""
+    made = Servers()
+    yield made
+    made.close()
 
 
-@pytest.fixture
-def kept_workers(monkeypatch: pytest.MonkeyPatch) -> KeptWorkers:
-    """A workbench that is made in this test has the session's warm workers, in place of fresh ones for each relaunch."""
-    monkeypatch.setattr("accel.workbench.notebook_state.WorkerPool", lambda spares: KEPT)
-    return KEPT
+@pytest.fixture(autouse=True)
+def children_are_forked(
+    request: pytest.FixtureRequest, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers and ranks are forks of such an interpreter, where the test is not marked `fresh_interpreters`."""
+    if sys.platform == "linux" and request.node.get_closest_marker("fresh_interpreters") is None:
+        monkeypatch.setattr(spawner, "MarkedProcess", servers.start)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,6 @@ from accel.errors import AccelError
 from tests.cells.cell import COMMANDS, EARLIER, Cell
 from tests.cells.plain_process import PlainProcess, numbers_of
 from tests.cells.quick_trial import try_quickly
-from tests.kept_workers import KeptWorkers
 
 Numbers = list[list[float]]
 
@@ -43,8 +42,8 @@ class CellNotebook:
     {'profile': 'ok', 'try': 'ok', 'undo': 'ok', 'keep': 'ok', 'export': 'ok', 'ddp': 'refused: …'}
     """
 
-    def __init__(self, shell: QuietShell, plain: PlainProcess, workers: KeptWorkers | None) -> None:
-        self._shell, self._plain, self._workers = shell, plain, workers
+    def __init__(self, shell: QuietShell, plain: PlainProcess, whole_trials: bool) -> None:
+        self._shell, self._plain, self._whole_trials = shell, plain, whole_trials
 
     def outcomes(self, cell: Cell) -> dict[str, str]:
         """What became of each command, in the order in which a user gives them."""
@@ -102,13 +101,13 @@ class CellNotebook:
         _same("roles", seen, cell.role_names)
 
     def _try(self, cell: Cell) -> None:
-        if self._workers is None:
+        if self._whole_trials:
             ladder = self._run(f"%accel try '{cell.plan}' --budget-s 5")
             if "unchanged" not in ladder.unchanged_line:
                 raise Wrong(ladder.unchanged_line)
             proofs = ladder.rows[0].proofs
         else:
-            samples = try_quickly(current_workbench(), cell.plan, self._workers)
+            samples = try_quickly(current_workbench(), cell.plan)
             proofs = samples[cell.plan].proofs
             counted = samples["baseline"].every_step_samples
             _same("samples of a step in a worker", max(counted), cell.samples or max(counted))
@@ -151,19 +150,18 @@ class CellNotebook:
 
 @contextmanager
 def a_notebook(*, whole_trials: bool = False) -> Iterator[CellNotebook]:
-    """A shell with the extension, a process without it, and what they keep warm."""
+    """A shell with the extension, and a process without it."""
     config = Config()
     config.HistoryManager.enabled = False
     InteractiveShell.clear_instance()
     shell = QuietShell.instance(config=config)
     shell.display_pub = CapturingDisplayPublisher()
-    threads, workers = torch.get_num_threads(), KeptWorkers()
+    threads = torch.get_num_threads()
     shell.run_line_magic("load_ext", "accel")
     try:
         with PlainProcess() as plain:
-            yield CellNotebook(shell, plain, None if whole_trials else workers)
+            yield CellNotebook(shell, plain, whole_trials)
     finally:
-        workers.end()
         shell.run_line_magic("unload_ext", "accel")
         torch.set_num_threads(threads)
         InteractiveShell.clear_instance()

@@ -1,4 +1,4 @@
-"""A trial's relaunch of a few steps in workers that stay warm from cell to cell: `%accel try` itself has fresh ones for each."""
+"""A trial's relaunch of a few steps: as `%accel try` does it, with too few steps for a verdict."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from accel.workbench import Workbench
 from accel.workbench.trial_start import load_for, packed
 from accel.workers.relaunch import Effort, Relaunch, Samples
 from accel.workers.variant_worker import Variant
-from tests.kept_workers import KeptWorkers
 
 FEW_STEPS = Effort(warm_up=2, least_rounds=2, most_rounds=2, seconds=5.0)
 
 
-def try_quickly(workbench: Workbench, plan: str, workers: KeptWorkers) -> dict[str, Samples]:
+def try_quickly(workbench: Workbench, plan: str) -> dict[str, Samples]:
     """What the workers of baseline and plan reported; raises what went wrong with either."""
     workload = workbench.workload
     assert workload is not None
@@ -27,7 +26,7 @@ def try_quickly(workbench: Workbench, plan: str, workers: KeptWorkers) -> dict[s
         Variant(Plan.parse(plan), "as the notebook"),
     ]
     load = load_for(parcel, workload)
-    with Relaunch(workers, parcel, variants, load=load, timeout_s=60.0) as relaunch:
+    with Relaunch(workbench.pool, parcel, variants, load=load, timeout_s=60.0) as relaunch:
         samples = relaunch.measure(FEW_STEPS, stop=threading.Event(), deadline=time.monotonic() + 60.0)
     parcel.close()
     for each in samples.values():

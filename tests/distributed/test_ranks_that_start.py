@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from accel.distributed.ranks.rank_pool import RankPool
 
 
+@pytest.mark.fresh_interpreters
 def test_looks_come_while_ranks_start_and_hardly_where_they_are_warm():
     pool, looks = RankPool(1), list[float]()
     try:

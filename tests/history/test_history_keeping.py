@@ -26,7 +26,7 @@ def file(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def workbench(file, monkeypatch, kept_workers):
+def workbench(file, monkeypatch):
     trials_with(monkeypatch, can_be_steady=False)
     workbench = Workbench(notebook(MANY_SMALL_LAYERS), spare_workers=0)
     yield workbench

@@ -11,6 +11,8 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from accel.workers.pool import WorkerPool
+
 TRAINING = """
 import torch
 torch.manual_seed(0)
@@ -52,8 +54,9 @@ class Shell(InteractiveShell):
 
 
 @pytest.fixture
-def bare_shell(tmp_path, monkeypatch, kept_workers) -> Iterator[Shell]:
-    """A shell that knows nothing of accel; its trials have the session's warm workers."""
+def bare_shell(tmp_path, monkeypatch) -> Iterator[Shell]:
+    """A shell that knows nothing of accel; its trials start workers when they need them, as there are no spares."""
+    monkeypatch.setattr("accel.workbench.notebook_state.WorkerPool", lambda spares: WorkerPool(0))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     config = Config()
     config.HistoryManager.enabled = False

@@ -107,6 +107,7 @@ def test_a_plan_is_applied_in_the_ranks_and_one_that_cannot_be_is_refused(traini
     assert isinstance(refused, UnknownName)
 
 
+@pytest.mark.fresh_interpreters
 def test_a_second_cell_goes_on_on_warm_ranks_in_a_function_of_an_earlier_cell_and_unloading_ends_them(
     training,
 ) -> None:

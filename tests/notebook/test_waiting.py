@@ -13,7 +13,6 @@ import pytest
 
 from accel.current import current_workbench
 from accel.measuring.ladder import Ladder
-from accel.workers.pool import WorkerPool
 from accel.workers.trial import Trial
 
 TRY = "%accel try fused_optimizer --budget-s 3"
@@ -65,8 +64,8 @@ def interrupt_once_it_runs() -> None:
     workbench.subscribe(interrupt)
 
 
+@pytest.mark.fresh_interpreters
 def test_interrupt_stops_the_trial_and_leaves_no_worker(profiled) -> None:
-    current_workbench().pool = WorkerPool(spares=0)  # as a user's: its workers end with the trial
     interrupt_once_it_runs()
     result = profiled.run("%accel try fused_optimizer")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)

@@ -7,7 +7,6 @@ import pytest
 
 from accel.workbench import Workbench
 from accel.workers.relaunch import Effort
-from tests.kept_workers import KEPT
 from tests.threads import threads
 
 SETUP = """
@@ -39,14 +38,12 @@ QUICK = Effort(warm_up=2, least_rounds=10, most_rounds=12, seconds=2)
 
 
 def worker_processes():
-    """Our worker processes that are alive, without those that are kept warm between tests."""
+    """Our worker processes that are alive."""
     children = psutil.Process().children(recursive=True)
     return [
         p
         for p in children
-        if p.pid not in KEPT.pids
-        and p.status() != psutil.STATUS_ZOMBIE
-        and "accel.workers.worker_main" in " ".join(p.cmdline())
+        if p.status() != psutil.STATUS_ZOMBIE and "accel.workers.worker_main" in " ".join(p.cmdline())
     ]
 
 
@@ -58,18 +55,8 @@ def one_thread():
 
 
 @pytest.fixture
-def workbench(monkeypatch, kept_workers, one_thread):
-    """A workbench over the tiny cell's namespace, with warm workers; a trial is one relaunch, as the notebook runs."""
-    yield from _workbench(monkeypatch)
-
-
-@pytest.fixture
-def fresh_workbench(monkeypatch, one_thread):
-    """The same, with fresh workers for each relaunch, as a user has them: for what happens to their processes."""
-    yield from _workbench(monkeypatch)
-
-
-def _workbench(monkeypatch):
+def workbench(monkeypatch, one_thread):
+    """A workbench over the tiny cell's namespace; a trial is one relaunch, as the notebook runs."""
     trials_with(monkeypatch, can_be_steady=False)
     namespace = {"__name__": "__main__"}
     exec(compile(SETUP, "<setup>", "exec"), namespace)

@@ -37,6 +37,7 @@ def others_work():
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.fresh_interpreters
 def test_a_trial_beside_other_programs_says_what_they_took_and_what_that_costs(workbench, others_work):
     workbench.profile(CELL)
     trial = workbench.try_("fused_optimizer", wait=False)

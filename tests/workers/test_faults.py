@@ -46,11 +46,11 @@ def test_an_exception_comes_back_with_the_users_own_lines(workbench):
     assert "accel/workers" not in error.traceback_text
 
 
-def test_a_worker_killed_by_the_system_is_reported_with_its_signal(fresh_workbench):
-    error = tried(fresh_workbench, cell_with("os.kill(os.getpid(), 9)"))
+def test_a_worker_killed_by_the_system_is_reported_with_its_signal(workbench):
+    error = tried(workbench, cell_with("os.kill(os.getpid(), 9)"))
     assert "killed by SIGKILL" in str(error)
     assert "memory" in str(error)
-    assert works_again(fresh_workbench)
+    assert works_again(workbench)
 
 
 def test_a_worker_that_exits_by_itself_is_told_so_and_nothing_of_memory(workbench):
@@ -103,8 +103,8 @@ def test_a_segmentation_fault_costs_the_worker_only(workbench):
     assert "SIGSEGV" in str(error)
 
 
-def test_a_stuck_worker_is_ended_and_shown_where_it_stands(fresh_workbench):
-    error = tried(fresh_workbench, cell_with("time.sleep(1000)"), timeout_s=2)
+def test_a_stuck_worker_is_ended_and_shown_where_it_stands(workbench):
+    error = tried(workbench, cell_with("time.sleep(1000)"), timeout_s=2)
     waited_s = int(re.search(r"gave no answer within (\d+) s", str(error))[1])
     assert 2 <= waited_s < 60  # what the block's other steps took is added
     assert "line 3 in <module>" in error.traceback_text

@@ -54,7 +54,7 @@ for epoch in range(4):
 
 
 @pytest.fixture
-def make(kept_workers, one_thread):
+def make(one_thread):
     """A workbench whose cell was profiled, which has trained its model."""
     benches = []
 

@@ -115,9 +115,9 @@ def test_a_trial_in_the_background_fills_its_ladder_and_can_be_awaited(workbench
     assert worker_processes() == []
 
 
-def test_stop_ends_the_trial_and_its_workers_at_once(fresh_workbench):
-    fresh_workbench.profile(CELL)
-    trial = fresh_workbench.try_("fused_optimizer", wait=False)
+def test_stop_ends_the_trial_and_its_workers_at_once(workbench):
+    workbench.profile(CELL)
+    trial = workbench.try_("fused_optimizer", wait=False)
     while not worker_processes():
         time.sleep(0.05)
     trial.stop()
@@ -243,10 +243,10 @@ def test_profiling_an_evaluation_cell_takes_nothing_back(workbench):
     assert str(workbench.kept) == "fused_optimizer"
 
 
-def test_cells_that_the_user_runs_during_a_trial_are_not_blamed_on_it(fresh_workbench):
-    fresh_workbench.profile(CELL)
-    trial = fresh_workbench.try_("fused_optimizer", wait=False)
-    fresh_workbench.cells_run += 1
-    exec("train()", fresh_workbench.namespace)
+def test_cells_that_the_user_runs_during_a_trial_are_not_blamed_on_it(workbench):
+    workbench.profile(CELL)
+    trial = workbench.try_("fused_optimizer", wait=False)
+    workbench.cells_run += 1
+    exec("train()", workbench.namespace)
     trial.stop()
     assert "You ran cells during the trial" in trial.ladder.unchanged_line
