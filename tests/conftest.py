@@ -70,12 +70,12 @@ def servers() -> Iterator[Servers]:
 
 
 @pytest.fixture(autouse=True)
-def children_are_forked(
-    request: pytest.FixtureRequest, servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def children_are_forked(request: pytest.FixtureRequest, servers: Servers) -> Iterator[None]:
     """Workers and ranks are forks of such an interpreter, where the test is not marked `fresh_interpreters`."""
-    if sys.platform == "linux" and request.node.get_closest_marker("fresh_interpreters") is None:
-        monkeypatch.setattr(spawner, "MarkedProcess", servers.start)
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.platform == "linux" and request.node.get_closest_marker("fresh_interpreters") is None:
+            patch.setattr(spawner, "MarkedProcess", servers.start)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -91,7 +91,7 @@ def test_whatever_a_trial_waits_for_ends_with_its_budget(workbench, cell):
 
 def test_a_plan_that_does_not_warm_up_in_time_leaves_the_others_theirs(workbench):
     workbench.profile(WAITS["a first step of the plan"])
-    ladder = workbench.try_("channels_last", "fused_optimizer", budget_s=15, timeout_s=ENDLESS_S)
+    ladder = workbench.try_("channels_last", "fused_optimizer", budget_s=25, timeout_s=ENDLESS_S)
     late, other = ladder["fused_optimizer"], ladder["channels_last"]
     assert late.state == "failed"
     assert "--budget-s" in late.error
