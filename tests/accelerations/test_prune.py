@@ -321,6 +321,37 @@ def test_other_layers_in_training_than_in_evaluation_are_a_reason():
     assert len(reasons(Prune(), Auxiliary().eval())) == 1
 
 
+def test_a_reason_comes_and_goes_with_the_layers_of_the_same_cell():
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 2, 3), nn.Flatten(), nn.LazyLinear(2))
+    model(IMAGES)
+    workload = workload_of(of(model), {"model": model}, "", CallInputs.of_call(IMAGES))
+    assert Prune().why_not(workload, read_machine()) == []
+    model[0] = nn.Conv2d(3, 4, 3)  # no longer what the next layer takes
+    assert len(Prune().why_not(workload, read_machine())) == 1
+    assert len(Prune().why_not(workload, read_machine())) == 1
+    model[0] = nn.Conv2d(3, 8, 3)
+    assert Prune().why_not(workload, read_machine()) == []
+
+
+def test_a_model_is_followed_once_for_a_cell_while_its_layers_stay():
+    class Counting(CNN):
+        calls = 0
+
+        def forward(self, images):
+            Counting.calls += 1  # of its copies too
+            return super().forward(images)
+
+    model = Counting(channels=3, size=32)
+    workload = workload_of(of(model), {"model": model}, "", CallInputs.of_call(IMAGES))
+    assert Prune().why_not(workload, read_machine()) == []
+    calls = Counting.calls
+    assert calls
+    assert Prune().why_not(workload, read_machine()) == []
+    assert Counting.calls == calls
+    assert Prune(sparsity=0.25).why_not(workload, read_machine()) == []
+    assert Counting.calls > calls
+
+
 def test_shared_and_computed_weights_are_a_reason():
     class Shared(nn.Module):
         def __init__(self):

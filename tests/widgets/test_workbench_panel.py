@@ -161,6 +161,22 @@ def test_every_reason_of_the_engine_is_shown(workbench, panel):
             assert escape(str(reason)) in panel.board.rows[one.entry.name].text.value
 
 
+def test_without_a_kernel_reasons_are_asked_in_the_thread_that_keeps(workbench, panel, monkeypatch):
+    workbench.profile(CELL)
+    asked, why_not = set(), workbench.why_not
+
+    def noting(entry):
+        asked.add(threading.current_thread())
+        return why_not(entry)
+
+    monkeypatch.setattr(workbench, "why_not", noting)
+    is_drawn = threading.Event()
+    panel.live_line.text.observe(lambda _change: is_drawn.set(), "value")
+    workbench.keep("fused_optimizer")
+    assert is_drawn.wait(60)  # by a thread of its own
+    assert asked == {threading.main_thread()}
+
+
 def test_knobs_and_several_toggles_make_one_plan(panel):
     rows = panel.board.rows
     rows["intraop_threads"].switch.value = True

@@ -33,11 +33,14 @@ class CalmUpdates:
             self._timer.daemon = True
             self._timer.start()
 
-    def draw_now(self) -> None:
-        """Draw in this thread, as soon as no other thread draws: for the first drawing and after a click."""
+    def draw_now(self, draw: Callable[[], object] | None = None) -> None:
+        """Draw in this thread, as soon as no other thread draws: for the first drawing and after a click.
+
+        With `draw`, that alone: a part that must not be drawn in a thread of its own.
+        """
         with self._drawing:
             if not self._is_closed:
-                self._draw()
+                (draw or self._draw)()
 
     def close(self) -> None:
         """Draw no more."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 import ipywidgets
 
@@ -14,6 +14,9 @@ from accel_widgets.error_line import ErrorLine
 from accel_widgets.shared_looks import looks, shared
 from accel_widgets.toggle_row import ToggleRow, WhyNot
 
+if TYPE_CHECKING:
+    from accel.accelerations.acceleration import Acceleration
+
 NOTHING_ON = "Switch on one or more accelerations to try them together."
 
 
@@ -21,7 +24,7 @@ class ToggleBoard(ipywidgets.VBox):
     """Switches, their knobs, and the buttons Try and Try each; `plan` is what is switched on.
 
     >>> board = ToggleBoard(on_try=print, why_not=lambda entry: entry.why_not(workload, machine), errors=ErrorLine())
-    >>> board.show(workbench.accelerations())
+    >>> board.show(CATALOGUE, workbench.kept.names)
     >>> board.rows["channels_last"].switch.value = True
     >>> str(board.plan)
     'channels_last'
@@ -60,14 +63,12 @@ class ToggleBoard(ipywidgets.VBox):
         alone = [str(Plan((entry,))) for entry in plan.entries]
         return (*alone, str(plan)) if len(alone) > 1 else tuple(alone)
 
-    def show(self, accelerations: Sequence[Any]) -> None:
-        """Show what applies here (`Workbench.accelerations()`), the rest folded away; switches that are on stay on."""
-        for one in accelerations:
-            if one.entry.name not in self.rows:
-                self.rows[one.entry.name] = ToggleRow(
-                    one.entry, on_change=self.refresh, why_not=self._why_not
-                )
-            self.rows[one.entry.name].show(is_kept=one.is_kept)
+    def show(self, entries: Sequence[type[Acceleration]], kept: Collection[str]) -> None:
+        """Show which of them can work here, the rest folded away; switches that are on stay on."""
+        for entry in entries:
+            if entry.name not in self.rows:
+                self.rows[entry.name] = ToggleRow(entry, on_change=self.refresh, why_not=self._why_not)
+            self.rows[entry.name].show(is_kept=entry.name in kept)
         rows = list(self.rows.values())
         for box, is_refused in ((self._list, False), (self._refused, True)):
             shown = _by_layer([row for row in rows if row.is_refused == is_refused])

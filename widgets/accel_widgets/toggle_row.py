@@ -11,6 +11,7 @@ from accel.errors import AccelError
 from accel.html_parts import text as escaped
 from accel.plans.knobs import knobs_of
 from accel_widgets.knob_control import KnobControl
+from accel_widgets.main_thread import in_main_thread
 from accel_widgets.shared_looks import looks, shared
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class ToggleRow(ipywidgets.HBox):
     """A row of the board; `chosen` is the acceleration with its knobs as they are turned, or None while it is off.
 
     >>> row = ToggleRow(by_name("autocast"), on_change=print, why_not=workbench.why_not)
+    >>> row.show(is_kept=False)
     >>> row.switch.value = True
     >>> row.chosen
     Autocast(dtype='bf16')
@@ -48,7 +50,6 @@ class ToggleRow(ipywidgets.HBox):
         self.switch.observe(lambda _change: on_change(), names="value")
         for knob in self.knobs:
             knob.on_turn(self._turned)
-        self.show(is_kept=False)
 
     @property
     def as_turned(self) -> Acceleration:
@@ -66,7 +67,10 @@ class ToggleRow(ipywidgets.HBox):
         return self.as_turned if self.switch.value else None
 
     def show(self, *, is_kept: bool) -> None:
-        """Say what it does, or why it cannot work here as its knobs are turned; then it is off and cannot be switched."""
+        """Say what it does, or why it cannot work here as its knobs are turned; then it is off and cannot be switched.
+
+        Reasons read the user's objects: only in the main thread, which uses them.
+        """
         self._is_kept = is_kept
         try:
             reasons = self._why_not(self.as_turned)
@@ -82,8 +86,8 @@ class ToggleRow(ipywidgets.HBox):
         self.text.value = f"<div>{live}{what}</div>{why}"
 
     def _turned(self) -> None:
-        """Another value may work where this one does not, and the other way round."""
-        self.show(is_kept=self._is_kept)
+        """Another value may work where this one does not, and the other way round; during a cell that is asked at its end."""
+        in_main_thread(lambda: self.show(is_kept=self._is_kept))
         self._on_change()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets
 
+from accel.accelerations import CATALOGUE
 from accel.html_parts import text as escaped
 from accel_widgets.calm_updates import CalmUpdates
 from accel_widgets.core_map_panel import CoreMapPanel
@@ -15,7 +16,7 @@ from accel_widgets.ddp_lanes_panel import DdpLanesPanel
 from accel_widgets.error_line import ErrorLine
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.live_line import LiveLine
-from accel_widgets.main_thread import in_main_thread
+from accel_widgets.main_thread import call_when_idle, in_main_thread
 from accel_widgets.op_table_panel import OpTablePanel
 from accel_widgets.phase_bar_panel import PhaseBarPanel
 from accel_widgets.profile_view import op_rows, phase_bar
@@ -36,6 +37,7 @@ TRIAL_RUNS = "A trial is running; press Stop below to end it."
 RANKS_TRAIN = "Ranks are training; wait for them, or stop them in their own part of this panel."
 WAITING = "This will be done when the running cell is over."
 EVERYTHING = ("profile", "kept", "trial", "ranks")
+CHANGES_REASONS = ("profile", "kept")
 
 
 class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
@@ -50,6 +52,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
     def __init__(self, workbench: Workbench) -> None:
         self.workbench = workbench
         self._stale, self._lock = set(EVERYTHING), threading.Lock()
+        self._is_board_awaited = False
         self._reported: set[int] = set()
         self.errors = ErrorLine()
         self.phase_bar, self.op_table = PhaseBarPanel(), OpTablePanel()
@@ -65,6 +68,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False))
         self._unsubscribe = workbench.subscribe(self._changed)
         self._updates.draw_now()
+        self._draw_board()
 
     def close(self) -> None:
         """Take the panel off the page and stop listening."""
@@ -117,15 +121,32 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         with self._lock:
             self._stale.add(what)
         self._updates.request()
+        if what in CHANGES_REASONS:
+            self._draw_board_when_idle()
+
+    def _draw_board_when_idle(self) -> None:
+        """Between two cells, once, however often it is asked for until then."""
+        with self._lock:
+            is_awaited, self._is_board_awaited = self._is_board_awaited, True
+        if not is_awaited:
+            call_when_idle(self._draw_board)
+
+    def _draw_board(self) -> None:
+        """In the thread that trains, while it does not: reasons read the user's objects.
+
+        Another thread that reads a parameter's `.grad` during a backward pass corrupts the heap (torch 2.14): the kernel dies.
+        """
+        with self._lock:
+            self._is_board_awaited = False
+        show = self.errors.guard(self.board.show, clears=False)
+        self._updates.draw_now(lambda: show(CATALOGUE, self.workbench.kept.names))
 
     def _draw(self) -> None:
-        """Draw what became stale since the last drawing."""
+        """Draw what became stale since the last drawing, in any thread: of results, which are data only."""
         with self._lock:
             stale, self._stale = self._stale, set()
         if "profile" in stale:
             self._draw_profile()
-        if stale & {"profile", "kept"}:
-            self.board.show(self.workbench.accelerations())
         if "ranks" in stale and (run := self.workbench.ranks.latest) is not None:
             self.ranks.show(run)
         self._draw_trials()

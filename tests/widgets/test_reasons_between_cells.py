@@ -1,0 +1,66 @@
+"""When the panel asks what can work here: that reads the user's objects, which no other thread may do while they train."""
+
+from __future__ import annotations
+
+from jupyter_client.manager import start_new_kernel
+
+FIRST_CELL = """
+import threading, time
+import torch
+from accel.workbench import Workbench
+from accel_widgets import WorkbenchPanel
+
+class Asked(Workbench):
+    def why_not(self, entry):
+        asked.append((threading.current_thread() is threading.main_thread(), is_cell_running))
+        return super().why_not(entry)
+
+asked, is_cell_running = [], True
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.Adam(model.parameters())
+workbench = Asked(globals(), spare_workers=0)
+panel = WorkbenchPanel(workbench)
+workbench.profile('''
+for _ in range(8):
+    optimizer.zero_grad()
+    model(torch.randn(8, 4)).sum().backward()
+    optimizer.step()
+''')
+asked.clear()
+is_cell_running = False
+"""
+BUSY_CELL = """
+is_cell_running = True
+asked_before = list(asked)
+asked.clear()
+for _ in range(3):
+    workbench.keep("fused_optimizer")
+    workbench.undo()
+workbench.keep("fused_optimizer")
+knob = panel.board.rows["intraop_threads"].knobs[0].field
+turning = threading.Thread(target=lambda: setattr(knob, "value", "1"))
+turning.start(); turning.join()
+while "fused_optimizer" not in panel.live_line.text.value:  # drawn by a thread of its own
+    time.sleep(0.01)
+asked_within = list(asked)
+is_cell_running = False
+"""
+NEXT_CELL = """
+rows = len(panel.board.rows)
+assert asked_before == [(True, False)] * rows, asked_before
+assert asked_within == [], asked_within
+assert asked == [(True, False)] * (rows + 1), asked  # of all rows once, and of the knob that was turned
+assert "live in this notebook" in panel.board.rows["fused_optimizer"].text.value
+workbench.close()
+"""
+
+
+def test_reasons_are_asked_once_when_the_cell_is_over_and_in_the_main_thread():
+    manager, client = start_new_kernel()
+    try:
+        for cell in (FIRST_CELL, BUSY_CELL, NEXT_CELL):
+            answer = client.execute_interactive(cell, timeout=60, output_hook=lambda _message: None)
+            assert answer["content"]["status"] == "ok", answer["content"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
