@@ -28,7 +28,7 @@ class KeptWorker(Worker):
     def __init__(self) -> None:
         super().__init__()
         self._steps_a_cell, self._can_be_kept = False, True
-        self._waits = threading.Lock()
+        self._used_by = 0  # the thread of the relaunch that steps it
 
     @property
     def is_idle(self) -> bool:
@@ -37,14 +37,13 @@ class KeptWorker(Worker):
 
     def send(self, message: msgspec.Struct, blob: bytes = b"", descriptor: int | None = None) -> None:
         if isinstance(message, Load):
-            self._steps_a_cell = True
+            self._steps_a_cell, self._used_by = True, threading.get_ident()
             is_plain = message.allocator == "as the notebook" and "steady_allocator" not in message.plan
             self._can_be_kept = self._can_be_kept and is_plain  # glibc's thresholds stay as they were set
         super().send(message, blob, descriptor)
 
     def receive(self, kind: type[_Message], *, timeout_s: float) -> _Message:
-        with self._waits:
-            received = super().receive(kind, timeout_s=timeout_s)
+        received = super().receive(kind, timeout_s=timeout_s)
         if kind is Finished:
             self._steps_a_cell = False
         return received
@@ -54,9 +53,8 @@ class KeptWorker(Worker):
         return super()._failed(failed)
 
     def close(self) -> None:
-        if (
-            not self._can_be_kept or not self.is_alive or self._waits.locked()
-        ):  # locked: a trial that is stopped
+        is_stopped = self._steps_a_cell and self._used_by != threading.get_ident()  # while a step may run
+        if is_stopped or not self._can_be_kept or not self.is_alive:
             super().close()
         elif self._steps_a_cell:
             self._steps_a_cell = False
