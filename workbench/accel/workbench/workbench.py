@@ -304,7 +304,7 @@ class Workbench(NotebookState):
             entry: An acceleration with its knobs.
 
         Returns:
-            Reasons that end in what to do, such as 'It can work on train_loader alone: cache_dataset(on="train_loader").'
+            Reasons that end in what to do, such as 'It can work on train_loader alone. Write cache_dataset(on="train_loader").'
 
         Examples:
             >>> workbench.why_not(accel.accelerations.by_name("cache_dataset")())
