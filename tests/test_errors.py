@@ -65,13 +65,6 @@ def test_every_reason_is_in_the_text() -> None:
     assert error.reasons == reasons
 
 
-def test_what_could_be_done_instead_follows_a_colon_in_the_same_sentence() -> None:
-    assert (
-        str(Reason("It can work on model alone:", "autocast(on='model')."))
-        == "It can work on model alone: autocast(on='model')."
-    )
-
-
 def test_the_reasons_of_several_name_each_once() -> None:
     first, second, third = (Reason(word, "Leave it off.") for word in ("one", "two", "three"))
     assert of_each({"a": [first, second], "b": [third]}) == [

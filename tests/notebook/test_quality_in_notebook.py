@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 
 from accel.current import current_workbench
 from accel.measuring.time_to_quality import TimeToQuality
@@ -37,19 +36,22 @@ def test_it_waits_shows_the_table_filling_and_returns_it(shell) -> None:
 
 def test_interrupt_stops_it(shell) -> None:
     profiled(shell)
-    workbench = current_workbench()
-    shell.display_pub.outputs.clear()
+    workbench, is_sent = current_workbench(), threading.Event()
 
-    def interrupt_as_it_is_followed() -> None:
-        while not shell.shown:
-            time.sleep(0.01)
-        time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupt_as_it_trains(what: str) -> None:
+        trial = workbench.running_trial
+        trains = trial is not None and trial.phases.now.startswith("training")
+        if trains and shell.shown and not is_sent.is_set():
+            is_sent.set()
+            os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=interrupt_as_it_is_followed).start()
+    workbench.subscribe(interrupt_as_it_trains)
     result = shell.run('%accel try fused_optimizer --until "accuracy>=1.1"')
     del shell.kernel
+    assert is_sent.is_set()
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert "what was measured until then stands above" in str(result.error_in_exec)
+    assert "Trial stopped after" in shell.shown[-1]
     assert workbench.trials[-1].state == "stopped"
     assert workbench.running_trial is None
 

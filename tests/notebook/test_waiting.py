@@ -64,6 +64,19 @@ def interrupt_once_it_runs() -> None:
     workbench.subscribe(interrupt)
 
 
+def interrupt_as_it_begins() -> None:
+    """An interrupt in the main thread between the start of the next trial and the first look at it."""
+    workbench, sent = current_workbench(), threading.Event()
+
+    def interrupt(what: str) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        if what == "trial" and is_main and not sent.is_set():
+            sent.set()
+            signal.raise_signal(signal.SIGINT)
+
+    workbench.subscribe(interrupt)
+
+
 @pytest.mark.fresh_interpreters
 def test_interrupt_stops_the_trial_and_leaves_no_worker(profiled) -> None:
     interrupt_once_it_runs()
@@ -74,6 +87,24 @@ def test_interrupt_stops_the_trial_and_leaves_no_worker(profiled) -> None:
     own = [child for child in children() if child not in profiled.earlier]
     assert psutil.wait_procs(own, timeout=10)[1] == []
     assert profiled.run("train()").success
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "try fused_optimizer",
+        "try fused_optimizer --background",
+        "try fused_optimizer --train-s 9 --metric accuracy",
+    ],
+)
+def test_an_interrupt_before_anything_is_shown_stops_the_trial_too(profiled, command) -> None:
+    profiled.run("def accuracy(model):\n    return 0.5")
+    interrupt_as_it_begins()
+    result = profiled.run(f"%accel {command}")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert profiled.shown == []
+    assert current_workbench().trials[-1].state == "stopped"
+    assert current_workbench().running_trial is None
 
 
 def test_a_terminal_gets_one_line_and_no_redrawing(profiled, capsys) -> None:

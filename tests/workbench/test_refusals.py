@@ -56,8 +56,8 @@ def workbench():
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("cache_dataset", 'It can work on train_loader alone: cache_dataset(on="train_loader").'),
-        ("bias_off", 'It can work on second alone: bias_off(on="second").'),
+        ("cache_dataset", 'It can work on train_loader alone. Write cache_dataset(on="train_loader").'),
+        ("bias_off", 'It can work on second alone. Write bias_off(on="second").'),
     ],
 )
 def test_a_refusal_names_the_object_on_which_the_entry_can_work(workbench, entry, says):
@@ -65,7 +65,7 @@ def test_a_refusal_names_the_object_on_which_the_entry_can_work(workbench, entry
         workbench.keep(entry)
     assert str(refused.value.reasons[-1]) == says
     assert says in str(accelerations_of(workbench))
-    workbench.keep(says.partition(": ")[2].rstrip("."))  # as it is written
+    workbench.keep(says.partition(". Write ")[2].rstrip("."))  # as it is written
     assert workbench.kept.names == (entry,)
 
 
@@ -81,7 +81,7 @@ def test_where_every_plan_is_refused_all_reasons_are_shown(workbench):
 
 def test_knobs_stay_in_what_is_suggested(workbench):
     entry = Plan.parse('bias_off(scope="before norm")').entries[0]
-    says = 'It can work on second alone: bias_off(scope="before norm", on="second").'
+    says = 'It can work on second alone. Write bias_off(scope="before norm", on="second").'
     assert str(workbench.why_not(entry)[-1]) == says
 
 

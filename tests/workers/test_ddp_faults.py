@@ -130,7 +130,7 @@ def test_the_rank_that_raised_is_named_with_the_users_line_and_all_stay_warm(
     pool, namespace, clean, rank, monkeypatch
 ):
     monkeypatch.setattr(
-        "accel.distributed.ranks.rank_run._GRACE_S", PATIENT_S
+        "accel.distributed.ranks.rank_answers._GRACE_S", PATIENT_S
     )  # the other rank may be slow to answer
     before = pool.pids
     error, seconds = failed(pool, namespace, cell_with("raise ValueError('in a rank')", f"is_rank({rank})"))

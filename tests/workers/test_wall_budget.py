@@ -53,6 +53,7 @@ def seconds_of(costs, budget_s, *, packing_s=0.0):
             [Plan.parse(text) for text in PLANS], parcel, LOAD, Pool(), setting, check=checked,
             groups=lambda variant, load: Costly(clock, costs, variant.plan),
         )  # fmt: skip
+        trial.start()
         trial._thread.join()
     return clock.now - began, trial
 

@@ -164,12 +164,10 @@ def try_(
     """
     from accel.commands.line.ticking import wait_ticking
 
-    trial: Any = _workbench().try_(
-        *plans, on=on, wait=False, budget_s=budget_s, timeout_s=timeout_s,
-        until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric, better=better, start=start,
+    return _workbench().try_(
+        *plans, on=on, wait=wait, budget_s=budget_s, timeout_s=timeout_s, until=until, train_s=train_s, seeds=seeds,
+        held_out=held_out, metric=metric, better=better, start=start, watch=wait_ticking,
     )  # fmt: skip
-    result: Trial | Ladder | QualityTrial | TimeToQuality = wait_ticking(trial) if wait else trial
-    return result
 
 
 def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) -> FastestBatch:

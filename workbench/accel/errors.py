@@ -78,7 +78,7 @@ class Reason:
     do: str
 
     def __str__(self) -> str:
-        return f"{self.because} {self.do}" if self.because.endswith(":") else f"{self.because}. {self.do}"
+        return f"{self.because}. {self.do}"
 
 
 def in_words(reasons: Iterable[Reason]) -> str:

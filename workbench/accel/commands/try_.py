@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accel.bounds import check_seconds
 from accel.commands.command import ON, OUT, Argument, Command
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def _run(options: argparse.Namespace, place: Place) -> object:
-    trial: Any = place.workbench.try_(
+    return place.workbench.try_(
         *options.plans,
         on=options.on,
-        wait=False,
+        wait=options.wait,
+        watch=place.follow,
         budget_s=options.budget_s,
         timeout_s=options.timeout_s,
         until=options.until,
@@ -29,7 +30,6 @@ def _run(options: argparse.Namespace, place: Place) -> object:
         better=options.better,
         start=options.start,
     )
-    return place.follow(trial) if options.wait else trial
 
 
 def _has_plan(options: argparse.Namespace, program: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel.measuring.progress import Progress
@@ -44,13 +43,19 @@ def follow(trial: BackgroundTrial[Result], screen: Screen, about: str = "") -> R
         raise TrialInterrupted("the trial was stopped; what was measured until then stands above.") from None
     finally:
         unsubscribe()
-    screen.end(replace(progress_of(trial, about), result=None))  # it is the value of the cell
+    screen.end(Progress(line_of(trial, about)))  # the result is the value of the cell
     return trial.wait()
 
 
 def progress_of(trial: BackgroundTrial[Any], about: str = "") -> Progress:
     """A trial at this moment: what it is about, its phase, how long it has been running, and the result so far."""
+    is_under_way = trial.state not in _ENDED
+    return Progress(line_of(trial, about), trial.result, (IF_RELOADED,) if is_under_way else ())
+
+
+def line_of(trial: BackgroundTrial[Any], about: str = "") -> str:
+    """What it is about and its phase, or how it ended, with the seconds so far."""
     if ended := _ENDED.get(trial.state):
-        return Progress(f"{about} {ended} after {trial.seconds:.0f} s.".lstrip(), trial.result)
+        return f"{about} {ended} after {trial.seconds:.0f} s.".lstrip()
     now = f"Trial: {trial.phases.now or trial.state}, {trial.seconds:.0f} s. Interrupt stops it."
-    return Progress(f"{about} {now}".lstrip(), trial.result, (IF_RELOADED,))
+    return f"{about} {now}".lstrip()

@@ -6,7 +6,7 @@ profile_session.py  one profiled run of a cell, whoever runs it
 profile_findings.py what the rules of diagnosis found in it
 trace_findings.py   what they find in a trace from anywhere
 history_keeping.py  what was predicted and what was measured goes into the history
-trial_start.py      pack the workload, guard the notebook's state, start a trial
+trial_start.py      pack the workload, guard the notebook's state, make the trial
 status.py           Status and Applicability, as the user reads them
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accel.accelerations.batch_size import BatchSize
 from accel.bounds import check_samples, check_seconds
@@ -13,12 +13,12 @@ from accel.measuring.fastest_batch import BatchRung, FastestBatch, is_faster
 from accel.measuring.took import Took, nice
 from accel.plans.plan import Plan
 from accel.workers.time_budget import TimeBudget
-from accel.workers.trial import Trial
 from accel.workers.trial_rows import refused_row
 
 if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder
     from accel.workbench.notebook_state import NotebookState
+    from accel.workers.trial import Trial
     from accel.workload.workload import Workload
 
 Watch: TypeAlias = "Callable[[Trial, str], Ladder]"
@@ -34,17 +34,17 @@ class BatchSearch:
     >>> BatchSearch(workbench, workload, workbench.try_, largest=1024).run()
 
     `largest` bounds the batch, `budget_s` the search (None: 360 s). A size that does not fit into memory is a row, not the end.
-    `start_trial` is `Workbench.try_`; `watch` waits for each of its trials, with the sizes that it measures in words.
+    `try_plans` is `Workbench.try_`; `watch` waits for each of its trials, with the sizes that it measures in words.
     """
 
     def __init__(
-        self, workbench: NotebookState, workload: Workload, start_trial: Callable[..., object], *,
+        self, workbench: NotebookState, workload: Workload, try_plans: Callable[..., Any], *,
         largest: int | None = None, budget_s: float | None = None, watch: Watch | None = None,
     ) -> None:  # fmt: skip
         check_samples(f"fastest_batch(largest={largest})", largest)
         check_seconds(f"fastest_batch(budget_s={budget_s})", budget_s)
         self._workbench, self._workload, self._largest = workbench, workload, largest
-        self._start_trial = start_trial
+        self._try_plans = try_plans
         self._watch = watch or (lambda trial, _about: trial.wait())
         self._present = _present_batch(workbench, workload)
         self._budget = TimeBudget(budget_s, usual_s=BUDGET_S)
@@ -124,17 +124,24 @@ class BatchSearch:
     def _try(self, plans: list[Plan]) -> list[Comparison]:
         if not plans:
             return []
-        trial = self._start_trial(*plans, wait=False, budget_s=self._seconds_of_trial())
-        assert isinstance(trial, Trial)
+
+        def rows_of(trial: Trial) -> list[Comparison]:
+            ladder = self._ladder_of(trial, self._about(plans))
+            return [ladder[str(plan)] for plan in plans]
+
+        rows: list[Comparison] = self._try_plans(*plans, budget_s=self._seconds_of_trial(), watch=rows_of)
+        return rows
+
+    def _ladder_of(self, trial: Trial, about: str) -> Ladder:
         try:
-            ladder = self._watch(trial, self._about(plans))
+            ladder = self._watch(trial, about)
         except AccelError:
             ladder = trial.ladder
             if not all(row.state == "failed" for row in ladder.rows):  # the baseline itself failed
                 raise
         if trial.state == "stopped":
             self._why_ended = "you stopped it"
-        return [ladder[str(plan)] for plan in plans]
+        return ladder
 
     def _seconds_of_trial(self) -> float | None:
         """The first leaves half of the time for going on from it; where nobody asked for a time, a trial takes its usual one."""

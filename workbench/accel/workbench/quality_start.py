@@ -1,4 +1,4 @@
-"""Start a trial by quality: the workload packed with the held-out data and the metric that tell how good it is."""
+"""Prepare a trial by quality: the workload packed with the held-out data and the metric that tell how good it is."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 BUDGET_S = 600.0
 
 
-def start_quality_trial(
+def prepared_quality_trial(
     workbench: NotebookState, workload: Workload, plans: list[Plan], request: QualityRequest, *,
     refused: dict[str, list[Reason]], budget: TimeBudget, timeout_s: float,
 ) -> QualityTrial:  # fmt: skip
-    """Find metric, data and model, pack, guard and go; returns the running trial."""
+    """Find metric, data and model, pack and guard; the trial is ready to start."""
     from accel.distributed.trials.trial_group import group_for
 
     metric = find_metric(request, workload)

@@ -19,7 +19,7 @@ class Refusals:
     """Reasons with, as the last one, what could be done instead: one unsuitable object need not refuse a whole entry.
 
     >>> Refusals().of(Plan.parse("cache_dataset"), workload, machine, kept=Plan(()))
-    {'cache_dataset': [Reason(…), Reason('It can work on train_loader alone:', 'cache_dataset(on="train_loader").')]}
+    {'cache_dataset': [Reason(…), Reason('It can work on train_loader alone', 'Write cache_dataset(on="train_loader").')]}
 
     The objects are asked one by one only after a refusal, and once for a workload.
     """
@@ -57,7 +57,7 @@ def _instead(entry: Acceleration, seen: Workload, machine: Machine) -> list[Reas
     if len(alone) > 1 and not _works_on(entry, alone, seen, machine):
         alone = alone[:1]
     return (
-        [Reason(f"It can work on {' and '.join(alone)} alone:", f"{entry_text(entry, alone)}.")]
+        [Reason(f"It can work on {' and '.join(alone)} alone", f"Write {entry_text(entry, alone)}.")]
         if alone
         else []
     )

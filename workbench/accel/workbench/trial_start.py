@@ -1,4 +1,4 @@
-"""Start a trial: the workload packed as if nothing were kept, and the notebook's state under guard."""
+"""Prepare a trial: the workload packed as if nothing were kept, and the notebook's state under guard."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 TRIED_KINDS = ("models", "optimizers", "loaders")
 
 
-def start_trial(
+def prepared_trial(
     workbench: NotebookState, workload: Workload, plans: list[Plan], *,
     refused: dict[str, list[Reason]], budget: TimeBudget, timeout_s: float,
 ) -> Trial:  # fmt: skip
-    """Pack, guard and go; returns the running trial."""
+    """Pack and guard; the trial is ready to start."""
     from accel.distributed.trials.trial_group import group_for
 
     allocator = notebook_allocator()

@@ -16,6 +16,7 @@ from accel.workbench.best_tried import best_plan
 from accel.workbench.notebook_state import NotebookState
 from accel.workbench.plan_sorting import sorted_out
 from accel.workbench.status import Applicability, Status
+from accel.workload.uninterrupted import uninterrupted
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
     from accel.workload.new_weights import Start
+    from accel.workload.workload import Workload
 
 
 class Workbench(NotebookState):
@@ -132,11 +134,14 @@ class Workbench(NotebookState):
         self, *plans: str | Plan, on: str | None = None, wait: bool = True,
         budget_s: float | None = None, timeout_s: float = 60.0, until: str | None = None,
         train_s: float | None = None, seeds: int | None = None, held_out: Any = None, metric: Any = None,
-        better: Better | None = None, start: Start | None = None,
+        better: Better | None = None, start: Start | None = None, watch: Callable[[Any], Any] | None = None,
     ) -> Trial | Ladder | QualityTrial | TimeToQuality:  # fmt: skip
         """Measure plans against the baseline on copies of the workload, interleaved, as `accel.try_` does.
 
-        A plan that cannot work here keeps a row with its reasons.
+        A plan that cannot work here keeps a row with its reasons. An interrupt stops the trial.
+
+        Args:
+            watch: Waits for the trial in place of `trial.wait()`, to show how far it is.
 
         Raises:
             NotApplicable: No plan can work here.
@@ -149,8 +154,8 @@ class Workbench(NotebookState):
             >>> trial = workbench.try_("channels_last", wait=False); trial.stop()
         """
         from accel.workbench.quality_request import QualityRequest
-        from accel.workbench.quality_start import start_quality_trial
-        from accel.workbench.trial_start import start_trial
+        from accel.workbench.quality_start import prepared_quality_trial
+        from accel.workbench.trial_start import prepared_trial
         from accel.workers.time_budget import TimeBudget
 
         check_seconds(f"try_(budget_s={budget_s})", budget_s)
@@ -169,16 +174,29 @@ class Workbench(NotebookState):
         trial: Trial | QualityTrial
         kept = self.kept
         if request is not None:
-            trial = start_quality_trial(
+            trial = prepared_quality_trial(
                 self, workload, parsed, request, refused=refused, budget=budget, timeout_s=timeout_s
             )
         else:
-            trial = start_trial(self, workload, parsed, refused=refused, budget=budget, timeout_s=timeout_s)
+            trial = prepared_trial(
+                self, workload, parsed, refused=refused, budget=budget, timeout_s=timeout_s
+            )
+        try:
+            with uninterrupted():
+                self._start(trial, workload, kept)
+            if not wait:
+                return trial
+            return trial.wait() if watch is None else watch(trial)
+        except BaseException:  # an interrupt, above all: a trial that nobody follows must not go on
+            trial.stop()
+            raise
+
+    def _start(self, trial: Trial | QualityTrial, workload: Workload, kept: Plan) -> None:
+        trial.start()
         self.trials.append(trial)
         self.history_keeper.follow(trial, workload, self.machine, kept=kept)
         trial.on_change(lambda: self.tell("trial"))
         self.tell("trial")
-        return trial.wait() if wait else trial
 
     def fastest_batch(
         self, *, largest: int | None = None, budget_s: float | None = None, watch: Watch | None = None
@@ -286,7 +304,7 @@ class Workbench(NotebookState):
             entry: An acceleration with its knobs.
 
         Returns:
-            Reasons that end in what to do, such as 'It can work on train_loader alone: cache_dataset(on="train_loader").'
+            Reasons that end in what to do, such as 'It can work on train_loader alone. Write cache_dataset(on="train_loader").'
 
         Examples:
             >>> workbench.why_not(accel.accelerations.by_name("cache_dataset")())

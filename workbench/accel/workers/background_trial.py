@@ -19,17 +19,20 @@ from accel.shown_text import one_line
 from accel.workers.relaunch import Relaunch
 from accel.workers.time_budget import PhaseClock, TimeBudget
 from accel.workload.shipping import Parcel
+from accel.workload.uninterrupted import uninterrupted
 
 TrialState = Literal["starting", "measuring", "confirming", "done", "stopped", "failed"]
 Result = TypeVar("Result")
+_ENDING_S = 30.0  # at most, for the workers of a stopped trial to end on a busy machine
 
 
 class BackgroundTrial(Shown, ABC, Generic[Result]):
-    """Measures in a thread of its own from the moment it is started; `result` is what is known at any time.
+    """Measures in a thread of its own once it is started; `result` is what is known at any time.
 
+    >>> trial.start()
     >>> trial.wait()            # or: await trial, trial.stop(), trial.on_change(draw)
 
-    Whoever derives from it says how to `_measure` and what the `result` is, and calls `_start` when it is made.
+    A subclass says how to `_measure` and what the `result` is.
     """
 
     notes: tuple[str, ...] = ()  # below its `line`
@@ -49,7 +52,8 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         self._is_stopped = False  # by the user
         self._disks: set[str] = set()
         self._files = FilesSeen.of(current_folder())
-        self.state: TrialState = "starting"
+        self._thread: threading.Thread | None = None
+        self._state: TrialState = "starting"
         self.error: BaseException | None = None
 
     @property
@@ -61,7 +65,8 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
     def _measure(self) -> None:
         """Measure until there is an answer; `_stop` is set when nobody wants it any more."""
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Begin to measure, in the background."""
         self._thread = threading.Thread(target=self._run, name="accel-trial", daemon=True)
         self._thread.start()
 
@@ -85,9 +90,14 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
 
     def stop(self) -> None:
         """End the trial and its workers at once; what was measured so far stays in the result."""
-        self._is_stopped = not self._over.is_set()
-        self._end_what_runs()
-        self._over.wait(10)
+        with self._lock:
+            self._is_stopped = self._is_stopped or not self.is_over
+        with uninterrupted():  # a second interrupt must leave no worker that goes on
+            self._end_what_runs()
+        if self._thread is None:
+            self._run()  # measures nothing, and lets go of the workload
+        elif self._thread is not threading.current_thread():  # a listener may stop the trial
+            self._over.wait(_ENDING_S)
 
     def _end_what_runs(self) -> None:
         self._stop.set()
@@ -101,6 +111,11 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         if not self._over.is_set():
             self.is_out_of_time = True
             self._end_what_runs()
+
+    @property
+    def state(self) -> TrialState:
+        """What it does, or how it ended: a trial that the user stopped says so at once, while its workers still end."""
+        return "stopped" if self._is_stopped else self._state
 
     @property
     def line(self) -> str:
@@ -157,8 +172,9 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
             finally:  # whatever else went wrong: nobody may wait for ever
                 self.phases.end()
                 self._seconds = self.budget.used_s
-                self.state = "stopped" if self._is_stopped else state
-                self._over.set()
+                with self._lock:  # stopped before this, or not at all
+                    self._state = state
+                    self._over.set()
                 try:
                     self._changed()
                 finally:

@@ -45,7 +45,7 @@ class QualitySetting:
 
 
 class QualityTrial(BackgroundTrial[TimeToQuality]):
-    """Runs in the background from the moment it is made; wait for it, await it, watch it, or stop it.
+    """Runs in the background; wait for it, await it, watch it, or stop it.
 
     >>> trial = accel.try_("batch_size", until="accuracy>=0.95", wait=False)
     >>> trial.result            # what is known so far
@@ -66,11 +66,10 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         self._seeds_left_out = 0
         self._notes: list[str] = []
         self._others: list[OtherWork] = []
-        self._start()
 
     def _measure(self) -> None:
         setting = self._setting
-        self.state = "measuring"
+        self._state = "measuring"
         while (missing := setting.seeds - len(self._schedules)) > 0 and self._may_tell:
             if self._stop.is_set() or self._all_failed or self.budget.is_up:
                 break

@@ -45,7 +45,7 @@ class TrialSetting:
 
 
 class Trial(BackgroundTrial[Ladder]):
-    """Runs in the background from the moment it is made; wait for it, await it, watch it, or stop it.
+    """Runs in the background; wait for it, await it, watch it, or stop it.
 
     >>> trial = accel.try_("channels_last", wait=False)
     >>> trial.ladder            # what is known so far
@@ -64,7 +64,6 @@ class Trial(BackgroundTrial[Ladder]):
         self._stages: dict[str, Stage] = {}
         self._start_s = pool.start_s(1 + len(plans))
         self._does_not_fit = self._what_does_not_fit()
-        self._start()
 
     # --- the run ----------------------------------------------------------------------------------------------------
 
@@ -93,7 +92,7 @@ class Trial(BackgroundTrial[Ladder]):
     def _run_stage(self, plan: StagePlan, state: TrialState, deadline: float) -> None:
         if not plan.candidates or self._stop.is_set():
             return
-        self.state = state
+        self._state = state
         stage = self._stages[plan.name] = Stage(
             plan,
             self._open,

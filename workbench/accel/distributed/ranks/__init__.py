@@ -2,7 +2,8 @@
 
 warm_ranks.py · rank_process.py         children (processes/) with CPUs of their own, kept warm
 rank_pool.py                            RankPool, which calls functions in them
-rank_run.py · failed_run.py             one run: wait, watch, stop; which rank caused a failure, and where the others stood
+rank_run.py · rank_answers.py           one run: send, watch, stop; wait for the answers
+failed_run.py                           which rank caused a failure, and where the others stood
 cpus_of_ranks.py                        which CPUs they get, in a run as in a trial
 rank_environment.py                     the variables that a rank has of the kernel
 room_for_ranks.py                       memory and CPUs for so many ranks, before they are started
