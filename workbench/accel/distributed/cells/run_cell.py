@@ -14,7 +14,7 @@ from accel.distributed.cells.changed_meanwhile import ChangedMeanwhile
 from accel.distributed.cells.ddp_result import DdpResult, RankReport
 from accel.distributed.cells.home_objects import Home, walk
 from accel.distributed.cells.plan_effects import effects_of
-from accel.distributed.cells.plan_on_ranks import notes_on
+from accel.distributed.cells.plan_on_ranks import check_on_ranks, notes_on
 from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.checkpoints.checkpoint_wish import checked_folder
 from accel.distributed.communication.communication_report import CommunicationReport
@@ -50,8 +50,7 @@ class CellRun:
     `go` waits; `stop`, from any thread, ends all ranks after the same step, and the state of that step comes back. With
     `discard` the notebook's objects stay as they are. `extra` names travel too, and what they lead to comes home. With a
     folder for checkpoints it goes on from the newest one in it that a run which did not come to its end left there; by itself,
-    after a rank died, as often as the options allow. `plan` is that of the
-    options, read, resolved and checked before (`workbench/plan_for_ranks.py`).
+    after a rank died, as often as the options allow. `plan` is that of the options, where it was read and resolved before.
     """
 
     @in_words("%%accel ddp")
@@ -63,6 +62,7 @@ class CellRun:
     ) -> None:  # fmt: skip
         self.pool, self._namespace = pool, namespace
         plan = Plan.parse(options.plan) if plan is None else plan
+        check_on_ranks(plan, options)
         if backend == "ccl":
             check_limits(options, plan.names)
         self._notes = [*notes_on(plan), *(pool.allocation.notes if pool.allocation else ())]
