@@ -21,13 +21,8 @@ from accel.processes.process_tree import MarkedProcess
 from accel.processes.starting_mask import BINDING
 from tests.forked.server import MARK
 
-_OWN_TO_A_CHILD = {
-    MARK,
-    "ACCEL_FOLDER",
-    "ACCEL_HISTORY",
-    "PYTEST_CURRENT_TEST",
-    "RANK",
-}  # no library reads these when imported
+# No library reads these when it is imported: children that differ in them can share a server.
+_OWN_TO_A_CHILD = {MARK, "ACCEL_FOLDER", "ACCEL_HISTORY", "PYTEST_CURRENT_TEST", "RANK"}
 _SERVERS = 4  # at most: each has the memory of torch
 _RANK = "accel.distributed.ranks."
 _ROOT = Path(__file__).parents[2]

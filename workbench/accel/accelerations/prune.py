@@ -110,10 +110,10 @@ class Prune(PruningSchedule):
     def _why_not_planned(self, workload: Workload, model: torch.nn.Module, role: Role) -> list[Reason]:
         if role.inputs is None or role.inputs.strange or _call_of(model) is not None:
             return []  # its first call will tell
-        told, asked = _told.setdefault(workload, {}), (self, role.name, _layers_of(model))
-        if asked not in told:
-            told[asked] = self._why_not_tried(role.name, model, role.inputs)
-        return told[asked]
+        known, asked = _reasons_of.setdefault(workload, {}), (self, role.name, _layers_of(model))
+        if asked not in known:
+            known[asked] = self._why_not_tried(role.name, model, role.inputs)
+        return known[asked]
 
     def _why_not_tried(self, name: str, model: torch.nn.Module, inputs: CallInputs) -> list[Reason]:
         try:
@@ -151,11 +151,11 @@ class Prune(PruningSchedule):
 
 # Following the layers takes 0.1 s for the course CNN and 2 s for DenseNet121 on a two-core EPYC, and a panel asks after each
 # keep, undo and turn of a knob, in the thread that cells run in.
-_told: WeakKeyDictionary[Workload, dict[tuple[object, ...], list[Reason]]] = WeakKeyDictionary()
+_reasons_of: WeakKeyDictionary[Workload, dict[tuple[object, ...], list[Reason]]] = WeakKeyDictionary()
 
 
 def _layers_of(model: torch.nn.Module) -> tuple[object, ...]:
-    """What says that the layers are others than before; whatever else stands in the way, the model's first call tells."""
+    """The layers and parameters by name, type and shape: while they stay the same, so do the reasons."""
     modules = ((path, type(module), module.training) for path, module in model.named_modules())
     tensors = ((name, tuple(p.shape), p.dtype, p.device) for name, p in model.named_parameters())
     return (*modules, *tensors)

@@ -187,7 +187,7 @@ class Workbench(NotebookState):
             if not wait:
                 return trial
             return trial.wait() if watch is None else watch(trial)
-        except BaseException:  # an interrupt, above all: a trial that nobody follows must not go on
+        except BaseException:  # such as an interrupt: no trial goes on unseen
             trial.stop()
             raise
 

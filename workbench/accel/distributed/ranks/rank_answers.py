@@ -29,7 +29,7 @@ class RankAnswer:
     memory: int | None  # a descriptor
 
     def let_go(self) -> None:
-        """Close the memory of an answer that nobody reads."""
+        """Close the memory of an answer that is not read."""
         if self.memory is not None:
             os.close(self.memory)
             self.memory = None
