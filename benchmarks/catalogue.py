@@ -56,7 +56,7 @@ MODELS = {
     "cnn32": {"model": "CNN(channels=3, size=32)", "shape": (3, 32, 32), "batch": 64},
     "densenet": {"model": DENSENET, "shape": (3, 32, 32), "batch": 16},
 }
-# What an entry is measured with beside its default knobs, and combinations worth knowing.
+# Other knobs than the default ones that an entry is measured with, and combinations worth knowing.
 ALSO = (
     "intraop_threads(n=1)",
     'autocast(dtype="fp16")',
@@ -71,7 +71,7 @@ ALSO = (
 )
 INSTALLED = re.compile(r"/\S*/site-packages/")  # a result names no folder of the machine it is from
 QUICK = ("channels_last", "fused_optimizer")
-TOGETHER = 5  # candidates of one trial: so many processes beside the baseline's hold a copy each
+TOGETHER = 5  # candidates of one trial: so many processes and the baseline's hold a copy each
 
 
 def plans_for(workbench: Workbench, wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:

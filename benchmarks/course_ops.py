@@ -1,4 +1,4 @@
-"""Which operations the forward pass of the course's CNN spends its time on, beside the list in the course's first chapter.
+"""Which operations the forward pass of the course's CNN spends its time on, compared with the list in the course's first chapter.
 
 Each round profiles a fresh cell of forward passes (64 images of 28×28) as `%%accel profile` does. A share is an
 operation's own time (without operations inside it) over that of all operations in the forward, without Python between
@@ -67,7 +67,7 @@ def measure(rounds: int, batches: int) -> dict[str, list[float]]:
 
 
 def as_table(shares: dict[str, list[float]]) -> str:
-    """Operations beside the reference, as Markdown."""
+    """Operations next to the reference, as Markdown."""
     lines = ["| operation | measured | reference |", "|---|---|---|"]
     for op, values in shares.items():
         if median(values) < SMALLEST_SHOWN:

@@ -34,7 +34,7 @@ CELL = """
 for epoch in range(2):
     for step, (images, labels) in enumerate(loader):
         if (epoch, step) == when and torch.distributed.get_rank() == who:
-            with open(told, "w") as file:
+            with open(when_file, "w") as file:
                 file.write(repr(time.monotonic()))
             {fault}
         optimizer.zero_grad()
@@ -54,14 +54,14 @@ FAULTS = {
 }
 
 
-def notebook(draw: random.Random, told: str) -> dict[str, Any]:
+def notebook(draw: random.Random, when_file: str) -> dict[str, Any]:
     """What the cell reads, with the place and the rank of the fault."""
     import signal
 
     data = TensorDataset(torch.randn(96, 8), torch.randint(0, 4, (96,)))
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     return {
-        "__name__": "__main__", "torch": torch, "os": os, "time": time, "signal": signal, "model": model, "told": told,
+        "__name__": "__main__", "torch": torch, "os": os, "time": time, "signal": signal, "model": model, "when_file": when_file,
         "criterion": nn.CrossEntropyLoss(), "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
         "loader": DataLoader(data, batch_size=8), "when": (draw.randint(0, 1), draw.randint(0, 5)), "who": draw.randint(0, 1),
     }  # fmt: skip
@@ -69,9 +69,9 @@ def notebook(draw: random.Random, told: str) -> dict[str, Any]:
 
 def one_run(pool: RankPool, draw: random.Random, kind: str, folder: str) -> dict[str, Any]:
     """A run with this fault: whether the right rank was named, and the seconds until then."""
-    told = Path(folder, "when")
-    told.unlink(missing_ok=True)
-    namespace = notebook(draw, str(told))
+    when_file = Path(folder, "when")
+    when_file.unlink(missing_ok=True)
+    namespace = notebook(draw, str(when_file))
     named, said = None, ""
     try:
         CellRun(
@@ -84,7 +84,7 @@ def one_run(pool: RankPool, draw: random.Random, kind: str, folder: str) -> dict
     except AccelError as error:
         named, said = getattr(error, "rank", None), str(error)
     now = time.monotonic()
-    seconds = now - float(told.read_text()) - (TIMEOUT_S if kind == "hangs" else 0.0)
+    seconds = now - float(when_file.read_text()) - (TIMEOUT_S if kind == "hangs" else 0.0)
     is_right = named is None if kind == "no fault" else named == namespace["who"]
     return {"kind": kind, "is_right": is_right, "seconds": seconds, "said": "" if is_right else said[-300:]}
 

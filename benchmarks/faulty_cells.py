@@ -47,7 +47,7 @@ class Case:
     """A cell with a fault. `mended` is the cell after the remedy, where that is an edit and not a plan.
 
     `is_fitted`: a figure of this cell, or of one like it, went into the ranges of its rule (the comments there tell), so that
-    it says how well the ranges describe what was seen, and nothing about cells that nobody has seen.
+    it says how well the ranges describe what was seen, and nothing about other cells.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Hostile cells and poor conditions, each through try, ddp and sweep in a kernel of its own: what survives, how soon one knows.
+"""Hostile cells and poor conditions, each through try, ddp and sweep in a kernel of its own: what survives, and how soon the user knows.
 
 `survived` of `kernels`: the kernel goes on after the commands. `state_equal` of `runs`: model, optimizer, random numbers,
 environment, folder and files are bit for bit as before. `answered`: a result, or an error of ours in words. `works_again`: after
@@ -126,7 +126,7 @@ def outcome(command: Callable[[], Any], namespace: dict[str, Any], clock: socket
     except BlockingIOError:
         pass
     after = fingerprint(namespace)
-    for folder in (Path(__file__).parents[1], sys.prefix, sys.base_prefix):  # not to be told in results
+    for folder in (Path(__file__).parents[1], sys.prefix, sys.base_prefix):  # results must not name them
         said = said.replace(f"{folder}/", "")
     return {
         "is_result": is_result, "is_answered": is_result or is_ours, "said": said[:300], "length": len(said),
@@ -150,7 +150,7 @@ def fingerprint(namespace: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_kernel(kind: str, condition: str) -> dict[str, Any]:
-    """A process of its own with a home, a project and a folder for temporary files of its own; what it told, and what it left."""
+    """A process of its own with a home, a project and a folder for temporary files of its own; its report, and what it left."""
     limit, mount = CONDITIONS[condition]
     with tempfile.TemporaryDirectory(prefix="hostile-", ignore_cleanup_errors=True) as folder:
         places = {name: Path(folder, name) for name in ("home", "project", "tmp")}
@@ -174,10 +174,10 @@ def one_kernel(kind: str, condition: str) -> dict[str, Any]:
             printed, errors = running.communicate()
         time.sleep(0.5)
         lines = [line for line in printed.splitlines() if line.startswith('{"rows"')]
-        told = (
+        kernel_report = (
             json.loads(lines[-1]) if lines else {"rows": {}, "works_again": False, "again": [errors[-400:]]}
         )
-        told |= {
+        kernel_report |= {
             "kind": kind, "condition": condition, "survived": bool(lines), "wall_s": round(time.monotonic() - begun, 1),
             "left": {"processes": len(of_folder(folder)), "files": len(leftovers(places["tmp"])),
                      "shared_memory": len(shared_memory() - shared)},
@@ -185,7 +185,7 @@ def one_kernel(kind: str, condition: str) -> dict[str, Any]:
         }  # fmt: skip
         for pid in of_folder(folder):
             os.kill(pid, signal.SIGKILL)
-    return told
+    return kernel_report
 
 
 def of_folder(folder: str) -> list[int]:
@@ -254,14 +254,15 @@ def main() -> None:
         pairs = [pair for pair in everything if {*pair} & {*options.only}]
     kernels = []
     for kind, condition in pairs:
-        told = one_kernel(kind, condition)
-        kernels.append(told)
+        kernel_report = one_kernel(kind, condition)
+        kernels.append(kernel_report)
         words = [f"{name}: {row['said'].splitlines()[0]:.70}" + (f" CHANGED {row['changed']}" if row["changed"] else "")
-                 for name, row in told["rows"].items() if row["said"]]  # fmt: skip
+                 for name, row in kernel_report["rows"].items() if row["said"]]  # fmt: skip
         print(
-            f"{kind} / {condition}: survived {told['survived']}, again {told['works_again']}, left {told['left']}"
+            f"{kind} / {condition}: survived {kernel_report['survived']}, again {kernel_report['works_again']}, "
+            f"left {kernel_report['left']}"
         )
-        print(*(f"    {word}" for word in words or told["again"]), sep="\n", flush=True)
+        print(*(f"    {word}" for word in words or kernel_report["again"]), sep="\n", flush=True)
     if options.only:
         kernels = in_order(everything, stored(), kernels)
     by_kind = [] if options.quick else kernels

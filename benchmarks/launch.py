@@ -1,4 +1,4 @@
-"""Time from a call to the first optimizer step on two ranks: this pool, warm and cold, beside what else starts ranks.
+"""Time from a call to the first optimizer step on two ranks: this pool, warm and cold, and other launchers.
 
 All rows train the same small CNN on the same samples over gloo, with one thread a rank, and take turns in one run. A row's time
 runs from the call in this process (shipping what the cell reads, or starting the launcher) until rank 0's first

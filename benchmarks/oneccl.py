@@ -1,4 +1,4 @@
-"""What ranks talk by on CPUs: oneCCL beside gloo, on 2 ranks with 1 thread each, the same warm ranks in one run.
+"""How fast ranks exchange data on CPUs: oneCCL against gloo, on 2 warm ranks with 1 thread each, in one run.
 
 Both take turns in random order, round by round, and a ratio is that of a round's two medians: `times_faster_...` is gloo's time
 over oneCCL's, the median over rounds, with the lowest and the highest (`..._low`, `..._high`); above 1 oneCCL is faster.

@@ -1,10 +1,10 @@
-"""What this machine can do at most, as `%accel peaks --links` measures it, beside the same by other means.
+"""The most that this machine can do, as `%accel peaks --links` measures it, compared with other tools' figures.
 
 A peak that is too low makes every roofline too kind, so peers take turns with ours, as many threads each, the best of
 all rounds on either side: products of matrices through numpy's OpenBLAS, a copy by `numpy.copyto` (one thread: torch
 may be faster, never much slower), and bytes through a bare socket on 127.0.0.1 (what Gloo's all-reduce is made of).
-`float32_of_numpy` is our rate over the peer's: 1 or more is as it should be. `others_share` is what other
-processes took of the CPUs meanwhile; figures count only where it is near 0. `seconds` is what measuring took, the last time.
+`float32_of_numpy` is our rate over the peer's: 1 or more is as it should be. `others_share` is the share of
+the CPUs that other processes took; figures count only where it is near 0. `seconds` is how long measuring took, the last time.
 """
 
 from __future__ import annotations
@@ -120,11 +120,11 @@ def compare(*, rounds: int, budget_s: float) -> tuple[dict[str, float], dict[str
     peers: dict[str, float] = {}
     ours: dict[str, float] = {}
     for _ in range(rounds):
-        told = child(NUMPY, budget_s, COPIED_BYTES, threads=torch.get_num_threads())
+        rates = child(NUMPY, budget_s, COPIED_BYTES, threads=torch.get_num_threads())
         sockets = {
             f"socket_{size}": child(SOCKET, size, 20 if rounds == 1 else 200) for size in socket_sizes()
         }
-        for name, rate in {**told, **sockets}.items():
+        for name, rate in {**rates, **sockets}.items():
             peers[name] = max(rate, peers.get(name, 0.0))
         mine = {dtype: products(dtype, "cpu", wall, budget_s) for dtype in ("float32", "float64")}
         for name, rate in {**mine, "memory": moving(3 * COPIED_BYTES, "cpu", wall)}.items():

@@ -110,8 +110,8 @@ class Row:
             if self.epoch_s is None
             else f"epoch {self.epoch_s:.2f} s, the first {self.first_epoch_s:.2f} s"
         )
-        told = self.why_not or f"step {step:<32} {epoch}"
-        return f"{self.plan or 'baseline':<46} {self.workers} workers, {pinned:<9} {told}"
+        result = self.why_not or f"step {step:<32} {epoch}"
+        return f"{self.plan or 'baseline':<46} {self.workers} workers, {pinned:<9} {result}"
 
 
 def wanted(workers_wanted: Sequence[int], alone: Sequence[str]) -> list[Row]:
@@ -137,7 +137,7 @@ def why_not(row: Row, workbench: Workbench) -> str:
 def steps_in_turns(
     workbench: Workbench, rows: list[Row], budget_s: float | None
 ) -> dict[str, dict[str, Any]]:
-    """What `%accel try` says of each plan beside the loader as it is."""
+    """What `%accel try` says of each plan against the loader as it is."""
     plans = [row.plan for row in rows if row.plan]
     found: dict[str, dict[str, Any]] = {}
     try:

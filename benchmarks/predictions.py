@@ -1,4 +1,4 @@
-"""How good the predictions of the findings are: predicted speed-up beside the measured one, for cells that have the fault.
+"""How good the predictions of the findings are: predicted and measured speed-up, for cells that have the fault.
 
 Each cell is profiled as a user would. What its finding suggests is then measured: a plan by a trial (`%accel try`), an edit
 by the mended cell, run in turns with the cell as it was, in random order, in one process. The predicted interval comes from
@@ -87,13 +87,13 @@ class Measured:
         return self.predicted_high / self.predicted_low
 
     def to_dict(self) -> dict[str, Any]:
-        told = {
+        more = {
             "is_inside": self.is_inside,
             "overlaps": self.overlaps,
             "error": self.error,
             "width": self.width,
         }
-        return asdict(self) | told
+        return asdict(self) | more
 
     def __str__(self) -> str:
         predicted = f"{self.predicted:.2f}× [{self.predicted_low:.2f}, {self.predicted_high:.2f}]"

@@ -83,7 +83,7 @@ def profiled_turn(steps: Any, namespace: dict[str, Any], options: ProfileOptions
 def rounds(
     namespace: dict[str, Any], *, budget_s: float
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Log of profiled over plain step time by variant, round by round; and what was timed beside it, in ms."""
+    """Log of profiled over plain step time by variant, round by round; and other times of the same rounds, in ms."""
     plain = stepwise(ast.parse(CELL), namespace)
     watched = stepwise(CellCapture(CELL, CELL, namespace).transform(ast.parse(CELL)), namespace)
     linecache.cache["<cell>"] = (
@@ -93,22 +93,22 @@ def rounds(
         "<cell>",
     )  # a user's own code
     ratios: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    beside: dict[str, list[float]] = {name: [] for name in (*VARIANTS, "plain")}
+    times_ms: dict[str, list[float]] = {name: [] for name in (*VARIANTS, "plain")}
     order, until, count = random.Random(0), time.monotonic() + budget_s, -1
     while time.monotonic() < until or count < FEWEST_ROUNDS:
         seconds: dict[str, float] = {}
         for name in order.sample([*VARIANTS, "plain"], len(VARIANTS) + 1):
             if name == "plain":
                 seconds[name] = plain_turn(plain)
-                beside[name].append(1e3 * seconds[name])
+                times_ms[name].append(1e3 * seconds[name])
             else:
                 options = ProfileOptions(steps=STAYS_OPEN, **VARIANTS[name])
                 seconds[name], after_s = profiled_turn(watched, namespace, options)
-                beside[name].append(1e3 * after_s)
+                times_ms[name].append(1e3 * after_s)
         count += 1
         for name in VARIANTS if count else ():  # the first profile of a process loads the profiler itself
             ratios[name].append(math.log(seconds[name] / seconds["plain"]))
-    return ratios, beside
+    return ratios, times_ms
 
 
 def main() -> None:
@@ -120,12 +120,12 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    ratios, beside = rounds(cnn_notebook(), budget_s=10 if quick else 200)
+    ratios, times_ms = rounds(cnn_notebook(), budget_s=10 if quick else 200)
     figures: dict[str, float] = {}
     for name, logs in ratios.items():
         figures |= with_interval(f"ratio_{name}", logs)
-        figures[f"after_ms_{name}"] = round(median(beside[name]), 1)
-    figures["plain_step_ms"] = round(median(beside["plain"]), 3)
+        figures[f"after_ms_{name}"] = round(median(times_ms[name]), 1)
+    figures["plain_step_ms"] = round(median(times_ms["plain"]), 3)
     report("profile_options", figures, is_full_run=not quick, rounds=len(ratios["all"]))
 
 

@@ -7,7 +7,7 @@ copy of it, pruned by the entry `prune` (L1 norm of the filters). All copies tra
 order drawn anew for each, so that a slow moment of the machine meets them all. `seconds_at_<percent>` is the median epoch,
 `speedup_at_<percent>` the ratio of unpruned to pruned epochs with its interval over seeds, `accuracy_at_<percent>` the mean
 over seeds on the 197 digits held out, after the last epoch, and the lowest and highest of them. Choosing the filters is
-not in the seconds; it comes once, and `choosing_seconds` tells it. The process runs under a steady allocator, as after
+not in the seconds; it comes once, and takes `choosing_seconds`. The process runs under a steady allocator, as after
 `%accel keep steady_allocator`.
 """
 
@@ -146,7 +146,7 @@ def figures_of(found: list[Pruned]) -> dict[str, float]:
 
 
 def as_table(figures: dict[str, float]) -> str:
-    """The table as Markdown, with the course's own figures beside it."""
+    """The table as Markdown, with the course's own figures next to ours."""
     lines = [
         "| filters out | parameters | s/epoch | speed-up | accuracy, held out | reference: 10 epochs of CIFAR-10 |",
         "|---|---|---|---|---|---|",

@@ -1,8 +1,8 @@
-"""Kill a rank at a random step, go on from the checkpoint, and compare with a run that nothing happened to: bit for bit.
+"""Kill a rank at a random step, go on from the checkpoint, and compare bit for bit with a run that was not interrupted.
 
 `equal` of `runs` ended with the same losses, weights and optimizer state as the uninterrupted one. In each a rank is killed by
 SIGKILL (in some a second one later) and started again by `max_restarts`. `checkpoint_ms` is what one checkpoint adds: the
-difference between the medians of runs with one each 4 steps and without, by turns, shared out.
+difference between the medians of runs with one each 4 steps and of runs with none, in turns, divided by their number.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def notebook(at_step: Callable[[int], None]) -> dict[str, Any]:
 
 
 def nothing(step: int) -> None:
-    """Nobody dies."""
+    """No rank is killed."""
 
 
 def killer(folder: str, kills: list[tuple[int, int]]) -> Callable[[int], None]:
@@ -133,7 +133,7 @@ def main() -> None:
     details = [{key: run[key] for key in ("kills", "died", "equal")} for run in runs]
     report("resume", figures, is_full_run=not quick, each_of_these=details)
     if not all(run["equal"] and run["died"] for run in runs):
-        raise SystemExit("a resumed run differs from the uninterrupted one, or nobody was killed")
+        raise SystemExit("a resumed run differs from the uninterrupted one, or no rank was killed")
 
 
 if __name__ == "__main__":

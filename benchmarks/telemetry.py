@@ -7,7 +7,7 @@ no /proc, both are psutil). `panel_2hz` makes what a panel shows of each sample 
 figure is the median over rounds, in which all variants take turns in random order; `rounds` has them all.
 
 `step_ratio` is the time of a training step with sampling at 2 Hz over that without, in blocks of steps by turns, with a 95 %
-bootstrap interval; `step_ratio_same` is the same of two blocks without sampling: what this machine makes of no difference.
+bootstrap interval; `step_ratio_same` is the same of two blocks without sampling: the noise of this machine.
 `step_cpu_ratio` and `step_cpu_ratio_same` compare CPU time of the whole process, the sampling thread's included, instead of wall
 time: other work on the machine disturbs it less.
 """

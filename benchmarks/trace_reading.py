@@ -3,7 +3,7 @@
     python -m benchmarks.trace_reading [--quick] [--peers FOLDER]
 
 One run of the course's CNN is recorded until a million events are there; torch exports it (some 250 MB). In the recording
-process, `events()` + `key_averages()` are timed beside accel's raw path (columns, phases, table of operations) on that same
+process, `events()` + `key_averages()` are timed next to accel's raw path (columns, phases, table of operations) on that same
 run. Then each reader of the file has a fresh process, in turns and random order: accel to the finished report as text and
 HTML, `json.load`, `orjson.loads`, and HolisticTraceAnalysis' `TraceAnalysis`. json and orjson only load: no report yet.
 
@@ -88,13 +88,13 @@ def _arguments() -> argparse.Namespace:
 
 def _start(child: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run one side in a fresh process; peers see their own packages, accel its own."""
-    told = ["--child", child, "--trace", arguments.trace, "--events", str(arguments.events)]
+    options = ["--child", child, "--trace", arguments.trace, "--events", str(arguments.events)]
     environment = dict(os.environ)
     if child in PACKAGES:
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [arguments.peers, environment.get("PYTHONPATH")])
         )
-    command = [sys.executable, "-m", "benchmarks.trace_reading", *told]
+    command = [sys.executable, "-m", "benchmarks.trace_reading", *options]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if ran.returncode:
         raise SystemExit(f"{child} failed:\n{ran.stderr[-2000:]}")

@@ -72,9 +72,11 @@ def _filled(text: str, values: dict[str, str]) -> str:
 
 def _benchmark(path: Path) -> Iterator[str]:
     result = json.loads(path.read_text(encoding="utf-8"))
-    told = ast.get_docstring(ast.parse((BENCHMARKS / f"{path.stem}.py").read_text(encoding="utf-8"))) or ""
+    docstring = (
+        ast.get_docstring(ast.parse((BENCHMARKS / f"{path.stem}.py").read_text(encoding="utf-8"))) or ""
+    )
     yield f"## {path.stem}"
-    yield "\n\n".join(part for part in told.split("\n\n") if not part.startswith("    "))
+    yield "\n\n".join(part for part in docstring.split("\n\n") if not part.startswith("    "))
     yield f"`python -m benchmarks.{path.stem}` · {result['machine']} · {result['date']}"
     yield from _tables(result)
 
@@ -112,7 +114,7 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def _with_intervals(figures: dict[str, float]) -> dict[str, str]:
-    """Each figure once, with its interval where its two ends stand beside it.
+    """Each figure once, with its interval where its two ends are recorded too.
 
     >>> _with_intervals({"ratio": 1.2, "ratio_low": 1.1, "ratio_high": 1.3})
     {'ratio': '1.2 [1.1, 1.3]'}

@@ -31,10 +31,10 @@ class AsyncMetrics:
 
     What it does
         `total += loss.item()` makes the CPU wait until the GPU has done all it was given, in every step. The profile
-        names the lines that did. Those whose number nobody needs before the loop ends, sums and lists that start in
-        the same code, run with a tensor instead, and become plain numbers when the loop is left, also by an error:
-        sums as doubles, so that every number is the one of before. The code of your functions is changed while it
-        is kept; a cell is changed each time it runs.
+        names the lines that did. Sums and lists that start in the same code, and whose numbers are needed only after
+        the loop, hold tensors instead, and become plain numbers when the loop is left, also by an error: sums as
+        doubles, so that every number is the one of before. The code of your functions is changed while the plan is
+        kept; a cell is changed each time it runs.
     When it helps
         On a GPU that waits for the CPU: short steps, many small kernels, several numbers read a step.
     When it hurts

@@ -50,10 +50,10 @@ class CacheDataset:
     When it hurts
         It takes as much memory as all samples that are read, of all loaders: an estimate from a few samples has to fit
         into half of what is free. The first epoch is a little slower. Where the first transform is random, what is kept
-        are the decoded pictures: nothing is gained if they lay decoded in memory. Files that change meanwhile, and
-        attributes of the data set that are set later, are not seen. Samples of another shape than the first are read
-        each time: where a few that are probed differ it is refused. what="device" needs transforms without randomness and the
-        usual collating, and runs without worker processes. Not measured here yet.
+        are the decoded pictures: nothing is gained if they lay decoded in memory. Files that change
+        after they were read, and attributes of the data set that are set later, are not seen. Samples of another shape
+        than the first are read each time: where a few that are probed differ it is refused. what="device" needs
+        transforms without randomness and the usual collating, and runs without worker processes. Not measured here yet.
     In plain PyTorch
         samples = [dataset[i] for i in range(len(dataset))]
         loader = DataLoader(samples, batch_size=64, shuffle=True)

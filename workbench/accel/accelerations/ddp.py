@@ -36,7 +36,7 @@ class Ddp:
         batch, and a step is the one that a single process would have taken, but for rounding.
     When it helps
         Where one process leaves cores idle: operations too small for many threads, a loop that waits for Python, GPUs that
-        nobody uses. Trials compare it by the time of a sample.
+        are idle. Trials compare it by the time of a sample.
     When it hurts
         Per rank it changes training: fewer updates, each on n times the samples, as `batch_size(factor=n)` does; compare the
         time to the same quality. Gradients as large as the model travel in every step: a large model with a quick step waits

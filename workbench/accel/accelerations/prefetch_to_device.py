@@ -37,7 +37,7 @@ class PrefetchToDevice:
 
     What it does
         Each DataLoader, changed in place from its next epoch on, takes `batches` batches more than were asked for, and
-        starts their copies out of pinned memory beside the computation. What the loop gets lies on the current GPU
+        starts their copies out of pinned memory during the computation. What the loop gets lies on the current GPU
         already; its own `.to(device)` then has nothing to do. Order and values stay the same. Where making a batch
         draws random numbers in the training process, nothing is taken ahead, since they would come in another order.
     When it helps

@@ -47,7 +47,7 @@ class Prune(PruningSchedule):
         Accuracy: look at it on data held out, over several seeds. In the course's figures 10 % of the filters cost
         nothing and saved 3 % of the time; 80 % saved 38 %, and accuracy fell from 47 to 39 %. What a step spends
         outside of its layers stays. Tracing takes from half a second to many seconds at the first call (DenseNet121).
-        While it is on, a checkpoint of the whole model does not fit; for the undo the whole weights are kept beside.
+        While it is on, a checkpoint of the whole model does not fit; the whole weights are kept too, for the undo.
         Undo puts trained filters back at their places among those that were taken out. Not where a forward has widths
         written into it (`x.view(-1, 4096)`), shuffles channels, or has other layers in training than in evaluation.
         "fpgm" compares every two filters of a layer; "taylor" weighs with the gradients of the steps before.
