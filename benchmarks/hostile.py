@@ -1,4 +1,4 @@
-"""Hostile cells and poor conditions, each through try, ddp and sweep in a kernel of its own: what survives, and how soon the user knows.
+"""Hostile cells and poor conditions, each through try, ddp and sweep in a kernel of its own: what survives, how soon users know.
 
 `survived` of `kernels`: the kernel goes on after the commands. `state_equal` of `runs`: model, optimizer, random numbers,
 environment, folder and files are bit for bit as before. `answered`: a result, or an error of ours in words. `works_again`: after

@@ -183,7 +183,7 @@ def test_nested_profiles_are_refused_and_the_code_does_not_run(shell) -> None:
 def test_an_empty_cell_is_refused(shell, cell: str) -> None:
     result = shell.run(cell)
     assert isinstance(result.error_in_exec, AccelError)
-    assert "there is nothing to profile" in shell.tracebacks[0]
+    assert "the cell is empty" in shell.tracebacks[0]
 
 
 def test_a_syntax_error_is_ipythons_own(shell) -> None:
@@ -203,9 +203,9 @@ def test_an_error_that_only_compiling_finds_ends_cleanly(shell) -> None:
 @pytest.mark.parametrize(
     ("body", "because"),
     [
-        ("%%bash\nif true; then echo ran; fi", "one of %%bash, and only Python"),
-        ("%%html\n<b>ran</b>", "one of %%html, and only Python"),
-        ("\n%%writefile there.txt\nran, and ran!", "one of %%writefile, and only Python"),
+        ("%%bash\nif true; then echo ran; fi", "a %%bash cell, and only Python"),
+        ("%%html\n<b>ran</b>", "a %%html cell, and only Python"),
+        ("\n%%writefile there.txt\nran, and ran!", "a %%writefile cell, and only Python"),
         ("train()\n%%bash\necho ran", "cannot be read as Python"),
     ],
 )

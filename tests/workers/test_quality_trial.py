@@ -171,12 +171,12 @@ def test_data_that_the_training_sees_are_said_not_to_be_held_out(make):
 
 
 def test_weights_that_meet_the_target_already_say_what_to_do(make):
-    with pytest.raises(AccelError, match="meets it before its first step") as raised:
+    with pytest.raises(AccelError, match="reaches this target before its first step") as raised:
         trained_further(make()).try_("fused_optimizer", until="accuracy>=0.8", seeds=1, start="same")
     assert "--start new" in raised.value.do
-    with pytest.raises(AccelError, match="meets it before its first step") as raised:
+    with pytest.raises(AccelError, match="reaches this target before its first step") as raised:
         make().try_("fused_optimizer", until="accuracy>=0.0", seeds=1)
-    assert raised.value.do == "Ask for more."
+    assert raised.value.do == "Set a harder target."
 
 
 def test_a_seed_that_meets_the_target_by_chance_is_replaced_by_a_fresh_one(make):
@@ -236,7 +236,7 @@ def words(model):
         bench.try_("fused_optimizer", train_s=1.0, metric="broken", better="lower", seeds=1)
     assert "in broken" in raised.value.traceback_text
     assert "accel/workers" not in raised.value.traceback_text
-    with pytest.raises(AccelError, match="it gave str instead of one number"):
+    with pytest.raises(AccelError, match="it returned str instead of one number"):
         bench.try_("fused_optimizer", train_s=1.0, metric="words", better="lower", seeds=1)
 
 
@@ -249,7 +249,8 @@ def test_a_metric_that_is_never_a_number_is_an_error_before_any_training(make):
 def test_targets_that_are_no_classes_have_no_accuracy(make):
     bench = make(setup="val_loader = DataLoader(TensorDataset(x[320:], torch.randn(80, 3)), batch_size=40)\n")
     with pytest.raises(
-        AccelError, match=r"class numbers and a score for each class; targets are float32 \(40, 3\)"
+        AccelError,
+        match=r"class numbers, and outputs with a score for each class; here targets are float32 \(40, 3\)",
     ):
         bench.try_("fused_optimizer", train_s=1.0, seeds=1)
 

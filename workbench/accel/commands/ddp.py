@@ -17,8 +17,8 @@ def _run(options: argparse.Namespace, place: Place) -> object:
     if place.cell is None:
         raise AccelError(
             "%accel ddp",
-            because="it runs a whole cell",
-            do="Write %%accel ddp, with two %, as its first line.",
+            because="it trains a whole cell on ranks",
+            do="Write %%accel ddp, with two %, as the first line of that cell.",
         )
     return place.run_on_ranks(options)
 

@@ -17,8 +17,8 @@ def _run(options: argparse.Namespace, place: Place) -> object:
     """A cell is profiled as it runs, by the notebook's cell runner; what comes here is a line without one."""
     raise AccelError(
         "%accel profile",
-        because="it looks at a whole cell",
-        do="Write %%accel profile, with two %, as the first line of the training cell.",
+        because="it profiles a whole cell",
+        do="Write %%accel profile, with two %, as the first line of that cell.",
     )
 
 

@@ -86,8 +86,8 @@ class CellRunner:
             if not marker.has_code:
                 raise AccelError(
                     "%%accel profile",
-                    because="there is nothing to profile: the cell is empty",
-                    do="Put it on the first line of your training cell.",
+                    because="the cell is empty",
+                    do="Put %%accel profile on the first line of your training cell.",
                 )
             prepared.options = parse(self._shell.var_expand(marker.command))
             source = plain_python(marker.body, self._shell.transform_cell)
@@ -121,7 +121,7 @@ class CellRunner:
             raise AccelError(
                 "%%accel profile",
                 because="this cell is being profiled already",
-                do="Keep one of the two lines.",
+                do="Remove one of the two %%accel profile lines.",
             )
         prepared, self._prepared = self._prepared, None
         if prepared is None or prepared.marker.body != cell:
@@ -210,10 +210,10 @@ def _cannot_be_read(marker: Marker, error: Exception) -> AccelError:
     magic = marker.body.split(maxsplit=1)[0]
     because = f"the cell cannot be read as Python ({error})"
     if magic.startswith("%%"):
-        because = f"the cell below is one of {magic}, and only Python can be profiled"
+        because = f"this is a {magic} cell, and only Python can be profiled"
     refusal = AccelError(
         "%%accel profile", because=because,
-        do="Take the line %%accel profile off, or put it over the Python cell that trains.",
+        do="Remove the line %%accel profile, or put it on the first line of the Python cell that trains.",
     )  # fmt: skip
     refusal.__cause__ = error
     return refusal

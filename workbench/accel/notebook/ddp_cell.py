@@ -63,8 +63,8 @@ def cell_as_python(cell: str, transform_cell: Callable[[str], str], asked: str =
     if first.lstrip().startswith("%%") and not WRAPPING_MAGIC.match(first):
         raise AccelError(
             asked,
-            because=f"the cell below is one of {first.split()[0]}, and only Python can be trained on ranks",
-            do="Take one of the two lines off.",
+            because=f"this is a {first.split()[0]} cell, and ranks run only Python",
+            do="Remove one of the two lines.",
         )
     try:
         source, strange = plain_python(cell, transform_cell), left_out(cell, transform_cell)
@@ -76,7 +76,7 @@ def cell_as_python(cell: str, transform_cell: Callable[[str], str], asked: str =
         raise AccelError(
             asked,
             because="the cell is empty",
-            do="Put it on the first line of your training cell.",
+            do=f"Put {asked} on the first line of your training cell.",
         )
     _say_what_is_left_out(strange, asked)
     return source
@@ -87,7 +87,7 @@ def _say_what_is_left_out(strange: list[str], asked: str) -> None:
         if line.startswith("%accel"):
             raise AccelError(
                 asked,
-                because=f"ranks run plain Python, and {line} is for the notebook",
+                because=f"ranks run plain Python, and {line} works only in the notebook",
                 do="Move that line to a cell of its own.",
             )
     if strange:

@@ -161,6 +161,6 @@ def _number(value: Any, metric: str) -> float:
             return float(value)
     raise AccelError(
         f"The metric {metric}",
-        because=f"it gave {type(value).__name__} instead of one number",
-        do="Let it return a single number, such as a share of right answers between 0 and 1.",
+        because=f"it returned {type(value).__name__} instead of one number",
+        do="Let it return a single number, such as the share of right answers, from 0 to 1.",
     )

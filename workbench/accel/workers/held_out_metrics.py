@@ -37,8 +37,8 @@ def _answers(outputs: Any, targets: Any) -> Any:
     if targets.dtype.is_floating_point or len(dimensions) != 1:
         raise AccelError(
             "Accuracy on held-out data",
-            because=f"it needs class numbers and a score for each class; targets are {_described(targets)}, "
-            f"outputs {_described(outputs)}"
+            because="it needs targets that are class numbers, and outputs with a score for each class; "
+            f"here targets are {_described(targets)}, outputs {_described(outputs)}"
             + (", in which two dimensions could be the classes" if len(dimensions) > 1 else ""),
             do=_OWN,
         )
@@ -71,7 +71,7 @@ def _pairs(model: Any, loader: Any, metric: str) -> Any:
         if not is_pair or not all(isinstance(part, torch.Tensor) for part in batch):
             raise AccelError(
                 f"The {metric} on held-out data",
-                because=f"a batch is (inputs, targets) for it, and this loader's is {_described(batch)}",
+                because=f"it needs batches of (inputs, targets), and a batch of this loader is {_described(batch)}",
                 do=_OWN,
             )
         inputs, targets = batch
@@ -81,7 +81,7 @@ def _pairs(model: Any, loader: Any, metric: str) -> Any:
 def _at_least_one(seen: int) -> int:
     if not seen:
         raise AccelError(
-            "Quality on held-out data", because="the loader gives no batch with a target that counts",
+            "Quality on held-out data", because="the loader is empty, or all its targets are ignored",
             do="Check its data set, or name another loader with --held-out.",
         )  # fmt: skip
     return seen

@@ -166,8 +166,8 @@ class QualitySchedule:
             return
         if first.value is None and is_baseline:
             raise AccelError(
-                "The metric before the first step", because="it is not a number (NaN)",
-                do="Let the metric return a number for a model as it is now, or name another with --metric.",
+                "The metric before the first step", because="its value is not a number (NaN)",
+                do="Let the metric return a number before training too, or name another with --metric.",
             )  # fmt: skip
         self._note(own, first)
         self.met_at_once = is_baseline and own.ending == "reached"

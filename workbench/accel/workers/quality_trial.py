@@ -82,10 +82,10 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         if not (self._schedules or self._stop.is_set() or self.budget.is_up):
             raise AccelError(
                 f"--until {setting.goal.target}",
-                because=f"the model meets it before its first step. {' '.join(self._notes)}",
-                do="Ask for more."
+                because=f"the model reaches this target before its first step. {' '.join(self._notes)}",
+                do="Set a harder target."
                 if setting.start == "new"
-                else "Ask for more, make the model anew in its own cell, or add --start new.",
+                else "Set a harder target, build the model again in its own cell, or add --start new.",
             )
 
     def _note_seeds(self) -> None:

@@ -277,13 +277,13 @@ class Relaunch:
         """The step that may compile: as long as the others still have time to be measured afterwards."""
         patience_s = leave_off - time.monotonic()
         if patience_s <= 0:
-            raise _no_time_for(label, "others had taken the time")
+            raise _no_time_for(label, "the other plans took all of the time")
         try:
             self._step(label, StepBlock(), min(patience_s, timeout_s))
         except AccelError:
             if time.monotonic() < leave_off:
                 raise
-            after = f"its first step was not over when the time was nearly up, after {patience_s:.0f} s"
+            after = f"its first step was not over after {patience_s:.0f} s, when the time was nearly up"
             raise _no_time_for(label, after) from None
 
     def _blocks(self) -> dict[str, StepBlock]:
@@ -359,9 +359,9 @@ class Relaunch:
 
 def _no_time_for(label: str, because: str) -> AccelError:
     return AccelError(
-        f"{label} was warmed up",
+        f"Warming up {label}",
         because=because,
-        do="Give the trial more with --budget-s, or try this plan alone.",
+        do="Give the trial more time with --budget-s, or try this plan alone.",
     )
 
 

@@ -79,7 +79,9 @@ class Worker(Child):
         if failed.asked:
             return AccelError(failed.asked, because=failed.because, do=failed.do)
         if failed.kind == "NotShippable":
-            return NotShippable(self.label, because=failed.message, do="Profile the cell again.")
+            return NotShippable(
+                f"The {self.label} worker", because=failed.message, do="Profile the cell again."
+            )
         return WorkerError(
             f"The {self.label} worker ran your cell",
             because=failed.what,
@@ -91,9 +93,9 @@ class Worker(Child):
         stands = self.where_it_stands(self.ask_where_it_stands())
         self.kill()
         return WorkerError(
-            f"The {self.label} worker was stepped",
+            f"The {self.label} worker",
             because=f"it gave no answer within {timeout_s:.0f} s and was ended",
-            do="Look at the line above; if the step only takes long, try again with a longer --timeout-s.",
+            do="The line above shows where it stands; if a step takes that long, try again with a longer --timeout-s.",
             traceback_text=f"It stands here:\n{stands}",
         )
 
@@ -107,9 +109,9 @@ class Worker(Child):
             )
         elif self.hello is None:
             because = "its process ended while it started, before your cell ran"
-            do = "The lines above say why: mend that, then try again."
+            do = "The lines above say why: fix that, then try again."
         return WorkerError(
-            f"The {self.label} worker was stepped",
+            f"The {self.label} worker",
             because=because,
             do=f"{do} The notebook and its objects are as they were.",
             traceback_text=self.output.text[-4000:],
@@ -117,7 +119,7 @@ class Worker(Child):
 
 
 _OF_ITSELF = (
-    "A trial runs the cell again and again in a process of its own: leave what ends the process out of it."
+    "A trial runs the cell again and again in a process of its own: remove the line that ends the process."
 )
 _MEMORY = "Free some memory or use a smaller batch if that was the cause, then try again."
 _SAFE = "The traceback above shows the line in your cell; your notebook's own objects are unchanged."

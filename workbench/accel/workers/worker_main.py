@@ -197,10 +197,10 @@ def _run_again_and_again(
             raise CellIsOver  # a bare `except` in the cell swallowed it
         if gate.steps_done == before:
             raise AccelError(
-                "A trial steps the cell again and again",
-                because="the cell ran to its end without a single training step",
-                do="Profile a cell that trains each time it is run, and try again: build in it what is used up when it has "
-                "trained (a Trainer that counts its epochs, an iterator).",
+                "Running the cell again",
+                because="the cell ended without a single training step, and a trial runs it many times",
+                do="Build in the cell itself what one run uses up (an iterator, a Trainer that counts its epochs), profile it "
+                "and try again.",
             )
         if load.quality is not None and not load.quality.repeats:
             gate.cell_ended()
