@@ -148,6 +148,7 @@ def test_a_profile_is_read_by_mouse_and_keyboard_in_both_themes_and_fits_in_900_
             assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth")
 
 
+@pytest.mark.whole
 def test_the_quickstart_runs_and_its_panel_tries_a_toggle(notebook, server):
     cells = [
         cell.source for cell in nbformat.read(QUICKSTART, as_version=4).cells if cell.cell_type == "code"

@@ -22,7 +22,7 @@ for _ in range(14):
     criterion(model(x), y).backward()
     optimizer.step()
 """
-MOST_PROFILES = 10
+MOST_PROFILES = 30
 MUCH_THE_SAME = 1.2
 MANY_SMALL_LAYERS = """
 model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))

@@ -29,6 +29,14 @@ _ROOT = Path(__file__).parents[2]
 _Start = tuple[tuple[tuple[str, str], ...], str]
 
 
+def _readable(descriptors: Sequence[int], timeout: float | None = None) -> list[int]:
+    """Those that can be read, at the latest after so many seconds; any number may stand in a descriptor."""
+    waiting = select.poll()
+    for each in descriptors:
+        waiting.register(each, select.POLLIN)
+    return [each for each, _ in waiting.poll(None if timeout is None else timeout * 1000)]
+
+
 class ForkedProcess:
     """What accel asks of a `MarkedProcess`, of a child that a server has forked."""
 
@@ -42,7 +50,7 @@ class ForkedProcess:
         self._ended, status = os.pipe()
         nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            self.pid = server.fork(words, environment, (theirs, nothing, end, status))
+            self.pid = server.fork(words, environment, (theirs, nothing, end, status), self._ended)
         finally:
             for each in (theirs, nothing, status):
                 os.close(each)
@@ -57,7 +65,7 @@ class ForkedProcess:
     def wait(self, timeout: float | None = None) -> int:
         """The same, when it has ended."""
         while self.returncode is None:
-            if not select.select([self._ended], [], [], timeout)[0]:
+            if not _readable([self._ended], timeout):
                 raise subprocess.TimeoutExpired("a forked child", timeout or 0.0)
             with self._reads:
                 if self.returncode is None:  # no other thread was faster
@@ -93,11 +101,15 @@ class Server:
         self._children.append(child := ForkedProcess(self, words, environment, end))
         return child
 
-    def fork(self, words: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
-        """Its process id, when it can be signalled."""
+    def fork(
+        self, words: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], ended: int
+    ) -> int:
+        """Its process id, when it can be signalled; `ended` is readable when it is over."""
         request = {"words": words, "environment": dict(environment), "folder": os.getcwd()}
         with self._lock:
             socket.send_fds(self._asked, [json.dumps(request).encode()], descriptors)
+            if self._asked.fileno() not in _readable([self._asked.fileno(), ended]):
+                raise OSError(f"the forked child for {words[0]} ended before it began")
             return int(self._asked.recv(64))
 
     def close(self) -> None:

@@ -125,7 +125,7 @@ def line_of(error):
     return [line.strip() for line in error.traceback_text.splitlines()]
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.whole), 1])
+@pytest.mark.parametrize("rank", [0, 1])
 def test_the_rank_that_raised_is_named_with_the_users_line_and_all_stay_warm(
     pool, namespace, clean, rank, monkeypatch
 ):
@@ -147,9 +147,7 @@ def test_the_rank_that_raised_is_named_with_the_users_line_and_all_stay_warm(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        pytest.param(
-            "os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL", id="SIGKILL", marks=pytest.mark.whole
-        ),
+        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL", id="SIGKILL"),
         pytest.param("ctypes.string_at(0)", "killed by SIGSEGV", id="SIGSEGV"),
         pytest.param("os._exit(3)", "exited with status 3", id="os._exit", marks=pytest.mark.whole),
     ],
