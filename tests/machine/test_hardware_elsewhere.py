@@ -41,8 +41,8 @@ def test_lscpu_tells_what_sys_does_not(tmp_path: Path, monkeypatch: pytest.Monke
         here.cpu.sockets,
     )
     assert (found.cpu.model, found.cpu.isa) == (here.cpu.model, here.cpu.isa)
-    assert dict(found.not_told)["Sockets, cores, caches"] == "not in /sys; from lscpu"
-    assert dict(found.not_told)["Memory"] == "not reported by /proc; from psutil"
+    assert dict(found.unknown)["Sockets, cores, caches"] == "not in /sys; from lscpu"
+    assert dict(found.unknown)["Memory"] == "not reported by /proc; from psutil"
 
 
 @on_linux
@@ -92,8 +92,8 @@ def test_psutil_counts_where_lscpu_fails_too(
     assert found.cpu.logical_cores == psutil.cpu_count()
     assert found.usable.count == len(psutil.Process().cpu_affinity())
     assert found.memory.total_bytes == psutil.virtual_memory().total
-    assert dict(found.not_told)["Cores"] == "not reported by /sys; counted by psutil"
-    assert why in dict(found.not_told)["Sockets, cores"]
+    assert dict(found.unknown)["Cores"] == "not reported by /sys; counted by psutil"
+    assert why in dict(found.unknown)["Sockets, cores"]
 
 
 @pytest.mark.parametrize(("system", "name"), [("darwin", "macOS"), ("win32", "Windows")])
@@ -102,10 +102,10 @@ def test_other_systems_are_counted_by_psutil_and_say_so(system, name, tmp_path, 
     if system == "darwin":  # it has no affinity masks
         monkeypatch.delattr(psutil.Process, "cpu_affinity", raising=False)
     found = without_sys(tmp_path, monkeypatch, system)
-    told = dict(found.not_told)
-    assert told["Cores"] == f"not reported by {name}; counted by psutil"
-    assert told["Memory"] == f"not reported by {name}; from psutil"
-    assert ("Affinity mask" in told) == (system == "darwin")
+    unknown = dict(found.unknown)
+    assert unknown["Cores"] == f"not reported by {name}; counted by psutil"
+    assert unknown["Memory"] == f"not reported by {name}; from psutil"
+    assert ("Affinity mask" in unknown) == (system == "darwin")
     assert found.usable.count >= 1
     assert found.cpu.model
 
@@ -116,8 +116,8 @@ def test_psutil_may_fail_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(psutil, "virtual_memory", closed)
-    told = dict(without_sys(tmp_path, monkeypatch).not_told)
-    assert told["Cores or memory"] == "not reported by /proc, and psutil failed: /proc is closed"
+    unknown = dict(without_sys(tmp_path, monkeypatch).unknown)
+    assert unknown["Cores or memory"] == "not reported by /proc, and psutil failed: /proc is closed"
 
 
 def test_a_copied_tree_is_not_mixed_with_this_machine(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_all_of_it_can_be_written_as_json(machine: Machine) -> None:
     read_back = json.loads(json.dumps(machine.to_dict()))
     assert read_back["usable_cores"] == machine.usable_cores
     assert read_back["line"] == machine.line
+    assert read_back["not_told"] == list(map(list, machine.unknown))
 
 
 def test_rows_are_shown_in_groups(machine: Machine) -> None:

@@ -169,10 +169,10 @@ def test_missing_and_damaged_files_never_raise(tmp_path_factory, name: str, data
     assert sorted(read_cpu_map(root).by_number) == [cpu.number for cpu in read_cpu_tree(root).cpus]
 
 
-def test_a_folder_where_a_file_should_be_reads_as_not_told(tmp_path: Path) -> None:
+def test_a_folder_where_a_file_should_be_reads_as_not_known(tmp_path: Path) -> None:
     (tmp_path / "proc/meminfo").mkdir(parents=True)
     (tmp_path / "sys/devices/system/cpu/cpuidle").mkdir(parents=True)
     machine = read_machine(root=tmp_path, with_torch=False)
     assert (machine.logical_cores, machine.memory_bytes) == (0, 0)
-    assert dict(machine.not_told)["Memory"] == "/proc tells none"
+    assert dict(machine.unknown)["Memory"] == "/proc tells none"
     assert "Unknown" in str(machine)

@@ -5,7 +5,7 @@ accel.machine.read_machine()    the same, with a choice of what to load
 accel.machine.Machine           the value: `.line`, `.has_bf16`, `.usable_cores`, `.gpus` …
 accel.peaks()                   the most it can do: FLOP/s and bytes/s
 
-hardware.py           read_hardware(): processors, usable cores, memory and nodes below any root, and what is not told
+hardware.py           read_hardware(): processors, usable cores, memory and nodes below any root, and what is unknown
 cpu_tree.py           what /sys tells of each logical CPU, read once; lscpu.py: the same from lscpu
 system_files.py       small files of the kernel; cpu_lists.py: its lists of CPUs
 cpu.py                model, cores, sockets, caches, instruction sets; core_kinds.py: fast and economical cores

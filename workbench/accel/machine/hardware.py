@@ -1,4 +1,4 @@
-"""The hardware of a machine in one reading: processors, usable cores, memory, nodes; and what is not told, and why."""
+"""The hardware of a machine in one reading: processors, usable cores, memory, nodes; and what is unknown, and why."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from accel.machine.memory import Memory, NumaNode, read_memory, read_numa_nodes
 from accel.machine.system_files import text_of
 from accel.machine.usable_cores import UsableCores, read_usable_cores
 
-NotTold = tuple[tuple[str, str], ...]
+Unknowns = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a machine is made of. `not_told` are pairs: what the system does not tell, and why or from where it is instead."""
+    """What a machine is made of. `unknown` are pairs: what the system does not report, and why, or what reported it instead."""
 
     cpu: Cpu
     usable: UsableCores
     memory: Memory
     numa_nodes: tuple[NumaNode, ...] = ()
     load_average: float | None = None
-    not_told: NotTold = ()
+    unknown: Unknowns = ()
 
 
 def read_hardware(root: Path | str = "/", *, ask_others: bool | None = None) -> Hardware:
@@ -51,7 +51,7 @@ def read_hardware(root: Path | str = "/", *, ask_others: bool | None = None) -> 
     found = Hardware(cpu, usable, read_memory(root), read_numa_nodes(root, tree), _load_average(root))
     if ask_others:
         found = _asking_psutil(found)
-    return replace(found, not_told=_not_told(found, tree, lscpu) + found.not_told)
+    return replace(found, unknown=_unknowns(found, tree, lscpu) + found.unknown)
 
 
 def known_cpus(root: Path | str = "/") -> CpuTree:
@@ -73,29 +73,29 @@ def _asking_psutil(found: Hardware) -> Hardware:
     """What macOS and Windows tell through psutil; on Linux only where /sys or /proc is closed."""
     import psutil
 
-    cpu, usable, memory, told = found.cpu, found.usable, found.memory, []
+    cpu, usable, memory, unknown = found.cpu, found.usable, found.memory, []
     try:
         if not usable.online:
             mask = psutil.Process().cpu_affinity() if hasattr(psutil.Process, "cpu_affinity") else ()
             usable = replace(usable, online=psutil.cpu_count() or 1, allowed=tuple(mask or ()))
             cpu = replace(cpu, logical_cores=usable.online)
-            told.append(("Cores", f"not reported by {_system('/sys')}; counted by psutil"))
+            unknown.append(("Cores", f"not reported by {_system('/sys')}; counted by psutil"))
         if not cpu.cores and (physical := psutil.cpu_count(logical=False)):
             cpu = replace(cpu, counted_cores=physical)
         if not memory.total_bytes:
             now, swap = psutil.virtual_memory(), psutil.swap_memory()
             memory = replace(memory, total_bytes=now.total, available_bytes=now.available)
             memory = replace(memory, swap_bytes=swap.total, swap_free_bytes=swap.free)
-            told.append(("Memory", f"not reported by {_system('/proc')}; from psutil"))
+            unknown.append(("Memory", f"not reported by {_system('/proc')}; from psutil"))
         if not cpu.highest_clock_mhz and hasattr(psutil, "cpu_freq") and (clock := psutil.cpu_freq()):
             cpu = replace(cpu, highest_clock_mhz=clock.max or None)
     except (OSError, RuntimeError, psutil.Error) as error:
-        told.append(("Cores or memory", f"not reported by {_system('/proc')}, and psutil failed: {error}"))
+        unknown.append(("Cores or memory", f"not reported by {_system('/proc')}, and psutil failed: {error}"))
     cpu = replace(cpu, model=cpu.model or platform.processor() or platform.machine())
     load = found.load_average
     if load is None and hasattr(os, "getloadavg"):
         load = os.getloadavg()[0]
-    return replace(found, cpu=cpu, usable=usable, memory=memory, load_average=load, not_told=tuple(told))
+    return replace(found, cpu=cpu, usable=usable, memory=memory, load_average=load, unknown=tuple(unknown))
 
 
 def _load_average(root: Path | str) -> float | None:
@@ -104,7 +104,7 @@ def _load_average(root: Path | str) -> float | None:
     return float(found.group()) if found else None
 
 
-def _not_told(found: Hardware, tree: CpuTree, lscpu: LscpuAnswer) -> NotTold:
+def _unknowns(found: Hardware, tree: CpuTree, lscpu: LscpuAnswer) -> Unknowns:
     """Each thing that is missing, with the reason; nothing is said of what merely is not there, such as swap."""
     cpu, sys_tells, proc_tells = found.cpu, _system("/sys"), _system("/proc")
     cores = f"not reported by {sys_tells}" + (f"; {lscpu.why_not}" if lscpu.why_not else "")

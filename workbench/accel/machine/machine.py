@@ -9,7 +9,7 @@ from typing import Any
 from accel.machine.core_kinds import CoreKind
 from accel.machine.cpu import Cache
 from accel.machine.gpus import Gpu
-from accel.machine.hardware import NotTold
+from accel.machine.hardware import Unknowns
 from accel.machine.memory import Memory, NumaNode
 from accel.machine.software import Software
 from accel.machine.usable_cores import UsableCores
@@ -22,7 +22,7 @@ Rows = list[tuple[str, str]]
 class Machine(Shown):
     """Cores, caches, memory, instruction sets, GPUs and versions, as they were when `read_machine` looked.
 
-    `physical_cores`, `sockets` and `caches` are 0 or empty where the system does not report them; `not_told` says why. `cores`
+    `physical_cores`, `sockets` and `caches` are 0 or empty where the system does not report them; `unknown` says why. `cores`
     are the CPUs of each core, `cache_groups` those that share a last-level cache; `core_kinds` is empty where all are alike.
     Sizes are in bytes, clocks in MHz.
 
@@ -61,7 +61,7 @@ class Machine(Shown):
     cache_groups: tuple[tuple[int, ...], ...]
     highest_clock_mhz: float | None
     memory: Memory
-    not_told: NotTold
+    unknown: Unknowns
 
     def now(self) -> Machine:
         """The same with the load of this minute: it changes, all else is read once."""
@@ -113,5 +113,7 @@ class Machine(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain numbers, strings, lists and dictionaries."""
+        values = asdict(self)
+        values["not_told"] = values.pop("unknown")  # the key that programs read
         parts = {"gpus": [gpu.to_dict() for gpu in self.gpus], "software": self.software.to_dict()}
-        return asdict(self) | parts | {"line": self.line, "has_bf16": self.has_bf16}
+        return values | parts | {"line": self.line, "has_bf16": self.has_bf16}

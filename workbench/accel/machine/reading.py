@@ -60,7 +60,7 @@ def _read(torch_is_loaded: bool, root: str) -> Machine:
         memory_bytes=memory.total_bytes,
         available_bytes=memory.available_bytes,
         memory=memory,
-        not_told=hardware.not_told,
+        unknown=hardware.unknown,
         gpus=read_gpus(with_torch=torch_is_loaded),
         hidden_gpus=read_hidden_gpus(),
         os=platform.system(),

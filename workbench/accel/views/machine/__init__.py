@@ -39,7 +39,7 @@ def groups_of(machine: Machine) -> list[tuple[str, Rows]]:
         ("Memory", memory_rows(machine)),
         ("GPUs", _gpus(machine)),
         ("Software", _software(machine)),
-        ("Unknown", list(machine.not_told)),
+        ("Unknown", list(machine.unknown)),
     ]
     return [(name, rows) for name, rows in groups if rows]
 
