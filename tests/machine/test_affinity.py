@@ -318,7 +318,7 @@ def test_a_process_is_told_to_use_one_node_only_if_it_fits_into_one() -> None:
 
 def test_why_there_is_nothing_is_in_the_plain_values_too() -> None:
     assert (
-        Affinity(CpuMap(()), (), told="Not reported by this system (darwin).")
+        Affinity(CpuMap(()), (), why_not="Not reported by this system (darwin).")
         .to_dict()["told"]
         .endswith("(darwin).")
     )

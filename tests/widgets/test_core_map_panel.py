@@ -147,7 +147,7 @@ def test_hundreds_of_cpus_fit_and_what_is_amiss_stands_above(show):
 
 @pytest.mark.browser
 def test_a_system_that_tells_nothing_says_so(show):
-    view = show(CoreMapPanel, **state(Affinity(CpuMap(()), (), told="Linux tells it.")))
+    view = show(CoreMapPanel, **state(Affinity(CpuMap(()), (), why_not="Linux tells it.")))
     assert view.texts("core-map-note") == ["Linux tells it."]
     assert not view.page.locator(".accel-cores-map").is_visible()
 

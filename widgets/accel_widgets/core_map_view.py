@@ -35,7 +35,7 @@ def core_map_traits(found: Affinity) -> dict[str, Any]:
         "cpus": {str(number): _chips(places, processes) for number, places in on.items() if places},
         "notes": found.notes,
         "summary": [sentence for process in processes for sentence in _sentences(found, process)],
-        "note": found.told,
+        "note": found.why_not,
     }
 
 

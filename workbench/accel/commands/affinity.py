@@ -19,7 +19,7 @@ def _run(options: argparse.Namespace, place: Place) -> object:
 
 def _core_map(result: Any, options: argparse.Namespace) -> object:
     """The live map; the text where this system reports no threads."""
-    return result if result.told else result.panel()
+    return result if result.why_not else result.panel()
 
 
 COMMAND = Command(

@@ -50,7 +50,7 @@ class Affinity(WhereThreadsAre, Shown):
         return {
             "cpus": [asdict(cpu) for cpu in self.cpu_map.cpus], "threads": [asdict(each) for each in self.threads],
             "torch_threads": self.torch_threads, "environment": dict(self.environment), "notes": self.notes,
-            "told": self.told, "quota_cores": self.usable.quota_cores if self.usable else None,
+            "told": self.why_not, "quota_cores": self.usable.quota_cores if self.usable else None,
         }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ class AffinityLooks:
         """Where everything is now; without `find_processes`, only of the processes that were found before."""
         if sys.platform != "linux" or not self._cpu_map.cpus:
             why = f"Where threads run is not reported by this system ({sys.platform}); Linux tells it."
-            return Affinity(CpuMap(()), (), told=why)
+            return Affinity(CpuMap(()), (), why_not=why)
         if find_processes or not self._processes:
             self._processes = processes_here(self._ranks, pid=self._pid)
         torch = sys.modules.get("torch")
@@ -104,7 +104,7 @@ def affinity(
     """
     looks = AffinityLooks(ranks, pid=pid, root=root)
     found = looks.look()
-    if found.told:
+    if found.why_not:
         return found
     time.sleep(BETWEEN_LOOKS_S)
     return looks.look(find_processes=False)

@@ -153,7 +153,7 @@ class WhereThreadsAre:
     threads: tuple[ThreadPlace, ...]
     torch_threads: int | None = None
     environment: tuple[tuple[str, str], ...] = ()
-    told: str = ""  # why there is nothing, where the system does not tell
+    why_not: str = ""  # why there are no threads, where the system does not report them
     known_processes: tuple[ProcessHere, ...] = ()
     usable: UsableCores | None = None  # with the container's quota, where there is one
 

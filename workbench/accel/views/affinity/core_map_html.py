@@ -40,8 +40,8 @@ def html(found: Affinity) -> Markup:
 
     >>> html(accel.affinity())
     """
-    if found.told:
-        return block(note(found.told))
+    if found.why_not:
+        return block(note(found.why_not))
     shorts = {process.pid: (index, process) for index, process in enumerate(found.processes)}
     boxes = [_box(found, box, shorts) for box in core_layout(found.cpu_map)]
     problems = [div("margin-top:4px;font-weight:600", f"⚠ {line}") for line in found.notes]

@@ -20,8 +20,8 @@ def text(found: Affinity) -> str:
 
     >>> print(text(accel.affinity()))
     """
-    if found.told:
-        return found.told
+    if found.why_not:
+        return found.why_not
     rows = _rows(found)
     lines = table(rows)
     if any(each.is_busy for each in found.threads):
