@@ -182,8 +182,8 @@ def test_memory_and_load_are_as_the_system_says(bench):
 
 def test_what_proc_does_not_hold_is_told_in_words_and_the_rest_still_works(tmp_path):
     reader = ProcReader(tmp_path, clock=FakeClock())
-    assert any("/proc/stat" in sentence for sentence in reader.untold)
-    assert any("/proc/meminfo" in sentence for sentence in reader.untold)
+    assert any("/proc/stat" in sentence for sentence in reader.notes)
+    assert any("/proc/meminfo" in sentence for sentence in reader.notes)
     sampler = Sampler(host=reader, gpus=GpuReader(FakeNvml(Count=0)), clock=FakeClock())
     assert "CPU unknown" in in_a_sentence(sampler.sample())
     assert "memory unknown" in in_a_sentence(sampler.latest)
@@ -195,9 +195,9 @@ def test_children_beyond_those_that_are_watched_are_told(monkeypatch):
     monkeypatch.setattr("accel.machine.telemetry.child_processes.MOST_CHILDREN", 0)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         reader = ProcReader(clock=FakeClock())
-        assert not any("child processes" in sentence for sentence in reader.untold)
+        assert not any("child processes" in sentence for sentence in reader.notes)
         assert reader.read().children == ()
-        assert any("more child processes than are watched" in sentence for sentence in reader.untold)
+        assert any("more child processes than are watched" in sentence for sentence in reader.notes)
         reader.close()
         child.stdin.close()
 
@@ -210,11 +210,11 @@ def test_a_container_has_the_memory_of_its_limit(tmp_path):
     used[0] = 3 << 29
     clock.now_s += 5
     assert reader.read().available_bytes == 1 << 29
-    assert any("container" in sentence for sentence in reader.untold)
+    assert any("container" in sentence for sentence in reader.notes)
     reader.close()
     roomy = ProcReader(tmp_path, clock=clock, limit=lambda: MemoryLimit(64 << 30, 1 << 30))
     assert roomy.read().memory_bytes == 8 << 30
-    assert roomy.untold == ()
+    assert roomy.notes == ()
     roomy.close()
 
 

@@ -58,8 +58,8 @@ class HostReader(Protocol):
     """Something that reads the counters of a system, again and again, until it is closed."""
 
     @property
-    def untold(self) -> tuple[str, ...]:
-        """What this system does not tell, each a sentence."""
+    def notes(self) -> tuple[str, ...]:
+        """What this system does not report, and what the counters leave out, each a sentence."""
 
     def read(self) -> HostCounters:
         """The counters now."""

@@ -55,7 +55,7 @@ class GpuReader:
         self._nvml = nvml if nvml is not None else self._stack.enter_context(opened_nvml())
         count = asked(self._nvml, "nvmlDeviceGetCount") if self._nvml is not None else None
         self._gpus = [_OneGpu(self._nvml, index) for index in range(count or 0)]
-        self.untold: tuple[str, ...] = () if self._gpus else (NO_GPU,)
+        self.notes: tuple[str, ...] = () if self._gpus else (NO_GPU,)
 
     @property
     def names(self) -> tuple[str, ...]:

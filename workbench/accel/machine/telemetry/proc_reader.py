@@ -53,15 +53,15 @@ class ProcReader:
         self._children = ChildProcesses(os.getpid(), proc)
         self._limit, self._ask_limit, self._ask_limit_at = limit(), limit, -float("inf")
         missing = ((self._stat, NO_CPUS), (self._meminfo, NO_MEMORY))
-        self._untold = tuple(sentence for file, sentence in missing if file is None)
+        self._notes = tuple(sentence for file, sentence in missing if file is None)
         if self._is_limited(_memory(_read(self._meminfo, 4096)).get(b"MemTotal", 0)):
-            self._untold += (LIMITED,)
+            self._notes += (LIMITED,)
 
     @property
-    def untold(self) -> tuple[str, ...]:
-        """What is not told here, in words."""
+    def notes(self) -> tuple[str, ...]:
+        """What /proc does not report here, and what the counters leave out, each a sentence."""
         left_out = self._children.left_out
-        return (*self._untold, UNCOUNTED.format(left_out)) if left_out else self._untold
+        return (*self._notes, UNCOUNTED.format(left_out)) if left_out else self._notes
 
     def read(self) -> HostCounters:
         """The counters now; the CPU time of this process and the moment are taken right beside each other."""

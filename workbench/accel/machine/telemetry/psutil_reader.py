@@ -37,7 +37,7 @@ class PsutilReader:
         self._process = psutil.Process()
         self._children: list[tuple[psutil.Process, ChildKind]] = []
         self._search_at = -float("inf")
-        self.untold: tuple[str, ...] = (NO_LOADERS,)
+        self.notes: tuple[str, ...] = (NO_LOADERS,)
 
     def read(self) -> HostCounters:
         """The counters now."""

@@ -86,8 +86,8 @@ class Sampler:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not told here, and what the sampler had to do."""
-        found = [*self._host.untold, *self._gpus.untold]
+        """What the counters do not cover here, and what the sampler had to do."""
+        found = [*self._host.notes, *self._gpus.notes]
         if self.period_s > self.every_s:
             found.append(
                 f"A sample takes {1e3 * median(self._costs_s):.1f} ms: one is taken every {self.period_s:.1f} s instead of "
