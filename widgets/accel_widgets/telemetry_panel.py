@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from accel.machine.telemetry.load_in_words import UNTOLD, Tile, in_a_sentence, tiles
+from accel.machine.telemetry.load_in_words import UNKNOWN, Tile, in_a_sentence, tiles
 from accel.machine.telemetry.monitor import Monitor
 from accel.units import percent
 from accel_widgets.seen_views import SeenViews
@@ -141,7 +141,7 @@ class TelemetryPanel(SavedPanel, anywidget.AnyWidget):
         return {
             "number": self._kept,  # equal values are not sent, and time would stand still on an idle machine
             "row": [-1 if share is None else round(100 * share) for share in shares],
-            "texts": [[tile.value, tile.detail] if tile else [UNTOLD, ""] for tile in shown],
+            "texts": [[tile.value, tile.detail] if tile else [UNKNOWN, ""] for tile in shown],
             "said": in_a_sentence(sample),
         }
 

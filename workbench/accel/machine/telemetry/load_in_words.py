@@ -19,7 +19,7 @@ NAMES: dict[ChildKind, tuple[str, str]] = {
     "trial": ("trial worker", "trial workers"),
     "other": ("other child", "other children"),
 }
-UNTOLD = "unknown"
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ def in_a_sentence(sample: Sample) -> str:
 
 def share_of(part: float | None) -> str:
     """A share as it is shown."""
-    return UNTOLD if part is None else percent(part, 0)
+    return UNKNOWN if part is None else percent(part, 0)
 
 
 def cores(count: float | None) -> str:
     """How many cores are kept busy, as it is shown."""
-    return UNTOLD if count is None else f"{count:.2f} cores"
+    return UNKNOWN if count is None else f"{count:.2f} cores"
 
 
 def rate(bytes_s: float) -> str:
@@ -98,7 +98,7 @@ def _cpu(sample: Sample) -> Tile:
 
 def _memory(sample: Sample) -> Tile:
     if not sample.memory_bytes:
-        return Tile("memory", "memory", UNTOLD, "", (("memory", None),))
+        return Tile("memory", "memory", UNKNOWN, "", (("memory", None),))
     swap = f"swap {size(sample.swap_used_bytes)}" if sample.swap_used_bytes >= 2**20 else ""
     share = sample.used_bytes / sample.memory_bytes
     return Tile(
