@@ -78,14 +78,14 @@ class ChildProcesses:
             if pid not in self._open:
                 try:
                     self._open[pid] = os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-                except OSError:  # it ended meanwhile, or is another user's
+                except OSError:  # it has ended, or is another user's
                     continue
                 self._found_at[pid], self._kinds[pid] = time_s, _kind(pid, self._proc)
 
     def _read(self, pid: int, since: float) -> ChildCounters | None:
         try:
             stat = os.pread(self._open[pid], 1024, 0)
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             self._forget(pid)
             return None
         fields = stat[stat.rindex(b")") + 2 :].split()
@@ -115,7 +115,7 @@ def _children(pid: int, proc: str) -> list[int]:
     found: list[int] = []
     try:
         threads = os.listdir(f"{proc}/{pid}/task")
-    except OSError:  # it ended meanwhile
+    except OSError:  # it has ended
         return []
     for thread in threads:
         found += map(int, _bytes(f"{proc}/{pid}/task/{thread}/children").split())

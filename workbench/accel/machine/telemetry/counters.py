@@ -29,7 +29,7 @@ class HostCounters:
 
     `stolen`, `waiting` and `all_total` are of all CPUs together: time in which the hypervisor ran others, and in which a CPU was
     idle while a process waited for a disk. `load` is the one-minute load average, None where the system keeps none.
-    `allowed` are the CPUs that this process may use (empty: not told). Where a container has a quota of CPU time, `quota_cores`
+    `allowed` are the CPUs that this process may use (empty: unknown). Where a container has a quota of CPU time, `quota_cores`
     is it, `quota_used_s` the CPU time that was used of it, and `stopped` of its `periods` are those in which it was used up.
     """
 

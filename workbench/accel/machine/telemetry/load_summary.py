@@ -53,7 +53,7 @@ class LoadSummary(Shown):
         return by_name[name]
 
     def get(self, name: str) -> MeanAndPeak | None:
-        """A quantity by its column, None where it was not told."""
+        """A quantity by its column, None where it was not recorded."""
         return next((each for each in self.quantities if each.name == name), None)
 
     @property
@@ -119,9 +119,9 @@ def mean_and_peak(
 
 
 def _of_column(name: str, values: np.ndarray, seconds: np.ndarray) -> MeanAndPeak | None:
-    told = ~(values != values)  # NaN is unequal to itself
-    if not told.any():
+    known = ~(values != values)  # NaN is unequal to itself
+    if not known.any():
         return None
-    values, seconds = values[told], seconds[told]
+    values, seconds = values[known], seconds[known]
     mean = float((values * seconds).sum() / seconds.sum())
     return MeanAndPeak(name, mean, float(values.max()), float(values.min()))

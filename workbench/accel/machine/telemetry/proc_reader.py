@@ -64,7 +64,7 @@ class ProcReader:
         return (*self._notes, UNCOUNTED.format(left_out)) if left_out else self._notes
 
     def read(self) -> HostCounters:
-        """The counters now; the CPU time of this process and the moment are taken right beside each other."""
+        """The counters now; the CPU time of this process and the moment are read one right after the other."""
         cpus, busy, total, stolen, waiting, all_total = _cpu_times(_read(self._stat, self._stat_bytes))
         process_cpu_s, time_s = self._process_cpu(), self._clock()
         children = self._children.read(time_s)
@@ -107,15 +107,15 @@ class ProcReader:
 
 
 def _cpu_count() -> int:
-    """Those that the kernel lists; `os.cpu_count` may be told another number (PYTHON_CPU_COUNT, -X cpu_count)."""
+    """Those that the kernel lists; `os.cpu_count` may be set to another number (PYTHON_CPU_COUNT, -X cpu_count)."""
     return max(1, os.sysconf("SC_NPROCESSORS_CONF"))
 
 
 def _used_of_quota(cpu_stat: bytes) -> dict[str, float]:
     """CPU time used, periods, and those in which the quota was used up; older cgroups count the time elsewhere."""
-    told = dict(line.split(b" ", 1) for line in cpu_stat.split(b"\n") if b" " in line)
-    found = {name: float(told[key]) for name, key in QUOTA_COUNTERS if key in told}
-    return found | ({"quota_used_s": float(told[b"usage_usec"]) / 1e6} if b"usage_usec" in told else {})
+    values = dict(line.split(b" ", 1) for line in cpu_stat.split(b"\n") if b" " in line)
+    found = {name: float(values[key]) for name, key in QUOTA_COUNTERS if key in values}
+    return found | ({"quota_used_s": float(values[b"usage_usec"]) / 1e6} if b"usage_usec" in values else {})
 
 
 def _opened(path: Path) -> int | None:

@@ -80,7 +80,7 @@ class PsutilReader:
             self._search_at = time_s + max(REFRESH_S, (self._cpu_clock() - began) / DEAREST_SHARE)
         found = []
         for child, kind in self._children:
-            with suppress(psutil.Error):  # it ended meanwhile, or is another user's
+            with suppress(psutil.Error):  # it has ended, or is another user's
                 times, rss = child.cpu_times(), child.memory_info().rss
                 found.append(ChildCounters(child.pid, kind, times.user + times.system, rss))
         return tuple(found)

@@ -32,7 +32,7 @@ class ChildrenLoad:
 
 @dataclass(frozen=True)
 class Sample:
-    """The machine over `interval_s` seconds until `time_s`, shares from 0 to 1; None is what is not told.
+    """The machine over `interval_s` seconds until `time_s`, shares from 0 to 1; None is what the system does not report.
 
     `cores` of a process is CPU seconds a second: 2.0 is two cores kept busy. `allowed` are the CPUs that this process may use,
     where those are not all; `quota_used` is the share of the container's quota of CPU time, `stopped_by_quota` that of
@@ -79,7 +79,7 @@ class Sample:
         return dict(self.children).get(kind, ChildrenLoad())
 
     def row(self, cpus: tuple[int, ...], gpus: int) -> list[float]:
-        """The values in the order of `columns`; what is not told is NaN."""
+        """The values in the order of `columns`; what is not known is NaN."""
         of_cpu = dict(zip(self.cpus, self.busy, strict=True))
         children = [self.of_kind(kind) for kind in CHILD_KINDS]
         host = (
@@ -161,8 +161,8 @@ def _quota_used(before: HostCounters, after: HostCounters, interval_s: float) ->
 
 
 def _mean(shares: Iterable[float | None]) -> float | None:
-    told = [each for each in shares if each is not None]
-    return sum(told) / len(told) if told else None
+    known = [each for each in shares if each is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -180,7 +180,7 @@ class Sampler:
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this is a child of the process that samples: it has no such thread, and perhaps a lock that nobody opens."""
+        """Whether this is a child of the process that samples: it has no such thread, and perhaps a lock that no thread opens."""
         return self._pid != os.getpid()
 
     @property
@@ -194,7 +194,7 @@ class Sampler:
         while not over.wait(max(0.0, min(due, self._ends_s) - self._clock())):
             try:
                 self.measured_sample()
-            except Exception as error:  # told in the notes: nobody sees a thread's traceback
+            except Exception as error:  # it goes into the notes: a thread's traceback is shown nowhere
                 self.failure = error
                 self.close()
                 return

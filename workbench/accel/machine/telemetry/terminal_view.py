@@ -81,7 +81,7 @@ def _draw_until_over(watched: Monitor, screen: TextIO) -> None:
 
 
 def _wait(watched: Monitor) -> bool:
-    """Until it ends by itself or the user ends it, which is told and no error: that is how a monitor is ended."""
+    """Until it ends by itself, or the user ends it: then True. Ctrl-C is how a monitor is ended, and no error."""
     try:
         while watched.is_running:
             watched.sampler.join(LOOK_S)
