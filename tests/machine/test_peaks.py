@@ -363,8 +363,8 @@ channel.send(Measured({"busy": "cuda:0 was 87 % at work for others before it was
 
 
 def test_gpus_are_measured_by_a_process_of_their_own_that_says_what_is_read_here():
-    told, problem = measuring.told_by(measuring_child(measuring.MEASURING_GPUS))
-    found = [DevicePeaks.from_dict(one["device"]) for one in told if "device" in one]
+    messages, problem = measuring.messages_of(measuring_child(measuring.MEASURING_GPUS))
+    found = [DevicePeaks.from_dict(one["device"]) for one in messages if "device" in one]
     assert problem == ""
     assert [gpu.device for gpu in found] == [f"cuda:{index}" for index in range(len(found))]
     assert torch.cuda.is_available() or found == []
@@ -374,20 +374,20 @@ def test_gpus_are_measured_by_a_process_of_their_own_that_says_what_is_read_here
 def test_what_a_child_said_before_it_died_is_read_with_its_last_words(tmp_path, monkeypatch):
     (tmp_path / "dying_child.py").write_text(CHILD + "print('NCCL version 2', flush=True)\nos._exit(3)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    told, problem = measuring.told_by(measuring_child("dying_child"))
-    assert [next(iter(one)) for one in told] == ["busy"]
+    messages, problem = measuring.messages_of(measuring_child("dying_child"))
+    assert [next(iter(one)) for one in messages] == ["busy"]
     assert problem == "NCCL version 2"
 
 
-def test_a_child_that_fails_is_told_with_its_last_words(monkeypatch):
+def test_a_child_that_fails_is_reported_with_its_last_words(monkeypatch):
     monkeypatch.setattr(measuring, "_gpu_count", lambda: 1)
     monkeypatch.setattr(measuring, "MEASURING_GPUS", "accel.no_such_module")
-    told, _, notes = measuring._gpus()
-    assert told == []
+    messages, _, notes = measuring._gpus()
+    assert messages == []
     assert "no_such_module" in notes[0]
 
 
-def test_a_gpu_without_room_is_told_and_takes_no_other_back(monkeypatch):
+def test_a_gpu_without_room_is_reported_and_takes_no_other_back(monkeypatch):
     def measure(index):
         if index == 1:
             raise torch.OutOfMemoryError
@@ -403,11 +403,11 @@ def test_a_gpu_without_room_is_told_and_takes_no_other_back(monkeypatch):
     monkeypatch.setattr(gpus, "gpus_at_work", lambda _, uuids: {uuids.index("uuid 2"): 87})
     monkeypatch.setattr(gpus, "_gpu", measure)
     monkeypatch.setattr(gpus, "host_copies", lambda *_: copies)
-    told = [json.loads(json.dumps(one)) for one in gpus.measure_gpus()]
-    assert [next(iter(one)) for one in told] == ["busy", "device", "copies", "note", "device", "copies"]
-    assert "cuda:2 was 87 %" in told[0]["busy"]
-    assert told[3]["note"].startswith("cuda:1: too little memory")
-    assert Copies.from_dict(told[2]["copies"]).rate("cpu", "cuda:0", pinned=True) == 2e10
+    messages = [json.loads(json.dumps(one)) for one in gpus.measure_gpus()]
+    assert [next(iter(one)) for one in messages] == ["busy", "device", "copies", "note", "device", "copies"]
+    assert "cuda:2 was 87 %" in messages[0]["busy"]
+    assert messages[3]["note"].startswith("cuda:1: too little memory")
+    assert Copies.from_dict(messages[2]["copies"]).rate("cpu", "cuda:0", pinned=True) == 2e10
 
 
 def test_a_gpu_that_was_at_work_makes_the_peaks_of_a_busy_machine(tmp_path, monkeypatch):

@@ -41,11 +41,11 @@ def measure_peaks() -> Peaks:
     started = time.perf_counter()
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         cpu, cpu_was_busy, cpu_note = _cpu()
-    told, busy, notes = _gpus()
+    messages, busy, notes = _gpus()
     return Peaks(
-        devices=(cpu, *(DevicePeaks.from_dict(one["device"]) for one in told if "device" in one)),
+        devices=(cpu, *(DevicePeaks.from_dict(one["device"]) for one in messages if "device" in one)),
         torch=torch.__version__, measured=datetime.now().isoformat(timespec="seconds"),
-        seconds=time.perf_counter() - started, was_busy=busy or cpu_was_busy, copies=_copies(told),
+        seconds=time.perf_counter() - started, was_busy=busy or cpu_was_busy, copies=_copies(messages),
         notes=(*filter(None, [cpu_note]), *notes),
     )  # fmt: skip
 
@@ -61,8 +61,8 @@ def measure_links() -> tuple[Copies, AllReduces]:
     all_reduces = measure_all_reduces()
     if _gpu_count() < 2:
         return Copies(), all_reduces
-    told, busy, notes = _gpus("--links")
-    copies = _copies(told)
+    messages, busy, notes = _gpus("--links")
+    copies = _copies(messages)
     return replace(copies, notes=(*copies.notes, *notes)), replace(
         all_reduces, was_busy=busy or all_reduces.was_busy
     )
@@ -104,44 +104,46 @@ def _gpu_count() -> int:
 
 
 def _gpus(*arguments: str) -> tuple[list[dict[str, Any]], bool, tuple[str, ...]]:
-    """What the process that measures GPUs told, whether other work was in the way, and what could not be measured.
+    """What the process that measures GPUs has sent, whether other work was in the way, and what could not be measured.
 
     A process of their own: here the buffers would stay in the user's allocator and raise its peak.
     """
     if not _gpu_count():
         return [], False, ()
-    told: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     with OtherWork() as others:
         try:
-            told, problem = told_by(measuring_child(MEASURING_GPUS, *arguments))
+            messages, problem = messages_of(measuring_child(MEASURING_GPUS, *arguments))
         except AccelError as error:  # it could not be started
             problem = error.because
-    notes = [one["note"] for one in told if "note" in one] + [one["busy"] for one in told if "busy" in one]
+    notes = [one["note"] for one in messages if "note" in one] + [
+        one["busy"] for one in messages if "busy" in one
+    ]
     if problem:
         notes.append(f"Not all of the GPUs could be measured: {problem.splitlines()[-1][:200]}")
-    return told, others.disturbed or any("busy" in one for one in told), tuple(notes)
+    return messages, others.disturbed or any("busy" in one for one in messages), tuple(notes)
 
 
-def told_by(child: Child) -> tuple[list[dict[str, Any]], str]:
-    """The parts that a child sends until it ends, which is done here, and what went wrong with the rest."""
-    told: list[dict[str, Any]] = []
+def messages_of(child: Child) -> tuple[list[dict[str, Any]], str]:
+    """The messages that a child sends until it ends, which is done here, and what went wrong with the rest."""
+    messages: list[dict[str, Any]] = []
     until = time.monotonic() + CHILD_S
     try:
         while True:
             message, _, _ = child.channel.receive(max(0.0, until - time.monotonic()))
-            told.append(message.values)
+            messages.append(message.values)
     except TimeoutError:
-        return told, f"not done after {CHILD_S:.0f} s"
+        return messages, f"not done after {CHILD_S:.0f} s"
     except Closed:
         if not (status := child.exit_status()):  # None: it has sent all, and is still letting go of its GPUs
-            return told, ""
-        return told, child.output.text.strip() or f"their process ended with {status}"
+            return messages, ""
+        return messages, child.output.text.strip() or f"their process ended with {status}"
     finally:
         child.close()
 
 
-def _copies(told: list[dict[str, Any]]) -> Copies:
-    parts = [Copies.from_dict(one["copies"]) for one in told if "copies" in one]
+def _copies(messages: list[dict[str, Any]]) -> Copies:
+    parts = [Copies.from_dict(one["copies"]) for one in messages if "copies" in one]
     rows = tuple(row for part in parts for row in part.rows)
     return Copies(rows, tuple(note for part in parts for note in part.notes))
 
