@@ -51,9 +51,9 @@ def test_too_little_free_memory_is_said() -> None:
 
 def test_without_a_tree_the_totals_count_and_without_them_a_guess(tmp_path) -> None:
     machine = read_machine()
-    untold = cache_sizes(replace(machine, caches=()), (), tmp_path)
-    assert untold.total() == sizes.UNTOLD_BYTES
+    assumed = cache_sizes(replace(machine, caches=()), (), tmp_path)
+    assert assumed.total() == sizes.ASSUMED_BYTES
     if machine.caches:
         last = [cache for cache in machine.caches if cache.name == max(each.name for each in machine.caches)]
-        told = cache_sizes(machine, (), tmp_path)
-        assert told.total() == sum(cache.bytes_each * cache.count for cache in last)
+        totals = cache_sizes(machine, (), tmp_path)
+        assert totals.total() == sum(cache.bytes_each * cache.count for cache in last)

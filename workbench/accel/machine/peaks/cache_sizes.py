@@ -9,10 +9,10 @@ from pathlib import Path
 from accel.machine.hardware import known_cpus
 from accel.machine.machine import Machine
 
-UNTOLD_BYTES = 4 << 20  # where the system tells of no cache
+ASSUMED_BYTES = 4 << 20  # where the system reports no cache
 FILLED = 0.9  # of the caches: what holds for data that only just stays in them
 TIMES_CACHES = 4  # data of so many times the caches: each pass has driven out what the one before left there
-LEAST_MEMORY_BYTES = 384 << 20  # a virtual machine may be told of less cache than it has
+LEAST_MEMORY_BYTES = 384 << 20  # a virtual machine may report less cache than it has
 LARGEST_SHARE = 4  # at most one part in so many of the memory that is left
 
 
@@ -28,7 +28,7 @@ class CacheSizes:
 
     def total(self, threads: int | None = None) -> int:
         """What they hold together; `threads` fill no more caches than there are threads."""
-        return sum(self.each_bytes[:threads]) or UNTOLD_BYTES
+        return sum(self.each_bytes[:threads]) or ASSUMED_BYTES
 
     def cached_bytes(self, threads: int) -> int:
         """Data that so many threads only just keep in them."""
