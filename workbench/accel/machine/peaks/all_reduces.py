@@ -63,11 +63,11 @@ class AllReduces:
     was_busy: bool = False
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> AllReduces:
+    def from_dict(cls, values: dict[str, Any]) -> AllReduces:
         """What `to_dict` gave."""
         own = ("backend", "device", "ranks", "bytes", "seconds")
-        rows = tuple(AllReducePeak(**{name: row[name] for name in own}) for row in told["rows"])
-        return cls(rows, tuple(map(str, told["notes"])), bool(told["was_busy"]))
+        rows = tuple(AllReducePeak(**{name: row[name] for name in own}) for row in values["rows"])
+        return cls(rows, tuple(map(str, values["notes"])), bool(values["was_busy"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Every row as plain values: seconds and bytes/s."""

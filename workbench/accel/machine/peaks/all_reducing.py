@@ -35,7 +35,7 @@ LOOK_S = 0.05
 def measure_all_reduces(
     sizes_bytes: Sequence[int] = SIZES_BYTES, budget_s: float = 0.4, deadline_s: float = DEADLINE_S
 ) -> AllReduces:
-    """Two ranks on the CPU, each on CPUs of its own; and one on each GPU. What cannot be measured is told in `notes`.
+    """Two ranks on the CPU, each on CPUs of its own; and one on each GPU. `notes` say what cannot be measured.
 
     >>> print(measure_all_reduces())
     """
@@ -69,8 +69,8 @@ def measure_all_reduces(
                     "sizes_bytes": list(sizes_bytes),
                     "budget_s": budget_s,
                 }
-                told = run_ranks(RANK, ranks, job, cpus if device == "cpu" else [], deadline_s)
-                rows += _rows(told, backend, device)
+                answers = run_ranks(RANK, ranks, job, cpus if device == "cpu" else [], deadline_s)
+                rows += _rows(answers, backend, device)
             except AccelError as error:
                 notes.append(f"{backend}: {error.because.rstrip('.')}.")
             except (RuntimeError, OSError, ValueError) as error:  # no store, no process, or no JSON from it
@@ -160,12 +160,12 @@ def _failed(why: str) -> AccelError:
     )  # fmt: skip
 
 
-def _rows(told: Sequence[Mapping[str, Any]], backend: str, device: str) -> list[AllReducePeak]:
+def _rows(answers: Sequence[Mapping[str, Any]], backend: str, device: str) -> list[AllReducePeak]:
     """The shortest turn of each size; a turn is over when the last rank has its sum."""
     rows = []
-    for size in told[0]["seconds"]:
-        turns = zip(*(one["seconds"][size] for one in told), strict=True)
-        rows.append(AllReducePeak(backend, device, len(told), int(size), min(map(max, turns))))
+    for size in answers[0]["seconds"]:
+        turns = zip(*(one["seconds"][size] for one in answers), strict=True)
+        rows.append(AllReducePeak(backend, device, len(answers), int(size), min(map(max, turns))))
     return rows
 
 

@@ -61,9 +61,9 @@ class Copies:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Copies:
+    def from_dict(cls, values: dict[str, Any]) -> Copies:
         """What `to_dict` gave."""
-        return cls(tuple(CopyPeak(**row) for row in told["rows"]), tuple(map(str, told["notes"])))
+        return cls(tuple(CopyPeak(**row) for row in values["rows"]), tuple(map(str, values["notes"])))
 
     def to_dict(self) -> dict[str, Any]:
         """Every copy as plain values: bytes/s and microseconds."""

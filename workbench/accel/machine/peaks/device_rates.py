@@ -51,7 +51,7 @@ def cpu_products(threads: int) -> tuple[tuple[Rates, Reasons], bool]:
 def gpu_products(
     device: str, capability: tuple[int, int], timed: Timed, sizes: tuple[int, int] = GPU_SIZES
 ) -> tuple[Rates, Reasons]:
-    """The same of one GPU, timed as told; its compute capability says what is not tried."""
+    """The same of one GPU, timed by `timed`; its compute capability says what is not tried."""
 
     def measure(dtype: str) -> float:
         if capability < SINCE.get(dtype, (0, 0)):

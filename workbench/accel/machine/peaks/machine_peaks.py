@@ -39,11 +39,11 @@ class DevicePeaks:
     not_measured: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> DevicePeaks:
+    def from_dict(cls, values: dict[str, Any]) -> DevicePeaks:
         """What `to_dict` gave."""
-        rates = tuple((str(dtype), float(rate)) for dtype, rate in told["flops_per_s"].items())
-        reasons = tuple((str(dtype), str(reason)) for dtype, reason in told["not_measured"].items())
-        return cls(**told | {"flops_per_s": rates, "not_measured": reasons})
+        rates = tuple((str(dtype), float(rate)) for dtype, rate in values["flops_per_s"].items())
+        reasons = tuple((str(dtype), str(reason)) for dtype, reason in values["not_measured"].items())
+        return cls(**values | {"flops_per_s": rates, "not_measured": reasons})
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain values; FLOP/s, and why some are missing, as dictionaries by dtype."""
@@ -141,14 +141,14 @@ class Peaks(Shown):
     )
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Peaks:
+    def from_dict(cls, values: dict[str, Any]) -> Peaks:
         """What `to_dict` gave."""
-        all_reduces = told["all_reduces"]
-        return cls(**told | {
-            "devices": tuple(map(DevicePeaks.from_dict, told["devices"])),
-            "copies": Copies.from_dict(told["copies"]),
+        all_reduces = values["all_reduces"]
+        return cls(**values | {
+            "devices": tuple(map(DevicePeaks.from_dict, values["devices"])),
+            "copies": Copies.from_dict(values["copies"]),
             "all_reduces": all_reduces and AllReduces.from_dict(all_reduces),
-            "notes": tuple(told["notes"]),
+            "notes": tuple(values["notes"]),
         })  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class OtherWork:
     (0.02, False)
 
     Children that have been waited for count as ours; with `counts_children` also those that run, where what is measured runs
-    in workers. Where that cannot be known, because one ended and nobody waited for it, nothing is said. A system that does
+    in workers. Where that cannot be known, because one ended and no process waited for it, nothing is said. A system that does
     not tell (only Linux does) disturbs nothing.
     One's own CPU time would not do: OpenMP's threads spin, and so look busy, while one of them has no core.
     """
@@ -100,7 +100,7 @@ def undisturbed(measure: Callable[[int], float], threads: int) -> tuple[float, b
     >>> undisturbed(lambda attempt: moving(1 << 28, "cpu", wall), threads=2)
     (41.2e9, False)
 
-    `measure` is told how many attempts there were before.
+    `measure` gets the number of attempts before this one.
     """
     best, until = 0.0, time.perf_counter() + PATIENCE * timing.BUDGET_S
     for attempt in count():

@@ -70,7 +70,7 @@ def peaks(*, again: bool = False, links: bool = False) -> Peaks:
 
     Measuring takes about 3 s a device (up to three times as long while others have the cores), and the start of one process where
     there are GPUs. `links=True` adds all-reduce between processes, and copies between GPUs: some 10 s. Other work on the machine
-    makes rates too low, never too high: what was measured beside it is measured again by the next process, as it is with
+    makes rates too low, never too high: what was measured while it ran is measured again by the next process, as it is with
     `again=True`, and the higher of both rates is kept; the title then says since when. Where too little memory is free for data
     that the caches cannot keep, the rate of memory may be too high, and a note says so.
     """
