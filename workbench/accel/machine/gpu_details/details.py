@@ -12,7 +12,7 @@ from accel.machine.gpu_details.peer_access import PeerAccess
 from accel.shown import Shown
 from accel.units import size
 
-NOT_TOLD = "not reported by the driver"
+NOT_REPORTED = "not reported by the driver"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PcieLink:
 
     def __str__(self) -> str:
         if self.most_generation is None and self.most_width is None:
-            return NOT_TOLD
+            return NOT_REPORTED
         return f"PCIe {self.most_generation or '?'} x{self.most_width or '?'}"
 
 
@@ -97,23 +97,23 @@ class GpuDetails(Shown):
         reasons = None if self.slowed_by is None else ", ".join(self.slowed_by) or "nothing"
         return [
             ("Number in nvidia-smi", str(self.nvml_index)),
-            ("UUID", self.uuid or NOT_TOLD),
-            ("PCI bus", self.bus_id or NOT_TOLD),
-            ("Free memory", NOT_TOLD if self.free_bytes is None else size(self.free_bytes)),
+            ("UUID", self.uuid or NOT_REPORTED),
+            ("PCI bus", self.bus_id or NOT_REPORTED),
+            ("Free memory", NOT_REPORTED if self.free_bytes is None else size(self.free_bytes)),
             ("SM clock", _now_of(clocks.sm_mhz, clocks.most_sm_mhz, " MHz")),
             ("Memory clock", _now_of(clocks.memory_mhz, clocks.most_memory_mhz, " MHz")),
             ("Power", _now_of(power.draw_w, power.limit_w, " W")),
             ("Power limit by default", _one(power.default_limit_w, " W")),
             ("Temperature", _one(heat.now_c, " °C")),
             ("Slows down, switches off at", f"{_one(heat.slowdown_c, ' °C')}, {_one(heat.shutdown_c, ' °C')}"),
-            ("Clocks held back by", reasons or NOT_TOLD),
+            ("Clocks held back by", reasons or NOT_REPORTED),
             ("PCIe generation", _now_of(pcie.generation, pcie.most_generation, "")),
             ("PCIe lanes", _now_of(pcie.width, pcie.most_width, "")),
             ("PCIe of the GPU itself", f"generation {pcie.own_generation or '?'}, {pcie.own_width or '?'} lanes"),
             ("NVLink", str(self.nvlinks or "none")),
             *((f"Memory of GPU {peer.peer}", peer.words) for peer in self.peers),
-            ("NUMA node", NOT_TOLD if self.numa_node is None else str(self.numa_node)),
-            ("Near to CPUs", cpu_list(self.cpus) or NOT_TOLD),
+            ("NUMA node", NOT_REPORTED if self.numa_node is None else str(self.numa_node)),
+            ("Near to CPUs", cpu_list(self.cpus) or NOT_REPORTED),
             ("MIG", str(self.mig or "this GPU cannot be divided, or the driver does not tell")),
             *((f"MIG instance {n}", str(each)) for n, each in enumerate(self.mig.instances if self.mig else ())),
             ("ECC", _on(self.has_ecc)),
@@ -126,15 +126,15 @@ class GpuDetails(Shown):
 
 
 def _one(value: float | None, unit: str) -> str:
-    return NOT_TOLD if value is None else f"{value:.0f}{unit}"
+    return NOT_REPORTED if value is None else f"{value:.0f}{unit}"
 
 
 def _now_of(now: float | None, most: float | None, unit: str) -> str:
     if now is None and most is None:
-        return NOT_TOLD
+        return NOT_REPORTED
     first = "?" if now is None else f"{now:.0f}"
     return f"{first}{unit}" if most is None else f"{first} of {most:.0f}{unit}"
 
 
 def _on(value: bool | None) -> str:
-    return NOT_TOLD if value is None else "on" if value else "off"
+    return NOT_REPORTED if value is None else "on" if value else "off"

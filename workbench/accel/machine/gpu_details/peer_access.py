@@ -27,7 +27,7 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class PeerAccess:
-    """What a GPU may do with the memory of GPU `peer` (numbered as by `nvidia-smi`): "yes", why not, or None where not told."""
+    """What a GPU may do with the memory of GPU `peer` (numbered as by `nvidia-smi`): "yes", why not, or None where unknown."""
 
     peer: int
     read: str | None
@@ -56,10 +56,10 @@ class PeerAccess:
         by_status: dict[str | None, list[str]] = {}
         for way, status in self.statuses.items():
             by_status.setdefault(status, []).append(way)
-        able, untold = by_status.pop(OK, []), by_status.pop(None, [])
+        able, unknown = by_status.pop(OK, []), by_status.pop(None, [])
         parts = [_listed(able, "and")] if able else []
         parts += [f"no {_listed(ways, 'or')} ({why})" for why, ways in by_status.items()]
-        parts += [f"{_listed(untold, 'and')} not reported by the driver"] if untold else []
+        parts += [f"{_listed(unknown, 'and')} not reported by the driver"] if unknown else []
         return "; ".join(parts)
 
     def __str__(self) -> str:
