@@ -72,7 +72,7 @@ class DeviceLinks:
     """The devices of a machine and the link between every two of them; what follows from that is in `Topology`.
 
     `nodes` are the NUMA nodes with all their CPUs, and `other_cards` the network cards that a collective cannot use directly
-    (Ethernet); both are known of this machine only. `capability` is the GPUs' compute capability, None where it is not told.
+    (Ethernet); both are known of this machine only. `capability` is the GPUs' compute capability, None where it is unknown.
     `visible` are the GPUs that CUDA may use (None: all), and `notes` sentences on why some are missing.
     """
 
@@ -137,13 +137,13 @@ class DeviceLinks:
 
     @property
     def assumed(self) -> str:
-        """What the rates to and between GPUs assume because nothing tells it, as a sentence; empty where all is told."""
+        """What the rates to and between GPUs assume because nothing reports it, as a sentence; empty where all is known."""
         joined = [pair for pair in self.pairs(self.devices) if pair[0].is_gpu or pair[1].is_gpu]
-        untold = any(not (link.nvlinks or a.pcie or b.pcie) for a, b, link in joined)
+        has_unknown_pcie = any(not (link.nvlinks or a.pcie or b.pcie) for a, b, link in joined)
         generation, lanes = ASSUMED_PCIE
         nvlinks = any(link.nvlinks for *_, link in joined) and self.capability is None
         parts = [
-            *([f"PCIe {generation} x{lanes}"] if untold else []),
+            *([f"PCIe {generation} x{lanes}"] if has_unknown_pcie else []),
             *([f"NVLinks of Ampere ({Link('NV1').gb_per_s():.0f} GB/s each)"] if nvlinks else []),
         ]
         return f"These rates assume {' and '.join(parts)}: nothing tells which they are." if parts else ""

@@ -58,7 +58,7 @@ def other_cards(root: Path | str = "/") -> list[PciDevice]:
 def _about(card: Path) -> str:
     """Driver and speed of an interface, where it tells them."""
     driver = card / "device/driver"
-    speed = number_of(card / "speed")  # in Mb/s; -1 or an error where nobody knows
+    speed = number_of(card / "speed")  # in Mb/s; -1 or an error where it is unknown
     gigabits = "" if speed is None else f"{speed / 1000:g} Gb/s"
     return ", ".join(filter(None, (Path(os.path.realpath(driver)).name if driver.exists() else "", gigabits)))
 
@@ -95,6 +95,6 @@ def _path(folder: Path) -> tuple[str, ...]:
 
 def _node(folder: Path, root: Path | str) -> int | None:
     """The node that a device is at: where the kernel writes -1, the only one that there is."""
-    told = number_of(folder / "numa_node")
+    node = number_of(folder / "numa_node")
     nodes = numbered(Path(root) / "sys/devices/system/node", "node")
-    return nodes[0][0] if told is None and len(nodes) == 1 else told
+    return nodes[0][0] if node is None and len(nodes) == 1 else node

@@ -20,7 +20,7 @@ WITHIN_A_NODE = ("PIX", "PXB", "PHB", "NODE")
 class NodeDevices:
     """The devices of one NUMA node, its CPUs and its socket where they are known.
 
-    `how` says where it is known from: "told" by a column or /sys; "labels" where only SYS between devices tells them apart;
+    `how` says where it is known from: "reported" by a column or /sys; "labels" where only SYS between devices tells them apart;
     "unknown" for devices of which nothing tells where they are.
     """
 
@@ -28,7 +28,7 @@ class NodeDevices:
     devices: tuple[Device, ...]
     cpus: tuple[int, ...] = ()
     socket: int | None = None
-    how: Literal["told", "labels", "unknown"] = "told"
+    how: Literal["reported", "labels", "unknown"] = "reported"
 
 
 def places_of(topology: DeviceLinks) -> list[NodeDevices]:
@@ -44,9 +44,9 @@ def places_of(topology: DeviceLinks) -> list[NodeDevices]:
         if device.name in near:
             at.setdefault(near[device.name], []).append(device)
     rest = [device for device in devices if device.name not in near]
-    told = [_told(topology, nodes, found) for nodes, found in sorted(at.items())]
+    at_nodes = [_at_nodes(topology, nodes, found) for nodes, found in sorted(at.items())]
     groups = components(rest, lambda a, b: _label(topology, a, b) in WITHIN_A_NODE)
-    return [*told, *([_unknown(rest)] if told and rest else _by_labels(topology, groups))]
+    return [*at_nodes, *([_unknown(rest)] if at_nodes and rest else _by_labels(topology, groups))]
 
 
 def components(
@@ -65,27 +65,27 @@ def components(
 
 
 def _near_nodes(topology: DeviceLinks, devices: Sequence[Device]) -> dict[str, tuple[int, ...]]:
-    """The nodes near each device: as told, else those of a device to which its way stays within a node, as for cards."""
+    """The nodes near each device: as reported, else those of a device to which its way stays within a node, as for cards."""
     near = {device.name: device.near_nodes for device in devices if device.near_nodes}
     if len(topology.nodes) == 1:
         return {device.name: (topology.nodes[0].number,) for device in devices} | near
     for label in WITHIN_A_NODE:
-        told = [device for device in devices if device.name in near]
+        placed = [device for device in devices if device.name in near]
         for device in devices:
-            neighbour = next((other for other in told if _label(topology, device, other) == label), None)
+            neighbour = next((other for other in placed if _label(topology, device, other) == label), None)
             if device.name not in near and neighbour is not None:
                 near[device.name] = near[neighbour.name]
     return near
 
 
 def _label(topology: DeviceLinks, first: Device, second: Device) -> str:
-    """The label of the link between two; PHB for cards beside the matrix that are below one host bridge, empty for others."""
+    """The label of the link between two; PHB for cards outside the matrix that are below one host bridge, empty for others."""
     if first.name in topology.names and second.name in topology.names:
         return topology.link(first.name, second.name).label
     return "PHB" if first.path and first.path[:1] == second.path[:1] else ""
 
 
-def _told(topology: DeviceLinks, nodes: tuple[int, ...], devices: Sequence[Device]) -> NodeDevices:
+def _at_nodes(topology: DeviceLinks, nodes: tuple[int, ...], devices: Sequence[Device]) -> NodeDevices:
     node = next((node for node in topology.nodes if (node.number,) == nodes), None)
     lists = {device.cpus for device in devices if device.cpus}
     cpus = node.cpus if node else lists.pop() if len(lists) == 1 else ()
