@@ -99,8 +99,8 @@ def affinity(
     [('this notebook', '0-1')]
     >>> accel.affinity(pid=4711).notes           # a training script that runs elsewhere
 
-    Two looks, 50 ms apart: a thread is busy if it used a fifth of a CPU or more meanwhile. Ranks that torchrun started beside
-    this one are found by themselves. Raises AccelError where there is no process `pid`.
+    Two looks, 50 ms apart: a thread is busy if it used a fifth of a CPU or more between them. Ranks that torchrun started
+    with this one are found by themselves. Raises AccelError where there is no process `pid`.
     """
     looks = AffinityLooks(ranks, pid=pid, root=root)
     found = looks.look()

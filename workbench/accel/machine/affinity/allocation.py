@@ -116,7 +116,7 @@ def allocate(
     if ranks * threads > len(usable):
         is_without_smt = len(usable) < len(in_order)
         most = len(usable) // ranks
-        told = (
+        available = (
             "the system reports none of this machine"
             if not usable
             else f"there {'is' if len(usable) == 1 else 'are'} {len(usable)}"
@@ -124,7 +124,7 @@ def allocate(
         fewer = f"{counted(most, 'thread')} a rank" if most else counted(len(usable), "rank")
         raise AccelError(
             _asked(ranks, threads),
-            because=f"they need {counted(ranks * threads, 'core' if is_without_smt else 'CPU')} and {told}",
+            because=f"they need {counted(ranks * threads, 'core' if is_without_smt else 'CPU')} and {available}",
             do=f"Use at most {fewer}{', or smt=True.' if is_without_smt else '.'}"
             if usable
             else "Leave threads to the system.",

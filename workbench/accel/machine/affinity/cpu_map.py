@@ -20,7 +20,7 @@ class LogicalCpu:
     """One CPU of the kernel's count. `siblings` are the CPUs of its core, itself included: threads of one core.
 
     `cache_group` is the first CPU that shares its last cache (a CCD, on AMD); `speed` its highest clock in kHz,
-    `capacity` how much it computes beside the strongest (1024), both 0 where the system does not tell; `is_economical`: the
+    `capacity` how much it computes, the strongest being 1024; both are 0 where unknown; `is_economical`: the
     kernel lists it with the economical cores.
     """
 
@@ -148,15 +148,15 @@ def core_layout(cpu_map: CpuMap) -> tuple[CoreBox, ...]:
         CoreBox(
             "socket",
             f"socket {number}" if len(sockets) > 1 else "",
-            tuple(_nodes(cpus, is_told=len(nodes) > 1, cpu_map=cpu_map)),
+            tuple(_nodes(cpus, is_named=len(nodes) > 1, cpu_map=cpu_map)),
         )
         for number, cpus in sockets
     )
 
 
-def _nodes(cpus: Sequence[LogicalCpu], *, is_told: bool, cpu_map: CpuMap) -> list[CoreBox]:
+def _nodes(cpus: Sequence[LogicalCpu], *, is_named: bool, cpu_map: CpuMap) -> list[CoreBox]:
     return [
-        CoreBox("node", f"NUMA node {number}" if is_told else "", tuple(_caches(own, cpu_map)))
+        CoreBox("node", f"NUMA node {number}" if is_named else "", tuple(_caches(own, cpu_map)))
         for number, own in _groups(cpus, lambda cpu: cpu.numa_node)
     ]
 
@@ -164,8 +164,8 @@ def _nodes(cpus: Sequence[LogicalCpu], *, is_told: bool, cpu_map: CpuMap) -> lis
 def _caches(cpus: Sequence[LogicalCpu], cpu_map: CpuMap) -> list[CoreBox]:
     """Cores that share their last cache; where every core has its own, or all share one, that is not worth a box."""
     groups = _groups(cpus, lambda cpu: cpu.cache_group)
-    is_told = 1 < len(groups) < len(cpu_map.cores_of(cpu.number for cpu in cpus))
-    if not is_told:
+    is_worth_a_box = 1 < len(groups) < len(cpu_map.cores_of(cpu.number for cpu in cpus))
+    if not is_worth_a_box:
         return [CoreBox("cache", "", tuple(_cores(cpus, cpu_map)))]
     return [
         CoreBox("cache", f"cache of {_named([cpu.number for cpu in own])}", tuple(_cores(own, cpu_map)))

@@ -22,7 +22,7 @@ def pin(cpus: Sequence[int], *, asked: str) -> tuple[int, ...]:
     if sys.platform != "linux":  # check_mask has raised
         return ()
     for thread in os.listdir("/proc/self/task"):
-        with suppress(ProcessLookupError):  # it ended meanwhile
+        with suppress(ProcessLookupError):  # it has ended
             os.sched_setaffinity(int(thread), cpus)
     return tuple(sorted(os.sched_getaffinity(0)))
 

@@ -39,7 +39,7 @@ def processes_here(
     ['this notebook', 'loader worker 1', 'loader worker 2']
 
     `ranks` (rank → pid) are named by the caller; a child that was started with RANK in its environment, as torchrun does, is a
-    rank too, and so are the ranks that were started beside this one. Other children are shown if they are Python with torch's or
+    rank too, and so are the ranks that were started with this one. Other children are shown if they are Python with torch's or
     multiprocessing's hand in them. Raises AccelError where there is no process `pid`.
     """
     proc = Path(proc)
@@ -48,10 +48,10 @@ def processes_here(
     name = ("this notebook" if _is_kernel() else "this process") if is_here else f"process {own.pid}"
     found = [ProcessHere(own.pid, name, "notebook", "N")]
     ranks_by_pid = {pid: rank for rank, pid in (ranks or {}).items()}
-    told = (f"{name}={value}" for name, value in os.environ.items())
-    own_rank = rank_in("\0".join(told) if is_here else _text(proc / str(own.pid) / "environ"))
-    beside = _ranks_beside(own, own_rank, proc)
-    for child in _children(own, set(ranks_by_pid) | beside):
+    variables = (f"{name}={value}" for name, value in os.environ.items())
+    own_rank = rank_in("\0".join(variables) if is_here else _text(proc / str(own.pid) / "environ"))
+    siblings = _sibling_ranks(own, own_rank, proc)
+    for child in _children(own, set(ranks_by_pid) | siblings):
         parent_pid = _parent(child)
         parent = next((each for each in found if each.pid == parent_pid and each.kind != "notebook"), None)
         kind, rank = _kind(child, ranks_by_pid, own_rank, proc)
@@ -94,7 +94,7 @@ def _children(own: psutil.Process, named: set[int]) -> list[psutil.Process]:
         try:
             rank = psutil.Process(pid)
             found += [rank, *(each for each in rank.children(recursive=True) if each.pid not in known)]
-        except psutil.Error:  # it ended meanwhile
+        except psutil.Error:  # it has ended
             continue
     return found
 
@@ -112,7 +112,7 @@ def _process(pid: int | None) -> psutil.Process:
         ) from None
 
 
-def _ranks_beside(own: psutil.Process, own_rank: int | None, proc: Path) -> set[int]:
+def _sibling_ranks(own: psutil.Process, own_rank: int | None, proc: Path) -> set[int]:
     """The other ranks that the parent of this rank started, as torchrun starts one a GPU."""
     import psutil
 
@@ -121,7 +121,7 @@ def _ranks_beside(own: psutil.Process, own_rank: int | None, proc: Path) -> set[
     try:
         parent = own.parent()
         siblings = parent.children() if parent is not None else []
-    except psutil.Error:  # it ended meanwhile
+    except psutil.Error:  # it has ended
         return set()
     return {
         each.pid for each in siblings if each.pid != own.pid and _kind(each, {}, own_rank, proc)[0] == "rank"
@@ -150,8 +150,8 @@ def _kind(
 def rank_in(environment: str) -> int | None:
     """The rank that a process was started as, from its environment as /proc shows it: RANK, or Slurm's."""
     variables = dict(each.partition("=")[::2] for each in environment.split("\0"))
-    told = variables.get("RANK") or variables.get("SLURM_PROCID") or ""
-    return int(told) if told.isdecimal() else None
+    rank = variables.get("RANK") or variables.get("SLURM_PROCID") or ""
+    return int(rank) if rank.isdecimal() else None
 
 
 def _parent(child: psutil.Process) -> int:
@@ -159,7 +159,7 @@ def _parent(child: psutil.Process) -> int:
 
     try:
         return child.ppid()
-    except psutil.Error:  # it ended meanwhile
+    except psutil.Error:  # it has ended
         return 0
 
 
@@ -170,5 +170,5 @@ def _is_kernel() -> bool:
 def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode(errors="replace").strip()
-    except OSError:  # it ended meanwhile, or belongs to somebody else
+    except OSError:  # it has ended, or belongs to another user
         return ""

@@ -29,7 +29,7 @@ LIBRARIES = (
     (re.compile(r"lib(scipy_)?openblas[-.\w]*\.so"), "OpenBLAS thread"),
     (re.compile(r"libzmq[-.\w]*\.so"), "messaging thread"),
 )
-LOOKS = 5  # at a thread that waits elsewhere: it will not be told later either
+LOOKS = 5  # at a thread that waits elsewhere: later looks will not find its library either
 
 
 def as_text(name: str) -> str:
@@ -90,17 +90,17 @@ class ThreadNames:
     def _where_it_waits(self, pid: int, thread: int) -> str:
         """The library with the address at which the thread waits in the kernel; "" while it runs."""
         try:
-            told = (self._proc / str(pid) / "task" / str(thread) / "syscall").read_text().split()
+            fields = (self._proc / str(pid) / "task" / str(thread) / "syscall").read_text().split()
         except OSError:  # it ended, or the system does not let us look
-            told = []
-        if told and told[0] == "running":
+            fields = []
+        if fields and fields[0] == "running":
             return ""
         self._looks[pid, thread] = self._looks.get((pid, thread), 0) + 1
-        if len(told) < 3:
+        if len(fields) < 3:
             return ""
         if pid not in self._libraries:
             self._libraries[pid] = _libraries(self._proc / str(pid) / "maps")
-        ranges, address = self._libraries[pid], int(told[-1], 16)
+        ranges, address = self._libraries[pid], int(fields[-1], 16)
         at = bisect_right(ranges, (address, 1 << 64, "")) - 1
         return ranges[at][2] if at >= 0 and ranges[at][0] <= address < ranges[at][1] else ""
 

@@ -66,7 +66,7 @@ def read_threads(
         process = ProcessHere(*each)
         try:
             threads = sorted(int(name) for name in os.listdir(f"{proc}/{process.pid}/task"))
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
         found += [
             place for thread in threads if (place := _read(proc, process, thread, names)) is not None
@@ -108,8 +108,8 @@ def _read(proc: Path | str, process: ProcessHere, thread: int, names: ThreadName
     folder = f"{proc}/{process.pid}/task/{thread}"
     try:
         stat = _text(f"{folder}/stat")
-        allowed = _mask(thread) if str(proc) == "/proc" else _told_mask(_text(f"{folder}/status"))
-    except (OSError, ValueError):  # it ended meanwhile
+        allowed = _mask(thread) if str(proc) == "/proc" else _mask_in(_text(f"{folder}/status"))
+    except (OSError, ValueError):  # it has ended
         return None
     fields = stat[stat.rindex(")") + 2 :].split()  # the name in front may hold spaces and brackets
     own_name = stat[stat.index("(") + 1 : stat.rindex(")")]
@@ -131,9 +131,9 @@ def _mask(thread: int) -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(thread))) if sys.platform == "linux" else ()
 
 
-def _told_mask(status: str) -> tuple[int, ...]:
-    told = (line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list"))
-    return parse_cpu_list(next(told, ""))
+def _mask_in(status: str) -> tuple[int, ...]:
+    lists = (line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list"))
+    return parse_cpu_list(next(lists, ""))
 
 
 def _text(path: str) -> str:
