@@ -35,12 +35,12 @@ def cpu_quota(root: Path | str = "/") -> float | None:
 def tightest_quota(root: Path | str = "/") -> tuple[float, Path] | None:
     """The same with the folder of the cgroup that has it, whose cpu.stat counts how often it was used up."""
     quotas = ((_quota_of(folder), folder) for folder in _folders(Path(root), "cpu"))
-    told = [(quota, folder) for quota, folder in quotas if quota]
-    return min(told, key=lambda one: one[0], default=None)
+    limited = [(quota, folder) for quota, folder in quotas if quota]
+    return min(limited, key=lambda one: one[0], default=None)
 
 
 def cpu_set(root: Path | str = "/") -> tuple[int, ...]:
-    """The CPUs that the cgroup is confined to; empty where that is not told."""
+    """The CPUs that the cgroup is confined to; empty where that is unknown."""
     for folder in _folders(Path(root), "cpuset"):
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
             if cpus := cpus_in(text_of(folder / name)):

@@ -13,7 +13,7 @@ TURBO_BIN = 0.85
 
 
 class OfSomeSpeed(Protocol):
-    """A logical CPU: its number, and what is told of how fast it is (0 and False where nothing is)."""
+    """A logical CPU: its number, and what is known of how fast it is (0 and False where nothing is)."""
 
     @property
     def number(self) -> int:
@@ -50,7 +50,7 @@ def economical_cpus(cpus: Sequence[OfSomeSpeed]) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class CoreKind:
-    """The cores of one kind: how many, with how many threads, and their highest clock (0: not told)."""
+    """The cores of one kind: how many, with how many threads, and their highest clock (0: unknown)."""
 
     name: str
     cores: int

@@ -52,7 +52,7 @@ class Cpu:
     cache_groups: tuple[tuple[int, ...], ...] = ()
     core_kinds: tuple[CoreKind, ...] = ()
     highest_clock_mhz: float | None = None
-    counted_cores: int = 0  # where only their number is told, not which CPUs they are
+    counted_cores: int = 0  # where only their number is known, not which CPUs they are
 
     @property
     def physical_cores(self) -> int:
@@ -100,7 +100,7 @@ def _model(cpuinfo: str) -> str:
 
 
 def _cores(tree: CpuTree) -> tuple[tuple[int, ...], ...]:
-    """The CPUs of each core: told by its siblings, else by the numbers of socket and core."""
+    """The CPUs of each core: by its siblings, else by the numbers of socket and core."""
     cores: dict[object, list[int]] = {}
     for cpu in tree.cpus:
         if cpu.siblings or cpu.core is not None:

@@ -31,10 +31,10 @@ class CpuCache:
 
 @dataclass(frozen=True)
 class KnownCpu:
-    """One logical CPU; what is not told is None, 0 or empty.
+    """One logical CPU; what is unknown is None, 0 or empty.
 
-    `siblings` are the threads of its core, itself included; `speed` is its highest clock in kHz, `capacity` how much it computes
-    beside the strongest CPU of the machine (1024).
+    `siblings` are the threads of its core, itself included; `speed` is its highest clock in kHz, `capacity` how much it computes,
+    the strongest CPU of the machine being 1024.
     """
 
     number: int
@@ -62,7 +62,7 @@ class CpuTree:
 
     @property
     def tells_cores(self) -> bool:
-        """Whether CPUs are told to belong to cores."""
+        """Whether it is known which CPUs belong to which core."""
         return any(cpu.siblings or cpu.core is not None for cpu in self.cpus)
 
 

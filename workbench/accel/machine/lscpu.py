@@ -54,7 +54,7 @@ def ask_lscpu(root: Path | str = "/") -> LscpuAnswer:
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return LscpuAnswer(why_not=f"lscpu failed: {error}")
     fields = dict(_fields(summary))
-    return LscpuAnswer(_told(fields.get("Model name")), _told(fields.get("Flags")), _tree(cpus, caches))
+    return LscpuAnswer(_text(fields.get("Model name")), _text(fields.get("Flags")), _tree(cpus, caches))
 
 
 def _answer(command: list[str], key: str) -> Rows:
@@ -78,19 +78,19 @@ def _fields(entries: Rows) -> Iterator[tuple[str, Any]]:
 
 def _tree(cpus: Rows, caches: Rows) -> CpuTree:
     """Which CPUs belong together: those with the same number of core, of each cache, or of node."""
-    sizes = {_told(cache.get("name")): number_in(_told(cache.get("one-size"))) or 0 for cache in caches}
+    sizes = {_text(cache.get("name")): number_in(_text(cache.get("one-size"))) or 0 for cache in caches}
     online = [cpu for cpu in cpus if cpu.get("online") in (True, "yes", None)]
-    rows = [(number, cpu) for cpu in online if (number := number_in(_told(cpu.get("cpu")))) is not None]
+    rows = [(number, cpu) for cpu in online if (number := number_in(_text(cpu.get("cpu")))) is not None]
     together: dict[tuple[str, ...], tuple[int, ...]] = {}
     for number, cpu in rows:
-        for group in (_core_of(cpu), ("node", _told(cpu.get("node"))), *_caches_of(cpu)):
+        for group in (_core_of(cpu), ("node", _text(cpu.get("node"))), *_caches_of(cpu)):
             together[group] = (*together.get(group, ()), number)
     known = [
         KnownCpu(
             number,
-            core=number_in(_told(cpu.get("core"))),
-            socket=number_in(_told(cpu.get("socket"))),
-            siblings=together[_core_of(cpu)] if _told(cpu.get("core")) else (),
+            core=number_in(_text(cpu.get("core"))),
+            socket=number_in(_text(cpu.get("socket"))),
+            siblings=together[_core_of(cpu)] if _text(cpu.get("core")) else (),
             caches=tuple(
                 CpuCache(int(name[1]), name[2:], sizes.get(name, 0), together[name, which])
                 for name, which in _caches_of(cpu)
@@ -107,16 +107,16 @@ def _tree(cpus: Rows, caches: Rows) -> CpuTree:
 
 
 def _core_of(cpu: dict[str, Any]) -> tuple[str, str, str]:
-    return "core", _told(cpu.get("socket")), _told(cpu.get("core"))
+    return "core", _text(cpu.get("socket")), _text(cpu.get("core"))
 
 
 def _caches_of(cpu: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, which one) from a cell such as "l1d:l1i:l2:l3": "1:1:1:0"."""
     heading = next((name for name in cpu if name.startswith("l1")), "")
-    pairs = zip(heading.split(":"), _told(cpu.get(heading)).split(":"), strict=False)
+    pairs = zip(heading.split(":"), _text(cpu.get(heading)).split(":"), strict=False)
     return [(f"L{name[1:]}", which) for name, which in pairs if name[1:2].isdigit() and which.isdigit()]
 
 
-def _told(value: object) -> str:
+def _text(value: object) -> str:
     """A cell as text: numbers come as numbers or as text, what is not known as null or "-"."""
     return "" if value in (None, "-") else str(value)

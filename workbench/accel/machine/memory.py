@@ -50,9 +50,9 @@ def read_memory(root: Path | str = "/") -> Memory:
     'madvise'
     """
     root = Path(root)
-    told = text_of(root / "proc/meminfo")
-    total = kilobytes_in(told, "MemTotal") or 0
-    available = kilobytes_in(told, "MemAvailable") or kilobytes_in(told, "MemFree") or 0
+    meminfo = text_of(root / "proc/meminfo")
+    total = kilobytes_in(meminfo, "MemTotal") or 0
+    available = kilobytes_in(meminfo, "MemAvailable") or kilobytes_in(meminfo, "MemFree") or 0
     limit = memory_limit(root)
     if limit and total and limit.limit_bytes >= total:
         limit = None
@@ -60,8 +60,8 @@ def read_memory(root: Path | str = "/") -> Memory:
     return Memory(
         total_bytes=total,
         available_bytes=min(available, limit.left_bytes) if limit else available,
-        swap_bytes=kilobytes_in(told, "SwapTotal") or 0,
-        swap_free_bytes=kilobytes_in(told, "SwapFree") or 0,
+        swap_bytes=kilobytes_in(meminfo, "SwapTotal") or 0,
+        swap_free_bytes=kilobytes_in(meminfo, "SwapFree") or 0,
         limit_bytes=limit.limit_bytes if limit else None,
         limit_used_bytes=limit.used_bytes if limit else 0,
         transparent_huge_pages=mode.group(1) if mode else "",
@@ -103,7 +103,7 @@ def read_numa_nodes(root: Path | str, tree: CpuTree) -> tuple[NumaNode, ...]:
     """
     found = []
     for number, cpus in tree.nodes:
-        told = text_of(Path(root) / f"sys/devices/system/node/node{number}/meminfo")
-        total, free = kilobytes_in(told, "MemTotal"), kilobytes_in(told, "MemFree")
+        meminfo = text_of(Path(root) / f"sys/devices/system/node/node{number}/meminfo")
+        total, free = kilobytes_in(meminfo, "MemTotal"), kilobytes_in(meminfo, "MemFree")
         found.append(NumaNode(number, cpus, total or 0, free or 0))
     return tuple(found)

@@ -10,7 +10,7 @@ import ctypes
 from typing import Any
 
 LEAST, LARGEST = 128 << 10, 32 << 20
-_FINENESS = 1.02  # finding it raises it to the size that told, by 2 % at most
+_FINENESS = 1.02  # finding it raises it to the size that showed it, by 2 % at most
 _OVERHEAD = 64  # a mapped block is rounded up to whole pages, with its header in front
 _IS_MAPPED = 2  # the bit of glibc's header, the word before the block
 _MOST_BLOCKS = 20_000

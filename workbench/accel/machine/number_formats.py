@@ -96,7 +96,7 @@ class DeviceFormats:
 
 @dataclass(frozen=True)
 class NumberFormats(Shown):
-    """All formats beside what each device of this machine does with them.
+    """All formats, with what each device of this machine does with them.
 
     >>> print(accel.number_formats())
     """

@@ -23,7 +23,7 @@ class OthersMeasuring:
     >>> others.line
     'Another notebook (process 4711, in ~/course) measured at the same time: both are slower for it.'
 
-    A file that nobody holds was left by a kernel that was killed: it counts for nothing and is removed.
+    A file that no process holds was left by a kernel that was killed: it counts for nothing and is removed.
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
@@ -32,7 +32,7 @@ class OthersMeasuring:
         self._found: dict[int, str] = {}  # where each of them runs, by its process
 
     def __enter__(self) -> OthersMeasuring:
-        with contextlib.suppress(OSError):  # no room for a file: nobody is told, and nothing else changes
+        with contextlib.suppress(OSError):  # no room for a file: other kernels do not see this one
             descriptor, path = tempfile.mkstemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=self._folder)
             self._file = descriptor, path  # from here on `__exit__` removes it
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -78,7 +78,7 @@ class OthersMeasuring:
 
 
 def _held(path: Path) -> str | None:
-    """What a file of this user says that somebody holds; None where nobody does, and then it is removed."""
+    """The text of a file of this user that a process holds; None where no process does, and then it is removed."""
     try:
         descriptor = os.open(
             path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -93,8 +93,8 @@ def _held(path: Path) -> str | None:
             if os.fstat(descriptor).st_size:  # else it is being made
                 path.unlink()
     except BlockingIOError:
-        told = os.read(descriptor, _MOST_BYTES).decode(errors="replace")
-        return "".join(each for each in told if each.isprintable())
+        text = os.read(descriptor, _MOST_BYTES).decode(errors="replace")
+        return "".join(each for each in text if each.isprintable())
     finally:
         os.close(descriptor)
     return None

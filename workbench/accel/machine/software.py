@@ -36,7 +36,7 @@ class TorchBuild:
 
 @dataclass(frozen=True)
 class TorchLibraries:
-    """The libraries that the loaded torch calls, with their versions; None: not part of it, or its version is not told.
+    """The libraries that the loaded torch calls, with their versions; None: not part of it, or its version is unknown.
 
     `blas` multiplies matrices on the CPU, `cpu_kernels` are the instruction sets that torch's own kernels use, `cudnn` and `nccl`
     are MIOpen and RCCL in a build for ROCm. `process_groups` are the backends of torch.distributed, `absent_groups` the others.

@@ -1,4 +1,4 @@
-"""Small files that the kernel writes, below any root: what is missing or damaged reads as not told, and never raises."""
+"""Small files that the kernel writes, below any root: what is missing or damaged reads as unknown, and never raises."""
 
 from __future__ import annotations
 

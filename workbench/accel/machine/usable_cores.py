@@ -14,7 +14,7 @@ from accel.units import in_number
 
 @dataclass(frozen=True)
 class UsableCores:
-    """The CPUs that are online, the affinity mask (empty: none told), and the container's quota and set of CPUs.
+    """The CPUs that are online, the affinity mask (empty: none reported), and the container's quota and set of CPUs.
 
     >>> print(UsableCores(64, tuple(range(64)), quota_cores=1.5))
     2 usable of 64: the container's quota of 1.5 cores
@@ -36,10 +36,8 @@ class UsableCores:
         """What allows no more, in words; empty where all cores may be used."""
         mask = len(self.allowed) or self.online
         if self.quota_cores and self.count < mask:
-            beside = "" if mask == self.online else f", on {_named(self.allowed)}"
-            return (
-                f"the container's quota of {self.quota_cores:g} {in_number(self.quota_cores, 'core')}{beside}"
-            )
+            on_cpus = "" if mask == self.online else f", on {_named(self.allowed)}"
+            return f"the container's quota of {self.quota_cores:g} {in_number(self.quota_cores, 'core')}{on_cpus}"
         if mask == self.online:
             return ""
         is_set = set(self.cpu_set) <= set(self.allowed) and self.cpu_set
@@ -61,7 +59,7 @@ def read_usable_cores(root: Path | str, online: tuple[int, ...]) -> UsableCores:
     2
     """
     root = Path(root)
-    told = (line.partition(":") for line in text_of(root / "proc/self/status").splitlines())
-    mask = next((cpus_in(value) for name, _, value in told if name == "Cpus_allowed_list"), ())
+    fields = (line.partition(":") for line in text_of(root / "proc/self/status").splitlines())
+    mask = next((cpus_in(value) for name, _, value in fields if name == "Cpus_allowed_list"), ())
     allowed = tuple(cpu for cpu in mask if cpu in set(online)) if online else mask
     return UsableCores(len(online) or len(mask), allowed, cpu_quota(root), cpu_set(root))

@@ -37,7 +37,7 @@ def visible_gpus(nvml: Any, setting: str | None) -> tuple[VisibleGpu, ...]:
 
     A list ends at the first entry that names nothing, an empty one too, or is of another kind than the first (numbers, GPU-…,
     MIG-…); one that names a GPU twice names none. UUIDs may be cut short where that leaves one GPU only. Of instances CUDA
-    shows a process one, the first, and beside it no whole GPU. Without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest
+    shows a process one, the first, and no whole GPU with it. Without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest
     model first, which NVML cannot tell: this order is that of the bus.
     """
     found: list[VisibleGpu] = []
