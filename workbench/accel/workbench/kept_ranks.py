@@ -266,11 +266,11 @@ class KeptRanks:
                 self._pool_for(options, devices, plan), source, namespace, options.run, filename=filename, reads_back=reads,
                 backend=devices.backend, watch=watch, on_print=on_print, extra=extra, asked=asked, plan=plan,
             )  # fmt: skip
-        run.meanwhile.begin()
+        run.home_changes.begin()
         return run, devices
 
     def _finish(self, run: CellRun, outcome: RunOutcome, devices: RankDevices) -> DdpResult:
-        run.meanwhile.look()
+        run.home_changes.look()
         with (
             run.true_interrupts(),
             self._as_if_nothing_were_kept(),

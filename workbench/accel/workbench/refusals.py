@@ -29,7 +29,7 @@ class Refusals:
 
     def of(self, plan: Plan, workload: Workload, machine: Machine, *, kept: Plan) -> dict[str, list[Reason]]:
         """Reasons by name of the entry; what is live already can work, whatever it now finds in its place."""
-        from accel.distributed.cells.plan_on_ranks import refused_beside_group
+        from accel.distributed.cells.plan_on_ranks import refused_with_own_ranks
 
         reasons = plan.why_not(workload, machine)
         told = {
@@ -37,7 +37,7 @@ class Refusals:
             for entry in plan.entries
             if entry.name in reasons and entry.name not in kept.names
         }
-        return told or {name: [reason] for name, reason in refused_beside_group(plan).items()}
+        return told or {name: [reason] for name, reason in refused_with_own_ranks(plan).items()}
 
     def _instead(self, entry: Acceleration, plan: Plan, workload: Workload, machine: Machine) -> list[Reason]:
         told = self._told.setdefault(workload, {})

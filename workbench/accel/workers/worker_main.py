@@ -50,7 +50,7 @@ class Calls:
 
 
 Around = Callable[[Load, "Plan", dict[str, Any]], AbstractContextManager[Calls]]
-Told = Callable[[BaseException, str], msgspec.Struct]
+FailureMessage = Callable[[BaseException, str], msgspec.Struct]
 
 
 def _alone(load: Load, plan: Plan, namespace: dict[str, Any]) -> AbstractContextManager[Calls]:
@@ -68,21 +68,32 @@ def main(descriptor: int, kernel_pid: int, in_background: bool) -> None:
 
 
 def serve(
-    channel: Channel, disk: PrivateDisk, *, around: Around = _alone, told: Told = failure_of
+    channel: Channel,
+    disk: PrivateDisk,
+    *,
+    around: Around = _alone,
+    failure_message: FailureMessage = failure_of,
 ) -> NoReturn:
     """Take workloads and step them until the kernel is gone, which raises Closed.
 
-    `around` is entered round each, before the plan is applied, and gives what is to be called. `told` makes a message of what it
-    raises. Files that the cell writes go to the private disk, which is entered when the first workload comes.
+    `around` is entered round each, before the plan is applied, and gives what is to be called. `failure_message`
+    makes a message of what it raises. Files that the cell writes go to the private disk, which is entered when the first
+    workload comes.
     """
     while True:
         message, blob, memory = channel.receive()
         if isinstance(message, Load) and memory is not None:
-            _run(channel, disk, message, blob, memory, around, told)
+            _run(channel, disk, message, blob, memory, around, failure_message)
 
 
 def _run(
-    channel: Channel, disk: PrivateDisk, load: Load, blob: bytes, descriptor: int, around: Around, told: Told
+    channel: Channel,
+    disk: PrivateDisk,
+    load: Load,
+    blob: bytes,
+    descriptor: int,
+    around: Around,
+    failure_message: FailureMessage,
 ) -> None:
     try:
         _step_through(channel, disk, load, blob, descriptor, around)
@@ -91,7 +102,7 @@ def _run(
     except Closed:
         raise
     except BaseException as error:
-        channel.send(told(error, load.filename))
+        channel.send(failure_message(error, load.filename))
 
 
 def _step_through(

@@ -7,7 +7,7 @@ cell_execution.py                  the cell's text, run as a notebook runs it
 watched_run.py · ddp_run.py        a run as others see it; one in the background
 run_pages.py · run_lanes.py        where a notebook shows runs; what each rank does now
 ddp_result.py                      what a run did
-changed_meanwhile.py               what the notebook changed while the ranks trained
+changed_during_run.py              what the notebook changed while the ranks trained
 home_objects.py · brought_home.py  the objects that were shipped, and what became of them
 run_cell.py · run_in_rank.py       the kernel's side and the rank's
 launched_cell.py                   a rank as torchrun would have launched it

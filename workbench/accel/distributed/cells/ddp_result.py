@@ -55,7 +55,9 @@ class DdpResult(Shown):
     compilation: Compilation | None = None  # in rank 0
     quality: float | None = None  # on held-out data, where it was asked for
     quality_reason: str = ""
-    distributes_itself: bool = False  # as for torchrun: what its ranks waited for each other nobody saw
+    distributes_itself: bool = (
+        False  # as for torchrun: how long its ranks waited for each other was not recorded
+    )
 
     @property
     def samples_per_s(self) -> float:

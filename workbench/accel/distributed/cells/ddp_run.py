@@ -12,7 +12,7 @@ from accel.distributed.ranks.rank_run import RunOutcome
 
 
 class DdpRun(WatchedRun):
-    """A running cell. The trained state is put into the notebook's objects between two cells, or by `wait`, never beside a cell.
+    """A running cell. Its trained state comes into the notebook's objects between cells or by `wait`, never while a cell runs.
 
     >>> run = accel.ddp(cell, n=2, wait=False)
     >>> run.lanes; run.stop(); run.wait()

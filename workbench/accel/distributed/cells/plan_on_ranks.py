@@ -101,10 +101,10 @@ def check_on_ranks(plan: Plan, options: RunOptions) -> None:
         raise NotApplicable(f"--plan {name}", [reason])
 
 
-def refused_beside_group(plan: Plan) -> dict[str, Reason]:
+def refused_with_own_ranks(plan: Plan) -> dict[str, Reason]:
     """For a plan that brings its ranks itself: what of it cannot work there, and why; empty for any other.
 
-    >>> refused_beside_group(Plan.parse('ddp+prune(stages=2)'))
+    >>> refused_with_own_ranks(Plan.parse('ddp+prune(stages=2)'))
     {'prune': Reason('Ranks exchange the gradients of …', 'Use stages=1 and warm_up_steps=0.')}
     """
     from accel.distributed.cells.run_options import RunOptions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from accel.distributed.cells.brought_home import Key, bring_home
-from accel.distributed.cells.changed_meanwhile import ChangedMeanwhile
+from accel.distributed.cells.changed_during_run import ChangedDuringRun
 from accel.distributed.cells.ddp_result import DdpResult, RankReport
 from accel.distributed.cells.home_objects import Home, walk
 from accel.distributed.cells.plan_effects import effects_of
@@ -75,7 +75,7 @@ class CellRun:
         reads = [name for name in dict.fromkeys(reads) if name not in extra]
         self._parcel = pack_cell(source, filename, namespace, reads, extra=extra)
         self._home = Home(walk(namespace | extra, [*reads, *extra]))
-        self.meanwhile = ChangedMeanwhile(self._home)
+        self.home_changes = ChangedDuringRun(self._home)
         self.returned: Any = None  # by the function that was called, in rank 0
         self._request = request_for(
             "cell", source=source, filename=filename, backend=backend, options=self._options, names=[*reads, *extra],
@@ -112,11 +112,11 @@ class CellRun:
     @in_words("%%accel ddp")
     def finish(self, outcome: RunOutcome) -> DdpResult:
         """Put what a run made of the notebook's objects into them, and say how it went."""
-        self.meanwhile.look()
+        self.home_changes.look()
         self._take(outcome)
         result = self._result(outcome)
         self._home.clear()  # a run that is remembered keeps no model alive
-        self.meanwhile.forget()
+        self.home_changes.forget()
         return result
 
     @contextmanager
@@ -179,7 +179,7 @@ class CellRun:
             step_ms=1e3 * statistics.mean(steps) if steps else float("nan"),
             was_stopped=outcome.was_stopped, has_state=not self._options.discard,
             left_behind=(*((name, why) for name, why in first.left_behind), *self._not_home),
-            notes=(*self._restarted, *first.notes, *self._notes, *filter(None, (self.meanwhile.note,))),
+            notes=(*self._restarted, *first.notes, *self._notes, *filter(None, (self.home_changes.note,))),
             plan=self._options.plan, effects=effects_of([answer.done.proofs for answer in outcome.answers]),
             compilation=first.compilation,
             communication=self._communication(outcome),

@@ -284,7 +284,7 @@ def _is_of_library(thread: threading.Thread) -> bool:
 
 
 def _is_of_cell(process: psutil.Process) -> bool:
-    """Not one that Python or torch keeps beside this process for later use."""
+    """Not one that Python or torch keeps next to this process for later use."""
     try:
         words = " ".join(process.cmdline())
     except psutil.Error:

@@ -169,8 +169,8 @@ def _is_ours(contents: dict[str, Any]) -> bool:
     )
 
 
-def _has(told: Mapping[str, Any], fields: Mapping[str, type]) -> bool:
-    return all(type(told.get(name)) is kind for name, kind in fields.items())
+def _has(record: Mapping[str, Any], fields: Mapping[str, type]) -> bool:
+    return all(type(record.get(name)) is kind for name, kind in fields.items())
 
 
 def _created(path: Path) -> BinaryIO:

@@ -58,7 +58,7 @@ class BucketFigures:
 
     @classmethod
     def of(cls, same: Sequence[BucketOnRanks], rates: Mapping[int, float]) -> BucketFigures:
-        """The same bucket of several passes, beside what the link does with as many bytes or the nearest size measured."""
+        """The same bucket of several passes, next to what the link does with as many bytes or the nearest size measured."""
         sent = same[0].sent_bytes
         nearest = min(rates, key=lambda size: abs(size - sent), default=None)
         return cls(
@@ -137,7 +137,7 @@ def _joined(spans: Sequence[Span]) -> list[Span]:
 
 
 def _hidden_s(in_flight: Sequence[Span], each: PassTimes) -> float:
-    """How long gradients were computed meanwhile: before the last was there, and not while sending held the pass up."""
+    """How long gradients were computed while buckets were sent: before the last was there, not while sending held the pass up."""
     held_up = _joined([(b.began_s, min(b.returned_s, each.computed_s)) for b in each.buckets])
     before = [(began, min(ended, each.computed_s)) for began, ended in in_flight if began < each.computed_s]
     both = [max(min(a[1], b[1]) - max(a[0], b[0]), 0.0) for a in before for b in held_up]

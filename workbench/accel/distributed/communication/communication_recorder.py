@@ -45,7 +45,7 @@ class _Step:
 
 
 class CommunicationRecorder:
-    """Told of each part of a step, it keeps ten steps after DDP has settled, and takes its hooks off again.
+    """Called at each part of a step, it keeps ten steps after DDP has settled, and takes its hooks off again.
 
     >>> recorder = CommunicationRecorder(settles_after=3)
     >>> recorder.watch(model.parameters())     # DDP was put round it
@@ -94,7 +94,7 @@ class CommunicationRecorder:
             self._pass = _Pass(self._mark())
 
     def sends(self, bucket: Any) -> SeenBucket | None:
-        """DDP has a bucket full, and it is about to be sent; None where nobody looks."""
+        """DDP has a bucket full, and it is about to be sent; None where nothing is recorded."""
         self._saw_bucket = True
         if self._pass is None:
             return None
@@ -173,15 +173,15 @@ class CommunicationRecorder:
         if self._clock is None:
             return []
         self._clock.settle()
-        return [self._told(step) for step in self._steps]
+        return [self._times_of(step) for step in self._steps]
 
-    def _told(self, step: _Step) -> StepTimes:
+    def _times_of(self, step: _Step) -> StepTimes:
         return StepTimes(
             step.number, self._at(step.began), self._at(step.ended), [self._span(each) for each in step.forward],
-            [self._told_pass(each) for each in step.passes], [self._span(each) for each in step.optimizer],
+            [self._times_of_pass(each) for each in step.passes], [self._span(each) for each in step.optimizer],
         )  # fmt: skip
 
-    def _told_pass(self, each: _Pass) -> PassTimes:
+    def _times_of_pass(self, each: _Pass) -> PassTimes:
         ready = {key: self._at(mark) for key, mark in each.ready.items()}
         buckets = [
             BucketTimes(

@@ -43,8 +43,8 @@ class CommunicationReport(Shown):
         """Why there is nothing to tell; empty where there is."""
         if self._exchanges:
             return ""
-        told = next((each.why_none for each in self.ranks if each.why_none), "")
-        return told or "no step was seen on all ranks"
+        reason = next((each.why_none for each in self.ranks if each.why_none), "")
+        return reason or "no step was seen on all ranks"
 
     @property
     def steps(self) -> int:

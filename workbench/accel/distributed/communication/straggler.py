@@ -1,4 +1,4 @@
-"""The rank that the others wait for: told while a run goes on and when it is over, by one rule."""
+"""The rank that the others wait for: named while a run goes on and when it is over, by one rule."""
 
 from __future__ import annotations
 

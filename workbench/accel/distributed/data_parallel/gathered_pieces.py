@@ -16,7 +16,7 @@ def gather_pieces(namespace: dict[str, Any], names: Iterable[str], originals: Ma
     """Put whole tensors in the place of DTensors in these variables and in their lists, dictionaries and tuples.
 
     Every rank calls this at the same place. `originals` are the user's own parameters, by the id of the part that stands for
-    one. What other ranks do not have at the same place stays as it is: nobody could put it together; and so does what they
+    one. What other ranks do not have at the same place stays as it is: no rank could put it together; and so does what they
     took from their models at different steps.
 
     >>> gather_pieces(namespace, ["best"], originals={})

@@ -135,7 +135,7 @@ class Sender:
         return future, numbers * tensor.element_size() or whole
 
     def _wait_until_let_go(self, references: int) -> None:
-        """Until gloo's thread has thrown torch's callbacks away, which hold the process group besides the state.
+        """Until gloo's thread has thrown torch's callbacks away, which hold the process group as well as the state.
 
         If theirs were the group's last reference, that thread would take it down, wait for its own end, and abort the process.
         """

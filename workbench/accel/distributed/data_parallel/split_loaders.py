@@ -46,9 +46,9 @@ def split_of(loader: Any) -> Split | None:
     """
     for each in _built_of(loader):
         for parts, part in _PAIRS:
-            told = (getattr(each, parts, None), getattr(each, part, None))
-            if all(isinstance(number, int) for number in told):
-                return Split(type(each).__name__, *told)
+            numbers = (getattr(each, parts, None), getattr(each, part, None))
+            if all(isinstance(number, int) for number in numbers):
+                return Split(type(each).__name__, *numbers)
         if _names(_own_codes(each)) & _ASKS:
             return Split(type(each).__name__)
     return None

@@ -1,4 +1,4 @@
-"""Where a training tells of its steps; nobody listens unless `--communication` was asked for."""
+"""Where a training reports its steps; nothing is recorded unless `--communication` was asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
     from accel.distributed.data_parallel.gradient_exchange import GradientExchange
 
-_NOBODY: AbstractContextManager[None] = nullcontext()
+_UNRECORDED: AbstractContextManager[None] = nullcontext()
 
 
 class StepWatching:
@@ -33,11 +33,11 @@ class StepWatching:
 
     def forward(self) -> AbstractContextManager[None]:
         """While a model is called."""
-        return self.recorder.forward() if self.recorder is not None else _NOBODY
+        return self.recorder.forward() if self.recorder is not None else _UNRECORDED
 
     def backward(self) -> AbstractContextManager[None]:
         """While gradients are computed."""
-        return self._backward(self.recorder) if self.recorder is not None else _NOBODY
+        return self._backward(self.recorder) if self.recorder is not None else _UNRECORDED
 
     def optimizer_begins(self) -> None:
         """Before an optimizer's step."""
@@ -55,7 +55,7 @@ class StepWatching:
             self.recorder.step_ended(number)
 
     def finish(self, exchange: GradientExchange, world_size: int) -> CommunicationTimes | None:
-        """The cell is over, on all ranks: what was seen, and what the link does by itself; None where nobody listened."""
+        """The cell is over, on all ranks: what was seen, and what the link does by itself; None where nothing was recorded."""
         recorder = self.recorder
         if recorder is None:
             return None

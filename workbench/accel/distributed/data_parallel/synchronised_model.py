@@ -65,7 +65,7 @@ class SynchronisedModel:
             self.is_inside = False
 
     def prepare(self, *, trains: bool, is_due: bool, may_wrap: bool) -> None:
-        """Before a call: layers that were exchanged are told to all ranks, and so are buffers, once after each training pass."""
+        """Before a call: layers that were exchanged are sent to all ranks, and so are buffers, once after each training pass."""
         if tuple(self._ids()) != self._seen:
             self.take_off()
             self._read_parts()

@@ -81,12 +81,12 @@ def notes_of_own_distribution(loops: SharedLoops) -> list[str]:
 
     >>> notes_of_own_distribution(loops)
     """
-    told = "The cell distributes its training itself, as a script for torchrun: nothing was shared out or averaged besides."
+    sentence = "The cell distributes its training itself, as a script for torchrun: accel shared out and averaged nothing."
     if not loops.unsplit:
-        return [told]
+        return [sentence]
     names = ", ".join(sorted(loops.unsplit))
     return [
-        told,
+        sentence,
         f"No DistributedSampler shares {names} out: each rank went through all of it, as under torchrun.",
     ]
 

@@ -15,14 +15,14 @@ from accel.distributed.oneccl.built import MODULE, PACKAGES, SOURCE, build_folde
 from accel.errors import AccelError
 
 _ASKED = "Building oneCCL"
-# What the compiled backend loads beside itself; oneCCL's own part for CPUs is linked into it, without SYCL.
+# What the compiled backend loads in addition to itself; oneCCL's own part for CPUs is linked into it, without SYCL.
 _KEPT = ("libfabric.so.1", "libshm-fi.so", "libhwloc.so.15", "libintlc.so.5", "libimf.so")
 _LINKED = ("libhwloc.so.15", "libintlc.so.5", "libimf.so")
 _LAST_LINES = 15
 
 
 def build(say: Callable[[str], object] = print) -> Path:
-    """Build it, if that has not been done, and give its folder; `say` is told what goes on.
+    """Build it, if that has not been done, and give its folder; `say` gets each message of progress.
 
     >>> build()
     PosixPath('~/.cache/accel/oneccl-2f1c9a0d77b3')
@@ -53,7 +53,7 @@ def build(say: Callable[[str], object] = print) -> Path:
         try:
             made.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another process has built it meanwhile
+            if not folder.is_dir():  # else another process has built it at the same time
                 raise
     say(f"oneCCL is built: {folder}")
     return folder

@@ -1,4 +1,4 @@
-"""In a rank: load the backend and meet the other ranks. All of them take oneCCL, or none does, and why is told."""
+"""In a rank: load the backend and meet the other ranks. All of them take oneCCL, or none does, and the reason is reported."""
 
 from __future__ import annotations
 

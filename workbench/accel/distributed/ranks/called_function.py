@@ -15,7 +15,7 @@ SOURCE = f"{RETURNED} = {CALLED}()\n"
 
 
 def names_for(function: Callable[[], Any]) -> dict[str, Any]:
-    """The names that the cell `SOURCE` needs beside the notebook's.
+    """The names that the cell `SOURCE` needs in addition to the notebook's.
 
     >>> names_for(functools.partial(train, model))["accel_reached"]["args"]
     (model,)

@@ -32,10 +32,10 @@ def cpus_of_ranks(ranks: int, threads: int | None) -> Allocation | None:
         return replace(given, notes=(*given.notes, *unbound))
     return replace(
         allocate(ranks, max(1, usable // ranks), smt=True), notes=unbound
-    )  # nobody asked for other ones
+    )  # no other number was asked for
 
 
 def _left_out() -> tuple[str, ...]:
     """The notebook's variables that ranks do without."""
-    told = ", ".join(f"{name}={value}" for name, value in binding_variables())
-    return (f"{told} had no part in the ranks: each has CPUs of its own.",) if told else ()
+    variables = ", ".join(f"{name}={value}" for name, value in binding_variables())
+    return (f"{variables} had no part in the ranks: each has CPUs of its own.",) if variables else ()

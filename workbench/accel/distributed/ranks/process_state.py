@@ -23,7 +23,7 @@ def process_state() -> dict[str, Any]:
 
 
 def _signal_handlers() -> list[Any]:
-    """What torch's loaders install to hear of their workers' deaths, and leave, is nobody's change."""
+    """What torch's loaders install to hear of their workers' deaths, and leave, is no change by the cell."""
     handlers = [signal.getsignal(number) for number in sorted(signal.valid_signals())]
     return [
         signal.SIG_DFL if str(getattr(each, "__module__", "")).startswith("torch.") else each

@@ -77,7 +77,7 @@ def rank_devices(
             )  # fmt: skip
         reason = (
             f"The ranks talk by gloo, because {why_not}." if here.gpus else ""
-        )  # without any GPU nobody asks
+        )  # without any GPU there is nothing to explain
         return RankDevices("gloo", nothing, reason)
     chosen = _named(ranks, gpus, here) if gpus != "auto" else best_gpus(ranks, here)
     return RankDevices("nccl", _environments(chosen), f"Ranks 0 to {ranks - 1} on GPU {', '.join(chosen)}.")

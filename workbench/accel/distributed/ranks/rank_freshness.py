@@ -57,7 +57,7 @@ def _files_of_user() -> set[str]:
 
 def _mark(file: str) -> tuple[int, int] | None:
     try:
-        told = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return told.st_mtime_ns, told.st_size
+    return status.st_mtime_ns, status.st_size

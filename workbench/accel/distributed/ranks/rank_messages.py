@@ -1,7 +1,7 @@
 """What the kernel and a rank say to each other, over the socket pair that the rank inherited.
 
 What a rank sends is typed JSON, like a worker's. Only the answer to a run carries a pickle: the trained state and what the
-function returned. The rank is this kernel's own child, on a socket that nobody else can open (docs/decisions/0013).
+function returned. The rank is this kernel's own child, on a socket that no other process can open (docs/decisions/0013).
 """
 
 from __future__ import annotations

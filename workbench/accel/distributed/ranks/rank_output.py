@@ -35,7 +35,7 @@ class RankOutput(Output):
         self._is_over.clear()
 
     def stop_listening(self) -> None:
-        """Nobody is shown what comes now."""
+        """What arrives from now on is not shown."""
         self._listener = None
 
     def wait_for_end(self, timeout_s: float) -> None:

@@ -105,7 +105,7 @@ class RankPage:
                 self._real[start + len(_WHOLE) + _REAL.index(name)] = value
 
     def add(self, rank: int, **values: float) -> None:
-        """Add to slots of a rank, which nobody else writes."""
+        """Add to slots of a rank, which no other process writes."""
         start = _SLOTS * (rank + 1)
         for name, value in values.items():
             if name in _WHOLE:

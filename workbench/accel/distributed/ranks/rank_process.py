@@ -43,7 +43,7 @@ class RankFolder(KernelFolder):
 
     @staticmethod
     def remove_abandoned() -> None:
-        """Remove the folders that kernels left which were killed: nobody holds them any more."""
+        """Remove the folders of kernels that were killed: no process holds their locks any more."""
         remove_abandoned("rank", "meet", before=remove_of)
 
 

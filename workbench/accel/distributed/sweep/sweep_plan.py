@@ -67,8 +67,10 @@ class SweepWish:
     @property
     def bound(self) -> str:
         """Where runs end before the cell does, in words."""
-        told = [f"{self.steps:,} steps"] if self.steps is not None else []
-        return " or ".join(told + ([f"{self.budget_s:g} s of training"] if self.budget_s is not None else []))
+        bounds = [f"{self.steps:,} steps"] if self.steps is not None else []
+        return " or ".join(
+            bounds + ([f"{self.budget_s:g} s of training"] if self.budget_s is not None else [])
+        )
 
 
 def planned_rows(

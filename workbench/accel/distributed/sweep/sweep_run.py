@@ -1,4 +1,4 @@
-"""Run the configurations of a sweep one after the other, nothing beside them; what was measured stays, whatever ends it."""
+"""Run the configurations of a sweep one after the other, never two at a time; what was measured stays, whatever ends it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Show = Callable[[tuple[SweepRow, ...], str], object]
 
 
 class SweepRun:
-    """Rows that fill. With several rounds the order is drawn anew for each: what drifts meanwhile hits no row more than others.
+    """Rows that fill. With several rounds the order is drawn anew for each: what drifts during it hits no row more than others.
 
     >>> rows, why_ended = SweepRun(rows, measure, rounds=3).go()
 

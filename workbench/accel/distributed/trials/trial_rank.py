@@ -52,10 +52,10 @@ def main(
             RankPage(message.world_size, given), rank, backend, meeting_place, batch, ready.threads
         )
         channel.send(ready)
-        serve(channel, disk, around=group.around, told=_told)
+        serve(channel, disk, around=group.around, failure_message=_failure_of_rank)
 
 
-def _told(error: BaseException, filename: str) -> RunFailed:
+def _failure_of_rank(error: BaseException, filename: str) -> RunFailed:
     from accel.distributed.ranks.process_group import is_communication_error
 
     return RunFailed(failure_of(error, filename), is_communication_error(error), is_clean=False)
@@ -136,8 +136,10 @@ def checksum(tensors: list[Any]) -> list[int]:
     for tensor in tensors:
         digest.update(repr(tuple(tensor.shape)).encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    told = digest.digest()
-    return [int.from_bytes(told[start : start + 8], "big", signed=True) for start in range(0, len(told), 8)]
+    hashed = digest.digest()
+    return [
+        int.from_bytes(hashed[start : start + 8], "big", signed=True) for start in range(0, len(hashed), 8)
+    ]
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     import torch
 
 
-class ChangedMeanwhile:
+class ChangedDuringRun:
     """The tensors at home as they were when they were packed, by torch's own count of their changes.
 
-    >>> meanwhile = ChangedMeanwhile(home)      # as they are packed
-    >>> meanwhile.begin()                       # what is kept in the notebook is on again
-    >>> meanwhile.look()                        # before it is put off, and the state comes home
-    >>> meanwhile.note                          # after
+    >>> changes = ChangedDuringRun(home)      # as they are packed
+    >>> changes.begin()                       # what is kept in the notebook is on again
+    >>> changes.look()                        # before it is put off, and the state comes home
+    >>> changes.note                          # after
 
     A fused optimizer leaves no mark on a tensor; a step of one in the notebook is not seen.
     """
