@@ -24,7 +24,7 @@ HEADINGS = (
 _BUCKET_COLOUR = "#b91c1c"  # a contrast of 6.5 with its white text
 _MOST_ROWS = 12
 _ROOM_FOR_NAME = 0.06  # of the width
-Part = tuple[str, str, float, float, str]  # name, told in full, from, to, colour
+Part = tuple[str, str, float, float, str]  # label, tooltip, from, to, colour
 
 
 def text(report: CommunicationReport) -> str:
@@ -76,12 +76,12 @@ def _lane(name: str, step: StepTimes, began: float, length: float) -> Markup:
     for each in step.passes:
         for number, bucket in enumerate(each.buckets[:_MOST_ROWS], 1):
             sent_size = size(bucket.sent_bytes)
-            told = f"bucket {number}, {sent_size}: on its way for {1e3 * (bucket.ended_s - bucket.began_s):.1f} ms"
+            tooltip = f"bucket {number}, {sent_size}: on its way for {1e3 * (bucket.ended_s - bucket.began_s):.1f} ms"
             waits = (
                 f"bucket {number} is full, and not sent for {1e3 * (bucket.began_s - bucket.ready_s):.1f} ms"
             )
             ready, sent, there = (at - began for at in (bucket.ready_s, bucket.began_s, bucket.ended_s))
-            way = (f"{number}: {sent_size}", told, sent, there, _BUCKET_COLOUR)
+            way = (f"{number}: {sent_size}", tooltip, sent, there, _BUCKET_COLOUR)
             rows.append(_row("", [("", waits, ready, sent, OTHER_COLOUR), way], length))
     return Markup("".join(rows))
 
@@ -89,7 +89,7 @@ def _lane(name: str, step: StepTimes, began: float, length: float) -> Markup:
 def _row(name: str, parts: Sequence[Part], length: float) -> Markup:
     """Parts side by side, with room where nothing is; what overlaps its neighbour is cut at it."""
     at, pieces = 0.0, list[Markup]()
-    for label, told, began, ended, colour in parts:
+    for label, tooltip, began, ended, colour in parts:
         began, ended = max(began, at), max(ended, at)
         share = (ended - began) / length
         pale = "opacity:.4;" if colour == OTHER_COLOUR else ""
@@ -98,7 +98,7 @@ def _row(name: str, parts: Sequence[Part], length: float) -> Markup:
             "font-size:11px;line-height:15px"
         )
         shown_label = label if share > _ROOM_FOR_NAME else ""
-        pieces += [div(f"width:{100 * (began - at) / length:.3f}%"), div(style, shown_label, title=told)]
+        pieces += [div(f"width:{100 * (began - at) / length:.3f}%"), div(style, shown_label, title=tooltip)]
         at = ended
     named = div("width:60px;font-size:11px;line-height:15px", name)
     line = div("display:flex;width:100%;height:15px;background-color:rgba(127,127,127,.12)", *pieces)

@@ -42,7 +42,7 @@ def html(ladder: Ladder) -> Markup:
 
 
 def symbol(row: Comparison) -> str:
-    """One mark for the verdict; the words beside it say the same."""
+    """One mark for the verdict; the words next to it say the same."""
     if row.state in ("failed", "not applicable"):
         return "✗"
     return _SYMBOL[

@@ -25,8 +25,8 @@ def html(peaks: Peaks) -> str:
         html_parts.heading(_title(peaks)),
         html_parts.table(["Device", "", "At most"], rows),
     ]
-    for title, told in (("Copies", peaks.copies), ("All-reduce", peaks.all_reduces or AllReduces())):
-        if lines := [line.strip() for line in told.lines()]:
+    for title, measured in (("Copies", peaks.copies), ("All-reduce", peaks.all_reduces or AllReduces())):
+        if lines := [line.strip() for line in measured.lines()]:
             parts.append(html_parts.table([title], [(line,) for line in lines]))
     was_busy = peaks.was_busy or (peaks.all_reduces is not None and peaks.all_reduces.was_busy)
     remarks = (*peaks.notes, NO_LINKS * (peaks.all_reduces is None), BUSY * was_busy)
@@ -45,8 +45,8 @@ def of_devices(peaks: Peaks) -> list[str]:
 def _of_ranks(peaks: Peaks) -> list[str]:
     if peaks.all_reduces is None:
         return _wrapped(NO_LINKS)
-    is_told_already = peaks.was_busy or not peaks.all_reduces.was_busy
-    return [*_below("All-reduce", peaks.all_reduces.lines()), *_wrapped(BUSY * (not is_told_already))]
+    is_said_above = peaks.was_busy or not peaks.all_reduces.was_busy
+    return [*_below("All-reduce", peaks.all_reduces.lines()), *_wrapped(BUSY * (not is_said_above))]
 
 
 def _title(peaks: Peaks) -> str:
@@ -59,10 +59,10 @@ def _minute(moment: str) -> str:
     return moment.replace("T", " ")[:16]
 
 
-def _below(title: str, told: Iterable[str]) -> list[str]:
+def _below(title: str, texts: Iterable[str]) -> list[str]:
     """Lines below a title, which is left out with them."""
     lines = []
-    for line in told:
+    for line in texts:
         indent = " " * (4 + len(line) - len(line.lstrip()))
         lines += wrap(line.strip(), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
     return [f"  {title}", *lines] if lines else []

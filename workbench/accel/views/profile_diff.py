@@ -86,8 +86,8 @@ def _headline(diff: ProfileDiff) -> str:
     times = f"{milliseconds(diff.before_ms)} → {milliseconds(diff.after_ms)} a {diff.unit}"
     if not diff.is_told_apart:
         return f"{times}: no difference that two single runs could tell, their step times overlap"
-    told = f"{diff.ratio:.3g} times as fast" if diff.ratio >= 1 else f"{1 / diff.ratio:.3g} times as slow"
-    return f"{times}: {told} in these two runs"
+    speed = f"{diff.ratio:.3g} times as fast" if diff.ratio >= 1 else f"{1 / diff.ratio:.3g} times as slow"
+    return f"{times}: {speed} in these two runs"
 
 
 def _change_words(change: OpChange) -> str:
@@ -115,12 +115,12 @@ def _named(changes: Sequence[OpChange]) -> str:
     'aten::relu ×2 (12 µs), aten::max_pool2d ×1 (11 µs)'
     """
     ordered = sorted(changes, key=lambda change: -max(change.before_ms, change.after_ms))
-    told = [
+    named = [
         f"{c.op} ×{max(c.before_calls, c.after_calls):.3g} ({milliseconds(max(c.before_ms, c.after_ms))})"
         for c in ordered[:NAMED]
     ]
-    rest = len(ordered) - len(told)
-    return ", ".join(told) + (f" and {rest} more" if rest else "")
+    rest = len(ordered) - len(named)
+    return ", ".join(named) + (f" and {rest} more" if rest else "")
 
 
 def _time(value_ms: float) -> str:

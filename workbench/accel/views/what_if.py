@@ -1,4 +1,4 @@
-"""A model with one more layer beside the model as it is: four figures, before and after."""
+"""A model with one more layer next to the model as it is: four figures, before and after."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from accel.machine.affinity.thread_places import ThreadPlace
 from accel.machine.cpu_lists import cpu_list
 from accel.units import percent, table
 
-MANY_CPUS = 32  # with more, neighbours on which nobody is share a line
+MANY_CPUS = 32  # with more, neighbours on which no thread ran share a line
 LEGEND = "● busy now; the others ran there last"
 
 

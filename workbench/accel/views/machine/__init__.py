@@ -5,7 +5,7 @@ from __future__ import annotations
 from accel import html_parts
 from accel.machine.machine import Machine, Rows
 from accel.views.machine.gpu_rows import gpu_rows
-from accel.views.machine.hardware_rows import NOT_TOLD, memory_rows, processor_rows
+from accel.views.machine.hardware_rows import NOT_REPORTED, memory_rows, processor_rows
 
 
 def text(machine: Machine) -> str:
@@ -21,8 +21,8 @@ def html(machine: Machine) -> str:
     """One table; its first column names each group once."""
     rows = [
         (html_parts.Markup(f"<b>{html_parts.text(group)}</b>") if first else "", *row)
-        for group, told in machine.groups
-        for first, row in zip([True] + [False] * len(told), told, strict=False)
+        for group, group_rows in machine.groups
+        for first, row in zip([True] + [False] * len(group_rows), group_rows, strict=False)
     ]
     table = html_parts.table(["part", "what", "this machine"], rows)
     return html_parts.block(table, html_parts.note(machine.line))
@@ -59,6 +59,6 @@ def _software(machine: Machine) -> Rows:
         ("C compiler", machine.c_compiler or "none on PATH: torch.compile cannot build kernels"),
         ("Python.h", machine.python_header or "missing: torch.compile cannot build kernels"),
         ("OpenMP runtime", machine.openmp_runtime or "none loaded"),
-        ("Memory allocator", machine.allocator or NOT_TOLD),
+        ("Memory allocator", machine.allocator or NOT_REPORTED),
         *machine.software.facts,
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from accel.machine.machine import Machine, Rows
 from accel.machine.memory import NumaNode
 from accel.units import counted
 
-NOT_TOLD = "not reported by the system"
+NOT_REPORTED = "not reported by the system"
 MOST_NODES = 8  # more are counted, not listed
 
 
@@ -20,16 +20,16 @@ def processor_rows(machine: Machine) -> Rows:
     >>> processor_rows(accel.machine())[1]
     ('Cores', '2 usable of 2, 2 physical, 1 socket')
     """
-    load = NOT_TOLD if machine.load_average is None else f"{machine.load_average:.2f}"
+    load = NOT_REPORTED if machine.load_average is None else f"{machine.load_average:.2f}"
     return [
         ("Model", machine.cpu_model),
         ("Cores", _cores(machine)),
         *_optional("Kinds of cores", ", ".join(map(str, machine.core_kinds))),
         *_optional("SMT", _siblings(machine.cores)),
         *_optional("Highest clock", machine.highest_clock_mhz and f"{machine.highest_clock_mhz / 1000:.1f} GHz"),
-        ("Caches", ", ".join(map(str, machine.caches)) or NOT_TOLD),
+        ("Caches", ", ".join(map(str, machine.caches)) or NOT_REPORTED),
         *_optional("Shared caches", _cache_groups(machine)),
-        ("Instruction sets", " ".join(machine.isa) or NOT_TOLD),
+        ("Instruction sets", " ".join(machine.isa) or NOT_REPORTED),
         ("Load average", load),
     ]  # fmt: skip
 
@@ -100,8 +100,8 @@ def _cache_groups(machine: Machine) -> str:
 def _huge_pages(machine: Machine) -> str:
     mode = machine.memory.transparent_huge_pages
     reserved = [str(pages) for pages in machine.memory.huge_pages if pages.reserved]
-    told = [f"transparent: {mode}"] if mode else []
-    return "; ".join([*told, *(reserved or (["none reserved"] if machine.memory.huge_pages else []))])
+    transparent = [f"transparent: {mode}"] if mode else []
+    return "; ".join([*transparent, *(reserved or (["none reserved"] if machine.memory.huge_pages else []))])
 
 
 def _nodes(nodes: Sequence[NumaNode]) -> Rows:

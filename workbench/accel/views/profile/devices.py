@@ -98,8 +98,8 @@ def _sentences(activity: DeviceActivity) -> Iterator[str]:
     if activity.idle_share >= WORTH_TELLING:
         yield _about_idle_time(activity)
     for copy in activity.copies:
-        told = f", {size(copy.bytes)} at {copy.gb_per_s:.3g} GB/s" if copy.bytes else ""
-        yield f"{_copy_words(copy)}: {milliseconds(copy.ms)} a step in {_times(copy.calls)}{told}"
+        amount = f", {size(copy.bytes)} at {copy.gb_per_s:.3g} GB/s" if copy.bytes else ""
+        yield f"{_copy_words(copy)}: {milliseconds(copy.ms)} a step in {_times(copy.calls)}{amount}"
     if activity.communication_ms:
         yield _about_communication(activity)
     if len(activity.streams) > 1:
@@ -115,8 +115,8 @@ def _about_idle_time(activity: DeviceActivity) -> str:
         for name, share in activity.idle_phases[:SHOWN_CAUSES]
         if share >= WORTH_TELLING
     ]
-    meanwhile = f". What the CPU did in that time: {', '.join(causes)}" if causes else ""
-    return f"Idle {percent(activity.idle_share)}, {late} because the CPU launched its work late{meanwhile}"
+    cpu_did = f". What the CPU did in that time: {', '.join(causes)}" if causes else ""
+    return f"Idle {percent(activity.idle_share)}, {late} because the CPU launched its work late{cpu_did}"
 
 
 def _about_kernels(activity: DeviceActivity) -> str:
@@ -190,7 +190,7 @@ def _times(calls: float) -> str:
 
 
 def _title_of_stamp(profile: Profile) -> str:
-    """A GPU was at work and nothing is known of it, or nothing is told: the stamp then needs a title of its own."""
+    """A GPU was at work and nothing is known of it, or nothing is reported: the stamp then needs a title of its own."""
     if profile.devices or profile.completeness.is_complete:
         return ""
     return OF_FILE if profile.completeness.is_of_file else UNSEEN

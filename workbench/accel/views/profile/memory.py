@@ -48,8 +48,8 @@ def _html(profile: Profile) -> Iterator[object]:
         ]
         yield from long_table(["Phase", "Module", "Peak", ""], rows, numeric=[2], rest_in=".memory")
         if use.allocator:
-            told = [(name, whole(_statistic(name, value))) for name, value in use.allocator]
-            yield from long_table(["CUDA allocator, since the process began", ""], told, numeric=[1])
+            counters = [(name, whole(_statistic(name, value))) for name, value in use.allocator]
+            yield from long_table(["CUDA allocator, since the process began", ""], counters, numeric=[1])
 
 
 def _title(use: MemoryUse, profile: Profile) -> str:
@@ -87,7 +87,7 @@ def _curve(points: tuple[MemoryPoint, ...]) -> list[tuple[float, MemoryPoint]]:
         place = min(int(BARS * (point.ms - first) / length), BARS - 1)
         for between in range(
             max(tops, default=-1) + 1, place
-        ):  # nothing happened meanwhile: what was held is held
+        ):  # nothing happened between the two points: what was held is held
             tops[between] = last
         if place not in tops or point.bytes > tops[place].bytes:
             tops[place] = point
@@ -96,9 +96,11 @@ def _curve(points: tuple[MemoryPoint, ...]) -> list[tuple[float, MemoryPoint]]:
 
 
 def _bar(share: float, point: MemoryPoint) -> Markup:
-    told = f"{size(point.bytes)} at {point.ms:.3g} ms: {place_words(point.phase, point.module)}"
+    tooltip = f"{size(point.bytes)} at {point.ms:.3g} ms: {place_words(point.phase, point.module)}"
     height = max(1, round(HEIGHT_PX * share))
-    return div(f"flex:1 1 0;max-width:9px;height:{height}px;background-color:{BLUE};opacity:.85", title=told)
+    return div(
+        f"flex:1 1 0;max-width:9px;height:{height}px;background-color:{BLUE};opacity:.85", title=tooltip
+    )
 
 
 MEMORY = Section("memory", _text, _html)

@@ -48,5 +48,5 @@ def count_cell(value: float) -> str:
 
 
 def phase_bar(share: float, phase: str) -> Markup:
-    """A bar in the colour of its phase; the phase itself stands in words beside it."""
+    """A bar in the colour of its phase; the phase itself stands in words next to it."""
     return bar(share, colour=PHASE_COLOURS.get(phase, OTHER_COLOUR))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accel.profiling.step_timing import OneStep
 
 SHOWN = 80
-LEAST = 3  # fewer steps are told well enough by the headline
+LEAST = 3  # of fewer steps the headline says enough
 HEIGHT_PX = 44
 COLOURS = {"w": AMBER, "p": VIOLET, "s": PINK, "·": BLUE}
 WORDS = {"w": "warm-up", "p": "under torch.profiler", "s": "unusually slow", "·": "timed"}
@@ -66,19 +66,19 @@ def _top(steps: tuple[OneStep, ...]) -> float:
 def _bar(number: int, step: OneStep, top: float) -> Markup:
     sign = step_sign(step)
     height = max(1, round(HEIGHT_PX * min(step.ms / top, 1.0)))
-    told = f"{number}: {milliseconds(step.ms)}, {WORDS[sign]}"
+    tooltip = f"{number}: {milliseconds(step.ms)}, {WORDS[sign]}"
     bar = div(f"height:{height}px;background-color:{COLOURS[sign]};opacity:.85")
     style = "flex:1 1 0;max-width:14px;margin-right:1px;text-align:center;font-size:9px"
-    return div(style, bar, sign, title=told)
+    return div(style, bar, sign, title=tooltip)
 
 
 def _legend(steps: tuple[OneStep, ...]) -> str:
     """What the letters mean, and where the bars are cut off."""
     signs = [step_sign(step) for step in steps]
-    told = [f"{sign} {words}: {signs.count(sign)}" for sign, words in WORDS.items() if sign in signs]
+    meanings = [f"{sign} {words}: {signs.count(sign)}" for sign, words in WORDS.items() if sign in signs]
     top, longest = _top(steps), max(step.ms for step in steps)
     cut = f"Bars end at {milliseconds(top)}; the longest is {milliseconds(longest)}." if longest > top else ""
-    return f"{', '.join(told)}. {cut}".rstrip()
+    return f"{', '.join(meanings)}. {cut}".rstrip()
 
 
 STEPS = Section("steps", _text, _html)

@@ -25,7 +25,7 @@ LARGEST_LABELLED = 40  # pairs; of more, only the tooltips tell
 
 
 def machine_figure(topology: Topology) -> go.Figure:
-    """The figure; ways over PCIe are told by what a device's boxes are, so only NVLinks are drawn as lines."""
+    """The figure; a device's boxes show its ways over PCIe, so only NVLinks are drawn as lines."""
     import plotly.graph_objects as go
 
     layout = lay_out(topology.machine)

@@ -11,7 +11,7 @@ _GPU, _CARD = "rgba(22,163,74,.3)", "rgba(124,58,237,.25)"
 
 
 def boxes(machine: MachinePart) -> Markup:
-    """The parts of a machine beside each other, each with what lies within; every box says what it is."""
+    """The parts of a machine side by side, each with what lies within; every box says what it is."""
     about = div("opacity:.75;font-size:12px", machine.about) if machine.about else ""
     return Markup(f"<div>{about}{_within(machine)}</div>")
 

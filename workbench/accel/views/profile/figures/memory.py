@@ -55,9 +55,9 @@ def _peak(use: MemoryUse) -> plotly.graph_objects.Scatter:
     import plotly.graph_objects as go
 
     top = max(use.points, key=lambda point: point.bytes)
-    told = f"peak {size(use.peak_bytes)}: {place_words(use.peak_phase, use.peak_module)}"
+    label = f"peak {size(use.peak_bytes)}: {place_words(use.peak_phase, use.peak_module)}"
     return go.Scatter(
-        x=[top.ms], y=[top.bytes / MIB], mode="markers+text", text=[escaped(told)], textposition="top center",
+        x=[top.ms], y=[top.bytes / MIB], mode="markers+text", text=[escaped(label)], textposition="top center",
         marker={"symbol": "diamond", "size": 10, "color": GREY}, name=f"peak on {escaped(use.device)}",
         hoverinfo="skip",
     )  # fmt: skip

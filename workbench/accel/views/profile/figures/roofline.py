@@ -82,7 +82,7 @@ def _markers(points: Sequence[RooflinePoint]) -> Iterator[plotly.graph_objects.S
         own = [point for point in points if point.phase == phase]
         yield go.Scatter(
             x=[point.intensity for point in own], y=[point.flops_per_s / GIGA for point in own], mode="markers",
-            name=phase_words(phase), text=list(_told(own)), hovertemplate="%{text}<extra></extra>",
+            name=phase_words(phase), text=list(_tooltips(own)), hovertemplate="%{text}<extra></extra>",
             marker={
                 "color": PHASE_COLOURS.get(phase, OTHER_COLOUR),
                 "symbol": [SYMBOLS[point.bound] for point in own],
@@ -92,7 +92,7 @@ def _markers(points: Sequence[RooflinePoint]) -> Iterator[plotly.graph_objects.S
         )  # fmt: skip
 
 
-def _told(points: Iterable[RooflinePoint]) -> Iterator[str]:
+def _tooltips(points: Iterable[RooflinePoint]) -> Iterator[str]:
     for point in points:
         what, time = f"{point.op} {point.shapes} {point.dtype}", f"{milliseconds(point.ms)} a step"
         attained = f"{percent(point.attained)} of the attainable rate, {BOUND_WORDS[point.bound]}"

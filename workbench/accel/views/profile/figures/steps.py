@@ -21,7 +21,7 @@ BETWEEN = "Between phases"
 
 
 def steps_figure(profile: Profile) -> plotly.graph_objects.Figure:
-    """One bar a step, in ms; the time between phases is one colour, and a line is the median that is told."""
+    """One bar a step, in ms; the time between phases is one colour, and a line is the reported median."""
     import plotly.graph_objects as go
 
     steps = profile.timing.each_step
