@@ -24,8 +24,10 @@ def kind_reader(events: Sequence[Any]) -> Callable[[Any], str]:
     >>> kind_of(events[0])
     'cpu_op'
     """
-    told: Callable[[Any], str] | None = getattr(type(events[0]), "activity_type", None) if events else None
-    return told or kind_by_other_answers
+    activity_type: Callable[[Any], str] | None = (
+        getattr(type(events[0]), "activity_type", None) if events else None
+    )
+    return activity_type or kind_by_other_answers
 
 
 def kind_by_other_answers(event: Any) -> str:

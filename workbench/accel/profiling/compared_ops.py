@@ -67,7 +67,7 @@ class _Sum(NamedTuple):
 
 def compare_ops(before: ProfileData, after: ProfileData) -> tuple[OpChange, ...]:
     """Every operation of either, the greatest difference first."""
-    old_rows, new_rows = _told_alike(before, after), _told_alike(after, before)
+    old_rows, new_rows = _comparable_rows(before, after), _comparable_rows(after, before)
     fold = _fold(old_rows + new_rows)
     old, new = _sums(old_rows, fold), _sums(new_rows, fold)
     old_dtypes, new_dtypes = _dtypes(before.costs, fold), _dtypes(after.costs, fold)
@@ -94,7 +94,7 @@ def name_modules_alike(before: ProfileData, after: ProfileData) -> bool:
     return not is_trace or not any(modules) or not modules[0].isdisjoint(modules[1])
 
 
-def _told_alike(profile: ProfileData, other: ProfileData) -> tuple[OpRow, ...]:
+def _comparable_rows(profile: ProfileData, other: ProfileData) -> tuple[OpRow, ...]:
     """The rows without what a trace does not tell of the other: modules, and which part of forward is the loss."""
     rows = profile.rows
     if not name_modules_alike(profile, other):

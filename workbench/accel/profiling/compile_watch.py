@@ -79,14 +79,14 @@ class CompileWatch:
         breaks = _graph_breaks(self._messages)
         if not (self._graphs or breaks or self._metrics):
             return None
-        told_limit = [getattr(one, "fail_reason", None) or "" for one in self._metrics]
+        fail_reasons = [getattr(one, "fail_reason", None) or "" for one in self._metrics]
         return Compilation(
             graphs=self._graphs,
             compile_s=sum(map(_seconds, self._metrics)),
             recompilations=_recompilations(self._metrics),
             graph_breaks=breaks,
             reached_limit=any(said in line for line in self._warnings for said in LIMIT_SAID)
-            or any("limit exceeded" in reason for reason in told_limit),
+            or any("limit exceeded" in reason for reason in fail_reasons),
             notes=self._notes,
             from_cache=self._hits,
         )
@@ -116,7 +116,7 @@ class _Listener(logging.Handler):
         logger.removeHandler(self)
         if self._opens and logger.level == logging.DEBUG:  # else the cell has set up dynamo's logs itself
             logger.setLevel(self._before[0])
-            # Dynamo, imported meanwhile, sets False for logs that are off unless asked for.
+            # Dynamo, if imported during the run, sets False for logs that are off unless asked for.
             logger.propagate = self._before[1] and (self._was_there or DYNAMO not in sys.modules)
 
 
@@ -164,10 +164,10 @@ def _recompilations(metrics: Iterable[Any]) -> tuple[Recompilation, ...]:
     """Those with a reason, by function and kind of guard; the reason shown is the first."""
     found: dict[tuple[str, str, int, str], Recompilation] = {}
     for one in metrics:
-        told = getattr(one, "recompile_reason", None)
-        if not told or not one.co_name:  # without a name: the limit was reached, and nothing was compiled
+        recorded = getattr(one, "recompile_reason", None)
+        if not recorded or not one.co_name:  # without a name: the limit was reached, and nothing was compiled
             continue
-        guard, place = read_guard(told)
+        guard, place = read_guard(recorded)
         own = CodeLine(one.co_filename or "", one.co_firstlineno or 0)
         filename, line = place or own
         key = (one.co_name, filename, line, kind_of_guard(guard))
@@ -180,9 +180,9 @@ def _recompilations(metrics: Iterable[Any]) -> tuple[Recompilation, ...]:
 def _graph_breaks(messages: Iterable[str]) -> tuple[GraphBreak, ...]:
     found: dict[tuple[str, CodeLine], int] = {}
     for message in messages:
-        told = read_graph_break(message)
-        if told is not None:
-            found[told] = found.get(told, 0) + 1
+        graph_break = read_graph_break(message)
+        if graph_break is not None:
+            found[graph_break] = found.get(graph_break, 0) + 1
     breaks = (
         GraphBreak(reason, place.filename, place.line, count) for (reason, place), count in found.items()
     )

@@ -92,7 +92,7 @@ def _convolution(inputs: OpInputs) -> tuple[float, float] | None:
 
 
 def _convolution_backward(inputs: OpInputs) -> tuple[float, float] | None:
-    """The gradients of input and weight each cost as much as the forward; that of the bias is nothing beside them."""
+    """The gradients of input and weight each cost as much as the forward; that of the bias is negligible."""
     gradient = _named(inputs, "grad_output")
     images, weight = _named(inputs, "input", "self"), _named(inputs, "weight")
     mask = inputs.value("output_mask")

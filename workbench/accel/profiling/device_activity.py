@@ -58,7 +58,7 @@ class DeviceActivity(Shown):
 
     `launch_gaps_share` is idle time for which the CPU is to blame: what ended it was launched only after the GPU had run out of
     work (Holistic Trace Analysis calls this host wait); waiting for data is not in it. `idle_phases` says what the
-    cell's own thread was doing meanwhile: (phase or gap, share of the step), largest first.
+    cell's own thread was doing in that time: (phase or gap, share of the step), largest first.
     `streams` are (stream, ms per step). `communication_ms` is that of NCCL's kernels, `communication_overlap` the part
     of it in which other kernels ran too.
     """

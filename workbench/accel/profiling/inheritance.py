@@ -159,5 +159,5 @@ def _places_in_time(columns: KinetoColumns) -> Ints:
 def _named(columns: KinetoColumns, wanted: Callable[[str], bool]) -> Flags:
     import numpy as np
 
-    told: Iterable[bool] = map(wanted, columns.names)
-    return np.array([*told, False], dtype=np.bool_)[columns.name]
+    flags: Iterable[bool] = map(wanted, columns.names)
+    return np.array([*flags, False], dtype=np.bool_)[columns.name]

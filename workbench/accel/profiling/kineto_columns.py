@@ -84,16 +84,16 @@ def read_columns(events: Iterable[Any], *, with_inputs: bool = False) -> KinetoC
     events = list(events)
     kind_of = kind_reader(events)
     rows = [
-        (e, name, told)
+        (e, name, activity)
         for e in events
-        if (told := kind_of(e)) not in NO_WORK
+        if (activity := kind_of(e)) not in NO_WORK
         and (name := e.name()) not in BOOKKEEPING
         and not name.startswith(LINE)
     ]
     number: dict[str, int] = {}
     kinds: dict[str, int] = {}
     kept = [e for e, _, _ in rows]
-    kind = np.array([kinds.setdefault(told, len(kinds)) for _, _, told in rows], dtype=np.int64)
+    kind = np.array([kinds.setdefault(activity, len(kinds)) for _, _, activity in rows], dtype=np.int64)
     name = np.array([number.setdefault(name, len(number)) for _, name, _ in rows], dtype=np.int64)
     start = np.array([e.start_ns() for e in kept], dtype=np.int64)
     duration = np.array([e.duration_ns() for e in kept], dtype=np.int64)
@@ -199,7 +199,7 @@ def _read_device_columns(events: Sequence[Any], is_device: Flags, is_runtime: Fl
 
 
 def with_metadata() -> Any | None:
-    """What the profiler must be told for copies to tell their bytes; None where torch is too old (before 2.10)."""
+    """The profiler's setting with which copies report their bytes; None where torch is too old (before 2.10)."""
     from torch._C._profiler import _ExperimentalConfig
 
     try:

@@ -45,7 +45,7 @@ class LoaderWatch:
     'RandomRotation'
 
     Workers append one line a batch to a file of a temporary folder; the batches themselves are not touched. A loader whose
-    workers ran already is told as not measured.
+    workers ran already is reported as not measured.
     """
 
     def __init__(self, marks: PhaseMarks) -> None:

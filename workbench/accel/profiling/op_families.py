@@ -53,7 +53,7 @@ MOVES = frozenset(_words("""
     repeat flip roll constant_pad_nd nll_loss_backward nll_loss2d_backward embedding_dense_backward scatter scatter_add index_add
     index_put _index_put_impl nonzero one_hot tril triu upsample_nearest2d _local_scalar_dense
 """))  # fmt: skip
-# They give a view, or memory that nobody has written yet, or answer a question.
+# They give a view, or memory that is not written yet, or answer a question.
 FREE = frozenset(_words("""
     view _unsafe_view _reshape_alias reshape as_strided expand t transpose permute unsqueeze squeeze select slice narrow split
     split_with_sizes chunk unbind detach alias diagonal unfold flatten unflatten empty empty_strided empty_like new_empty resize

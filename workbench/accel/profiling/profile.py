@@ -53,12 +53,12 @@ class Profile(ProfileData, Drawn):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what is not known is None."""
-        told = asdict(replace(self, events=None)) | {"versions": dict(self.versions)}
-        del told["events"]
-        told["samples_per_s"] = told["timing"].pop("samples_per_s")
-        told["timing"]["step_ms"] = none_for_nan(self.step_ms)
-        told["timing"]["spread_ms"] = [none_for_nan(value) for value in self.spread_ms]
-        return told
+        values = asdict(replace(self, events=None)) | {"versions": dict(self.versions)}
+        del values["events"]
+        values["samples_per_s"] = values["timing"].pop("samples_per_s")
+        values["timing"]["step_ms"] = none_for_nan(self.step_ms)
+        values["timing"]["spread_ms"] = [none_for_nan(value) for value in self.spread_ms]
+        return values
 
     def to_dataframe(self, kind: str = "operations") -> pandas.DataFrame:
         """One row per (phase, module, operation), most expensive first; or another of the tables.
@@ -173,7 +173,7 @@ def build_profile(
     """Put together what a run of the cell left: its marks, the profiled steps, and what they ran on.
 
     `ended_early` says why the cell did not come to its end ("The cell was interrupted"); the profile is then of the
-    steps until there, and says so. Without it an exception that went through the window is told. Parsing the profiler's
+    steps until there, and says so. Without it an exception that went through the window is reported. Parsing the profiler's
     events happens here, after the run.
     """
     if window.raised and not ended_early:

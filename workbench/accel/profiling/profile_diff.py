@@ -103,12 +103,12 @@ class ProfileDiff(Drawn):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what is not known is None."""
-        told = asdict(self) | {"ratio": none_for_nan(self.ratio), "is_told_apart": self.is_told_apart}
+        values = asdict(self) | {"ratio": none_for_nan(self.ratio), "is_told_apart": self.is_told_apart}
         for name in ("before_ms", "after_ms"):
-            told[name] = none_for_nan(told[name])
+            values[name] = none_for_nan(values[name])
         for name in ("before_spread_ms", "after_spread_ms"):
-            told[name] = [none_for_nan(value) for value in told[name]]
-        return told | {"replacements": [asdict(one) for one in self.replacements]}
+            values[name] = [none_for_nan(value) for value in values[name]]
+        return values | {"replacements": [asdict(one) for one in self.replacements]}
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row per (phase, module, operation), the greatest difference first."""
@@ -148,7 +148,7 @@ def _phases(before: ProfileData, after: ProfileData) -> tuple[PhaseChange, ...]:
 
 
 def _drift(changes: Sequence[OpChange]) -> Iterator[str]:
-    """When what nobody touched is faster or slower as well, that is no effect of one operation.
+    """When unchanged operations are faster or slower as well, that is no effect of one operation.
 
     Looked at are operations that ran as often and in the same type before and after, those of half a percent and more.
     """

@@ -53,10 +53,11 @@ def _about_steps(timing: StepTiming) -> str:
         (timing.warmup_steps, "warm-up " + timing.unit),
         (timing.profiled_steps, timing.unit + " under torch.profiler"),
     ]
-    told = " and ".join(counted(count, what) for count, what in left_out if count)
+    excluded = " and ".join(counted(count, what) for count, what in left_out if count)
     slow = timing.outlier_steps and counted(timing.outlier_steps, "unusually slow " + timing.unit)
     return seen + " ".join(
-        [f"Left out of the times: {told}."] * bool(told) + [f"Left out of the shares: {slow}."] * bool(slow)
+        [f"Left out of the times: {excluded}."] * bool(excluded)
+        + [f"Left out of the shares: {slow}."] * bool(slow)
     )
 
 
@@ -91,12 +92,16 @@ def _about_noise(timing: StepTiming, machine: Machine) -> str:
 
 def _about_binding() -> str:
     """Variables by which OpenMP has bound this thread, and whoever it starts, to one of several CPUs."""
-    told = ", ".join(f"{name}={value}" for name, value in narrowing_variables())
-    if not told or not hasattr(os, "sched_getaffinity") or len(own := sorted(os.sched_getaffinity(0))) > 1:
+    variables = ", ".join(f"{name}={value}" for name, value in narrowing_variables())
+    if (
+        not variables
+        or not hasattr(os, "sched_getaffinity")
+        or len(own := sorted(os.sched_getaffinity(0))) > 1
+    ):
         return ""
     return (
-        f"{told} keeps the main thread on CPU {own[0]} of the {len(starting_mask())} that there are, and loader workers inherit "
-        "that: with accel.loader_affinity() round the loop, they have all."
+        f"{variables} keeps the main thread on CPU {own[0]} of the {len(starting_mask())} that there are, and loader workers "
+        "inherit that: with accel.loader_affinity() round the loop, they have all."
     )
 
 

@@ -86,7 +86,7 @@ class ProfiledWindow:
         self._unpatch()
         self._unpatch = _nothing
         self.marks.on_idle = None
-        self.marks.ranges = "off"  # ranges nobody records cost a short step a few per cent
+        self.marks.ranges = "off"  # ranges that are not recorded cost a short step a few per cent
         with profiler_lines_aside() as said:
             try:
                 self._profiler.__exit__(None, None, None)
@@ -126,7 +126,7 @@ class ProfiledWindow:
                 self.user_lines.start()
         except RuntimeError as error:
             self.reason, self._profiler = f"torch.profiler could not start: {error}", None
-        except BaseException:  # interrupted: nobody would leave a window that was never entered
+        except BaseException:  # interrupted: no caller leaves a window that was never entered
             self._is_open = _is_profiling()
             self.close()
             raise

@@ -153,8 +153,8 @@ def _launched_in(events: ProfiledEvents, rows: Ints, launcher: Ints) -> NDArray[
     """The phase of the operation that launched it; without one, what the cell was doing as the kernel began."""
     import numpy as np
 
-    meanwhile = events.found.timeline.at(events.columns.start_ns[rows])
-    return np.where(launcher >= 0, events.found.phase[launcher], meanwhile)
+    phase_then = events.found.timeline.at(events.columns.start_ns[rows])
+    return np.where(launcher >= 0, events.found.phase[launcher], phase_then)
 
 
 def _numbered(names: NDArray[np.object_]) -> tuple[list[str], Ints]:

@@ -55,7 +55,7 @@ class UserLines:
         sys.settrace(self._on_call)
 
     def stop(self) -> None:
-        """Stop following, unless somebody else took over meanwhile."""
+        """Stop following, unless other code has taken over since."""
         if sys.gettrace() == self._on_call:
             sys.settrace(None)
         self._ranges.clear()

@@ -1,4 +1,4 @@
-"""What the whole run of a cell showed beside its steps: settings, page faults, unused graphs, starts of loaders."""
+"""What the whole run of a cell showed apart from its steps: settings, page faults, unused graphs, starts of loaders."""
 
 from __future__ import annotations
 
