@@ -32,7 +32,7 @@ def test_steps_are_told_in_three_digits():
 def test_what_is_not_faster_never_pays_off_or_is_not_known_to(verdict, says):
     found = break_even(3.0, 40.0, Interval(0.6, 0.5, 1.1, 4, 120), verdict)
     assert found.steps is None
-    assert found.told("compiling") == says
+    assert found.sentence("compiling") == says
 
 
 def test_nothing_is_claimed_before_there_is_an_interval():

@@ -25,7 +25,7 @@ class BreakEven:
     high: int | None
     verdict: Verdict
 
-    def told(self, what: str = "of set-up") -> str:
+    def sentence(self, what: str = "of set-up") -> str:
         """The answer in one line; `what` says what the seconds went into."""
         cost = f"({_seconds(self.setup_s)} {what})"
         if self.steps is not None:
@@ -38,7 +38,7 @@ class BreakEven:
         return f"{never.get(self.verdict, 'not known yet when it pays off')} {cost}"
 
     def __str__(self) -> str:
-        return self.told()
+        return self.sentence()
 
 
 def break_even(setup_s: float, baseline_ms: float, shown: Interval | None, verdict: Verdict) -> BreakEven:
@@ -71,7 +71,7 @@ def _steps(setup_s: float, baseline_ms: float, ratio: float) -> int | None:
 
 
 def _three_digits(value: float) -> float:
-    """More digits than three would claim what nobody measured."""
+    """More digits than three would claim what was not measured."""
     return float(f"{value:.3g}")
 
 

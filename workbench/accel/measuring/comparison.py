@@ -117,10 +117,10 @@ class Comparison:
             return f"{_roughly(self.shown)} so far"
         where = " per sample" if self.samples_per_step else ""
         where += "" if self.headline or self.verdict == "no difference" else " under a steady allocator"
-        return _told(self.verdict, self.shown, where)
+        return _verdict_words(self.verdict, self.shown, where)
 
 
-def _told(verdict: Verdict, shown: Interval, where: str) -> str:
+def _verdict_words(verdict: Verdict, shown: Interval, where: str) -> str:
     """A verdict in words that say what to expect."""
     ends = f"[{shown.low:.2f}, {shown.high:.2f}]"
     at_least, at_most = _rounded_down(shown.low), _rounded_up(shown.high)

@@ -1,4 +1,4 @@
-"""Which batch trains the most samples a second: measured sizes, and the smallest that nothing is told faster than."""
+"""Which batch trains the most samples a second: measured sizes, and the smallest that no other is shown to beat."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FastestBatch(Drawn):
 
     @property
     def fastest(self) -> BatchRung:
-        """The smallest batch that no other is told faster than: where intervals overlap, nothing speaks for the larger."""
+        """The smallest batch that no other is shown to beat: where intervals overlap, nothing speaks for the larger."""
         best = self.highest_speed
         return next(rung for rung in self.rungs if rung.speed and _is_as_fast(rung.speed, best))
 
@@ -99,7 +99,7 @@ class FastestBatch(Drawn):
 
 
 def is_faster(one: Interval | None, other: Interval | None) -> bool:
-    """Whether the first is told faster: its whole interval lies above the other's."""
+    """Whether the first is shown to be faster: its whole interval lies above the other's."""
     return one is not None and other is not None and one.low > other.high
 
 

@@ -51,7 +51,7 @@ def paired_log_ratios(baseline_ns: Sequence[float], candidate_ns: Sequence[float
 
 @dataclass(frozen=True)
 class Spread:
-    """What relaunches told of the processes' spread: squares, each by the variance expected of it, and degrees of freedom."""
+    """What relaunches showed of the processes' spread: squares, each by the variance expected of it, and degrees of freedom."""
 
     squares: float
     freedom: int
@@ -143,10 +143,12 @@ def spread_of(relaunches: Sequence[Mapping[str, Sequence[float]]], noise: Proces
             )
             rows[-1] = [weight * each for each in rows[-1]]
             values.append(weight * median)
-    design, told = np.array(rows), np.array(values)
-    fitted, _, rank, _ = np.linalg.lstsq(design, told, rcond=None)
-    residuals = told - design @ fitted
-    return Spread(2 * float(residuals @ residuals), len(told) - int(rank))  # 2: a ratio is of two processes
+    design, measured = np.array(rows), np.array(values)
+    fitted, _, rank, _ = np.linalg.lstsq(design, measured, rcond=None)
+    residuals = measured - design @ fitted
+    return Spread(
+        2 * float(residuals @ residuals), len(measured) - int(rank)
+    )  # 2: a ratio is of two processes
 
 
 LEAST_SEEDS = 3  # fewer have no interval worth the name: with two it spans a factor of thousands

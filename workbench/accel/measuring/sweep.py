@@ -157,23 +157,23 @@ class Sweep(Drawn):
     @property
     def remarks(self) -> list[str]:
         """What a reader must know: knees, how long, against what, how sure."""
-        told = [knee.sentence(self.shown_cost) for knee in self.knees]
-        if told:
-            told[-1] += f" {RULE}"
-        told.append(self._against)
+        sentences = [knee.sentence(self.shown_cost) for knee in self.knees]
+        if sentences:
+            sentences[-1] += f" {RULE}"
+        sentences.append(self._against)
         if self.bound:
-            told.append(
+            sentences.append(
                 f"Each run ended after {self.bound}: rates are compared, without the first step, and quality is after as many "
                 "samples as its row says."
             )
         elif self.compares_rates:
-            told.append(
+            sentences.append(
                 "The rows did not train on the same number of samples: rates are compared, without the first step, and time and "
                 "quality are after as many samples as the row says."
             )
         if self.batch == "per-rank" and any(row.configuration.processes > 1 for row in self.measured):
-            told.append(_PER_RANK)
-        told += [
+            sentences.append(_PER_RANK)
+        sentences += [
             self.metric_line,
             _ONE_SEED if any(row.quality is not None for row in self.rows) else "",
             self.quality_reason,
@@ -181,7 +181,7 @@ class Sweep(Drawn):
             self._certainty,
             self.why_ended,
         ]
-        return [each for each in told if each]
+        return [each for each in sentences if each]
 
     @property
     def _certainty(self) -> str:
@@ -281,16 +281,16 @@ def _against_single(sweep: Sweep, fastest: SweepRow, single: SweepRow | None) ->
     if fastest is single:
         more = any(row.configuration.processes > 1 for row in sweep.measured)
         return "; more processes do no better" if more else ""
-    told = ""
+    words = ""
     if single not in sweep.tied and (ratio := sweep.compared(fastest, single)) is not None:
         spread = f" ({ratio.low:.2f}–{ratio.high:.2f})" if ratio.seeds > 1 else ""
-        told = (
+        words = (
             f": {ratio.mean:.2f} times{spread} as fast as the best single process ({single.configuration.words}, "
             f"{sweep.shown_cost(sweep.cost(single))})"
         )
     if fastest.quality is not None and single.quality is not None:
-        told += f"; {sweep.metric} {fastest.quality:.4g} against {single.quality:.4g}"
-    return told
+        words += f"; {sweep.metric} {fastest.quality:.4g} against {single.quality:.4g}"
+    return words
 
 
 def _warnings(sweep: Sweep) -> list[str]:

@@ -44,7 +44,7 @@ class SweptRun:
     """What one run of a configuration took; `seconds` are of training alone, and `samples_per_s` is of the steps after the first.
 
     `communication_share` is the part of its time in which a rank did nothing but wait for others, the mean over ranks;
-    NaN where nobody saw it.
+    NaN where it was not recorded.
     """
 
     seconds: float

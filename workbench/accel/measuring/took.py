@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.verdict import TOLERANCE
 
-TOO_LONG_S = 3600.0  # nobody waits longer for a difference that small
+TOO_LONG_S = 3600.0  # longer than a difference that small is worth
 _NICE_S = (15, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 960, 1800, 3600)
 
 
@@ -22,7 +22,7 @@ class Took:
     """
 
     seconds: float
-    budget_s: float | None  # None: nobody asked for one
+    budget_s: float | None  # None: none was asked for
     phases: tuple[tuple[str, float], ...]
     ended_by: str
     advice: str = ""  # what would decide that which is open

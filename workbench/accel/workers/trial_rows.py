@@ -176,7 +176,7 @@ def _compiling(
     if not found:
         return []
     most = max(found, key=lambda each: each.compile_s)
-    notes = [cost.told("for compiling and the first steps"), most.line]
+    notes = [cost.sentence("for compiling and the first steps"), most.line]
     notes += map(str, [*most.recompilations[:_SHOWN], *most.graph_breaks[:_SHOWN], *most.notes])
     if all(each.from_cache >= each.graphs for each in found):
         notes.append("compiled code was on disk already: where it is not, compiling takes longer than here")
