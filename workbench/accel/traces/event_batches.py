@@ -125,11 +125,11 @@ class EventBatches:
 
     def _read_without_events(self, buffer: bytes) -> None:
         try:
-            told = msgspec.json.decode(buffer)
+            decoded = msgspec.json.decode(buffer)
         except NO_JSON:
             return
-        if isinstance(told, dict):
-            self.header.update(told)
+        if isinstance(decoded, dict):
+            self.header.update(decoded)
 
     def _read_tail(self, tail: bytes) -> None:
         try:
@@ -195,7 +195,7 @@ class EventBatches:
             if text[place] == "]":
                 return _Read(events, _bytes_of(text, place + 1), True)
             try:
-                told, after = _scanned(text, place)
+                decoded, after = _scanned(text, place)
             except (ValueError, RecursionError):
                 following = _next_event(text, place, patience)
                 if following < 0:
@@ -203,8 +203,8 @@ class EventBatches:
                 self.damage.counts["unreadable"] += 1
                 place = following
                 continue
-            if isinstance(told, dict):
-                events.append(lenient_event(told))
+            if isinstance(decoded, dict):
+                events.append(lenient_event(decoded))
             else:
                 self.damage.counts["not_an_event"] += 1
             place = after
@@ -262,9 +262,9 @@ def _scanned(text: str, start: int) -> tuple[Any, int]:
     """
     window = text[start : start + WINDOW]
     try:
-        told, after = scan(window, 0)
+        decoded, after = scan(window, 0)
         if after < WINDOW:
-            return told, start + after
+            return decoded, start + after
     except json.JSONDecodeError as error:
         is_cut = error.msg.startswith("Unterminated string") or error.pos > WINDOW - 16
         if not is_cut or len(window) < WINDOW:
@@ -276,12 +276,12 @@ def _scanned(text: str, start: int) -> tuple[Any, int]:
 def _tried(text: str, start: int) -> tuple[bool, int]:
     """Whether an event begins there, and how many letters were read to find out."""
     try:
-        told, after = _scanned(text, start)
+        decoded, after = _scanned(text, start)
     except json.JSONDecodeError as error:
         return False, error.pos - start + 1
     except (ValueError, RecursionError):  # a number of too many digits is a ValueError
         return False, DEEP_LETTERS
-    return isinstance(told, dict) and "ph" in told, after - start
+    return isinstance(decoded, dict) and "ph" in decoded, after - start
 
 
 def _bytes_of(text: str, letters: int) -> int:

@@ -34,7 +34,7 @@ class RankCommunication:
 
     @property
     def overlap_share(self) -> float:
-        """The part of communication that ran beside other work, 0 to 1; 0 when there is none."""
+        """The part of communication that overlapped with other work, 0 to 1; 0 when there is none."""
         return 1 - self.exposed.length / self.total.length if self.total.length else 0.0
 
     def exposed_until(self, times_ns: Ints) -> Ints:

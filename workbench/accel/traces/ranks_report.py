@@ -1,4 +1,4 @@
-"""RanksReport: the traces of several ranks beside each other: who holds the others up, by how much, and in which phase."""
+"""RanksReport: the traces of several ranks side by side: who holds the others up, by how much, and in which phase."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_GPU = "kernels on the GPU"
 class RankRow:
     """One rank; times in ms per step. `own_ms` is the step without the time in which the rank only waited for others.
 
-    `overlap_share` is the part of communication that ran beside other work; `late_ms` is how much later than the first rank this
+    `overlap_share` is the part of communication that overlapped with other work; `late_ms` is how much later than the first rank this
     one comes to a collective (None where none could be matched).
     """
 

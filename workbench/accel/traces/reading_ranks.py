@@ -62,7 +62,7 @@ def _rank(profile: TraceProfile, path: Path, taken: set[int], notes: list[str]) 
 
 
 def compare(ranks: Sequence[RankFacts], notes: Sequence[str] = ()) -> RanksReport:
-    """Put ranks beside each other, in the order of their numbers."""
+    """Put ranks next to each other, in the order of their numbers."""
     ranks = sorted(ranks, key=lambda rank: rank.rank)
     aligned = align(ranks)
     sizes = [size for rank in ranks if (size := rank.profile.source.world_size)]
@@ -83,7 +83,7 @@ def compare(ranks: Sequence[RankFacts], notes: Sequence[str] = ()) -> RanksRepor
 
 
 def _damaged(ranks: Sequence[RankFacts]) -> tuple[int, ...]:
-    """The ranks whose files have lost events: their own work cannot be told."""
+    """The ranks whose files have lost events: their own work is unknown."""
     return tuple(rank.rank for rank in ranks if rank.profile.completeness.is_of_file)
 
 
@@ -92,11 +92,13 @@ def why_unrelated(ranks: Sequence[RankFacts]) -> str:
 
     A folder may hold the traces of several runs, or of one before and after a change.
     """
-    told = [source.rank for rank in ranks if (source := rank.profile.source).rank is not None]
-    twice = next((rank for rank in told if told.count(rank) > 1), None)
+    numbers = [source.rank for rank in ranks if (source := rank.profile.source).rank is not None]
+    twice = next((rank for rank in numbers if numbers.count(rank) > 1), None)
     sizes = {size for rank in ranks if (size := rank.profile.source.world_size)}
     if twice is not None:
-        return f"These traces are not of one run ({told.count(twice)} of them say that they are rank {twice})"
+        return (
+            f"These traces are not of one run ({numbers.count(twice)} of them say that they are rank {twice})"
+        )
     if len(sizes) > 1:
         return f"These traces are not of one run (they tell of {' and '.join(map(str, sorted(sizes)))} ranks)"
     if len(ranks) > 1 and not any(rank.communication_ms for rank in ranks):

@@ -29,7 +29,7 @@ NOT_JSON = {
 
 
 def read_pieces(path: Path, damage: Damage, *, piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]:
-    """The file's content, about `piece_bytes` at a time; the end of a broken gzip is told in `damage`.
+    """The file's content, about `piece_bytes` at a time; the end of a broken gzip is noted in `damage`.
 
     AccelError when the file cannot be read, is empty, or is plainly no JSON.
     """

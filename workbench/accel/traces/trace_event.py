@@ -62,19 +62,19 @@ def decode_events(objects: bytes, more: bytes | memoryview = b"") -> list[TraceE
         return _with_numbers_as_text(listed)
 
 
-def lenient_event(told: Mapping[str, Any]) -> TraceEvent:
+def lenient_event(decoded: Mapping[str, Any]) -> TraceEvent:
     """An event from a decoded object of any types: strings become numbers, what makes no sense its default.
 
     >>> lenient_event({"ph": "X", "name": "aten::mm", "ts": "12.5", "dur": "3", "args": {"correlation": "7"}})
     TraceEvent(ph='X', name='aten::mm', cat='', tid=0, ts=12.5, dur=3.0, args=EventArgs(external=0, correlation=7, ...))
     """
-    told_args = told.get("args")
-    args = told_args if isinstance(told_args, Mapping) else {}
-    thread = told.get("tid", 0)
+    decoded_args = decoded.get("args")
+    args = decoded_args if isinstance(decoded_args, Mapping) else {}
+    thread = decoded.get("tid", 0)
     return TraceEvent(
-        ph=_text(told.get("ph")), name=_text(told.get("name")), cat=_text(told.get("cat")),
+        ph=_text(decoded.get("ph")), name=_text(decoded.get("name")), cat=_text(decoded.get("cat")),
         tid=_text(thread) if isinstance(thread, str) else _whole(thread, 0),
-        ts=_number(told.get("ts")), dur=_number(told["dur"]) if told.get("dur") is not None else NO_DURATION,
+        ts=_number(decoded.get("ts")), dur=_number(decoded["dur"]) if decoded.get("dur") is not None else NO_DURATION,
         args=EventArgs(**{
             field: _whole(next((args[s] for s in spellings if s in args), None), getattr(NO_ARGS, field))
             for field, spellings in ARGUMENTS.items()

@@ -62,7 +62,7 @@ def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES, free_bytes: int | 
     """Read one trace, gzip or not, in bounded memory: some 10 MB, about 400 bytes an event, and what its names take.
 
     AccelError when the file cannot be read, holds no work of torch, or so much that the free memory (default: what
-    this process may still take) would not do; other damage is told in the notes.
+    this process may still take) would not do; the notes report other damage.
     """
     damage = Damage()
     free_bytes = read_memory().available_bytes if free_bytes is None else free_bytes

@@ -53,8 +53,8 @@ def read_source(
     path: Path, header: Mapping[str, Any], *, read_bytes: int, events: int, is_ours: bool
 ) -> TraceSource:
     """Read the head of a trace; a field of a type that torch does not write is as if it were not there."""
-    told = header.get("distributedInfo")
-    distributed: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    info = header.get("distributedInfo")
+    distributed: Mapping[str, Any] = info if isinstance(info, dict) else {}
     listed = header.get("deviceProperties")
     gpus = (
         [_word(gpu.get("name", "")) for gpu in listed if isinstance(gpu, dict)]
@@ -112,9 +112,9 @@ def refuse_other_tool(
     looks = [tool for key, tool in BY_KEY.items() if key in header]
     looks += [tool for start, tool in BY_CATEGORY.items() if any(c.startswith(start) for c in categories)]
     looks += [tool for name, tool in BY_NAME.items() if name in names]
-    told = f"; it looks like a trace of {looks[0]}" if looks else ""
+    guess = f"; it looks like a trace of {looks[0]}" if looks else ""
     return AccelError(
         f"open {path}",
-        because=f"none of its {seen:,} events is an operation or a kernel of torch{told}",
+        because=f"none of its {seen:,} events is an operation or a kernel of torch{guess}",
         do=DO,
     )
