@@ -45,7 +45,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._stop, self._over = threading.Event(), threading.Event()
-        self._everybody_knows = threading.Event()  # the listeners were told that it is over
+        self._everybody_knows = threading.Event()  # the listeners were notified that it is over
         self._relaunch: Relaunch | None = None
         self._seconds = 0.0
         self._unchanged = ""
@@ -63,7 +63,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
 
     @abstractmethod
     def _measure(self) -> None:
-        """Measure until there is an answer; `_stop` is set when nobody wants it any more."""
+        """Measure until there is an answer; `_stop` is set when the answer is not wanted any more."""
 
     def start(self) -> None:
         """Begin to measure, in the background."""
@@ -169,7 +169,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
                 self._parcel.close()
                 self._relaunch = None
                 self._unchanged = " ".join(filter(None, [self._changed_files(), self._check()]))
-            finally:  # whatever else went wrong: nobody may wait for ever
+            finally:  # whatever else went wrong: no caller may wait for ever
                 self.phases.end()
                 self._seconds = self.budget.used_s
                 with self._lock:  # stopped before this, or not at all

@@ -60,7 +60,7 @@ class ReadEffect(msgspec.Struct, tag="read_effect", frozen=True):
 
 
 class Evaluate(msgspec.Struct, tag="evaluate", frozen=True):
-    """Kernel → worker: say how good the model is now, on held-out data; training stands still meanwhile."""
+    """Kernel → worker: say how good the model is now, on held-out data; training waits for the answer."""
 
 
 class Finish(msgspec.Struct, tag="finish", frozen=True):

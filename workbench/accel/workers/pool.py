@@ -38,7 +38,7 @@ class WorkerPool:
             ]
             stale = [
                 worker for worker in self._warm if worker not in usable
-            ]  # %env was used since it started, or it still imports, when nobody else wants the CPUs: a new one is faster
+            ]  # %env was used since it started, or it still imports, when no other process wants the CPUs: a new one is faster
             taken, self._warm = usable[:count], usable[count:]
         for worker in stale:
             worker.close()

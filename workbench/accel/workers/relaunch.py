@@ -134,7 +134,7 @@ class Relaunch:
         return self
 
     def _start(self) -> None:
-        """All processes begin to import at once; whoever stops meanwhile ends them too."""
+        """All processes begin to import at once; a stop during the start ends them too."""
         alone = []
         for variant in self._variants:
             with self._isolated(variant.label):

@@ -10,7 +10,7 @@ from accel.units import counted
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_WARM_UP
 from accel.workers.step_block import StepBlock
 
-COMPILING_S = 20.0  # what compiling a small model takes on a few cores; nobody knows before it was done
+COMPILING_S = 20.0  # what compiling a small model takes on a few cores; not known before it is done
 SHIPPING_S = 0.5
 
 

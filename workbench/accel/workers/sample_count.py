@@ -16,7 +16,7 @@ from accel.workload.loop_record import noting_indices, samples_drawn
 
 
 class SampleCount:
-    """Counts while entered; `backward` and `step` are told by the step gate.
+    """Counts while entered; the step gate calls `backward` and `step`.
 
     >>> with SampleCount(samples_per_batch=64) as count:
     ...     batch = next(iter(loader)); count.backward(); count.step()
@@ -52,7 +52,7 @@ class SampleCount:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Batches that are fetched meanwhile are none of the training's: held-out data are read between two steps."""
+        """Batches that are fetched while paused are none of the training's: held-out data are read between two steps."""
         before = self._is_fed_by_loader, self._fetched
         try:
             yield

@@ -79,7 +79,7 @@ class Stage:
         self._spread: Spread | None = None  # of its processes
         self._log_ratios: list[dict[str, list[float]]] = []  # of every plan, relaunch by relaunch
         self.relaunch_s = 0.0  # what the last one took
-        self.is_cut_short = False  # another relaunch would have told more, and there was no time for it
+        self.is_cut_short = False  # another relaunch would have shown more, and there was no time for it
         self._is_out_of_time = is_out_of_time
         self._give_up_at = give_up_at
         self._least_s = 0.0  # what another one would take at the least
@@ -103,7 +103,7 @@ class Stage:
             is_last = number == self.plan.most_relaunches
             self._add(open_labels, samples, is_last=has_no_time or is_last)
             self.is_cut_short = (
-                has_no_time and not is_last and not all(self._is_told(label) for label in open_labels)
+                has_no_time and not is_last and not all(self._is_answered(label) for label in open_labels)
             )
             self._on_change()
             if has_no_time:
@@ -139,15 +139,15 @@ class Stage:
             self._on_change()
 
     def _add(self, labels: list[str], samples: dict[str, Samples], *, is_last: bool) -> None:
-        told = {label: ratios for label in labels if (ratios := self._taken_in(label, samples))}
-        if told:
-            self._log_ratios.append(told)
+        measured = {label: ratios for label in labels if (ratios := self._taken_in(label, samples))}
+        if measured:
+            self._log_ratios.append(measured)
             self._spread = spread_of(self._log_ratios, self.plan.noise)
         for label in labels:
             standing = self.standings[label]
-            if label in told:
+            if label in measured:
                 standing.shown = self._interval(standing, confidence_shown(len(standing.log_ratios)))
-            if label in told or (standing.shown and is_last):
+            if label in measured or (standing.shown and is_last):
                 standing.verdict = self._decide(standing, is_last=is_last)
 
     def _taken_in(self, label: str, samples: dict[str, Samples]) -> list[float]:
@@ -164,7 +164,7 @@ class Stage:
     def _interval(self, standing: Standing, confidence: float) -> Interval:
         return interval(standing.log_ratios, self.plan.noise, confidence=confidence, spread=self._spread)
 
-    def _is_told(self, label: str) -> bool:
+    def _is_answered(self, label: str) -> bool:
         standing = self.standings[label]
         return standing.error is not None or standing.verdict not in (None, "undecided")
 

@@ -4,7 +4,7 @@ A variant whose turn comes finds the caches full of the other's data and, for so
 other's OpenMP threads, which spin before they sleep. That costs each side about the same time, so it shrinks a speed-up:
 on the course's CNN (20 ms a step, 2 cores) the first step of a turn took 5 to 6 ms more and the second up to 1.5 ms,
 and a plan that makes training 2.6 times as fast looked 2.1 times as fast. From the third step on, steps are as long
-as in a loop that nobody interrupts. (Measured with blocks of eight steps, over four relaunches.)
+as in a loop without interruptions. (Measured with blocks of eight steps, over four relaunches.)
 """
 
 from __future__ import annotations

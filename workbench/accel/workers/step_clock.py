@@ -23,7 +23,7 @@ class StepClock:
     [20123456, 19876543, 20001234]
 
     On the CPU each step has a time of its own. On a GPU (`device`, default: the current one) those after the first `settle`
-    share theirs evenly. What applying a plan took meanwhile is in none of them: `apart_ns` has it, a number for each step.
+    share theirs evenly. What applying a plan took between steps is in none of them: `apart_ns` has it, a number for each step.
     """
 
     def __init__(self, device: str = "") -> None:

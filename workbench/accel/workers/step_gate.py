@@ -92,7 +92,7 @@ class StepGate:
             self.wait()
 
     def wait(self) -> None:
-        """Wait for a token; answers questions about the effect meanwhile; raises CellIsOver when told to finish."""
+        """Wait for a token; answers questions about the effect while it waits; raises CellIsOver when told to finish."""
         frozen = forked_children()
         signal_all(frozen, signal.SIGSTOP)
         try:

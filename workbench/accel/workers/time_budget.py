@@ -15,7 +15,7 @@ class TimeBudget:
     >>> budget.left_s, budget.is_up
     (59.6, False)
 
-    With None nobody asked for one: `usual_s` is when no other relaunch begins, but what has begun comes to its end.
+    None is no budget: `usual_s` is when no other relaunch begins, but what has begun comes to its end.
     """
 
     def __init__(
