@@ -22,8 +22,8 @@ ON_GPU = "kernels on the GPU"
 class RankRow:
     """One rank; times in ms per step. `own_ms` is the step without the time in which the rank only waited for others.
 
-    `overlap_share` is the part of communication that overlapped with other work; `late_ms` is how much later than the first rank this
-    one comes to a collective (None where none could be matched).
+    `overlap_share` is the part of communication that overlapped with other work; `late_ms` is how much later than the first rank
+    this one comes to a collective (None where none could be matched).
     """
 
     rank: int
