@@ -40,9 +40,9 @@ oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads
 	@$(RUN)accel oneccl --build
 
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
-	@$(MAKE) --no-print-directory --keep-going -j2 tests-of-trials tests-of-ranks tests-of-pages other-tests tests-of-entries
+	@$(MAKE) --no-print-directory --keep-going -j3 tests-of-trials tests-of-ranks tests-of-pages other-tests tests-of-entries
 
-# Two processes side by side, each prints whole lines; others follow as these end. Pages are apart: Playwright's event loop
+# Three processes side by side, each prints whole lines; others follow as these end. Pages are apart: Playwright's event loop
 # would run under all other tests. tests/test_project.py is part of `make check`.
 RANKS := tests/distributed tests/cells tests/notebook
 PAGES := tests/browser tests/widgets tests/notebooks

@@ -143,6 +143,8 @@ IN_ONE_PROCESS = [
     for kind in CATALOGUE
     if not (getattr(kind, "needs_ranks", False) or getattr(kind, "makes_ranks", False))
 ]
+if missing := [kind.name for kind in IN_ONE_PROCESS if kind.name not in CASES]:
+    raise LookupError(f"{missing} have no line in CASES: see 'Add an acceleration' in CONTRIBUTING.md")
 FIRST = [(CASES[kind.name].entries or (kind(),))[0] for kind in IN_ONE_PROCESS]
 ENTRIES = [entry for kind in IN_ONE_PROCESS for entry in CASES[kind.name].entries or (kind(),)]
 

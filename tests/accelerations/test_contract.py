@@ -180,7 +180,9 @@ def test_reasons_are_sentences_that_end_with_what_to_do(entry, monkeypatch):
             for name, thing in kind.items()
         }
         reasons += entry.why_not(workload_of(replica, named), machine)
-    assert reasons
+    assert reasons, (
+        f"{entry.name} has no reason against any awkward training: what must be there for it to work?"
+    )
     for reason in reasons:
         assert reason.because[-1:] not in ".!? ", reason
         assert re.fullmatch(r"[A-Z].+\.", reason.do), reason

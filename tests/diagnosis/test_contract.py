@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+from accel import diagnosis
 from accel.diagnosis import HYGIENE, RULES, diagnose
 from accel.plans import Plan
 
@@ -27,6 +29,16 @@ def test_each_rule_is_in_a_file_of_its_own_name_and_only_once():
     assert len(set(RULE_NAMES)) == len(RULE_NAMES)
     assert [rule.__module__ for rule in RULES] == [f"accel.diagnosis.{name}" for name in RULE_NAMES]
     assert set(RULE_NAMES) >= HYGIENE
+
+
+def test_every_file_of_a_rule_is_in_rules():
+    folder = Path(diagnosis.__file__).parent
+    rules = {
+        path.stem
+        for path in folder.glob("*.py")
+        if f"def {path.stem}(evidence: Evidence)" in path.read_text()
+    }
+    assert rules == set(RULE_NAMES)
 
 
 @each_rule

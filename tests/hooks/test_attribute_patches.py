@@ -96,6 +96,25 @@ def test_a_replacement_that_a_cell_saved_and_put_back_after_its_time_is_repaired
     assert vars(owner)["call"] is original
 
 
+def test_while_dynamo_traces_the_original_is_in_place_below_all_patches_and_then_they_lie_as_before():
+    from torch._dynamo.callback import CallbackTrigger, callback_handler
+
+    owner = owner_of("own")
+    original = vars(owner)["call"]
+    below, above = AttributePatches(), AttributePatches()
+    for name, patches in (("below", below), ("above", above)):
+        patches.wrap(owner, "call", lambda under, name=name: layer(name, under))
+        patches.see_compiler()
+    try:
+        with callback_handler.install_callbacks(CallbackTrigger.DYNAMO, "0"):
+            assert vars(owner)["call"] is original
+        assert owner().call() == ["above", "below", "torch"]
+    finally:
+        below.take_back()
+        above.take_back()
+    assert vars(owner)["call"] is original
+
+
 def test_what_goes_with_patches_is_undone_before_them_and_once():
     module = types.ModuleType("module")
     module.value = original = lambda: "own"

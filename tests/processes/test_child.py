@@ -92,6 +92,14 @@ def test_a_killed_child_may_have_run_out_of_memory(start: Start) -> None:
     assert "killed by SIGKILL (the system may have run out of memory)" in how_it_ended(child.exit_status())
 
 
+def test_how_a_child_ended_blames_a_cell_only_where_it_had_one_and_knows_signals_without_a_name() -> None:
+    assert (
+        how_it_ended(1, ran_cell=False)
+        == "its process ended with status 1 while it started, before your cell ran"
+    )
+    assert how_it_ended(-40) == "it was killed by signal 40"
+
+
 @pytest.mark.parametrize("what", ["close", "compute"])
 def test_one_that_lives_on_without_its_connection_is_soon_given_up(
     start: Start, what: str, monkeypatch

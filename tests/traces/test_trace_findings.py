@@ -8,7 +8,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import accel
-from accel.diagnosis import RULES, Evidence, NotTold, diagnose_trace
+from accel.diagnosis import RULES, Evidence, NotKnown, diagnose_trace
 from accel.traces import open_trace
 from accel.workbench.trace_findings import UNDER_PROFILER
 from tests.profiling.gpu_trace import PINNED, GpuTrace, training_on_gpu
@@ -284,7 +284,7 @@ def test_a_rule_that_would_have_to_ask_for_the_notebook_or_the_machine_has_no_an
         lambda: evidence.machine.usable_cores,
         lambda: evidence.mentions("x"),
     ):
-        with pytest.raises(NotTold):
+        with pytest.raises(NotKnown):
             ask()
     assert evidence.step_loader is None
     for rule in RULES:

@@ -98,6 +98,12 @@ def test_an_error_with_a_hostile_text_is_told_in_few_words_in_the_row_of_the_pla
     assert said in trial.ladder.rows[0].sentence
 
 
+def test_a_worker_that_closes_its_connection_and_lives_on_is_told_to_close_no_descriptor(workbench):
+    error = tried(workbench, cell_with("os.closerange(3, 200); time.sleep(600)"))
+    assert "Running your cell in the 'baseline' worker: it closed its connection." in str(error)
+    assert "Remove the line that closes descriptors" in str(error)
+
+
 def test_a_segmentation_fault_costs_the_worker_only(workbench):
     error = tried(workbench, cell_with("__import__('ctypes').string_at(0)"))
     assert "SIGSEGV" in str(error)

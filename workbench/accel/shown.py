@@ -76,5 +76,8 @@ def view_of(result: Shown) -> ModuleType:
 
     >>> view_of(sweep).html(sweep)
     """
-    names = (f"{each.__module__}.{each.__qualname__}" for each in type(result).__mro__)
-    return import_module(next(VIEWS[name] for name in names if name in VIEWS))
+    names = [f"{each.__module__}.{each.__qualname__}" for each in type(result).__mro__]
+    view = next((VIEWS[name] for name in names if name in VIEWS), None)
+    if view is None:
+        raise LookupError(f"{names[0]} has no view: give it a line in VIEWS (shown.py)")
+    return import_module(view)

@@ -18,7 +18,7 @@ def _run(options: argparse.Namespace, place: Place) -> object:
         raise AccelError(
             "%accel ddp",
             because="it trains a whole cell on ranks",
-            do="Write %%accel ddp, with two %, as the first line of that cell.",
+            do="Write %%accel ddp, with two %, as the first line of your training cell.",
         )
     return place.run_on_ranks(options)
 

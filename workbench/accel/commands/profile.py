@@ -18,7 +18,7 @@ def _run(options: argparse.Namespace, place: Place) -> object:
     raise AccelError(
         "%accel profile",
         because="it profiles a whole cell",
-        do="Write %%accel profile, with two %, as the first line of that cell.",
+        do="Write %%accel profile, with two %, as the first line of your training cell.",
     )
 
 

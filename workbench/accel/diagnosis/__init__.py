@@ -21,7 +21,7 @@ from accel.diagnosis.batch_too_small import batch_too_small
 from accel.diagnosis.communication_bound import communication_bound
 from accel.diagnosis.copy_bound import copy_bound
 from accel.diagnosis.ddp_without_no_sync import ddp_without_no_sync
-from accel.diagnosis.evidence import LEAST_SHARE, Evidence, NotTold, Rule
+from accel.diagnosis.evidence import LEAST_SHARE, Evidence, NotKnown, Rule
 from accel.diagnosis.gradients_in_validation import gradients_in_validation
 from accel.diagnosis.hidden_synchronisation import hidden_synchronisation
 from accel.diagnosis.input_bound import input_bound
@@ -115,11 +115,11 @@ def diagnose_trace(
 def _ask(rules: Iterable[Rule], evidence: Evidence) -> tuple[Finding, ...]:
     found = []
     for rule in rules:
-        with suppress(NotTold):
+        with suppress(NotKnown):
             if (finding := rule(evidence)) is not None:
                 found.append(finding)
     worth = [finding for finding in found if finding.share >= LEAST_SHARE or finding.kind in HYGIENE]
     return tuple(sorted(worth, key=lambda finding: -finding.share))
 
 
-__all__ = ["HYGIENE", "RULES", "Evidence", "NotTold", "Rule", "diagnose", "diagnose_trace"]
+__all__ = ["HYGIENE", "RULES", "Evidence", "NotKnown", "Rule", "diagnose", "diagnose_trace"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from accel.workload.workload import Workload
 
 
-class NotTold(Exception):
+class NotKnown(Exception):
     """A rule asked for something that is not known of this profile; `diagnose_trace` then says nothing for that rule."""
 
 
@@ -28,14 +28,14 @@ class Untold:
 
     >>> Untold("the workload").objects()
     Traceback (most recent call last):
-    accel.diagnosis.evidence.NotTold: the workload's objects
+    accel.diagnosis.evidence.NotKnown: the workload's objects
     """
 
     def __init__(self, what: str) -> None:
         self._what = what
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise NotTold(f"{self._what}'s {name}")
+        raise NotKnown(f"{self._what}'s {name}")
 
 
 PROFILER_MS = 0.002  # an operation, at most: 0.4 to 2 µs on an AMD EPYC, torch 2.14
@@ -59,7 +59,7 @@ class Evidence:
 
     @classmethod
     def of_trace(cls, profile: Profile, *, machine_has_gpu: bool = False) -> Evidence:
-        """What a trace tells alone. To ask it for the workload or the machine raises NotTold.
+        """What a trace tells alone. To ask it for the workload or the machine raises NotKnown.
 
         >>> Evidence.of_trace(accel.open_trace("trace.json.gz")).share("data")
         0.38

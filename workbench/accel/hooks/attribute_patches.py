@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 _MISSING = object()
 _taken_back: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # replacements → what they replaced
+_seen_by_dynamo: list[AttributePatches] = []
 _places: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # owners → names that once had a replacement
 
 
@@ -30,8 +31,8 @@ class Patch(NamedTuple):
 class AttributePatches:
     """Replacements that `take_back` undoes, last first.
 
-    While dynamo traces, the originals are in place: it would guard on a replacement, and compile a second time when
-    that is gone.
+    While dynamo traces, the originals are in place, below all patches that see it: it would guard on a replacement, and
+    compile a second time when that is gone.
 
     >>> patches.wrap(torch.Tensor, "to", watching)   # watching(original) gives the replacement
     >>> patches.take_back()
@@ -73,7 +74,8 @@ class AttributePatches:
                 undoing.callback(self._with_them.pop(0))
 
     def _end_patches(self) -> None:
-        if self._compiler is not None:
+        if self in _seen_by_dynamo:
+            _seen_by_dynamo.remove(self)
             for callbacks in (self._compiler.start_callbacks, self._compiler.end_callbacks):
                 callbacks[:] = [
                     callback for callback in callbacks if callback not in (self._stand_back, self._return)
@@ -93,22 +95,37 @@ class AttributePatches:
         handler = getattr(callback, "callback_handler", None)
         if handler is not None and self._compiler is None:
             self._compiler = handler
+            _seen_by_dynamo.append(self)
             handler.register_start_callback(self._stand_back)
             handler.register_end_callback(self._return)
 
     def _stand_back(self, *_: Any) -> None:
-        self._put_originals()
+        # one that covered another may be off now
+        while any(patches._put_originals() for patches in _seen_by_dynamo):
+            pass
 
     def _return(self, *_: Any) -> None:
+        # one that another lies on may be there now
+        while any(patches._put_replacements() for patches in _seen_by_dynamo):
+            pass
+
+    def _put_originals(self) -> int:
+        """How many it took off: those that lie on top."""
+        count = 0
+        for patch in reversed(self._patches):
+            if vars(patch.owner).get(patch.name) is patch.replacement:
+                _put(patch.owner, patch.name, _still_on(patch.own))
+                count += 1
+        return count
+
+    def _put_replacements(self) -> int:
+        """How many it put on: those whose own is in place."""
+        count = 0
         for patch in self._patches:
             if vars(patch.owner).get(patch.name, _MISSING) is _still_on(patch.own):
                 setattr(patch.owner, patch.name, patch.replacement)
-
-    def _put_originals(self) -> None:
-        for patch in reversed(self._patches):
-            if vars(patch.owner).get(patch.name) is not patch.replacement:
-                continue
-            _put(patch.owner, patch.name, _still_on(patch.own))
+                count += 1
+        return count
 
 
 def repair_patches() -> None:

@@ -186,15 +186,18 @@ def _cpu_s(pid: int) -> float:
     return 0.0
 
 
-def how_it_ended(status: int | None) -> str:
-    """In words, by what `exit_status` gave, for a child that had begun to run a cell."""
+def how_it_ended(status: int | None, *, ran_cell: bool = True) -> str:
+    """In words, by what `exit_status` gave; what a cell does to end like that is named if the child had a cell."""
     if status is None:
         return "it closed its connection"
+    if status >= 0 and not ran_cell:
+        return f"its process ended with status {status} while it started, before your cell ran"
     if status >= 0:
         closed = " or closing descriptors that it did not open" if status == 0 else ""
         return f"its process exited with status {status}, as os._exit({status}){closed} in the cell does"
     hint = " (the system may have run out of memory)" if status == -signal.SIGKILL else ""
-    return f"it was killed by {signal.Signals(-status).name}{hint}"
+    names = {each.value: each.name for each in signal.Signals}  # those of real-time signals have no name
+    return f"it was killed by {names.get(-status, f'signal {-status}')}{hint}"
 
 
 @atexit.register

@@ -23,7 +23,7 @@ from accel.private_disk.removal import remove_tree
 
 FOLDER = "ACCEL_FOLDER"  # the variable by which a child knows its own
 _SETTLED_S = 60.0  # a younger folder that nobody holds may have a maker who is about to lock it
-_lock = threading.Lock()
+_lock, _closing = threading.Lock(), threading.Lock()
 _own: KernelFolder | None = None
 _open: weakref.WeakSet[KernelFolder] = weakref.WeakSet()
 BeforeRemoval = Callable[[str], object]
@@ -60,7 +60,8 @@ class KernelFolder:
 
     def close(self) -> None:
         """Remove it with all that is in it."""
-        descriptor, self._descriptor = self._descriptor, -1
+        with _closing:  # from any thread: a number closed twice may be another file's by then
+            descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)  # first: where no file can be opened any more, removing needs it
             remove_tree(self.path)

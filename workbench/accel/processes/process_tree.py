@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 _PATIENCE_S = 2.0
+_ENDING_S = 10.0  # a killed process is gone at once, unless a driver or a disk holds it
 _MARK = "ACCEL_PROCESS"
 
 
@@ -47,7 +48,8 @@ def end_tree(process: MarkedProcess) -> None:
             _end_marked(f"{_MARK}={process.mark}".encode())
     with contextlib.suppress(ProcessLookupError):  # of a worker that is gone, its group
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):  # the system ends it when it can
+        process.wait(_ENDING_S)
 
 
 def _end_marked(mark: bytes) -> None:

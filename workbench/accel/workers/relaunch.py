@@ -277,7 +277,7 @@ class Relaunch:
         """The step that may compile: as long as the others still have time to be measured afterwards."""
         patience_s = leave_off - time.monotonic()
         if patience_s <= 0:
-            raise _no_time_for(label, "the other plans took all of the time")
+            raise _no_time_for(label, "the time that is left is needed to measure the plans that are warm")
         try:
             self._step(label, StepBlock(), min(patience_s, timeout_s))
         except AccelError:

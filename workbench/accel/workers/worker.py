@@ -23,16 +23,16 @@ _Message = TypeVar("_Message")
 
 
 class Worker(Child):
-    """A process that steps a workload; `label` names it in errors.
+    """A process that steps a workload; `label` names its plan in errors.
 
     >>> worker = Worker(); worker.wait_until_ready(); worker.close()
     """
 
     usual_start_s: ClassVar[float] = 5.0  # what starting took, the last time that somebody waited for it
-    outermost_files = ("workers/worker_main.py",)
+    outermost_files = ("workload/cell_code.py", "workers/worker_main.py")
 
     def __init__(self, *, in_background: bool = False) -> None:
-        self.label = "worker"
+        self.label = ""
         self._began, self._is_spare = time.monotonic(), in_background
         self.environment = dict(os.environ)  # what it was started with
         super().__init__(MODULE, str(int(in_background)), incoming=FromWorker, folder=KernelFolder("trial"))
@@ -75,15 +75,18 @@ class Worker(Child):
             raise self._failed(Failed("ProtocolError", f"expected {kind.__name__}, got {message!r}", ""))
         return message
 
+    @property
+    def _asked(self) -> str:
+        """What it was to do, in errors."""
+        which = f"the {self.label} worker" if self.label else "a worker"
+        return f"Running your cell in {which}" if self.hello is not None else f"Starting {which}"
+
     def _failed(self, failed: Failed) -> AccelError:
         if failed.asked:
-            return AccelError(failed.asked, because=failed.because, do=failed.do)
-        if failed.kind == "NotShippable":
-            return NotShippable(
-                f"The {self.label} worker", because=failed.message, do="Profile the cell again."
-            )
+            kind = NotShippable if failed.kind == "NotShippable" else AccelError
+            return kind(failed.asked, because=failed.because, do=failed.do)
         return WorkerError(
-            f"The {self.label} worker ran your cell",
+            self._asked,
             because=failed.what,
             do=failed.memory_advice("each plan of a trial", "fewer plans at once") or _SAFE,
             traceback_text=failed.traceback,
@@ -92,26 +95,28 @@ class Worker(Child):
     def _stuck(self, timeout_s: float) -> WorkerError:
         stands = self.where_it_stands(self.ask_where_it_stands())
         self.kill()
+        longer = "if a step takes that long, try again with a longer --timeout-s"
+        if self.hello is None:
+            longer = "close what keeps this machine busy, then try again"
         return WorkerError(
-            f"The {self.label} worker",
+            self._asked,
             because=f"it gave no answer within {timeout_s:.0f} s and was ended",
-            do="The line above shows where it stands; if a step takes that long, try again with a longer --timeout-s.",
+            do=f"The lines above show where it stood, the innermost first; {longer}.",
             traceback_text=f"It stands here:\n{stands}",
         )
 
     def _lost(self) -> WorkerError:
         status = self.exit_status()
         self.close()
-        because, do = how_it_ended(status), _OF_ITSELF
-        if status is not None and status < 0:
-            do = (
-                _MEMORY if status == -signal.SIGKILL else "The lines above, if any, are what it printed last."
-            )
+        because, do = how_it_ended(status, ran_cell=self.hello is not None), _OF_ITSELF
+        if status is None:
+            do = _DESCRIPTORS
+        elif status < 0:
+            do = _MEMORY if status == -signal.SIGKILL else _LAST_WORDS
         elif self.hello is None:
-            because = "its process ended while it started, before your cell ran"
             do = "The lines above say why: fix that, then try again."
         return WorkerError(
-            f"The {self.label} worker",
+            self._asked,
             because=because,
             do=f"{do} The notebook and its objects are as they were.",
             traceback_text=self.output.text[-4000:],
@@ -121,5 +126,7 @@ class Worker(Child):
 _OF_ITSELF = (
     "A trial runs the cell again and again in a process of its own: remove the line that ends the process."
 )
+_DESCRIPTORS = "Remove the line that closes descriptors which it did not open, such as os.closerange(3, 200)."
+_LAST_WORDS = "The lines above, if any, are what it printed last."
 _MEMORY = "Free some memory or use a smaller batch if that was the cause, then try again."
 _SAFE = "The traceback above shows the line in your cell; your notebook's own objects are unchanged."

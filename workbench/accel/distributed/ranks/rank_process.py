@@ -106,4 +106,4 @@ class RankProcess(Child):
 
     def how_it_ended(self) -> str:
         """In words, where its socket is closed."""
-        return how_it_ended(self.exit_status())
+        return how_it_ended(self.exit_status(), ran_cell=self.ready is not None)
