@@ -46,6 +46,11 @@ def test_an_exception_comes_back_with_the_users_own_lines(workbench):
     assert "accel/workers" not in error.traceback_text
 
 
+def test_a_worker_collects_the_garbage_of_the_cell_and_does_not_look_through_what_imports_made(workbench):
+    cell = cell_with("import gc; raise ValueError(f'{gc.isenabled()}, {gc.get_freeze_count() > 10_000}')")
+    assert "raised ValueError: True, True" in str(tried(workbench, cell))
+
+
 def test_a_worker_killed_by_the_system_is_reported_with_its_signal(workbench):
     error = tried(workbench, cell_with("os.kill(os.getpid(), 9)"))
     assert "killed by SIGKILL" in str(error)

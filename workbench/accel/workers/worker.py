@@ -109,12 +109,12 @@ class Worker(Child):
         status = self.exit_status()
         self.close()
         because, do = how_it_ended(status, ran_cell=self.hello is not None), _OF_ITSELF
-        if status is None:
-            do = _DESCRIPTORS
-        elif status < 0:
+        if status is not None and status < 0:
             do = _MEMORY if status == -signal.SIGKILL else _LAST_WORDS
         elif self.hello is None:
             do = "The lines above say why: fix that, then try again."
+        elif status is None:
+            do = _DESCRIPTORS
         return WorkerError(
             self._asked,
             because=because,

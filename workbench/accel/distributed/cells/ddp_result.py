@@ -55,9 +55,7 @@ class DdpResult(Shown):
     compilation: Compilation | None = None  # in rank 0
     quality: float | None = None  # on held-out data, where it was asked for
     quality_reason: str = ""
-    distributes_itself: bool = (
-        False  # as for torchrun: how long its ranks waited for each other was not recorded
-    )
+    distributes_itself: bool = False  # as for torchrun: its ranks' waits for each other are not recorded
 
     @property
     def samples_per_s(self) -> float:
