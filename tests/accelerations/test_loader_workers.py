@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import multiprocessing
+import weakref
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset,
 
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.machine import read_machine
+from accel.plans.plan import Plan
 from accel.techniques.data.fit_for_workers import lies_on_gpu
 from accel.techniques.data.pinning import why_not_pinned
 from accel.workload import Replica
@@ -140,3 +143,25 @@ def test_where_workers_are_not_forked_what_they_cannot_import_is_named(context, 
     found = reasons(loader)
     assert len(found) == bool(word)
     assert word in "".join(map(str, found))
+
+
+@pytest.mark.parametrize("plan", ["loader_workers(n=1, persistent=True)", "loader_workers(n=1)+prefetch_to_device"])
+def test_a_loader_that_the_plain_code_changed_goes_with_its_workers_when_the_cell_builds_another(plan):
+    """In a circle of references they would wait for the garbage collector, and then five seconds for each worker."""
+    made = training()
+    cell, codes = made.namespace, [entry.as_code(made.workload()) for entry in Plan.parse(plan).entries]
+    gc.collect()
+    gc.disable()
+    try:
+        for code in codes:
+            exec(code, cell)
+        made.epochs(2)
+        iterator = made.loader._iterator
+        workers = [] if iterator is None else list(iterator._workers)
+        gone = weakref.ref(made.loader)
+        del iterator
+        made.loader = cell["loader"] = None
+        assert gone() is None
+        assert not any(worker.is_alive() for worker in workers)
+    finally:
+        gc.enable()

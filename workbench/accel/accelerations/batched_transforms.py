@@ -102,7 +102,7 @@ class BatchedTransforms:
 
     def as_code(self, workload: Workload) -> str:
         """The transforms for batches as functions, and the lines that put them into each loader."""
-        from accel.techniques.data import batched_images, dataset_transforms, each_batch
+        from accel.techniques.data import batched_images, dataset_transforms, each_batch, each_iterator
 
         replica = workload.objects()
         loaders = {
@@ -121,18 +121,10 @@ class BatchedTransforms:
         parts += [plain_source(batched_images, leave_out=unneeded), ""]
         parts.append(f"_forms = {{{', '.join(f'{name!r}: {form}' for name, form in forms.items())}}}")
         if on_gpu:
-            parts += ["", plain_source(each_batch), "", _ITERATOR_CODE]
+            parts += ["", plain_source(each_batch), "", plain_source(each_iterator)]
         for name, found in loaders.items():
             parts += _loader_code(name, found, replica.device)
         return "\n".join(parts) + "\n"
-
-
-_ITERATOR_CODE = """\
-def iterator_finishing(make_iterator, collate):
-    iterator = make_iterator()
-    after_each_batch(iterator, collate.finished)
-    return iterator
-"""
 
 
 class _Counted:
@@ -194,8 +186,8 @@ def _loader_code(name: str, found: TransformsOfABatch, device: str) -> list[str]
         f"    _collate = {kind}({name}.collate_fn, _steps[-{last}:], _forms, {found.position}, {found.values}{ending})",
         "    # vars(): a DataLoader refuses another data set once it is built.",
         f"    vars({name}).update(dataset=_source, collate_fn=_collate)",
-        *([f"    {name}._get_iterator = functools.partial(iterator_finishing, {name}._get_iterator, _collate)"]
-          if found.runs_on_gpu else []),
+        *([f"    _finish = functools.partial(after_each_batch, change=_collate.finished)",
+           f"    change_each_iterator({name}, finishes=_finish)"] if found.runs_on_gpu else []),
     ]  # fmt: skip
 
 

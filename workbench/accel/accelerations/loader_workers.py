@@ -111,23 +111,19 @@ class LoaderWorkers:
 
     def as_code(self, workload: Workload) -> str:
         """Set the attributes of the loaders that are there; every function that holds one sees the change."""
-        from accel.techniques.data import same_order
+        from accel.techniques.data import each_iterator, same_order
 
         settings = f"num_workers={self.n}, prefetch_factor={self.prefetch_factor}"
         names, loaders = names_of(workload, "loaders"), workload.objects().loaders
         keeping = {name for name in names if name in loaders and _keeps_own(loaders[name])}
         drawing = set(names) - keeping if self.persistent else set()
-        parts = ["import functools", plain_source(same_order), "", _MAKER_CODE] if drawing else []
+        parts = [plain_source(same_order), "", plain_source(each_iterator), ""] if drawing else []
         for name in names:
             parts.append("# vars(): a DataLoader refuses some of these as attributes once it is built.")
             persistent = f"persistent_workers={self.persistent or name in keeping}, _iterator=None"
             parts.append(f"vars({name}).update({settings}, {persistent})")
             if name in drawing:
-                parts += [
-                    f"if not hasattr({name}, 'draws_each_epoch'):  # a second run of this cell finds it done",
-                    f"    {name}.draws_each_epoch = True",
-                    f"    {name}._get_iterator = functools.partial(iterator_drawing_each_epoch, {name})",
-                ]
+                parts.append(f"change_each_iterator({name}, draws_each_epoch=draw_each_epoch)")
         return "\n".join(parts) + "\n"
 
     @contextmanager
@@ -144,14 +140,6 @@ class LoaderWorkers:
                     yield
             finally:
                 starter.stop_persistent()
-
-
-_MAKER_CODE = """\
-def iterator_drawing_each_epoch(loader):
-    iterator = type(loader)._get_iterator(loader)
-    draw_each_epoch(iterator)
-    return iterator
-"""
 
 
 class _WorkerStarter(IteratorMaker):

@@ -113,29 +113,21 @@ class PrefetchToDevice:
 
     def as_code(self, workload: Workload) -> str:
         """The class that takes batches ahead, and one line a loader that puts it into the loader's iterators."""
-        from accel.techniques.data import batches_ahead
+        from accel.techniques.data import batches_ahead, each_iterator
 
-        parts = ["import functools", plain_source(batches_ahead), "", _MAKER_CODE]
+        parts = [plain_source(batches_ahead), "", plain_source(each_iterator), ""]
+        parts.append(_DEVICE_CODE.format(batches=self.batches))
         for name in names_of(workload, "loaders"):
             parts += [
                 f"{name}.pin_memory = True",
-                f"take_ahead({name}, batches={self.batches})",
+                f"change_each_iterator({name}, takes_ahead=_ahead)",
             ]
         return "\n".join(parts) + "\n"
 
 
-_MAKER_CODE = """\
-def take_ahead(loader, batches):
-    vars(loader)["batches_ahead"] = batches
-    if "iterator_of_its_own" not in vars(loader):  # this cell may run again
-        vars(loader)["iterator_of_its_own"] = loader._get_iterator
-        loader._get_iterator = functools.partial(iterator_ahead, loader)
-
-def iterator_ahead(loader):
-    iterator, batches = loader.iterator_of_its_own(), loader.batches_ahead
-    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else None
-    look_ahead(iterator, batches, device)
-    return iterator
+_DEVICE_CODE = """\
+_device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else None
+_ahead = functools.partial(look_ahead, batches={batches}, device=_device)
 """
 
 

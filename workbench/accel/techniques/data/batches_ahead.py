@@ -5,6 +5,7 @@ The class below is also what `%accel export` writes into a cell: it uses torch a
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 import weakref
@@ -110,10 +111,12 @@ def look_ahead(iterator: Any, batches: int, device: torch.device | None) -> Batc
     """Let an iterator of a DataLoader take this many batches ahead; device None: leave them where they are."""
     ahead = iterator._next_data = BatchesAhead(iterator, batches, device)
     if iterator._persistent_workers:  # the same iterator again in the next epoch
-        restart = iterator._reset
+        inner = vars(iterator).get("_reset")
 
         def reset(loader: Any, first_iter: bool = False) -> None:
             ahead.start_again()
+            owner: Any = ahead.iterator()
+            restart = functools.partial(type(owner)._reset, owner) if inner is None else inner
             restart(loader, first_iter)
 
         iterator._reset = reset

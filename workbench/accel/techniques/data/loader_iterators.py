@@ -100,4 +100,6 @@ def find_maker(loader: DataLoader[Any], kind: type[Maker]) -> Maker | None:
 
 def keeps_own_workers(loader: DataLoader[Any]) -> bool:
     """Whether the user keeps worker processes from epoch to epoch; an iterator of ours would change what they draw."""
-    return bool(loader.persistent_workers and loader.num_workers) and _SLOT not in vars(loader)
+    if _SLOT in vars(loader) or "draws_each_epoch" in getattr(loader, "iterator_changes", {}):
+        return False  # ours, or what we exported: a new iterator draws what the user's would draw
+    return bool(loader.persistent_workers and loader.num_workers)

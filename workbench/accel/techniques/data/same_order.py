@@ -8,6 +8,8 @@ The function below is also what `%accel export` writes into a cell: it uses torc
 
 from __future__ import annotations
 
+import functools
+import weakref
 from typing import Any
 
 import torch
@@ -17,10 +19,13 @@ def draw_each_epoch(iterator: Any) -> None:
     """Let an iterator that serves several epochs draw what a fresh one would draw, at the start of each."""
     if not iterator._persistent_workers:
         return
-    restart = iterator._reset
+    # A strong reference would keep worker processes alive until the next garbage collection.
+    mine, inner = weakref.ref(iterator), vars(iterator).get("_reset")
 
     def reset(loader: Any, first_iter: bool = False) -> None:
         torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+        owner: Any = mine()
+        restart = functools.partial(type(owner)._reset, owner) if inner is None else inner
         restart(loader, first_iter)
 
     iterator._reset = reset
