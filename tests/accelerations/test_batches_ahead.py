@@ -64,6 +64,8 @@ def test_an_error_is_raised_when_its_batch_is_asked_for(workers):
     with pytest.raises(ValueError, match="a broken file"):
         next(iterator)
     assert int(next(iterator)) == 4
+    if workers:
+        iterator._shutdown_workers()  # torch's error holds the iterator: they would wait for the garbage collector
 
 
 @each_count

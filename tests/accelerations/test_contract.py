@@ -274,13 +274,14 @@ def test_the_plain_code_gives_exactly_the_losses_of_the_live_plan(plan):
     live, plain = training_for(plan, steps_before=1), training_for(plan, steps_before=1)
     with plan.apply(live.replica()):
         expected = live.epochs(2)
-    threads = torch.get_num_threads()
+    threads, cell = torch.get_num_threads(), plain.namespace
     for entry in plan.entries:
         code = entry.as_code(plain.workload())
         assert "accel" not in code
-        exec(code, plain.namespace)
+        exec(code, cell)
     losses = plain.epochs(2)
     torch.set_num_threads(threads)
+    del cell["loader"]  # the cell's functions hold the cell: workers would wait for the garbage collector
     assert losses == expected
 
 
@@ -320,7 +321,9 @@ def test_plain_code_that_runs_again_changes_nothing_more(plan):
             for code in codes if run < times else ():
                 exec(code, cell)
             losses = made.epochs()
-        return losses, calls_of_exported_code(made)
+        calls = calls_of_exported_code(made)
+        del cell["loader"]  # the cell's functions hold the cell: workers would wait for the garbage collector
+        return losses, calls
 
     once = trained(1)
     assert trained(2) == once
