@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab docs oneccl test test-all check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries other-tests
+.PHONY: help setup demo lab docs oneccl test test-all check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine other-tests
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,16 +40,18 @@ oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads
 	@$(RUN)accel oneccl --build
 
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
-	@$(MAKE) --no-print-directory --keep-going -j3 tests-of-trials tests-of-ranks tests-of-pages other-tests tests-of-entries
+	@$(MAKE) --no-print-directory --keep-going -j4 tests-of-trials tests-of-ranks tests-of-pages other-tests tests-of-entries tests-of-machine
 
-# Three processes side by side, each prints whole lines; others follow as these end. Pages are apart: Playwright's event loop
+# Four processes side by side, each prints whole lines; others follow as these end. Pages are apart: Playwright's event loop
 # would run under all other tests. tests/test_project.py is part of `make check`.
 RANKS := tests/distributed tests/cells tests/notebook
 PAGES := tests/browser tests/widgets tests/notebooks
-APART := $(RANKS) $(PAGES) tests/workers tests/accelerations tests/test_project.py
+MACHINE := tests/machine tests/measuring tests/profiling tests/traces tests/exporting
+APART := $(RANKS) $(PAGES) $(MACHINE) tests/workers tests/accelerations tests/test_project.py
 tests-of-trials: ; @$(RUN)python -m pytest tests/workers | sed -u ""
 tests-of-ranks: ; @$(RUN)python -m pytest $(RANKS) | sed -u ""
 tests-of-pages: ; @$(RUN)python -m pytest $(PAGES) | sed -u ""
+tests-of-machine: ; @$(RUN)python -m pytest $(MACHINE) | sed -u ""
 tests-of-entries: ; @$(RUN)python -m pytest tests/accelerations | sed -u ""
 other-tests: ; @$(RUN)python -m pytest tests $(APART:%=--ignore=%) | sed -u ""
 

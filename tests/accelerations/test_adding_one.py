@@ -69,9 +69,8 @@ bench.close()
 def copy_with_one_more(tmp_path_factory):
     """The package and its contract tests, with the four steps taken."""
     root = tmp_path_factory.mktemp("one_more")
-    without = shutil.ignore_patterns("__pycache__")
-    package = shutil.copytree(Path(accel.__file__).parent, root / "workbench" / "accel", ignore=without)
-    tests = shutil.copytree(HERE, root / "tests" / "accelerations", ignore=without)
+    package = shutil.copytree(Path(accel.__file__).parent, root / "workbench" / "accel")
+    tests = shutil.copytree(HERE, root / "tests" / "accelerations")
     shutil.copy(HERE / "toy_entry.txt", package / "accelerations" / "gentle_steps.py")
     catalogue = package / "accelerations" / "__init__.py"
     insert(
