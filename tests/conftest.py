@@ -46,12 +46,6 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
     return {**browser_type_launch_args, "executable_path": found, "args": FLAGS}
 
 
-def pytest_collection_finish() -> None:
-    """What imports made stays: a full collection, which many tests ask for, does not look through it each time."""
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.fixture(scope="session", autouse=True)
 def interrupts_arrive() -> None:
     """A shell that starts the tests in the background has SIGINT ignored in them: Python would raise no KeyboardInterrupt."""

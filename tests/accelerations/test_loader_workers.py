@@ -145,7 +145,9 @@ def test_where_workers_are_not_forked_what_they_cannot_import_is_named(context, 
     assert word in "".join(map(str, found))
 
 
-@pytest.mark.parametrize("plan", ["loader_workers(n=1, persistent=True)", "loader_workers(n=1)+prefetch_to_device"])
+@pytest.mark.parametrize(
+    "plan", ["loader_workers(n=1, persistent=True)", "loader_workers(n=1)+prefetch_to_device"]
+)
 def test_a_loader_that_the_plain_code_changed_goes_with_its_workers_when_the_cell_builds_another(plan):
     """In a circle of references they would wait for the garbage collector, and then five seconds for each worker."""
     made = training()

@@ -186,7 +186,7 @@ def _loader_code(name: str, found: TransformsOfABatch, device: str) -> list[str]
         f"    _collate = {kind}({name}.collate_fn, _steps[-{last}:], _forms, {found.position}, {found.values}{ending})",
         "    # vars(): a DataLoader refuses another data set once it is built.",
         f"    vars({name}).update(dataset=_source, collate_fn=_collate)",
-        *([f"    _finish = functools.partial(after_each_batch, change=_collate.finished)",
+        *(["    _finish = functools.partial(after_each_batch, change=_collate.finished)",
            f"    change_each_iterator({name}, finishes=_finish)"] if found.runs_on_gpu else []),
     ]  # fmt: skip
 
