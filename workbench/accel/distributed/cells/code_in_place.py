@@ -32,52 +32,73 @@ class CodeInPlace:
     """
 
     def __init__(self) -> None:
-        self._owners: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._places: dict[int, _Place] = {}
         self._known: set[int] = set()
         self.changed()
 
     def changed(self) -> str:
         """What has been replaced since; empty where nothing was. Modules that came since are known from now on."""
-        found, held = "", {}
-        for owner in _owners():
-            now = {name: value for name, value in list(vars(owner).items()) if _is_code(value)}
-            held[id(owner)] = (owner, now)
-            if not found and id(owner) in self._owners:
-                found = self._difference(owner, self._owners[id(owner)][1], now)
-            elif not found:
-                found = self._strange_in(owner, now)
-        self._owners = held
-        self._known = {id(value) for _, own in held.values() for value in own.values()}
+        found, places, seen_before = "", {}, bool(self._places)
+        for place, before in self._looked_at():
+            places[id(place.owner)] = place
+            if not found and before is None and seen_before:
+                found = self._strange_in(place)
+            elif not found and before is not None and place is not before:
+                found = self._difference(before, place)
+        if places != self._places:
+            self._known = {id(value) for place in places.values() for value in place.code.values()}
+        self._places = places
         return found
 
-    def _difference(self, owner: Any, before: dict[str, Any], now: dict[str, Any]) -> str:
-        for name, value in before.items():
+    def _looked_at(self) -> Iterator[tuple[_Place, _Place | None]]:
+        """Each public module and each class made in one, as it is now and as it was: the same object where nothing is new."""
+        for name, module in list(sys.modules.items()):
+            if type(module) is not types.ModuleType or any(part[:1] == "_" for part in name.split(".")):
+                continue
+            place, before = self._look(module)
+            yield place, before
+            for made in place.classes:
+                yield self._look(made)
+
+    def _look(self, owner: Any) -> tuple[_Place, _Place | None]:
+        before, mark = self._places.get(id(owner)), _mark(owner)
+        return (before if before is not None and before.mark == mark else _Place(owner, mark)), before
+
+    def _difference(self, before: _Place, now: _Place) -> str:
+        owner = now.owner
+        for name, value in before.code.items():
             here = vars(owner).get(name)
             if here is not value and (not _is_code(here) or id(here) in self._known or _is_users(here)):
                 return f"{_named(owner, name)} is another one"
         if isinstance(owner, type):  # what it inherited until now
-            for name in now.keys() - before.keys():
-                if _is_users(now[name]):
+            for name in now.code.keys() - before.code.keys():
+                if _is_users(now.code[name]):
                     return f"{_named(owner, name)} is new"
         return ""
 
-    def _strange_in(self, owner: Any, now: dict[str, Any]) -> str:
+    def _strange_in(self, place: _Place) -> str:
         """Of a module that this run imported, code of the notebook's own."""
-        for name, value in now.items() if self._owners else ():
+        for name, value in place.code.items():
             if not os.path.exists(file := _file_of(value)) and file.startswith("<") and not _is_made(file):
-                return f"{_named(owner, name)} is the notebook's"
+                return f"{_named(place.owner, name)} is the notebook's"
         return ""
 
 
-def _owners() -> Iterator[Any]:
-    """Public modules that are imported, and the classes made in them."""
-    for name, module in list(sys.modules.items()):
-        if type(module) is not types.ModuleType or any(part[:1] == "_" for part in name.split(".")):
-            continue
-        yield module
-        for value in list(vars(module).values()):
-            if issubclass(type(value), type) and vars(value).get("__module__") == name:
-                yield value
+class _Place:
+    """A module or a class, with the functions and classes in it. The mark tells whether any of its attributes is another one."""
+
+    def __init__(self, owner: Any, mark: int) -> None:
+        self.owner, self.mark = owner, mark
+        self.code = {name: value for name, value in list(vars(owner).items()) if _is_code(value)}
+        self.classes: list[type] = []  # made in this module
+        if isinstance(owner, types.ModuleType):
+            made = (value for value in self.code.values() if isinstance(value, type))
+            self.classes = [value for value in made if vars(value).get("__module__") == owner.__name__]
+
+
+def _mark(owner: Any) -> int:
+    attributes = dict(vars(owner))
+    return hash((*attributes, *map(id, attributes.values())))
 
 
 def _is_code(value: Any) -> bool:
