@@ -33,7 +33,6 @@ class CodeInPlace:
 
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
-        self._known: set[int] = set()
         self.changed()
 
     def changed(self) -> str:
@@ -45,8 +44,6 @@ class CodeInPlace:
                 found = self._strange_in(place)
             elif not found and before is not None and place is not before:
                 found = self._difference(before, place)
-        if places != self._places:
-            self._known = {id(value) for place in places.values() for value in place.code.values()}
         self._places = places
         return found
 
@@ -68,13 +65,16 @@ class CodeInPlace:
         owner = now.owner
         for name, value in before.code.items():
             here = vars(owner).get(name)
-            if here is not value and (not _is_code(here) or id(here) in self._known or _is_users(here)):
+            if here is not value and (not _is_code(here) or self._stood_somewhere(here) or _is_users(here)):
                 return f"{_named(owner, name)} is another one"
         if isinstance(owner, type):  # what it inherited until now
             for name in now.code.keys() - before.code.keys():
                 if _is_users(now.code[name]):
                     return f"{_named(owner, name)} is new"
         return ""
+
+    def _stood_somewhere(self, code: Any) -> bool:
+        return any(code is value for place in self._places.values() for value in place.code.values())
 
     def _strange_in(self, place: _Place) -> str:
         """Of a module that this run imported, code of the notebook's own."""
