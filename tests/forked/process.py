@@ -22,7 +22,10 @@ from accel.processes.starting_mask import BINDING
 from tests.forked.server import MARK
 
 # No library reads these when it is imported: children that differ in them can share a server.
-_OWN_TO_A_CHILD = {MARK, "ACCEL_FOLDER", "ACCEL_HISTORY", "PYTEST_CURRENT_TEST", "RANK"}
+_OWN_TO_A_CHILD = {
+    MARK, "ACCEL_FOLDER", "ACCEL_HISTORY", "ACCEL_PRIVATE_DISK", "IPYTHONDIR", "PYTEST_CURRENT_TEST", "RANK", "TMPDIR",
+    "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME",
+}  # fmt: skip
 _SERVERS = 4  # at most: each has the memory of torch
 _RANK = "accel.distributed.ranks."
 _ROOT = Path(__file__).parents[2]
@@ -138,8 +141,8 @@ class Servers:
         start = (tuple(sorted(shared.items())), cpus)
         if start not in self._kept:
             self._make_room()
-            self._kept[start] = Server(shared, cpus)
-        return self._kept[start].start([module, *own], {**env, MARK: secrets.token_hex(16)}, end)
+        server = self._kept[start] = self._kept.pop(start, None) or Server(shared, cpus)  # the last one used
+        return server.start([module, *own], {**env, MARK: secrets.token_hex(16)}, end)
 
     def _make_room(self) -> None:
         for start, server in list(self._kept.items()):

@@ -19,6 +19,7 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
 from typing import Any, NoReturn
 
 IMPORTED = (
@@ -76,6 +77,7 @@ def _become_child(request: dict[str, Any], given: list[int], ask: socket.socket,
     ask.close()
     os.environ.clear()
     os.environ.update(request["environment"])
+    tempfile.tempdir = None  # where the child's own environment says
     os.chdir(request["folder"])
     sys.path[0] = request["folder"]
     _seed_as_new()
