@@ -32,6 +32,7 @@ def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children(recursive=True) if child.status() != "zombie"]
 
 
+@pytest.mark.fresh_interpreters  # which take long enough to be shown
 def test_it_waits_shows_the_ladder_filling_and_returns_it(profiled) -> None:
     result = profiled.run(f"{TRY} -o ladder")
     assert isinstance(result.result, Ladder)
