@@ -116,18 +116,19 @@ class PrefetchToDevice:
         from accel.techniques.data import batches_ahead, each_iterator
 
         parts = [plain_source(batches_ahead), "", plain_source(each_iterator), ""]
-        parts.append(_DEVICE_CODE.format(batches=self.batches))
+        parts.append(_AHEAD_CODE.format(batches=self.batches))
         for name in names_of(workload, "loaders"):
             parts += [
                 f"{name}.pin_memory = True",
-                f"change_each_iterator({name}, takes_ahead=_ahead)",
+                f"change_each_iterator({name}, takes_ahead=take_ahead)",
             ]
         return "\n".join(parts) + "\n"
 
 
-_DEVICE_CODE = """\
-_device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else None
-_ahead = functools.partial(look_ahead, batches={batches}, device=_device)
+_AHEAD_CODE = """\
+def take_ahead(iterator):
+    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else None
+    look_ahead(iterator, {batches}, device)
 """
 
 

@@ -92,8 +92,9 @@ class _Place:
         self.code = {name: value for name, value in list(vars(owner).items()) if _is_code(value)}
         self.classes: list[type] = []  # made in this module
         if isinstance(owner, types.ModuleType):
+            name = vars(owner).get("__name__")  # a cell may have taken it away
             made = (value for value in self.code.values() if isinstance(value, type))
-            self.classes = [value for value in made if vars(value).get("__module__") == owner.__name__]
+            self.classes = [value for value in made if vars(value).get("__module__") == name]
 
 
 def _mark(owner: Any) -> int:
