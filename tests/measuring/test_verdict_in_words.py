@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.ladder import Ladder, speed
+from accel.views import ladder as views_ladder
 
 TIGHT_STEADY = Interval(1.44, 1.42, 1.46, 2, 90)
 
@@ -80,3 +81,8 @@ def test_a_wide_interval_does_not_win_over_one_that_carries_more():
     wide, tight = row("faster", 1.17, 18.53), row("faster", 1.88, 1.99, plan="autocast")
     assert ladder(wide, tight).best is tight
     assert speed(wide) == 1.17
+
+
+def test_a_long_plan_may_go_on_in_the_next_line_so_that_its_table_fits_a_narrow_notebook():
+    shown = views_ladder.html(ladder(row("faster", 1.88, 1.99, plan="autocast+<b>+fused_optimizer")))
+    assert "autocast+<wbr>&lt;b&gt;+<wbr>fused_optimizer" in shown

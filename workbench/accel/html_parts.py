@@ -42,7 +42,7 @@ def table(
 ) -> Markup:
     """A plain table; the columns in `numeric` are right-aligned."""
     align = ["right" if i in numeric else "left" for i in range(len(headings))]
-    cell = "padding:2px 10px;border-bottom:1px solid rgba(127,127,127,.25);text-align:"
+    cell = "padding:2px 10px;border-bottom:1px solid rgba(127,127,127,.25);vertical-align:top;text-align:"
     head = "".join(
         f'<th scope="col" style="{cell}{a};font-weight:600">{text(h)}</th>'
         for h, a in zip(headings, align, strict=True)

@@ -23,11 +23,11 @@ def text(ladder: Ladder) -> str:
 
 
 def html(ladder: Ladder) -> Markup:
-    """For a notebook: bars are speed-ups, the longest that of the fastest row."""
+    """For a notebook: bars are speed-ups, the longest that of the fastest row. A long plan may break at each `+`."""
     fastest = max([speed(row) for row in ladder.rows if not math.isnan(speed(row))] + [1.0])
     rows = [
         (
-            f"{symbol(row)} {row.plan}",
+            Markup("+<wbr>").join(map(escaped, f"{symbol(row)} {row.plan}".split("+"))),
             ""
             if math.isnan(speed(row))
             else bar(speed(row) / fastest, colour=BEST_COLOUR if row.verdict == "faster" else OTHER_COLOUR),
