@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gc
 import multiprocessing
+import pickle
 import weakref
 
 import pytest
@@ -16,6 +18,7 @@ from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset,
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.machine import read_machine
 from accel.plans.plan import Plan
+from accel.techniques.data.each_iterator import change_each_iterator
 from accel.techniques.data.fit_for_workers import lies_on_gpu
 from accel.techniques.data.pinning import why_not_pinned
 from accel.workload import Replica
@@ -146,7 +149,12 @@ def test_where_workers_are_not_forked_what_they_cannot_import_is_named(context, 
 
 
 @pytest.mark.parametrize(
-    "plan", ["loader_workers(n=1, persistent=True)", "loader_workers(n=1)+prefetch_to_device"]
+    "plan",
+    [
+        "loader_workers(n=1, persistent=True)",
+        "loader_workers(n=1)+prefetch_to_device",
+        "loader_workers(n=1, persistent=True)+prefetch_to_device",
+    ],
 )
 def test_a_loader_that_the_plain_code_changed_goes_with_its_workers_when_the_cell_builds_another(plan):
     """In a circle of references they would wait for the garbage collector, and then five seconds for each worker."""
@@ -159,7 +167,7 @@ def test_a_loader_that_the_plain_code_changed_goes_with_its_workers_when_the_cel
             exec(code, cell)
         made.epochs(2)
         iterator = made.loader._iterator
-        workers = [] if iterator is None else list(iterator._workers)
+        workers = list(iterator._workers) if "persistent" in plan else []
         gone = weakref.ref(made.loader)
         del iterator
         made.loader = cell["loader"] = None
@@ -167,3 +175,27 @@ def test_a_loader_that_the_plain_code_changed_goes_with_its_workers_when_the_cel
         assert not any(worker.is_alive() for worker in workers)
     finally:
         gc.enable()
+
+
+CHANGED = []
+
+
+def note(iterator):
+    CHANGED.append(iterator)
+
+
+@pytest.mark.parametrize(
+    "made_from",
+    [lambda loader: pickle.loads(pickle.dumps(loader)), copy.copy, copy.deepcopy, lambda loader: loader],
+    ids=["pickle", "copy", "deepcopy", "itself"],
+)
+def test_a_loader_that_the_plain_code_changed_can_be_copied_and_one_of_its_class_can_be_made(made_from):
+    loader = DataLoader(TensorDataset(torch.arange(20.0)), batch_size=4)
+    change_each_iterator(loader, noted=note)
+    changed = made_from(loader)
+    assert len(list(changed)) == 5
+    assert len(CHANGED) == 1
+    CHANGED.clear()
+    assert type(changed).__name__ == "DataLoader"
+    assert len(list(type(changed)(loader.dataset, batch_size=10))) == 2
+    assert not CHANGED

@@ -5,7 +5,6 @@ The class below is also what `%accel export` writes into a cell: it uses torch a
 
 from __future__ import annotations
 
-import functools
 import random
 import sys
 import weakref
@@ -39,10 +38,15 @@ class BatchesAhead:
             self.take()
         batch, copied, error = self.waiting.popleft()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del (
+                    error
+                )  # its traceback holds this frame: a circle, and with it the iterator and its workers
         while self.may_look_ahead and len(self.waiting) < self.batches:
             self.take()
-            if self.waiting[-1][2] is not None:  # the end, or an error: told when its turn comes
+            if self.waiting[-1][2] is not None:  # the end, or an error: raised when its turn comes
                 break
         return self.handed_over(batch, copied)
 
@@ -116,8 +120,10 @@ def look_ahead(iterator: Any, batches: int, device: torch.device | None) -> Batc
         def reset(loader: Any, first_iter: bool = False) -> None:
             ahead.start_again()
             owner: Any = ahead.iterator()
-            restart = functools.partial(type(owner)._reset, owner) if inner is None else inner
-            restart(loader, first_iter)
+            if inner is None:
+                type(owner)._reset(owner, loader, first_iter)
+            else:
+                inner(loader, first_iter)
 
         iterator._reset = reset
     return ahead

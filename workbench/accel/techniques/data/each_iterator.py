@@ -1,13 +1,13 @@
 """Change each iterator that a DataLoader makes, for good.
 
-The function below is also what `%accel export` writes into a cell: it uses the standard library only. While a plan is on,
+The functions below are also what `%accel export` writes into a cell: they use the standard library only. While a plan is on,
 `loader_iterators` does the same and takes it back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 
 def change_each_iterator(loader: Any, **changes: Callable[[Any], Any]) -> None:
@@ -21,11 +21,25 @@ def change_each_iterator(loader: Any, **changes: Callable[[Any], Any]) -> None:
     if not hasattr(loader, "iterator_changes"):
 
         class ChangingIterators(type(loader)):  # type: ignore[misc]
+            iterator_changes: ClassVar[dict[str, Callable[[Any], Any]]] = {}  # of one that is made anew
+
+            def __reduce__(self) -> Any:
+                return with_changes, (type(self).__base__, vars(self))
+
             def _get_iterator(self) -> Any:
                 iterator = super()._get_iterator()
                 for change in self.iterator_changes.values():
                     change(iterator)
                 return iterator
 
-        loader.__class__, loader.iterator_changes = ChangingIterators, {}
+        ChangingIterators.__name__ = type(loader).__name__
+        loader.__class__ = ChangingIterators
     loader.iterator_changes = {**loader.iterator_changes, **changes}
+
+
+def with_changes(kind: Any, state: dict[str, Any]) -> Any:
+    """A copy of a loader that was changed, of the class that it had before: what pickle and copy make it by."""
+    loader = kind.__new__(kind)
+    vars(loader).update(state)
+    change_each_iterator(loader, **vars(loader).pop("iterator_changes", {}))
+    return loader

@@ -8,7 +8,6 @@ The function below is also what `%accel export` writes into a cell: it uses torc
 
 from __future__ import annotations
 
-import functools
 import weakref
 from typing import Any
 
@@ -25,7 +24,9 @@ def draw_each_epoch(iterator: Any) -> None:
     def reset(loader: Any, first_iter: bool = False) -> None:
         torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         owner: Any = mine()
-        restart = functools.partial(type(owner)._reset, owner) if inner is None else inner
-        restart(loader, first_iter)
+        if inner is None:
+            type(owner)._reset(owner, loader, first_iter)
+        else:
+            inner(loader, first_iter)
 
     iterator._reset = reset
