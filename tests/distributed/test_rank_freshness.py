@@ -30,6 +30,14 @@ CHANGES = {
     "a function": ("torch.save = None", "torch.save"),
     "a function of Python's": ("random.random = lambda: 4", "random.random"),
     "a built-in": ("import builtins; builtins.sorted = list", "sorted"),
+    "a function of a module that lost its name": (
+        "del torch.random.__name__; torch.random.seed = id",
+        "a module.seed",
+    ),
+    "a method in a module of another name": (
+        "nn.modules.linear.__name__ = 'mine'; nn.Linear.forward = id",
+        "Linear.forward",
+    ),
     "a signal handler": ("signal.signal(signal.SIGUSR2, lambda *_: None)", "signal handlers"),
     "hooks": ("nn.modules.module.register_module_forward_hook(print)", "hooks"),
     "a switch of torch": ("torch.set_autocast_enabled('cpu', True)", "switches of torch"),
@@ -46,6 +54,7 @@ def _put_back() -> Iterator[None]:
     import torch._dynamo.config as compiler
 
     held = [(nn.Linear, "forward"), (torch, "save"), (random, "random"), (builtins, "sorted")]
+    held += [(torch.random, "seed"), (torch.random, "__name__"), (nn.modules.linear, "__name__")]
     before = [(owner, name, vars(owner)[name]) for owner, name in held]
     handler, mask = signal.getsignal(signal.SIGUSR2), os.umask(0)
     os.umask(mask)

@@ -92,9 +92,8 @@ class _Place:
         self.code = {name: value for name, value in list(vars(owner).items()) if _is_code(value)}
         self.classes: list[type] = []  # made in this module
         if isinstance(owner, types.ModuleType):
-            name = vars(owner).get("__name__")  # a cell may have taken it away
             made = (value for value in self.code.values() if isinstance(value, type))
-            self.classes = [value for value in made if vars(value).get("__module__") == name]
+            self.classes = [one for one in made if sys.modules.get(str(vars(one).get("__module__"))) is owner]
 
 
 def _mark(owner: Any) -> int:
@@ -140,4 +139,4 @@ def _file_of(value: Any) -> str:
 def _named(owner: Any, name: str) -> str:
     if isinstance(owner, type):
         return f"{owner.__qualname__}.{name} of {owner.__module__}"
-    return f"{owner.__name__}.{name}"
+    return f"{vars(owner).get('__name__', 'a module')}.{name}"  # a cell may have taken its name away
