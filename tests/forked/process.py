@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import secrets
 import select
 import socket
@@ -21,7 +22,8 @@ from accel.processes.process_tree import MarkedProcess
 from accel.processes.starting_mask import BINDING
 from tests.forked.server import MARK
 
-# No library reads these when it is imported: children that differ in them can share a server.
+# Children that differ in these can share a server: they are read as a child runs. One is read at import too, for torch's cache of
+# precompiled code, which no test turns on.
 _OWN_TO_A_CHILD = {
     MARK, "ACCEL_FOLDER", "ACCEL_HISTORY", "ACCEL_PRIVATE_DISK", "IPYTHONDIR", "PYTEST_CURRENT_TEST", "RANK", "TMPDIR",
     "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME",
@@ -29,7 +31,13 @@ _OWN_TO_A_CHILD = {
 _SERVERS = 4  # at most: each has the memory of torch
 _RANK = "accel.distributed.ranks."
 _ROOT = Path(__file__).parents[2]
-_Start = tuple[tuple[tuple[str, str], ...], str]
+_Start = tuple[tuple[tuple[str, str], ...], str, tuple[object, ...]]
+
+
+def _inherited() -> tuple[object, ...]:
+    """What a child has from this process without its environment: CPUs, rights of new files, number of open files."""
+    umask = Path("/proc/self/status").read_text().partition("Umask:")[2].split()[0]
+    return tuple(sorted(os.sched_getaffinity(0))), umask, resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 def _readable(descriptors: Sequence[int], timeout: float | None = None) -> list[int]:
@@ -138,7 +146,7 @@ class Servers:
         module, _, _, *own = words
         cpus = ",".join(map(str, parse_cpu_list(own[1]))) if module.startswith(_RANK) and own[1] else "-"
         shared = {name: value for name, value in env.items() if name not in _OWN_TO_A_CHILD}
-        start = (tuple(sorted(shared.items())), cpus)
+        start = (tuple(sorted(shared.items())), cpus, _inherited())
         if start not in self._kept:
             self._make_room()
         server = self._kept[start] = self._kept.pop(start, None) or Server(shared, cpus)  # the last one used
