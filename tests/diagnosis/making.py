@@ -17,12 +17,12 @@ from accel.workbench import Workbench
 from accel.workload.workload import Role, Workload
 
 TRAIN = """
-for _ in range(14):
+for _ in range(50):
     optimizer.zero_grad()
     criterion(model(x), y).backward()
     optimizer.step()
 """
-MOST_PROFILES = 30
+MOST_PROFILES = 40
 MUCH_THE_SAME = 1.2
 MANY_SMALL_LAYERS = """
 model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))
@@ -57,8 +57,8 @@ def real(cell: str = TRAIN, setup: str = "", *, timed: bool = True) -> Evidence:
         profiled = _profiled(cell, setup)
         if not profiled.is_disturbed:
             found.append(profiled)
-        found.sort(key=_busy_ms)
-        if len(found) > 1 and _busy_ms(found[1]) <= MUCH_THE_SAME * _busy_ms(found[0]):
+        found.sort(key=_took_ms)
+        if len(found) > 1 and _took_ms(found[1]) <= MUCH_THE_SAME * _took_ms(found[0]):
             break
     assert found, f"other work disturbed all {MOST_PROFILES} profiles"
     return found[0]
@@ -74,9 +74,10 @@ def _profiled(cell: str, setup: str) -> Evidence:
         workbench.close()
 
 
-def _busy_ms(evidence: Evidence) -> float:
-    """What the operations of the profiled steps took."""
-    return sum(row.self_ms for row in evidence.profile.rows)
+def _took_ms(evidence: Evidence) -> float:
+    """What rules read times of: the operations of the profiled steps, and the phases of the others."""
+    profile = evidence.profile
+    return sum(row.self_ms for row in profile.rows) + sum(phase.ms for phase in profile.phases)
 
 
 def by_hand(

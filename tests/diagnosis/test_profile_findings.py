@@ -85,7 +85,7 @@ def test_a_rule_that_fails_is_named_and_the_others_are_applied(monkeypatch):
         raise KeyError("oops")
 
     monkeypatch.setattr(profile_findings, "RULES", (broken, *profile_findings.RULES))
-    evidence = real(setup=MANY_SMALL_LAYERS)
+    evidence = real(setup=MANY_SMALL_LAYERS, timed=False)
     profile = profile_findings.with_findings(
         evidence.profile, evidence.workload, evidence.machine, kept=Plan(())
     )
@@ -99,7 +99,7 @@ def test_a_cell_without_a_step_has_no_findings():
 
 
 def test_one_clean_step_is_too_few_to_say_what_is_slow(workbench):
-    short, long = (workbench.profile(TRAIN.replace("range(14)", f"range({steps})")) for steps in (8, 14))
+    short, long = (workbench.profile(TRAIN.replace("range(50)", f"range({steps})")) for steps in (8, 14))
     assert short.steps == 1
     assert short.findings == ()
     assert any("--steps 2" in note for note in short.notes)

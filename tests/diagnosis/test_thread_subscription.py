@@ -70,7 +70,7 @@ def test_more_loader_processes_than_cores_are_found_and_fewer_suggested():
     loader = "from torch.utils.data import DataLoader, TensorDataset\n" + (
         f"loader = DataLoader(TensorDataset(x, y), batch_size=4, num_workers={CORES + 1})"
     )
-    cell = "for x, y in loader:" + TRAIN.replace("for _ in range(14):\n", "").replace("\n", "\n    ")
+    cell = "for x, y in loader:" + TRAIN.replace("for _ in range(50):\n", "").replace("\n", "\n    ")
     with threads(CORES):
         finding = thread_subscription(real(cell.replace("        ", "    "), loader))
     assert f"loader: num_workers={CORES + 1}" in finding.evidence
