@@ -4,7 +4,8 @@ accel.history()                    the trials, newest first
 accel.history(predictions=True)    what was predicted, beside what was measured
 
 history_file.py      where it is, and how it is opened: damaged, locked, newer or unwritable files
-history_store.py     HistoryStore: adds and reads records; nothing it does can fail a profile or a trial
+record_store.py      RecordStore: dataclasses as rows; nothing it does can fail a profile or a trial
+history_store.py     HistoryStore: the tables of predictions and trials
 records.py           PredictionRecord and TrialRecord: what is kept; PastTrials: `%accel history`
 past_predictions.py  PastPredictions: predicted beside measured, and how good predictions were
 

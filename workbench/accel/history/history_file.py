@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 
 OFF = "off"
-FORMAT = 3
 WAIT_S = 5.0  # for other notebooks' writes, which take milliseconds each; more over a network
 DAMAGE = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
 
@@ -41,20 +40,21 @@ def opened(
     `upgrades` make the tables of format 1 into those of 2, and so on up to `schema`. Raises OSError or sqlite3.Error;
     `is_damage` tells which.
     """
+    newest = len(upgrades) + 1
     path.parent.mkdir(parents=True, exist_ok=True)
     _keep_private(path)
     with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as connection:
         connection.row_factory = sqlite3.Row
-        if _format(connection, path) < FORMAT:
+        if _format(connection, path, newest) < newest:
             # No WAL, which version 1 had: it needs memory shared by all who open the file, and homes lie on networks.
             connection.execute("PRAGMA journal_mode=DELETE")
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                written = _format(connection, path)  # another notebook may have been faster
+                written = _format(connection, path, newest)  # another notebook may have been faster
                 steps = upgrades[written - 1 :] if written else [schema]
                 for statement in (each for step in steps for each in step):
                     connection.execute(statement)
-                connection.execute(f"PRAGMA user_version={FORMAT}")
+                connection.execute(f"PRAGMA user_version={newest}")
         with connection:
             yield connection
 
@@ -67,10 +67,10 @@ def _keep_private(path: Path) -> None:
         path.chmod(0o600)
 
 
-def _format(connection: sqlite3.Connection, path: Path) -> int:
+def _format(connection: sqlite3.Connection, path: Path, newest: int) -> int:
     written = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if written > FORMAT:
-        raise NewerFormat(f"{path} has format {written}; this version of accel knows {FORMAT}")
+    if written > newest:
+        raise NewerFormat(f"{path} has format {written}; this version of accel knows {newest}")
     return written
 
 
