@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from accel.labs import CNN
+from accel.errors import UnknownName
+from accel.labs import CNN, load_model
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,18 @@ def test_logits_have_one_column_a_class_and_every_parameter_gets_a_gradient(chan
     assert logits.shape == (2, 7)
     logits.sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "expected"),
+    [("densenet121", 1000, 7_978_856), ("resnet18", 10, 11_181_642), ("cnn", 10, 2_122_186)],
+)
+def test_models_by_name_have_as_many_parameters_as_the_course_says(name, classes, expected):
+    with torch.device("meta"):
+        model = load_model(name, classes=classes)
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected
+
+
+def test_a_model_by_another_name_is_refused_with_the_nearest():
+    with pytest.raises(UnknownName, match="Did you mean 'resnet18'"):
+        load_model("resnet8")

@@ -1,4 +1,4 @@
-"""The course's model and data sets by name.
+"""The course: its models and data sets by name, its quizzes (`accel.labs.quiz`).
 
 >>> from accel.labs import CNN, load_dataset
 >>> model, train_set = CNN(), load_dataset("digits")
@@ -13,23 +13,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accel.labs.datasets import load_dataset
     from accel.labs.image_set import ImageSet
-    from accel.labs.models import CNN
+    from accel.labs.models import CNN, load_model
 
-__all__ = ["CNN", "ImageSet", "load_dataset"]
+__all__ = ["CNN", "ImageSet", "load_dataset", "load_model"]
+
+_ELSEWHERE = {
+    "CNN": "accel.labs.models",
+    "ImageSet": "accel.labs.image_set",
+    "load_dataset": "accel.labs.datasets",
+    "load_model": "accel.labs.models",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import torch only when a model or a data set is asked for."""
-    if name == "CNN":
-        from accel.labs.models import CNN
+    if name in _ELSEWHERE:
+        from importlib import import_module
 
-        return CNN
-    if name == "ImageSet":
-        from accel.labs.image_set import ImageSet
-
-        return ImageSet
-    if name == "load_dataset":
-        from accel.labs.datasets import load_dataset
-
-        return load_dataset
+        return getattr(import_module(_ELSEWHERE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

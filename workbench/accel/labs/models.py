@@ -1,9 +1,15 @@
-"""The small convolutional network that runs through the course."""
+"""The course's models by name: its small convolutional network, and torchvision's."""
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 from torch import nn
+
+from accel.errors import UnknownName
+
+ModelName = Literal["cnn", "densenet121", "resnet18", "resnet50", "efficientnet_b7"]
 
 
 class CNN(nn.Module):
@@ -42,3 +48,25 @@ class CNN(nn.Module):
         features = self.pool2(self.relu2(self.conv2(features)))
         logits: torch.Tensor = self.linear2(self.extra(self.linear1(self.flatten(features))))
         return logits
+
+
+def load_model(name: ModelName, *, classes: int = 10, channels: int = 3, size: int = 32) -> nn.Module:
+    """A model of the course by its name, with new weights: nothing is downloaded.
+
+    >>> load_model("densenet121", classes=1000)     # 7,978,856 parameters
+    >>> load_model("cnn", channels=1, size=28)      # 1,630,090 parameters, for Fashion-MNIST
+
+    Args:
+        name: "cnn", or a name that torchvision knows it by.
+        classes: The width of the last layer.
+        channels: Of an image, for "cnn" alone; torchvision's models take colour images.
+        size: Height and width of an image, for "cnn" alone; torchvision's take any from 32 pixels.
+    """
+    if name not in get_args(ModelName):
+        raise UnknownName("model", name, get_args(ModelName))
+    if name == "cnn":
+        return CNN(channels, size, classes)
+    import torchvision
+
+    model: nn.Module = torchvision.models.get_model(name, weights=None, num_classes=classes)
+    return model
