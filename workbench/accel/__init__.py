@@ -18,7 +18,7 @@ a function here, for scripts and tests:
     accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
     accel.affinity()               the cores, which threads, workers and ranks are on them, and any problems
     accel.monitor()                the load of CPUs, memory and GPUs, live and as means
-    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, oneccl, panel, doctor, help
+    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, oneccl, panel, quiz, doctor, help
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs.
 Other namespaces have a `Workbench` of their own.
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from accel.commands.help import Help
     from accel.distributed.ranks.rank_pool import RankPool as RankPool
     from accel.exporting.export import Export
+    from accel.learning import quiz as quiz
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
@@ -76,12 +77,13 @@ __version__ = "0.1.0"
 __all__ = [
     "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "export", "fastest_batch",
     "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "monitor",
-    "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "status", "sweep", "topology",
+    "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "quiz", "status", "sweep", "topology",
     "try_", "undo",
 ]  # fmt: skip
 _ELSEWHERE = {
     "Workbench": "accel.workbench",
     "RankPool": "accel.distributed.ranks.rank_pool",
+    "quiz": "accel.learning",
     **dict.fromkeys(("ddp", "oneccl", "sweep"), "accel.on_ranks"),
     **dict.fromkeys((
         "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks",

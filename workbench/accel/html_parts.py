@@ -37,6 +37,17 @@ def text(value: object) -> Markup:
     return value if isinstance(value, Markup) else escape(shown(str(value)))
 
 
+def markdown(value: str) -> Markup:
+    """Markdown as HTML; HTML in it is escaped like any other text.
+
+    >>> print(markdown("`x` < **y**"))
+    <p><code>x</code> &lt; <strong>y</strong></p>
+    """
+    import mistune
+
+    return Markup(str(mistune.create_markdown(escape=True)(shown(value))).strip())
+
+
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[int] = ()
 ) -> Markup:

@@ -21,6 +21,7 @@ VIEWS = {
     "accel.exporting.export.Export": "accel.views.export",
     "accel.history.past_predictions.PastPredictions": "accel.views.past_predictions",
     "accel.history.records.PastTrials": "accel.views.past_trials",
+    "accel.labs.quiz.quiz.Score": "accel.views.quiz_score",
     "accel.machine.affinity.affinity.Affinity": "accel.views.affinity",
     "accel.machine.gpu_details.details.GpuDetails": "accel.views.gpu_details",
     "accel.machine.installation.Installation": "accel.views.installation",

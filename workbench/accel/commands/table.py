@@ -26,6 +26,7 @@ from accel.commands import (
     panel,
     peaks,
     profile,
+    quiz,
     status,
     sweep,
     topology,
@@ -58,6 +59,7 @@ COMMANDS: tuple[Command, ...] = (
     monitor.COMMAND,
     open_traces.COMMAND,
     panel.COMMAND,
+    quiz.COMMAND,
     doctor.COMMAND,
     help.command_that_explains(lambda: COMMANDS),
 )
