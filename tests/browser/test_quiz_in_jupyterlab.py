@@ -45,7 +45,9 @@ def test_answers_by_keyboard_outlive_the_kernel_and_the_file_holds_no_key(notebo
     expect(page.get_by_test_id("score")).to_contain_text("0.5 of ")
     expect(outcome).to_be_focused()
 
-    page.evaluate("async () => await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    page.evaluate(
+        "async () => await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+    )
     notebook.wait_until_ready()
     for index in range(len(CELLS)):
         notebook.run_cell(index)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from accel_widgets.quiz_panel import QuizPanel
 
 
-def quiz(chapter: int) -> QuizPanel:
+def quiz(chapter: int = 1) -> QuizPanel:
     """Answer the quiz of a chapter of the course, and see why each option is right or wrong.
 
     A question has three answers: the first, if right, gives a point, the second a half, the third a quarter. Answers are kept

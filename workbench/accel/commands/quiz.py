@@ -21,7 +21,7 @@ COMMAND = Command(
     "%accel quiz 5",
     _run,
     (
-        Argument("chapter", help="the chapter, 1 to 11", type=int),
+        Argument("chapter", help="the chapter, 1 to 11 (default: 1)", type=int, nargs="?", default=1),
         OUT,
     ),
 )
