@@ -57,6 +57,16 @@ def test_the_score_is_still_there_in_another_process_and_a_third_wrong_answer_en
     assert str(quiz(file).score()) == "Quiz 5: 0.5 of 2 points (25 %), 1 question open."
 
 
+def test_two_panels_of_one_quiz_count_their_answers_together(file):
+    one, other = quiz(file), quiz(file)
+    one.answer("size", "5")
+    other.answer("size", "6")
+    assert other.standing("size").answers == 2
+    one.answer("size", "4")
+    assert one.standing("size") == quiz(file).standing("size")
+    assert one.standing("size").points == 0.25
+
+
 def test_what_is_no_answer_costs_nothing(file):
     mine = quiz(file)
     with pytest.raises(AccelError):

@@ -2,7 +2,7 @@
 // What is right is known in Python alone: the page sends an answer and gets back what became of it.
 
 /**
- * @typedef {{id: string, kind: string, ask: string, choices: string[], plain: string[], lefts: string[], unit: string, missing: string}} Question
+ * @typedef {{id: string, kind: string, lesson: string, ask: string, choices: string[], plain: string[], lefts: string[], unit: string, missing: string}} Question
  * @typedef {{text: string, why: string, mark: string, is_right: boolean | null}} Remark
  * @typedef {{verdict: string, is_right: boolean, is_over: boolean, hint: string, left: string, remarks: Remark[]}} Outcome
  * @typedef {{body: Element, given: () => unknown, close: () => void}} Controls
@@ -34,7 +34,8 @@ function number(question, own) {
   const field = /** @type {HTMLInputElement} */ (
     element("input", { type: "text", inputmode: "decimal", autocomplete: "off", id: `${own}-number`, class: "accel-quiz-number" })
   );
-  const label = element("label", { for: `${own}-number`, class: "accel-quiz-unit" }, question.unit || "your number");
+  const label = element("label", { for: `${own}-number`, class: "accel-quiz-unit" }, question.unit);
+  field.setAttribute("aria-label", question.unit ? `Your answer in ${question.unit}` : "Your answer");
   return { body: element("div", {}, field, label), given: () => field.value.trim(), close: () => (field.disabled = true) };
 }
 
@@ -102,7 +103,7 @@ function writeOutcome(target, outcome) {
 /** One question. @param {Question} question @param {number} at @param {number} count @param {string} own @param {(given: unknown) => void} send */
 function form(question, at, count, own, send) {
   const ask = fill(element("div", { class: "accel-quiz-ask", id: `${own}-ask` }), question.ask);
-  const legend = element("legend", {}, `Question ${at + 1} of ${count}`);
+  const legend = element("legend", {}, `Question ${at + 1} of ${count}${question.lesson ? ` · ${question.lesson}` : ""}`);
   const outcome = element("div", { class: "accel-quiz-outcome", role: "status", tabindex: "-1", "data-testid": "outcome" });
   const fields = element("fieldset", { "aria-describedby": `${own}-ask` }, legend, ask);
   const made = element("form", { "data-question": question.id }, fields);

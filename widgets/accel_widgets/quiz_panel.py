@@ -57,7 +57,7 @@ class QuizPanel(SavedPanel, anywidget.AnyWidget):
         try:
             asked = self.quiz.question(name).asked()
         except NotInThisProfile as error:
-            return {"id": name, "kind": "own", "ask": "", "missing": str(error)}
+            return {"id": name, "kind": "own", "lesson": "", "ask": "", "missing": str(error)}
         return asked | {
             "ask": markdown(asked["ask"]),
             "choices": [_inline(text) for text in asked["choices"]],

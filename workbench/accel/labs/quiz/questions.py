@@ -44,7 +44,10 @@ class Question(Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unkno
 
     def asked(self) -> dict[str, Any]:
         """What the page shows; nothing in it tells the answer."""
-        return {"id": self.id, "kind": self.kind, "ask": self.ask, "choices": [], "lefts": [], "unit": ""}
+        return {
+            "id": self.id, "kind": self.kind, "lesson": self.lesson.replace("-", " "), "ask": self.ask, "choices": [],
+            "lefts": [], "unit": "",
+        }  # fmt: skip
 
     def mark(self, answer: Any) -> Marking:
         """Whether an answer is right, and what is worth knowing about what was chosen; raises AccelError if it is no answer."""

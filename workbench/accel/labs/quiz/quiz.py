@@ -107,6 +107,9 @@ class Quiz:
         Raises AccelError when it is no answer; it does not count then. A question that is over is not answered again.
         """
         question = self.question(name)
+        kept = self.record.answers(self.file.chapter)
+        if len(kept) > len(self._given):  # another panel of this quiz was answered
+            self._given = kept
         if self.standing(name).is_over:
             return self.explained(name)
         marking = question.mark(given)
