@@ -27,6 +27,18 @@ def history_path() -> Path | None:
     return (Path(folder) if folder else Path.home() / ".local" / "share") / "accel" / "history.sqlite"
 
 
+def path_or_why(kept: str) -> tuple[Path | None, str]:
+    """The file, and what to say where none can be named: this user has no home.
+
+    >>> path_or_why("No history is kept")[1]
+    ''
+    """
+    try:
+        return history_path(), ""
+    except RuntimeError as error:
+        return None, f"{kept}: {error} ACCEL_HISTORY names a file."
+
+
 class NewerFormat(Exception):
     """The file was written by a later version of accel; it is neither read nor touched."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from accel.history.history_file import history_path
+from accel.history.history_file import path_or_why
 from accel.history.record_store import RecordStore
 from accel.history.records import UNKNOWN, PredictionRecord, TrialRecord
 
@@ -31,11 +31,7 @@ class HistoryStore(RecordStore):
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        problem = ""
-        try:
-            path = history_path() if path is None else path
-        except RuntimeError as error:  # this user has no home
-            problem = f"No history is kept: {error} ACCEL_HISTORY names a file."
+        path, problem = path_or_why("No history is kept") if path is None else (path, "")
         super().__init__(path, _TABLES, indexes=_INDEXES, upgrades=_UPGRADES)
         self.problem = problem
 

@@ -40,7 +40,7 @@ def _made(record: type[Any], table: str) -> str:
 
 
 class RecordStore:
-    """Records of some kinds, a table each. What goes wrong with the file is told in `problem`, and by `take_problem` once.
+    """Records of some kinds, a table each. `problem` says what is wrong with the file; `take_problem` says it once.
 
     >>> store = RecordStore(Path("history.sqlite"), {TrialRecord: "trials"}); store.add([trial]); store.read(TrialRecord)
 
@@ -65,11 +65,11 @@ class RecordStore:
         self._is_told = self._is_checked = False
         self._lock = threading.Lock()
 
-    def add(self, records: Iterable[Any]) -> None:
-        """Write these records, all or none."""
+    def add(self, records: Iterable[Any]) -> bool:
+        """Write these records, all or none; whether they were written."""
         given = list(records)
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: sqlite3.Connection) -> bool:
             connection.execute("BEGIN IMMEDIATE")
             for record in given:
                 names = _columns(type(record))
@@ -78,8 +78,9 @@ class RecordStore:
                     f"INSERT INTO {self._tables[type(record)]} ({', '.join(names)}) VALUES ({marks})",
                     [_stored(value) for value in astuple(record)],
                 )
+            return True
 
-        self._with_file(write, None)
+        return self._with_file(write, False)
 
     def take_problem(self) -> str:
         """The problem, the first time it is asked for; then ""."""
