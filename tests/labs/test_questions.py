@@ -60,7 +60,7 @@ def test_a_wrong_option_says_why_it_is_wrong_and_nothing_about_the_others():
 def test_several_right_options_are_all_wanted_and_no_other():
     assert SOME.mark(shown(SOME, "option 1", "option 3")).is_right
     one_short = SOME.mark(shown(SOME, "option 3"))
-    assert (one_short.is_right, one_short.hint) == (False, "1 more holds.")
+    assert (one_short.is_right, one_short.hint) == (False, "1 more is right.")
     assert one_short.remarks == ()
     one_too_many = SOME.mark(shown(SOME, "option 1", "option 2", "option 3"))
     assert [each.why for each in one_too_many.remarks] == ["why 2"]
@@ -73,6 +73,7 @@ def test_several_right_options_are_all_wanted_and_no_other():
         ("1,247", True, "because"),
         ("1 200", False, "the last batch counts"),
         ("7", False, "count again"),
+        ("1250 steps", True, "because"),
     ],
 )
 def test_a_number_is_right_within_its_tolerance_and_a_usual_mistake_is_named(given, is_right, says):
@@ -101,8 +102,10 @@ def test_pairs_are_counted_and_what_belongs_to_none_says_so():
 
 @pytest.mark.parametrize(
     ("question", "answer"),
-    [(ONE, []), (ONE, [9]), (ONE, ["1"]), (SOME, [True]), (NUMBER, "a dozen"), (NUMBER, ""),
-     (ORDER, [0, 0, 1, 2]), (ORDER, [0, 1]), (PAIRS, [-1, 0, 1]), (PAIRS, [0])],
+    [
+        (ONE, []), (ONE, [9]), (ONE, ["1"]), (ONE, [0, 1]), (SOME, [True]), (NUMBER, "a dozen"), (NUMBER, ""), (NUMBER, "2,5"),
+        (NUMBER, "nan"), (NUMBER, "1_250"), (ORDER, [0, 0, 1, 2]), (ORDER, [0, 1]), (PAIRS, [-1, 0, 1]), (PAIRS, [0]),
+    ],
 )  # fmt: skip
 def test_what_is_no_answer_is_not_marked_as_a_wrong_one(question, answer):
     with pytest.raises(AccelError, match=f"Your answer to {question.id}: "):

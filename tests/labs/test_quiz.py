@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
 
 import accel
 from accel import Workbench
@@ -14,8 +15,10 @@ from accel.errors import AccelError, UnknownName
 from accel.labs.quiz.own_profile import ABOUT, Measured, NotInThisProfile, made_from
 from accel.labs.quiz.questions import Numeric, Own, Single
 from accel.labs.quiz.quiz import FOLDER, Quiz, open_quiz
-from accel.labs.quiz.quiz_file import problems, read_quiz
+from accel.labs.quiz.quiz_file import read_quiz
 from accel.labs.student_record import StudentRecord
+from accel.profiling.op_table import OpRow
+from accel.profiling.step_timing import PhaseShare
 
 CHAPTERS = sorted(int(path.stem) for path in FOLDER.glob("*.yaml"))
 FILE = """
@@ -41,8 +44,8 @@ def quiz(file, measured=None):
 @pytest.mark.parametrize(("wrong", "points"), [(0, 1.0), (1, 0.5), (2, 0.25), (3, 0.0)])
 def test_each_answer_is_worth_less_and_after_the_last_one_all_is_explained(file, wrong, points):
     mine = quiz(file)
-    for _ in range(wrong):
-        marking = mine.answer("size", "5")
+    for number in range(wrong):
+        marking = mine.answer("size", str(5 + number))
         assert not marking.is_right
     last = mine.answer("size", "4")
     assert [each.why for each in last.remarks] == ["two pairs"]
@@ -50,7 +53,27 @@ def test_each_answer_is_worth_less_and_after_the_last_one_all_is_explained(file,
     assert mine.score().points == points
 
 
-def test_the_score_is_still_there_in_another_process_and_a_third_wrong_answer_ends_the_question(file):
+def test_the_same_answer_sent_twice_counts_once(file):
+    mine = quiz(file)
+    for _ in range(3):
+        assert not mine.answer("size", "5").is_right
+    assert mine.standing("size").answers == 1
+
+
+def test_an_answer_that_could_not_be_written_is_written_with_the_next_one(file, tmp_path):
+    (tmp_path / "kept").write_text("a file where the folder belongs")
+    mine = quiz(file)
+    mine.answer("size", "5")
+    assert "cannot be used" in mine.score().problem
+    assert mine.standing("size").answers == 1
+    (tmp_path / "kept").unlink()
+    mine.answer("size", "4")
+    assert mine.score().problem == ""
+    assert quiz(file).standing("size") == mine.standing("size")
+    assert mine.standing("size").points == 0.5
+
+
+def test_the_score_is_still_there_in_a_quiz_that_is_opened_later(file):
     quiz(file).answer("size", "5")
     assert quiz(file).standing("size").answers == 1
     quiz(file).answer("size", "4")
@@ -78,6 +101,8 @@ def test_an_answer_to_an_earlier_wording_does_not_count(file):
     quiz(file).answer("size", "4")
     file.write_text(FILE.replace("How many?", "How many now?"))
     assert quiz(file).standing("size").answers == 0
+    file.write_text(FILE.replace("two pairs", "two pairs of two"))  # an explanation that was corrected
+    assert quiz(file).standing("size").is_right
 
 
 def test_without_a_history_the_quiz_works_and_says_that_nothing_is_kept(file, monkeypatch):
@@ -102,6 +127,8 @@ def test_unknown_chapters_and_questions_are_named(file):
         ("kind: own", "kind: mine", "question 2"),
         ("why: two pairs", "why: two pairs, hint: none", "hint"),
         ("questions:", "questions", "05.yaml"),
+        ("id: mine", "id: size", "size: stands 2 times"),
+        ("about: samples_per_second", "about: luck", "no question about luck"),
     ],
 )
 def test_a_mistake_in_a_file_is_said_with_its_place(file, before, after, says):
@@ -159,6 +186,47 @@ def test_its_figures_are_those_of_the_training(measured):
     assert 0 < answers["matrix_share"].answer < 100
 
 
+@pytest.mark.parametrize(("drop_last", "now", "doubled"), [(False, 8, 4), (True, 7, 3)])
+def test_steps_are_counted_from_what_the_sampler_gives(measured, drop_last, now, doubled):
+    found, namespace = measured
+    loader = DataLoader(range(1000), 64, sampler=SubsetRandomSampler(range(500)), drop_last=drop_last)
+    with_it = dataclasses.replace(found.workload, namespace=namespace | {"loader": loader})
+    made = ABOUT["steps_per_epoch_if_doubled"](Measured(found.profile, with_it))
+    assert made.answer == doubled
+    assert [near.value for near in made.near] == [now]
+
+
+@pytest.mark.parametrize("share", [0.904, 0.955, 0.344])
+def test_the_best_case_is_that_of_the_share_which_the_question_names(measured, share):
+    timing = dataclasses.replace(measured[0].profile.timing, phases=(PhaseShare("data", share, 1.0),))
+    made = ABOUT["best_case_without_waiting"](
+        Measured(dataclasses.replace(measured[0].profile, timing=timing), measured[0].workload)
+    )
+    named = int(made.ask.split("took ")[1].split(" %")[0]) / 100
+    assert made.mark(f"{1 / (1 - named):.3g}").is_right
+
+
+def test_on_a_gpu_operations_are_compared_by_their_kernels(measured):
+    rows = (
+        OpRow("aten::mm", "forward", "", 1.0, 0.1, 1.0, device_ms=8.0),
+        OpRow("aten::add", "forward", "", 6.0, 0.6, 1.0, device_ms=1.5),
+        OpRow("aten::mul", "forward", "", 3.0, 0.3, 1.0, device_ms=0.5),
+    )
+    found = Measured(dataclasses.replace(measured[0].profile, rows=rows), measured[0].workload)
+    assert ABOUT["matrix_share"](found).answer == pytest.approx(80)
+    options = ABOUT["costliest_operation"](found).options
+    assert [option.text for option in options if option.correct] == ["`aten::mm`"]
+
+
+def test_questions_stay_about_the_training_after_another_cell_was_profiled():
+    workbench = Workbench({"torch": torch, "w": torch.ones(3, requires_grad=True)}, spare_workers=0)
+    workbench.namespace["optimizer"] = torch.optim.SGD([workbench.namespace["w"]], lr=0.1)
+    trained = workbench.profile("for _ in range(9):\n    w.sum().backward()\n    optimizer.step()")
+    workbench.profile("total = sum(range(10))")
+    assert workbench.profile_of_workload is trained
+    workbench.close()
+
+
 def test_without_a_profile_the_question_says_how_to_come_by_one(file):
     with pytest.raises(NotInThisProfile, match="Profile a cell first"):
         quiz(file).question("mine")
@@ -183,7 +251,7 @@ def test_the_course_has_a_quiz_for_each_of_its_eleven_chapters():
 def test_a_chapters_questions_are_enough_and_explained(chapter):
     found = read_quiz(FOLDER / f"{chapter:02}.yaml")
     assert found.chapter == chapter
-    assert problems(found) == []
+    assert len(found.questions) >= 12
     assert len({each.kind if not isinstance(each, Own) else "own" for each in found.questions}) == 6
     for each in found.questions:
         if not isinstance(each, Own):
@@ -210,5 +278,5 @@ def test_no_two_questions_are_alike():
 
 def test_the_function_gives_the_quiz_of_the_notebook(file):
     panel = accel.quiz(CHAPTERS[0])
-    assert panel.quiz.file.chapter == CHAPTERS[0]
+    assert panel.score().chapter == CHAPTERS[0]
     panel.close()

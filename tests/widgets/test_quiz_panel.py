@@ -63,7 +63,7 @@ def panel(tmp_path, monkeypatch):
 def page(panel, show, page):
     """The panel in a page that is joined to it: what the page sends is marked, and what it gets is drawn."""
     view = show(
-        QuizPanel, **{name: getattr(panel, name) for name in ("title", "score", "questions", "outcomes")}
+        QuizPanel, **{name: getattr(panel, name) for name in ("title", "points", "questions", "outcomes")}
     )
 
     def check(name):
@@ -71,7 +71,7 @@ def page(panel, show, page):
         form.get_by_role("button", name="Check").focus()
         page.keyboard.press("Enter")
         panel._answered(None, view.sent[-1], None)
-        view.set(outcomes=panel.outcomes, score=panel.score)
+        view.set(outcomes=panel.outcomes, points=panel.points)
         return form.get_by_test_id("outcome").inner_text()
 
     page.check, page.view = check, view
@@ -83,27 +83,42 @@ def form(page, name):
 
 
 def test_the_page_gets_no_answer_before_it_is_given(panel):
-    sent = json.dumps([panel.questions, panel.outcomes])
-    assert "this is it" not in sent
+    state = panel.get_state()  # all that reaches the page, and the file where a front end saves widgets
+    sent = json.dumps(
+        {name: state[name] for name in ("title", "points", "questions", "outcomes")} | panel._stand_in()
+    )
+    for reason in (
+        "this is it",
+        "not this one",
+        "yes a",
+        "two pairs",
+        "count again",
+        "it begins",
+        "same too",
+        "there is no 3",
+    ):
+        assert reason not in sent
     assert "correct" not in sent
-    assert "two pairs" not in sent
 
 
 def test_one_option_is_chosen_by_keyboard_answered_wrongly_then_rightly(page):
     form(page, "one").get_by_role("radio").first.focus()
     page.keyboard.press("Space")
-    words = {text: form(page, "one").get_by_label(text) for text in ("a", "c")}
+    words = {text: form(page, "one").get_by_role("radio", name=text, exact=True) for text in ("a", "c")}
     words["c"].focus()
     page.keyboard.press("Space")
     assert "Not yet." in (said := page.check("one"))
     assert "nor this" in said
     assert "this is it" not in said
     assert "You can answer again, for 0.5 points." in said
-    form(page, "one").get_by_label("<i>b</i>").focus()
+    form(page, "one").get_by_role("radio", name="<i>b</i>", exact=True).focus()
     page.keyboard.press("Space")
     said = page.check("one")
     assert "Right: 0.5 of 1 point." in said
     assert all(why in said for why in ("this is it", "not this one", "nor this"))
+    marks = form(page, "one").get_by_role("img")
+    assert sorted(mark.get_attribute("aria-label") for mark in marks.all()) == ["right", "wrong", "wrong"]
+    assert form(page, "one").get_by_role("group", name="Question 1 of 6 · l Which x < y?").count() == 1
     assert page.get_by_test_id("score").inner_text() == "0.5 of 6 points (8 %), 5 questions open."
     assert form(page, "one").get_by_role("radio").first.is_disabled()
     assert page.evaluate("document.activeElement.dataset.testid") == "outcome"
@@ -121,7 +136,7 @@ def test_several_a_number_an_order_and_pairs_by_keyboard(page):
     form(page, "number").get_by_label("workers").fill("4")
     assert "Right: 0.5 of 1 point." in page.check("number")
 
-    for text in ("first", "second", "third"):  # each to the top, the last one first
+    for text in ("first", "second", "third"):  # each to the end, one after the other
         for _ in range(3):
             form(page, "order").get_by_role("button", name=f"Move down: {text}").focus()
             page.keyboard.press("Enter")
@@ -134,6 +149,9 @@ def test_several_a_number_an_order_and_pairs_by_keyboard(page):
 
 def test_what_is_no_answer_is_said_and_not_counted(page, panel):
     assert "Not counted: nothing is chosen. Choose first, then check." in page.check("one")
+    first = form(page, "one").get_attribute("data-shown")
+    page.check("one")
+    assert form(page, "one").get_attribute("data-shown") != first  # it is read out again
     assert panel.quiz.standing("one").answers == 0
 
 
@@ -173,9 +191,12 @@ def test_answers_are_there_again_in_a_new_panel_and_a_saved_notebook_has_the_que
     for text in ("a", "c"):
         form(page, "some").get_by_label(text, exact=True).check()
     page.check("some")
+    form(page, "number").get_by_label("workers").fill("5")
+    page.check("number")
     again = QuizPanel(Quiz(panel.quiz.file, StudentRecord(), lambda: None))
     assert again.outcomes["some"]["is_over"]
     assert "yes a" in json.dumps(again.outcomes["some"])
+    assert again.outcomes["number"]["left"] == "You can answer again, for 0.5 points."
     bundle = again._stand_in()
     assert "How many?" in bundle["text/html"]
     assert "two pairs" not in bundle["text/html"]

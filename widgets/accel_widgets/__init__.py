@@ -37,7 +37,7 @@ def quiz_of(workbench: Workbench, chapter: int) -> QuizPanel:
     from accel_widgets.quiz_panel import QuizPanel
 
     def measured() -> Measured | None:
-        profile, workload = workbench.profile_result, workbench.workload
+        profile, workload = workbench.profile_of_workload, workbench.workload
         return Measured(profile, workload) if profile is not None and workload is not None else None
 
     return QuizPanel(open_quiz(chapter, measured=measured))

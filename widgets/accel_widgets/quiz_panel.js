@@ -3,7 +3,7 @@
 
 /**
  * @typedef {{id: string, kind: string, lesson: string, ask: string, choices: string[], plain: string[], lefts: string[], unit: string, missing: string}} Question
- * @typedef {{text: string, why: string, mark: string, is_right: boolean | null}} Remark
+ * @typedef {{text: string, why: string, mark: string, word: string, is_right: boolean | null}} Remark
  * @typedef {{verdict: string, is_right: boolean, is_over: boolean, hint: string, left: string, remarks: Remark[]}} Outcome
  * @typedef {{body: Element, given: () => unknown, close: () => void}} Controls
  */
@@ -47,7 +47,10 @@ function order(question) {
   const move = (item, by, button) => {
     const from = [...list.children].indexOf(item);
     const to = from + by;
-    if (to < 0 || to >= places.length) return;
+    if (to < 0 || to >= places.length) {
+      write(moved, `already ${to < 0 ? "first" : "last"}: ${item.querySelector("span")?.textContent}`);
+      return;
+    }
     [places[from], places[to]] = [places[to], places[from]];
     list.insertBefore(by < 0 ? item : list.children[to], by < 0 ? list.children[to] : item);
     button.focus();
@@ -92,7 +95,7 @@ const CONTROLS = { single: options, multiple: options, numeric: number, ordering
 function writeOutcome(target, outcome) {
   const remarks = outcome.remarks.map((remark) => {
     const state = remark.is_right === null ? "is-neither" : remark.is_right ? "is-right" : "is-wrong";
-    const line = element("li", { class: state }, element("span", { class: "accel-quiz-mark" }, remark.mark));
+    const line = element("li", { class: state }, element("span", { class: "accel-quiz-mark", role: "img", "aria-label": remark.word }, remark.mark));
     line.append(fill(element("span", { class: "accel-quiz-said" }), remark.text), fill(element("div"), remark.why));
     return line;
   });
@@ -103,9 +106,9 @@ function writeOutcome(target, outcome) {
 /** One question. @param {Question} question @param {number} at @param {number} count @param {string} own @param {(given: unknown) => void} send */
 function form(question, at, count, own, send) {
   const ask = fill(element("div", { class: "accel-quiz-ask", id: `${own}-ask` }), question.ask);
-  const legend = element("legend", {}, `Question ${at + 1} of ${count}${question.lesson ? ` · ${question.lesson}` : ""}`);
+  const legend = element("legend", { id: `${own}-legend` }, `Question ${at + 1} of ${count}${question.lesson ? ` · ${question.lesson}` : ""}`);
   const outcome = element("div", { class: "accel-quiz-outcome", role: "status", tabindex: "-1", "data-testid": "outcome" });
-  const fields = element("fieldset", { "aria-describedby": `${own}-ask` }, legend, ask);
+  const fields = element("fieldset", { "aria-labelledby": `${own}-legend ${own}-ask` }, legend, ask);
   const made = element("form", { "data-question": question.id }, fields);
   if (question.missing) {
     fields.append(element("p", { class: "accel-muted" }, question.missing));
@@ -153,16 +156,17 @@ function render({ model, el }) {
   };
   const update = () => {
     write(title, model.get("title"));
-    write(score, model.get("score"));
+    section.setAttribute("aria-label", model.get("title"));
+    write(score, model.get("points"));
     for (const [name, show] of shows) show(model.get("outcomes")[name]);
   };
   draw();
   el.append(section);
   model.on("change:questions", draw);
-  for (const name of ["title", "score", "outcomes"]) model.on(`change:${name}`, update);
+  for (const name of ["title", "points", "outcomes"]) model.on(`change:${name}`, update);
   return () => {
     model.off("change:questions", draw);
-    for (const name of ["title", "score", "outcomes"]) model.off(`change:${name}`, update);
+    for (const name of ["title", "points", "outcomes"]) model.off(`change:${name}`, update);
     section.remove();
   };
 }

@@ -11,16 +11,18 @@ import traitlets
 from accel.errors import AccelError
 from accel.html_parts import block, heading, markdown, note
 from accel.labs.quiz.own_profile import NotInThisProfile
+from accel.labs.quiz.questions import Marking
 from accel.labs.quiz.quiz import POINTS
 from accel.views.quiz_score import points
 from accel_widgets.static_panel import SavedPanel
 from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
-    from accel.labs.quiz.questions import Marking, Remark
-    from accel.labs.quiz.quiz import Quiz
+    from accel.labs.quiz.questions import Remark
+    from accel.labs.quiz.quiz import Quiz, Score
 
 MARKS = {True: "✓", False: "✗", None: "·"}
+WORDS = {True: "right", False: "wrong", None: "not asked for"}
 
 
 class QuizPanel(SavedPanel, anywidget.AnyWidget):
@@ -33,7 +35,7 @@ class QuizPanel(SavedPanel, anywidget.AnyWidget):
     _css = themed("quiz_panel.css")
 
     title = traitlets.Unicode().tag(sync=True)
-    score = traitlets.Unicode().tag(sync=True)
+    points = traitlets.Unicode().tag(sync=True)
     questions = traitlets.List(traitlets.Dict()).tag(sync=True)
     outcomes = traitlets.Dict().tag(sync=True)
 
@@ -42,15 +44,27 @@ class QuizPanel(SavedPanel, anywidget.AnyWidget):
         self.quiz = quiz
         self.title = f"Quiz {quiz.file.chapter}: {quiz.file.title}"
         self.questions = [self._shown(name) for name in quiz.names]
-        self.outcomes = {
-            name: self._outcome(name, quiz.explained(name)) for name in quiz.names if self._is_over(name)
-        }
-        self.score = points(quiz.score())
+        self._refused = 0
+        self.outcomes = {name: self._before(name) for name in quiz.names if self._was_answered(name)}
+        self.points = points(quiz.score())
         self.on_msg(self._answered)
 
-    def _is_over(self, name: str) -> bool:
+    def score(self) -> Score:
+        """The points so far.
+
+        Examples:
+            >>> print(accel.quiz(5).score())
+        """
+        return self.quiz.score()
+
+    def _was_answered(self, name: str) -> bool:
         shown = next(each for each in self.questions if each["id"] == name)
-        return not shown["missing"] and self.quiz.standing(name).is_over
+        return not shown["missing"] and self.quiz.standing(name).answers > 0
+
+    def _before(self, name: str) -> dict[str, Any]:
+        """What became of the answers that were given in another panel."""
+        is_over = self.quiz.standing(name).is_over
+        return self._outcome(name, self.quiz.explained(name) if is_over else Marking(False))
 
     def _shown(self, name: str) -> dict[str, Any]:
         """A question as the page gets it: Markdown as HTML, without the answer."""
@@ -72,10 +86,11 @@ class QuizPanel(SavedPanel, anywidget.AnyWidget):
         try:
             outcome = self._outcome(name, self.quiz.answer(name, message["given"]))
         except AccelError as error:
+            self._refused += 1  # the same words again are read out again
             outcome = {"verdict": "Not counted:", "is_right": False, "is_over": False, "left": "", "remarks": [],
-                       "hint": _inline(f"{error.because}. {error.do}")}  # fmt: skip
+                       "refused": self._refused, "hint": _inline(f"{error.because}. {error.do}")}  # fmt: skip
         self.outcomes = {**self.outcomes, name: outcome}
-        self.score = points(self.quiz.score())
+        self.points = points(self.quiz.score())
 
     def _outcome(self, name: str, marking: Marking) -> dict[str, Any]:
         standing = self.quiz.standing(name)
@@ -93,20 +108,20 @@ class QuizPanel(SavedPanel, anywidget.AnyWidget):
     def _stand_in(self) -> dict[str, str]:
         """The questions alone: answers and explanations need a kernel."""
         asks = [each["ask"] for each in self.questions if each["ask"]]
-        text = f"{self.title}\n{self.score}\nRun this cell in a notebook to answer."
-        return {"text/plain": text, "text/html": block(heading(self.title), *asks, note(self.score))}
+        text = f"{self.title}\n{self.points}\nRun this cell in a notebook to answer."
+        return {"text/plain": text, "text/html": block(heading(self.title), *asks, note(self.points))}
 
 
 def _verdict(is_right: bool, is_over: bool, points: float) -> str:
     if is_right:
         return f"Right: {points:g} of 1 point."
-    return "This was the last answer. It would have been:" if is_over else "Not yet."
+    return "That was the last answer. Every option explained:" if is_over else "Not yet."
 
 
 def _shown_remark(remark: Remark) -> dict[str, Any]:
     return {
         "text": _inline(remark.text), "why": _inline(remark.why), "mark": MARKS[remark.is_right],
-        "is_right": remark.is_right,
+        "word": WORDS[remark.is_right], "is_right": remark.is_right,
     }  # fmt: skip
 
 
@@ -119,4 +134,4 @@ def _inline(text: str) -> str:
 
 def _plain(text: str) -> str:
     """What a list and a screen reader can show: no signs of Markdown."""
-    return text.replace("`", "").replace("**", "").strip()
+    return str(markdown(text).striptags())

@@ -18,14 +18,14 @@ def quiz(chapter: int = 1) -> QuizPanel:
         chapter: The chapter, 1 to 11.
 
     Returns:
-        The questions as a widget, which the last line of a cell shows. `.quiz.score()` gives the points.
+        The questions as a widget, which the last line of a cell shows. `.score()` gives the points.
 
     Raises:
         UnknownName: The course has no such chapter.
 
     Examples:
         >>> accel.quiz(5)
-        >>> print(accel.quiz(5).quiz.score())
+        >>> print(accel.quiz(5).score())
     """
     import accel_widgets
     from accel.current import current_workbench

@@ -32,6 +32,9 @@ class NotebookState:
         self.namespace = namespace
         self.workload: Workload | None = None
         self.profile_result: Profile | None = None
+        self.profile_of_workload: Profile | None = (
+            None  # an older one, where the last cell profiled does not train
+        )
         self.trials: list[Trial | QualityTrial] = []  # by speed or by quality, oldest first
         self.training_loader: str | None = None  # that the workload's steps take batches from
         self.pool = WorkerPool(spare_workers)
@@ -60,6 +63,7 @@ class NotebookState:
             if not goes_on:
                 self.drop_live()
             self.workload, self.first_trial = workload, len(self.trials)
+            self.profile_of_workload = profile
             self.training_loader = profile.whole_run.step_loader
             if kept and not goes_on:
                 self._keep_what_can_work(kept, workload)

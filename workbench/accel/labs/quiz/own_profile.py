@@ -7,9 +7,12 @@ from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from accel.labs.quiz.questions import Near, Numeric, Option, Own, Single
 from accel.profiling.contractions import CONTRACTIONS
-from accel.units import percent
+from accel.profiling.op_table import PYTHON
+from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
@@ -20,7 +23,7 @@ MOST_OPTIONS = 4
 
 @dataclass(frozen=True)
 class Measured:
-    """What the student measured last: the profile, and the workload that it left."""
+    """The training that the student profiled last: the profile, and the workload that it left."""
 
     profile: Profile
     workload: Workload
@@ -29,6 +32,15 @@ class Measured:
         """The part of a step that a phase takes, 0 to 1."""
         return sum(each.share for each in self.profile.phases if each.name == phase)
 
+    def shares_of_operations(self) -> tuple[str, dict[str, float]]:
+        """What the shares are of, in words, and the part that each operation takes: on a GPU of the time of its kernels."""
+        rows = self.profile.ops
+        on_gpu = any(row.device_ms for row in rows)
+        times = {row.op: row.device_ms if on_gpu else row.self_ms for row in rows}
+        whole = sum(times.values()) or 1.0
+        of = "the time of the GPU's kernels" if on_gpu else "the time of all operations and of Python"
+        return of, {op: ms / whole for op, ms in times.items()}
+
 
 class NotInThisProfile(Exception):
     """The last profile cannot answer; the message says what would."""
@@ -36,9 +48,7 @@ class NotInThisProfile(Exception):
 
 def made_from(question: Own, measured: Measured) -> Single | Numeric:
     """The question with the student's figures; raises NotInThisProfile."""
-    made = ABOUT[question.about](measured)
-    values = {name: getattr(made, name) for name in made.__struct_fields__}
-    return type(made)(**values | {"id": question.id, "lesson": question.lesson})
+    return msgspec.structs.replace(ABOUT[question.about](measured), id=question.id, lesson=question.lesson)
 
 
 def _single(ask: str, shares: list[tuple[str, float]], of: str) -> Single:
@@ -46,6 +56,8 @@ def _single(ask: str, shares: list[tuple[str, float]], of: str) -> Single:
     ranked = sorted(shares, key=lambda each: -each[1])[:MOST_OPTIONS]
     if len(ranked) < 3:
         raise NotInThisProfile("Profile a cell that trains: your last profile has too little to choose from.")
+    if percent(ranked[0][1], 0) == percent(ranked[1][1], 0):
+        raise NotInThisProfile(f"In your last profile, {ranked[0][0]} and {ranked[1][0]} took the same time.")
     options = tuple(
         Option(name, f"It takes {percent(share, 0)} of {of}.", correct=place == 0)
         for place, (name, share) in enumerate(ranked)
@@ -64,7 +76,7 @@ def _numeric(
     near: tuple[Near, ...] = (),
 ) -> Numeric:
     if not math.isfinite(answer):
-        raise NotInThisProfile("Profile a cell that trains: your last profile has no steps to reckon with.")
+        raise NotInThisProfile("Profile a cell that trains: your last profile has no steps to compute from.")
     kept = tuple(each for each in near if abs(each.value - answer) > tolerance)
     return Numeric(
         id="", lesson="", ask=ask, answer=answer, why=why, otherwise=otherwise, unit=unit, tolerance=tolerance, near=kept
@@ -79,19 +91,16 @@ def largest_phase(measured: Measured) -> Single:
 
 def costliest_operation(measured: Measured) -> Single:
     """Which operation takes most time of its own."""
-    shares = [(f"`{row.op}`", row.share) for row in measured.profile.ops]
-    return _single(
-        "In your last profile, which operation took most time of its own?",
-        shares,
-        "the time of all operations",
-    )
+    of, shares = measured.shares_of_operations()
+    operations = [(f"`{op}`", share) for op, share in shares.items() if op != PYTHON]
+    return _single("In your last profile, which operation took most time of its own?", operations, of)
 
 
 def waiting_share(measured: Measured) -> Numeric:
     """How much of a step waits for data."""
     share = 100 * measured.share("data")
     return _numeric(
-        "In your last profile, how many percent of a step did the training wait for data?",
+        "In your last profile, for what percentage of a step did the training wait for data?",
         share,
         "The phase *data* is the time between asking the loader for a batch and having it.",
         "Look for the phase *data* in the report: `profile.phases`.",
@@ -101,7 +110,7 @@ def waiting_share(measured: Measured) -> Numeric:
 
 
 def _best_case(measured: Measured, phase: str, words: str) -> Numeric:
-    share = measured.share(phase)
+    share = round(measured.share(phase), 2)  # as it is asked
     answer = 1 / (1 - share) if share < 1 else math.inf
     return _numeric(
         f"In your last profile, {words} took {percent(share, 0)} of a step. How many times as fast would a step be if that time "
@@ -144,9 +153,10 @@ def samples_per_second(measured: Measured) -> Numeric:
         )
     rate = samples * 1000 / step_ms
     return _numeric(
-        f"In your last profile a step took {step_ms:.3g} ms and trained on {samples} samples. How many samples a second is that?",
+        f"In your last profile a step took {milliseconds(step_ms)} and trained on {samples} samples. "
+        "How many samples a second is that?",
         rate,
-        f"{samples} samples in {step_ms:.3g} ms are {samples} / {step_ms / 1000:.3g} s.",
+        f"{samples} samples in {milliseconds(step_ms)} are {samples} / {step_ms / 1000:.4g} s.",
         "Divide the samples of a step by its time in seconds.",
         unit="samples a second",
         tolerance=0.02 * rate,
@@ -182,7 +192,7 @@ def parameters(measured: Measured) -> Numeric:
         raise NotInThisProfile("Profile a cell again: the model of your last profile is gone.")
     count = sum(parameter.numel() for model in models.values() for parameter in model.parameters())
     return _numeric(
-        "How many parameters has the model of your last profile?",
+        "How many parameters does the model of your last profile have?",
         count,
         "Every weight and every bias counts: `sum(p.numel() for p in model.parameters())`.",
         "Add up `p.numel()` over `model.parameters()`.",
@@ -193,36 +203,34 @@ def parameters(measured: Measured) -> Numeric:
 def steps_per_epoch_if_doubled(measured: Measured) -> Numeric:
     """What the batch size does to the number of updates."""
     loader: Any = next(iter(measured.workload.objects().loaders.values()), None)
-    size, dataset = getattr(loader, "batch_size", None), getattr(loader, "dataset", None)
-    if not size or not isinstance(dataset, Sized):
+    size, sampler = getattr(loader, "batch_size", None), getattr(loader, "sampler", None)
+    if not size or not isinstance(sampler, Sized) or not hasattr(loader, "drop_last"):
         raise NotInThisProfile(
-            "Profile a cell whose DataLoader has a batch size and a data set of known length."
+            "Profile a cell whose DataLoader has a batch size and a known number of samples."
         )
-    samples, drops = len(dataset), bool(loader.drop_last)
-    steps = samples // (2 * size) if drops else math.ceil(samples / (2 * size))
+    samples, whole = len(sampler), math.floor if loader.drop_last else math.ceil
+    steps = whole(samples / (2 * size))
     return _numeric(
         f"Your loader has {samples:,} samples and a batch size of {size}. "
-        "How many steps has an epoch if you double the batch size?",
+        "How many steps does an epoch have if you double the batch size?",
         steps,
         f"{samples:,} / {2 * size} = {samples / (2 * size):.2f}; "
-        f"the last, smaller batch is {'dropped' if drops else 'a step too'}.",
+        f"the last, smaller batch is {'dropped' if loader.drop_last else 'a step too'}.",
         "Divide the samples by the new batch size. What becomes of the rest?",
         unit="steps",
         tolerance=0,
-        near=(Near(math.ceil(samples / size), "That is the number with the batch size that you have."),),
+        near=(Near(whole(samples / size), "That is the number with the batch size that you have."),),
     )
 
 
 def matrix_share(measured: Measured) -> Numeric:
     """What lower precision can speed up at most."""
-    rows = measured.profile.ops
-    share = 100 * sum(row.share for row in rows if row.op in CONTRACTIONS)
-    if not rows:
+    of, shares = measured.shares_of_operations()
+    if not shares:
         raise NotInThisProfile("Profile a cell that trains: your last profile has no operations.")
     return _numeric(
-        "In your last profile, how many percent of the time of all operations went into matrix products and "
-        "convolutions, forward and backward?",
-        share,
+        f"In your last profile, what percentage of {of} went into matrix products and convolutions, forward and backward?",
+        100 * sum(share for op, share in shares.items() if op in CONTRACTIONS),
         "These are the operations that bf16 and fp16 speed up on hardware that has units for them; the rest stays as it is.",
         "Add up the rows of `profile.ops` for `addmm`, `mm` and the convolutions.",
         unit="%",

@@ -5,13 +5,17 @@ An answer is what the page sends: the places of the chosen options, in the order
 
 from __future__ import annotations
 
+import math
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from accel.errors import AccelError
+
+_NUMBER = re.compile(r"[+-]?(\d{1,3}([, ]\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")  # 1250, 1,250, 0.35, 1e6
 
 
 class Remark(Struct, frozen=True):
@@ -118,7 +122,10 @@ class Single(_OfOptions, frozen=True, kw_only=True, tag="single"):
     """One option is right."""
 
     def mark(self, answer: Any) -> Marking:
-        (place,) = self.chosen(answer, len(self.options))
+        places = self.chosen(answer, len(self.options))
+        if len(places) > 1:
+            raise self.no_answer("more than one is chosen", "Choose one.")
+        (place,) = places
         return Marking(place in self.right, remarks=self.remarks_on([place]))
 
     def problems(self) -> list[str]:
@@ -136,7 +143,7 @@ class Multiple(_OfOptions, frozen=True, kw_only=True, tag="multiple"):
         places = self.chosen(answer, len(self.options))
         wrong, missing = [place for place in places if place not in self.right], self.right - set(places)
         hint = (
-            f"{len(missing)} more {'holds' if len(missing) == 1 else 'hold'}."
+            f"{len(missing)} more {'is' if len(missing) == 1 else 'are'} right."
             if missing and not wrong
             else ""
         )
@@ -171,10 +178,7 @@ class Numeric(Question, frozen=True, kw_only=True, tag="numeric"):
         return super().asked() | {"unit": self.unit}
 
     def mark(self, answer: Any) -> Marking:
-        try:
-            given = float(str(answer).replace(" ", "").replace(",", ""))
-        except ValueError:
-            raise self.no_answer(f"{answer!r} is no number", "Write digits, as in 1250 or 0.35.") from None
+        given = self._number(str(answer).strip().removesuffix(self.unit or "%").strip())
         if self._is(given, self.answer):
             return self.solution()
         near = next((each.why for each in self.near if self._is(given, each.value)), self.otherwise)
@@ -182,14 +186,29 @@ class Numeric(Question, frozen=True, kw_only=True, tag="numeric"):
 
     def solution(self) -> Marking:
         unit = f" {self.unit}" if self.unit else ""
-        return Marking(True, remarks=(Remark(f"{self.answer:,.10g}{unit}", self.why, True),))
+        return Marking(True, remarks=(Remark(f"{_written(self.answer)}{unit}", self.why, True),))
 
     def problems(self) -> list[str]:
         right = [each for each in self.near if self._is(each.value, self.answer)]
         return [f"the near miss {right[0].value} is within the tolerance"] if right else []
 
+    def _number(self, text: str) -> float:
+        try:
+            number = float(re.sub("[, ]", "", text)) if _NUMBER.fullmatch(text) else math.nan
+        except ValueError:  # "", "." and the like
+            number = math.nan
+        if not math.isfinite(number):
+            raise self.no_answer(
+                f"{text!r} is no number", "Write 1250 or 0.35, with a point before decimals."
+            )
+        return number
+
     def _is(self, given: float, wanted: float) -> bool:
         return abs(given - wanted) <= self.tolerance + 1e-9 * abs(wanted)
+
+
+def _written(number: float) -> str:
+    return f"{number:,.0f}" if number == round(number) or abs(number) >= 1e4 else f"{number:.4g}"
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
@@ -216,13 +235,13 @@ class Ordering(Question, frozen=True, kw_only=True, tag="ordering"):
         right = next((at for at, place in enumerate(places) if at != place), len(places))
         if right == len(places):
             return self.solution()
-        told = (
+        hint = (
             "The first one is not yet right"
             if not right
             else f"The first {right} are right, the next one is not"
         )
         return Marking(
-            False, f"{told}.", tuple(Remark(each.text, each.why, True) for each in self.items[:right])
+            False, f"{hint}.", tuple(Remark(each.text, each.why, True) for each in self.items[:right])
         )
 
     def solution(self) -> Marking:

@@ -20,6 +20,7 @@ from accel.shown import Shown
 
 FOLDER = Path(__file__).parents[1] / "quizzes"
 POINTS = (1.0, 0.5, 0.25)  # for the first, second and third answer
+NOT_ASKED = ("why", "otherwise", "near", "lesson")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Score(Shown):
     """The points of one quiz. `open_questions` can still be answered.
 
     Examples:
-        >>> print(accel.labs.quiz(5).score())
+        >>> print(accel.quiz(5).score())
         Quiz 5: 9.5 of 14 points (68 %), 3 questions open.
     """
 
@@ -80,6 +81,7 @@ class Quiz:
     ) -> None:
         self.file, self.record, self._measured = file, record, measured
         self._given = record.answers(file.chapter)
+        self._unsaved: list[AnswerRecord] = []
         self._made: dict[str, Question] = {}  # about the profile there was when they were first shown
 
     @property
@@ -97,33 +99,28 @@ class Quiz:
         measured = self._measured()
         if measured is None:
             raise NotInThisProfile(
-                "This question is about your own training. Profile a cell first: %%accel profile."
+                "This question is about your own training. Profile a cell first (%%accel profile), then run this cell again."
             )
         return self._made.setdefault(name, made_from(found, measured))
 
     def answer(self, name: str, given: Any) -> Marking:
         """Mark an answer and keep it; after the last one, or a right one, the marking explains every option.
 
-        Raises AccelError when it is no answer; it does not count then. A question that is over is not answered again.
+        Raises AccelError when it is no answer; it does not count then. A question that is over is not answered again, and the
+        same answer twice in a row counts once.
         """
         question = self.question(name)
-        kept = self.record.answers(self.file.chapter)
-        if len(kept) > len(self._given):  # another panel of this quiz was answered
-            self._given = kept
         if self.standing(name).is_over:
             return self.explained(name)
-        marking = question.mark(given)
-        self._given.append(
-            AnswerRecord(
-                self.file.chapter, name, self._version(name), json.dumps(given), marking.is_right, now()
+        marking, answer = question.mark(given), json.dumps(given, default=str)
+        before = self._answers_to(name)
+        if not before or before[-1].answer != answer:
+            self._keep(
+                AnswerRecord(self.file.chapter, name, self._version(name), answer, marking.is_right, now())
             )
-        )
-        self.record.add(self._given[-1:])
-        return (
-            msgspec.structs.replace(self.explained(name), is_right=marking.is_right)
-            if self.standing(name).is_over
-            else marking
-        )
+        if not self.standing(name).is_over:
+            return marking
+        return msgspec.structs.replace(self.explained(name), is_right=marking.is_right)
 
     def explained(self, name: str) -> Marking:
         """The right answer with every explanation."""
@@ -131,8 +128,7 @@ class Quiz:
 
     def standing(self, name: str) -> Standing:
         """How the student stands with a question."""
-        version = self._version(name)
-        return _standing([each for each in self._given if each.question == name and each.version == version])
+        return _standing(self._answers_to(name))
 
     def score(self) -> Score:
         """The points so far."""
@@ -142,6 +138,19 @@ class Quiz:
             sum(not each.is_over for each in standings), self.record.problem,
         )  # fmt: skip
 
+    def _answers_to(self, name: str) -> list[AnswerRecord]:
+        version = self._version(name)
+        return [each for each in self._given if each.question == name and each.version == version]
+
+    def _keep(self, answer: AnswerRecord) -> None:
+        """Write it, with those that could not be written before, and read what other panels of this quiz wrote."""
+        self._unsaved.append(answer)
+        if self.record.add(self._unsaved):
+            if len(self._unsaved) > 1:
+                self.record.problem = ""  # what could not be written before is written now
+            self._unsaved = []
+        self._given = self.record.answers(self.file.chapter) + self._unsaved
+
     def _named(self, name: str) -> Question | Own:
         found = next((each for each in self.file.questions if each.id == name), None)
         if found is None:
@@ -149,7 +158,17 @@ class Quiz:
         return found
 
     def _version(self, name: str) -> str:
-        return hashlib.sha256(msgspec.json.encode(self._named(name))).hexdigest()[:12]
+        """Of what is asked and what is right: an explanation may be corrected without taking points away."""
+        asked = json.dumps(_without_reasons(msgspec.to_builtins(self._named(name))), sort_keys=True)
+        return hashlib.sha256(asked.encode()).hexdigest()[:12]
+
+
+def _without_reasons(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_reasons(each) for name, each in value.items() if each and name not in NOT_ASKED
+        }
+    return [_without_reasons(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _standing(given: Sequence[AnswerRecord]) -> Standing:
