@@ -11,11 +11,12 @@ from importlib import import_module
 from pathlib import Path
 
 import grimp
+import ipywidgets
 import networkx
 import pytest
 from docs.generated_pages import PAGES
 
-from accel.shown import VIEWS, Drawn, Shown
+from accel.shown import PANELS, VIEWS, Drawn, Shown
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -239,7 +240,7 @@ def test_every_make_command_says_what_it_does():
 
 def test_no_files_import_each_other_in_a_circle():
     """Imports inside functions and those for types count: a reader has to follow them, too."""
-    graph = grimp.build_graph("accel", cache_dir=None)
+    graph = grimp.build_graph("accel", "accel_widgets", cache_dir=None)
     arrows = [(file, of) for file in graph.modules for of in graph.find_modules_directly_imported_by(file)]
     parts = networkx.strongly_connected_components(networkx.DiGraph(arrows))
     assert [sorted(part) for part in parts if len(part) > 1] == []
@@ -252,6 +253,13 @@ def test_the_table_of_views_names_each_result_and_its_module():
         assert issubclass(shown, Shown)
         functions = {"text", "html"} | ({"figure"} if issubclass(shown, Drawn) else set())
         assert functions <= set(vars(import_module(view))), view
+
+
+def test_the_table_of_panels_names_each_result_and_its_widget():
+    for result, (panel, widget) in PANELS.items():
+        module, _, name = result.rpartition(".")
+        assert callable(getattr(import_module(module), name).panel)
+        assert issubclass(getattr(import_module(panel), widget), ipywidgets.DOMWidget)
 
 
 def test_no_result_says_itself_how_it_looks():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import plotly.graph_objects
+
+Line = TypeVar("Line")
 
 # A view imports its result, never the other way round: it is looked up here by the name of the class.
 VIEWS = {
@@ -50,6 +53,14 @@ VIEWS = {
     "accel.workers.background_trial.BackgroundTrial": "accel.views.progress",
 }
 
+# So is the widget of what has a live panel, by its module and class.
+PANELS = {
+    "accel.distributed.cells.watched_run.WatchedRun": ("accel_widgets.ddp_lanes_panel", "DdpLanesPanel"),
+    "accel.machine.affinity.affinity.Affinity": ("accel_widgets.core_map_panel", "CoreMapPanel"),
+    "accel.machine.telemetry.monitor.Monitor": ("accel_widgets.telemetry_panel", "TelemetryPanel"),
+    "accel.profiling.profile.Profile": ("accel_widgets.timeline_panel", "TimelinePanel"),
+}
+
 
 class Shown:
     """A result that prints as `text` of its view and shows in a notebook as its `html`.
@@ -77,8 +88,22 @@ def view_of(result: Shown) -> ModuleType:
 
     >>> view_of(sweep).html(sweep)
     """
+    return import_module(_line_for(result, VIEWS, "VIEWS"))
+
+
+def live_panel(result: object, **traits: Any) -> Any:
+    """A new widget that shows a result while it changes or is looked through.
+
+    >>> live_panel(profile, is_open=True)
+    """
+    module, name = _line_for(result, PANELS, "PANELS")
+    return getattr(import_module(module), name)(result, **traits)
+
+
+def _line_for(result: object, table: Mapping[str, Line], called: str) -> Line:
+    """What a table says about the class of a result, or about one that it derives from."""
     names = [f"{each.__module__}.{each.__qualname__}" for each in type(result).__mro__]
-    view = next((VIEWS[name] for name in names if name in VIEWS), None)
-    if view is None:
-        raise LookupError(f"{names[0]} has no view: give it a line in VIEWS (shown.py)")
-    return import_module(view)
+    line = next((table[name] for name in names if name in table), None)
+    if line is None:
+        raise LookupError(f"{names[0]} has no line in {called} (shown.py): give it one")
+    return line

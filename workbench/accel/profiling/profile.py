@@ -22,7 +22,7 @@ from accel.profiling.reading_device_activity import read_device_activity
 from accel.profiling.roofline import Roofline, roofline_of
 from accel.profiling.step_timing import read_timing
 from accel.profiling.whole_run import read_whole_run
-from accel.shown import Drawn, view_of
+from accel.shown import Drawn, live_panel, view_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,9 +135,7 @@ class Profile(ProfileData, Drawn):
         Examples:
             >>> profile.panel()
         """
-        from accel_widgets.timeline_panel import TimelinePanel
-
-        return TimelinePanel(self, is_open=True)
+        return live_panel(self, is_open=True)
 
     def to_chrome_trace(self, path: str | Path) -> Path:
         """Write the profiled steps for Perfetto or chrome://tracing, as torch.profiler would.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from accel.distributed.cells.run_lanes import RunLanes
 from accel.distributed.communication.straggler import straggler
 from accel.distributed.ranks.rank_page import RankLane
+from accel.shown import live_panel
 from accel.units import counted
 
 if TYPE_CHECKING:
@@ -176,9 +177,7 @@ class WatchedRun:
 
     def panel(self) -> Any:
         """The ranks' lanes as a live widget with a Stop button."""
-        from accel_widgets.ddp_lanes_panel import DdpLanesPanel
-
-        return DdpLanesPanel(self)
+        return live_panel(self)
 
     def __str__(self) -> str:
         return (

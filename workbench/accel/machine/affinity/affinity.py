@@ -16,7 +16,7 @@ from accel.machine.affinity.processes_here import ProcessHere, processes_here
 from accel.machine.affinity.thread_places import ThreadLooks, WhereThreadsAre
 from accel.machine.usable_cores import read_usable_cores
 from accel.processes.starting_mask import narrowing_variables, variables_of
-from accel.shown import Shown
+from accel.shown import Shown, live_panel
 
 BETWEEN_LOOKS_S = 0.05
 
@@ -41,9 +41,7 @@ class Affinity(WhereThreadsAre, Shown):
         Examples:
             >>> accel.affinity().panel()
         """
-        from accel_widgets.core_map_panel import CoreMapPanel
-
-        return CoreMapPanel(self)
+        return live_panel(self)
 
     def to_dict(self) -> dict[str, Any]:
         """CPUs, threads and notes as plain values."""

@@ -13,6 +13,7 @@ from accel.machine.telemetry.load_history import LoadHistory
 from accel.machine.telemetry.load_in_words import LoadSnapshot
 from accel.machine.telemetry.load_summary import LoadSummary, mean_and_peak
 from accel.machine.telemetry.sampler import SHORTEST_S, Sampler
+from accel.shown import live_panel
 
 if TYPE_CHECKING:
     import pandas
@@ -141,13 +142,11 @@ class Monitor:
         """
         global _shown
         if self._panel is None:
-            from accel_widgets.telemetry_panel import TelemetryPanel
-
             before = _shown() if _shown is not None else None
             _shown = weakref.ref(self)
             if before is not None:
                 before.close()
-            self._panel = TelemetryPanel(self)
+            self._panel = live_panel(self)
         return self._panel
 
     def __str__(self) -> str:
