@@ -32,9 +32,8 @@ class NotebookState:
         self.namespace = namespace
         self.workload: Workload | None = None
         self.profile_result: Profile | None = None
-        self.profile_of_workload: Profile | None = (
-            None  # an older one, where the last cell profiled does not train
-        )
+        # Older than profile_result where the last cell profiled does not train.
+        self.profile_of_workload: Profile | None = None
         self.trials: list[Trial | QualityTrial] = []  # by speed or by quality, oldest first
         self.training_loader: str | None = None  # that the workload's steps take batches from
         self.pool = WorkerPool(spare_workers)
