@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ for _ in range(50):
     criterion(model(x), y).backward()
     optimizer.step()
 """
-MOST_PROFILES = 40
+MOST_PROFILES, MOST_S = 40, 90.0
 MUCH_THE_SAME = 1.2
 MANY_SMALL_LAYERS = """
 model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))
@@ -45,7 +46,7 @@ def notebook(setup: str = "") -> dict[str, Any]:
 
 
 def real(cell: str = TRAIN, setup: str = "", *, timed: bool = True) -> Evidence:
-    """Run a cell and profile it until two profiles took about as long; the shorter one is the evidence.
+    """Run a cell and profile it until two profiles took about as long, or for MOST_S; the shortest one is the evidence.
 
     What other work on this machine disturbed is not evidence, in a notebook or in a test. Where what a rule reads is not a
     matter of time (`timed=False`), one profile is. No worker is started.
@@ -53,7 +54,10 @@ def real(cell: str = TRAIN, setup: str = "", *, timed: bool = True) -> Evidence:
     if not timed:
         return _profiled(cell, setup)
     found: list[Evidence] = []
+    started = time.monotonic()
     for _ in range(MOST_PROFILES):
+        if found and time.monotonic() - started > MOST_S:
+            break
         profiled = _profiled(cell, setup)
         if not profiled.is_disturbed:
             found.append(profiled)
