@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -25,6 +28,7 @@ for _ in range(50):
 """
 MOST_PROFILES, MOST_S = 40, 90.0
 MUCH_THE_SAME = 1.2
+FIRST = -20
 MANY_SMALL_LAYERS = """
 model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)], nn.Linear(16, 4))
 optimizer = torch.optim.Adam(model.parameters())
@@ -58,7 +62,8 @@ def real(cell: str = TRAIN, setup: str = "", *, timed: bool = True) -> Evidence:
     for _ in range(MOST_PROFILES):
         if found and time.monotonic() - started > MOST_S:
             break
-        profiled = _profiled(cell, setup)
+        with before_others():
+            profiled = _profiled(cell, setup)
         if not profiled.is_disturbed:
             found.append(profiled)
         found.sort(key=_took_ms)
@@ -66,6 +71,28 @@ def real(cell: str = TRAIN, setup: str = "", *, timed: bool = True) -> Evidence:
             break
     assert found, f"other work disturbed all {MOST_PROFILES} profiles"
     return found[0]
+
+
+@contextmanager
+def before_others() -> Iterator[None]:
+    """Let the threads of this process run before those of others, where this user may; elsewhere nothing changes."""
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        _set_priority(FIRST)
+    except PermissionError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        _set_priority(usual)
+
+
+def _set_priority(priority: int) -> None:
+    """Of all threads that there are: one that starts later has that of the thread that starts it."""
+    for thread in map(int, os.listdir("/proc/self/task")):
+        with suppress(ProcessLookupError):  # it has just ended
+            os.setpriority(os.PRIO_PROCESS, thread, priority)
 
 
 def _profiled(cell: str, setup: str) -> Evidence:
