@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab docs oneccl test test-all check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine other-tests
+.PHONY: help setup demo lab labs docs oneccl test test-all check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine other-tests
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ demo: $(READY) ## Run the quickstart notebook, print what it shows, write quicks
 
 lab: $(READY) ## Open JupyterLab on the quickstart notebook, on this machine only
 	@$(RUN)jupyter lab --ServerApp.ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/quickstart.ipynb
+
+labs: $(READY) ## Run every lab of the course once, in quick mode, on copies in build/labs
+	@rm -rf build/labs && mkdir -p build/labs && cp notebooks/labs/*.ipynb build/labs/
+	@ACCEL_LABS=quick ACCEL_HISTORY=$(CURDIR)/build/labs/history.sqlite $(RUN)python -m pytest --nbmake --nbmake-timeout=240 --timeout=300 --durations=0 build/labs
 
 docs: $(READY) ## Build the documentation into build/site, to be read offline
 	@NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --quiet --clean
@@ -66,7 +70,7 @@ check: $(READY) docs ## Check format, style, types, imports, notebooks and docum
 	@$(RUN)ruff check .
 	@$(RUN)mypy
 	@$(RUN)lint-imports
-	@$(RUN)nbstripout --verify notebooks/*.ipynb
+	@$(RUN)nbstripout --verify notebooks/*.ipynb notebooks/labs/*.ipynb
 	@$(RUN)python -m pytest tests/test_project.py
 
 clean: ## Remove .venv and everything that was made here

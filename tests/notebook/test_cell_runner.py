@@ -56,6 +56,12 @@ def test_a_semicolon_hides_the_value_and_not_the_profile(shell, capsys) -> None:
     assert len(shell.shown) == 1
 
 
+def test_a_semicolon_after_the_command_keeps_the_profile_without_showing_it(shell) -> None:
+    assert shell.run("%%accel profile -o kept;\ntrain()").success
+    assert shell.shown == []
+    assert isinstance(shell.user_ns["kept"], Profile)
+
+
 def test_the_cells_variables_stay_in_the_notebook(shell) -> None:
     before = set(shell.user_ns)
     shell.run("%%accel profile\nfor x, y in batches:\n    loss = step(x, y)\ndef later(): return loss")

@@ -7,6 +7,7 @@ import json
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from accel.labs.course import lab_files
 from accel.labs.quiz.quiz import Quiz
 from accel.labs.quiz.quiz_file import read_quiz
 from accel.labs.student_record import StudentRecord
@@ -181,6 +182,28 @@ def test_texts_of_the_file_are_shown_as_they_are_written(page):
     assert page.get_by_role("heading").inner_text() == "Quiz 5: Loading <b>"
     assert page.locator("form b, form i").count() == 0
     assert form(page, "one").locator("code").first.inner_text() == "x < y"
+
+
+def test_a_lesson_is_a_link_to_its_heading_and_a_link_out_opens_a_page_of_its_own(
+    tmp_path, monkeypatch, page
+):
+    monkeypatch.setattr(lab_files, "INSTALLED", tmp_path)
+    cell = {"cell_type": "markdown", "source": ["# Lab\n", "## Reading a `Profile`\n", "Text"]}
+    (tmp_path / "05_loading.ipynb").write_text(json.dumps({"cells": [cell]}))
+    asked = FILE.replace("lesson: l", "lesson: reading-a-profile", 1).replace("`x < y`", "[x](https://x.org)")
+    (tmp_path / "05.yaml").write_text(asked)
+    made = QuizPanel(Quiz(read_quiz(tmp_path / "05.yaml"), StudentRecord(), lambda: None))
+    page.view.set(questions=made.questions)
+    made.close()
+    page.evaluate("""() => { const heading = document.createElement("h2"); heading.dataset.jupyterId = "Reading-a-Profile";
+        heading.style.marginTop = "3000px"; document.body.append(heading); }""")
+    link = page.get_by_role("link", name="Reading a Profile")
+    assert link.get_attribute("href") == "#Reading-a-Profile"
+    link.press("Enter")
+    assert page.evaluate("scrollY") > 1000
+    out = page.get_by_role("link", name="x", exact=True)
+    assert (out.get_attribute("target"), out.get_attribute("rel")) == ("_blank", "noopener")
+    assert form(page, "some").get_by_role("link").count() == 0
 
 
 def test_a_question_about_the_own_profile_says_what_is_missing(page):

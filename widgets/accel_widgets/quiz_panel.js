@@ -2,16 +2,43 @@
 // What is right is known in Python alone: the page sends an answer and gets back what became of it.
 
 /**
- * @typedef {{id: string, kind: string, lesson: string, ask: string, choices: string[], plain: string[], lefts: string[], unit: string, missing: string}} Question
+ * @typedef {{id: string, kind: string, lesson: string, heading: string, ask: string, choices: string[], plain: string[], lefts: string[], unit: string, missing: string, legend?: string, button?: string, field?: string, typed?: string}} Question
  * @typedef {{text: string, why: string, mark: string, word: string, is_right: boolean | null}} Remark
- * @typedef {{verdict: string, is_right: boolean, is_over: boolean, hint: string, left: string, remarks: Remark[]}} Outcome
+ * @typedef {{verdict: string, is_right: boolean | null, is_over: boolean, hint: string, left: string, remarks: Remark[]}} Outcome
  * @typedef {{body: Element, given: () => unknown, close: () => void}} Controls
  */
 
 /** HTML that Python made of Markdown: everything in it was escaped there. @param {Element} target @param {string} html */
 function fill(target, html) {
   target.innerHTML = html;
+  for (const link of target.querySelectorAll("a[href]")) lead(/** @type {HTMLAnchorElement} */ (link));
   return target;
+}
+
+/** A link out opens a page of its own; one to a heading scrolls there, by whichever attribute JupyterLab keeps its name. @param {HTMLAnchorElement} link */
+function lead(link) {
+  const to = link.getAttribute("href") ?? "";
+  if (!to.startsWith("#")) {
+    link.target = "_blank";
+    link.rel = "noopener";
+    return;
+  }
+  link.addEventListener("click", (event) => {
+    const name = CSS.escape(decodeURIComponent(to.slice(1)));
+    const heading = document.querySelector(`[id="${name}"], [data-jupyter-id="${name}"]`);
+    if (!heading) return;
+    event.preventDefault();
+    heading.scrollIntoView({ block: "start" });
+  });
+}
+
+/** Where a question belongs: a link where the notebook has that heading. @param {Question} question @returns {(Node | string)[]} */
+function lesson(question) {
+  if (!question.lesson) return [];
+  if (!question.heading) return [` · ${question.lesson}`];
+  const link = /** @type {HTMLAnchorElement} */ (element("a", { href: `#${encodeURIComponent(question.heading)}`, class: "accel-quiz-lesson" }, question.lesson));
+  lead(link);
+  return [" · ", link];
 }
 
 /** Radio buttons or boxes. @param {Question} question @param {string} own @returns {Controls} */
@@ -35,7 +62,9 @@ function number(question, own) {
     element("input", { type: "text", inputmode: "decimal", autocomplete: "off", id: `${own}-number`, class: "accel-quiz-number" })
   );
   const label = element("label", { for: `${own}-number`, class: "accel-quiz-unit" }, question.unit);
-  field.setAttribute("aria-label", question.unit ? `Your answer in ${question.unit}` : "Your answer");
+  const name = question.field ?? "Your answer";
+  field.setAttribute("aria-label", question.unit ? `${name} in ${question.unit}` : name);
+  field.value = question.typed ?? "";
   return { body: element("div", {}, field, label), given: () => field.value.trim(), close: () => (field.disabled = true) };
 }
 
@@ -99,14 +128,14 @@ function writeOutcome(target, outcome) {
     line.append(fill(element("span", { class: "accel-quiz-said" }), remark.text), fill(element("div"), remark.why));
     return line;
   });
-  const verdict = element("strong", { class: outcome.is_right ? "is-right" : "is-wrong" }, outcome.verdict);
+  const verdict = element("strong", outcome.is_right === null ? {} : { class: outcome.is_right ? "is-right" : "is-wrong" }, outcome.verdict);
   target.replaceChildren(verdict, " ", fill(element("span"), outcome.hint), element("ul", {}, ...remarks), outcome.left);
 }
 
 /** One question. @param {Question} question @param {number} at @param {number} count @param {string} own @param {(given: unknown) => void} send */
 function form(question, at, count, own, send) {
   const ask = fill(element("div", { class: "accel-quiz-ask", id: `${own}-ask` }), question.ask);
-  const legend = element("legend", { id: `${own}-legend` }, `Question ${at + 1} of ${count}${question.lesson ? ` · ${question.lesson}` : ""}`);
+  const legend = element("legend", { id: `${own}-legend` }, question.legend ?? `Question ${at + 1} of ${count}`, ...lesson(question));
   const outcome = element("div", { class: "accel-quiz-outcome", role: "status", tabindex: "-1", "data-testid": "outcome" });
   const fields = element("fieldset", { "aria-labelledby": `${own}-legend ${own}-ask` }, legend, ask);
   const made = element("form", { "data-question": question.id }, fields);
@@ -115,7 +144,7 @@ function form(question, at, count, own, send) {
     return { made, show: () => {} };
   }
   const controls = CONTROLS[question.kind](question, own);
-  const check = /** @type {HTMLButtonElement} */ (element("button", { type: "submit", class: "accel-button" }, "Check"));
+  const check = /** @type {HTMLButtonElement} */ (element("button", { type: "submit", class: "accel-button" }, question.button ?? "Check"));
   fields.append(controls.body, check, outcome);
   made.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -156,7 +185,8 @@ function render({ model, el }) {
   };
   const update = () => {
     write(title, model.get("title"));
-    section.setAttribute("aria-label", model.get("title"));
+    title.toggleAttribute("hidden", !model.get("title"));
+    section.setAttribute("aria-label", model.get("title") || model.get("questions")[0]?.legend || "Quiz");
     write(score, model.get("points"));
     for (const [name, show] of shows) show(model.get("outcomes")[name]);
   };

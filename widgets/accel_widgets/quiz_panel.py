@@ -10,6 +10,7 @@ import traitlets
 
 from accel.errors import AccelError
 from accel.html_parts import block, heading, markdown, note
+from accel.labs.course.lab_files import headings_of, notebook_of
 from accel.labs.quiz.own_profile import NotInThisProfile
 from accel.labs.quiz.questions import Marking
 from accel.labs.quiz.quiz import POINTS
@@ -42,6 +43,7 @@ class QuizPanel(SavedPanel, anywidget.AnyWidget):
     def __init__(self, quiz: Quiz) -> None:
         super().__init__()
         self.quiz = quiz
+        self._headings = _headings(quiz.file.chapter)
         self.title = f"Quiz {quiz.file.chapter}: {quiz.file.title}"
         self.questions = [self._shown(name) for name in quiz.names]
         self._refused = 0
@@ -69,10 +71,14 @@ class QuizPanel(SavedPanel, anywidget.AnyWidget):
     def _shown(self, name: str) -> dict[str, Any]:
         """A question as the page gets it: Markdown as HTML, without the answer."""
         try:
-            asked = self.quiz.question(name).asked()
+            question = self.quiz.question(name)
         except NotInThisProfile as error:
-            return {"id": name, "kind": "own", "lesson": "", "ask": "", "missing": str(error)}
+            return {"id": name, "kind": "own", "lesson": "", "heading": "", "ask": "", "missing": str(error)}
+        asked = question.asked()
+        heading = _plain(self._headings.get(question.lesson, ""))
         return asked | {
+            "lesson": heading or asked["lesson"],
+            "heading": heading.replace(" ", "-"),
             "ask": markdown(asked["ask"]),
             "choices": [_inline(text) for text in asked["choices"]],
             "plain": [_plain(text) for text in asked["choices"]],
@@ -110,6 +116,14 @@ class QuizPanel(SavedPanel, anywidget.AnyWidget):
         asks = [each["ask"] for each in self.questions if each["ask"]]
         text = f"{self.title}\n{self.points}\nRun this cell in a notebook to answer."
         return {"text/plain": text, "text/html": block(heading(self.title), *asks, note(self.points))}
+
+
+def _headings(chapter: int) -> dict[str, str]:
+    """The headings of the chapter's notebook; none where there is no notebook, as for a quiz of one's own."""
+    try:
+        return headings_of(notebook_of(chapter))
+    except AccelError:
+        return {}
 
 
 def _verdict(is_right: bool, is_over: bool, points: float) -> str:

@@ -18,6 +18,7 @@ a function here, for scripts and tests:
     accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
     accel.affinity()               the cores, which threads, workers and ranks are on them, and any problems
     accel.monitor()                the load of CPUs, memory and GPUs, live and as means
+    accel.labs() · accel.lab(5)    the course: eleven labs with quizzes; accel.progress() says how far you are
     and status, accelerations, compile_backends, number_formats, machine, loader_affinity, oneccl, panel, quiz, doctor, help
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs.
@@ -33,6 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from accel.callable_package import FUNCTION_OF as _FUNCTION_OF
+from accel.learning import labs as _labs
 from accel.on_machine import accelerations as _accelerations
 from accel.on_machine import history as _history
 from accel.on_machine import machine as _machine
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from accel.commands.help import Help
     from accel.distributed.ranks.rank_pool import RankPool as RankPool
     from accel.exporting.export import Export
+    from accel.learning import lab as lab
+    from accel.learning import progress as progress
     from accel.learning import quiz as quiz
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
@@ -76,14 +80,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "export", "fastest_batch",
-    "findings", "graph", "help", "history", "keep", "loader_affinity", "machine", "monitor",
-    "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "quiz", "status", "sweep", "topology",
-    "try_", "undo",
+    "findings", "graph", "help", "history", "keep", "lab", "labs", "loader_affinity", "machine", "monitor",
+    "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "progress", "quiz", "status", "sweep",
+    "topology", "try_", "undo",
 ]  # fmt: skip
 _ELSEWHERE = {
     "Workbench": "accel.workbench",
     "RankPool": "accel.distributed.ranks.rank_pool",
-    "quiz": "accel.learning",
+    **dict.fromkeys(("lab", "progress", "quiz"), "accel.learning"),
     **dict.fromkeys(("ddp", "oneccl", "sweep"), "accel.on_ranks"),
     **dict.fromkeys((
         "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks",
@@ -373,7 +377,12 @@ def _workbench() -> Workbench:
 
 
 _FUNCTION_OF.update(
-    {"accel.accelerations": _accelerations, "accel.history": _history, "accel.machine": _machine}
+    {
+        "accel.accelerations": _accelerations,
+        "accel.history": _history,
+        "accel.labs": _labs,
+        "accel.machine": _machine,
+    }
 )
 
 

@@ -59,10 +59,6 @@ class Place:
         """The workbench as a widget."""
         raise self._needs_a_page("panel")
 
-    def open_quiz(self, chapter: int) -> object:
-        """A quiz as a widget."""
-        raise self._needs_a_page("quiz")
-
     def _needs_a_page(self, name: str) -> AccelError:
         return AccelError(
             f"{self.program} {name}", because="it needs a notebook", do=f"In a script, call accel.{name}()."

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def _run(options: argparse.Namespace, place: Place) -> object:
-    return place.open_quiz(options.chapter)
+    from accel.labs.quiz.own_profile import last_measured
+    from accel.labs.quiz.quiz import open_quiz
+
+    return open_quiz(options.chapter, measured=last_measured(lambda: place.workbench)).panel()
 
 
 COMMAND = Command(

@@ -34,7 +34,8 @@ def _columns(record: type[Any]) -> list[str]:
     return [field.name for field in fields(record)]
 
 
-def _made(record: type[Any], table: str) -> str:
+def table_for(record: type[Any], table: str) -> str:
+    """The statement that makes the table of a kind of record, for a new file and for an upgrade."""
     columns = [f"{field.name} {_KINDS.get(str(field.type), 'TEXT NOT NULL')}" for field in fields(record)]
     return f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(columns)})"
 
@@ -61,7 +62,7 @@ class RecordStore:
     ) -> None:  # fmt: skip
         self.path, self.problem = path, ""
         self._tables, self._upgrades, self._called = dict(tables), upgrades, called
-        self._schema = [*(_made(record, table) for record, table in tables.items()), *indexes]
+        self._schema = [*(table_for(record, table) for record, table in tables.items()), *indexes]
         self._is_told = self._is_checked = False
         self._lock = threading.Lock()
 
@@ -93,7 +94,7 @@ class RecordStore:
         def read(connection: sqlite3.Connection) -> list[Record]:
             names = ", ".join(_columns(record))
             found = connection.execute(f"SELECT {names} FROM {self._tables[record]} ORDER BY id")
-            return [record(**_read_back(dict(row))) for row in found]
+            return [record(**_read_back(record, dict(row))) for row in found]
 
         return self._with_file(read, [])
 
@@ -129,8 +130,11 @@ class RecordStore:
             return otherwise
 
 
-def _read_back(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: math.nan if value is None else value for name, value in row.items()}
+def _read_back(record: type[Any], row: dict[str, Any]) -> dict[str, Any]:
+    """SQLite has no NaN and no bool: it keeps the first as NULL, the second as 0 or 1."""
+    flags = {field.name for field in fields(record) if str(field.type) == "bool"}
+    known = {name: math.nan if value is None else value for name, value in row.items()}
+    return {name: bool(value) if name in flags else value for name, value in known.items()}
 
 
 def _stored(value: str | float) -> str | float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,6 +40,12 @@ class ImageSet(Dataset[tuple[torch.Tensor, int]]):
     def shape(self) -> tuple[int, ...]:
         """Channels, height and width of one image."""
         return tuple(self.images.shape[1:])
+
+    @property
+    def identity(self) -> str:
+        """Name, size and hash of images and labels: what a result was measured on."""
+        found = hashlib.sha256(self.images.contiguous().numpy().tobytes() + self.labels.numpy().tobytes())
+        return f"{self!r}, sha256 {found.hexdigest()[:12]}"
 
     def repeated(self, times: int) -> ImageSet:
         """The same images `times` times over, for longer epochs; nothing is copied."""

@@ -41,6 +41,7 @@ class _Prepared:
     options: argparse.Namespace | None = None
     session: ProfileSession | None = None
     error: AccelError | None = None
+    is_quiet: bool = False  # the magic's line ends with ";": the report is kept, and not shown
 
 
 @dataclass
@@ -48,6 +49,7 @@ class _Running:
     options: argparse.Namespace
     session: ProfileSession
     depth: int
+    is_quiet: bool
 
 
 class CellRunner:
@@ -89,7 +91,9 @@ class CellRunner:
                     because="the cell is empty",
                     do="Put %%accel profile on the first line of your training cell.",
                 )
-            prepared.options = parse(self._shell.var_expand(marker.command))
+            command = self._shell.var_expand(marker.command).rstrip()
+            prepared.is_quiet = command.endswith(";")
+            prepared.options = parse(command.removesuffix(";"))
             source = plain_python(marker.body, self._shell.transform_cell)
             check_result_name(prepared.options.out, self._shell.user_ns, source)
             wanted = _wanted(prepared.options)
@@ -130,7 +134,7 @@ class CellRunner:
             raise prepared.error
         elif prepared.session is not None and prepared.options is not None:
             prepared.session.__enter__()
-            self._running = _Running(prepared.options, prepared.session, self._depth)
+            self._running = _Running(prepared.options, prepared.session, self._depth, prepared.is_quiet)
 
     def _run_whole(self, line: str, cell: str) -> None:
         """Code called `run_cell_magic("accel", "profile", …)` itself, as a notebook saved as a script does."""
@@ -177,7 +181,8 @@ class CellRunner:
             return
         if running.options.out:
             put_result(running.options.out, self._shell.user_ns, profile)
-        display(profile)
+        if not running.is_quiet:
+            display(profile)
 
     def _fail(self, result: Any, reason: AccelError) -> None:
         """The cell ran well and cannot be profiled: let it count as failed, so that Run All stops here."""

@@ -77,9 +77,3 @@ class NotebookPlace(Place):
         import accel_widgets
 
         return accel_widgets.panel_of(self.workbench)
-
-    def open_quiz(self, chapter: int) -> object:
-        """A quiz as a widget."""
-        import accel_widgets
-
-        return accel_widgets.quiz_of(self.workbench, chapter)

@@ -16,6 +16,7 @@ from accel.units import milliseconds, percent
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
+    from accel.workbench import Workbench
     from accel.workload.workload import Workload
 
 MOST_OPTIONS = 4
@@ -40,6 +41,16 @@ class Measured:
         whole = sum(times.values()) or 1.0
         of = "the time of the GPU's kernels" if on_gpu else "the time of all operations and of Python"
         return of, {op: ms / whole for op, ms in times.items()}
+
+
+def last_measured(workbench: Callable[[], Workbench]) -> Callable[[], Measured | None]:
+    """What was profiled last in a notebook, looked up when a question is shown."""
+
+    def look() -> Measured | None:
+        profile, workload = workbench().profile_of_workload, workbench().workload
+        return Measured(profile, workload) if profile is not None and workload is not None else None
+
+    return look
 
 
 class NotInThisProfile(Exception):

@@ -5,17 +5,14 @@ An answer is what the page sends: the places of the chosen options, in the order
 
 from __future__ import annotations
 
-import math
 import random
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from accel.errors import AccelError
-
-_NUMBER = re.compile(r"[+-]?(\d{1,3}([, ]\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")  # 1250, 1,250, 0.35, 1e6
+from accel.labs.typed_number import number_in
 
 
 class Remark(Struct, frozen=True):
@@ -193,11 +190,8 @@ class Numeric(Question, frozen=True, kw_only=True, tag="numeric"):
         return [f"the near miss {right[0].value} is within the tolerance"] if right else []
 
     def _number(self, text: str) -> float:
-        try:
-            number = float(re.sub("[, ]", "", text)) if _NUMBER.fullmatch(text) else math.nan
-        except ValueError:  # "", "." and the like
-            number = math.nan
-        if not math.isfinite(number):
+        number = number_in(text)
+        if number is None:
             raise self.no_answer(
                 f"{text!r} is no number", "Write 1250 or 0.35, with a point before decimals."
             )

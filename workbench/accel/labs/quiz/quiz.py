@@ -16,7 +16,7 @@ from accel.labs.quiz.own_profile import Measured, NotInThisProfile, made_from
 from accel.labs.quiz.questions import Marking, Own, Question
 from accel.labs.quiz.quiz_file import QuizFile, read_quiz
 from accel.labs.student_record import AnswerRecord, StudentRecord, now
-from accel.shown import Shown
+from accel.shown import Shown, live_panel
 
 FOLDER = Path(__file__).parents[1] / "quizzes"
 POINTS = (1.0, 0.5, 0.25)  # for the first, second and third answer
@@ -83,6 +83,10 @@ class Quiz:
         self._given = record.answers(file.chapter)
         self._unsaved: list[AnswerRecord] = []
         self._made: dict[str, Question] = {}  # about the profile there was when they were first shown
+
+    def panel(self) -> Any:
+        """The questions as a widget."""
+        return live_panel(self)
 
     @property
     def names(self) -> list[str]:
@@ -178,9 +182,9 @@ def _standing(given: Sequence[AnswerRecord]) -> Standing:
     return Standing(right + 1, POINTS[right], True)
 
 
-def open_quiz(chapter: int, *, measured: Callable[[], Measured | None]) -> Quiz:
-    """The quiz of a chapter of the course; raises UnknownName for a chapter without one."""
-    path = FOLDER / f"{chapter:02}.yaml"
-    if not path.is_file():
+def open_quiz(chapter: int | str | Path, *, measured: Callable[[], Measured | None]) -> Quiz:
+    """The quiz of a chapter of the course, or in a file of one's own; raises UnknownName for a chapter without one."""
+    path = FOLDER / f"{chapter:02}.yaml" if isinstance(chapter, int) else Path(chapter)
+    if isinstance(chapter, int) and not path.is_file():
         raise UnknownName("quiz", str(chapter), [str(int(each.stem)) for each in FOLDER.glob("*.yaml")])
     return Quiz(read_quiz(path), StudentRecord(), measured)

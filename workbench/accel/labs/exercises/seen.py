@@ -1,0 +1,89 @@
+"""What a check of an exercise saw, and how it measures: what is near its threshold is measured again, the median decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from accel.errors import AccelError
+
+NEAR = 0.15  # of the threshold: as far as medians of short runs on a shared machine lie apart
+MOST_TIMES = 3
+Figure = float | str | bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Whether the work does what was asked; `saw` and `asked` are sentences, `figures` the evidence that is kept.
+
+    `hint` is for this very mistake; without one the exercise's own is shown.
+    """
+
+    passed: bool
+    saw: str
+    asked: str
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    hint: str = ""
+
+
+def measured(
+    measure: Callable[[], float],
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    first: float | None = None,
+) -> tuple[bool, float, int]:
+    """Whether a measured value reaches its threshold: (reached, the value that decided, how often it was measured).
+
+    >>> measured(lambda: 2.0, at_least=1.3)
+    (True, 2.0, 1)
+
+    Args:
+        measure: Measures once more.
+        at_least: The value has to reach this, or
+        at_most: must not exceed this.
+        first: A value that the student measured already, which counts as the first.
+    """
+    wanted = at_least if at_least is not None else at_most
+    assert wanted is not None
+    values = [measure() if first is None else first]
+    while len(values) < MOST_TIMES and abs(median(values) - wanted) <= NEAR * abs(wanted):
+        values.append(measure())
+    decided = median(values)
+    reached = decided >= wanted if at_least is not None else decided <= wanted
+    return reached, decided, len(values)
+
+
+def wrong_work(what: str, because: str, do: str) -> AccelError:
+    """The error for work that no check can look at: the student passed something else than was asked for.
+
+    >>> raise wrong_work("a Profile", "a list was given", "Pass the variable of %%accel profile -o NAME.")
+    """
+    return AccelError(f"This check of {what}", because=because, do=do)
+
+
+def function_of(work: object) -> Callable[..., Any]:
+    """The student's function; raises AccelError where it is none.
+
+    >>> function_of(lambda length: 64)(50)
+    64
+    """
+    if not callable(work):
+        raise wrong_work(
+            "a function", "this cannot be called", "Pass the function itself, without calling it."
+        )
+    return work
+
+
+def outcome(function: Callable[..., Any], *values: object) -> Any:
+    """What the student's function gives; where it raises, the error's words, for that is its answer.
+
+    >>> outcome(lambda length: 64 / length, 0)
+    'ZeroDivisionError: division by zero'
+    """
+    try:
+        return function(*values)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
