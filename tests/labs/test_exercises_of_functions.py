@@ -123,6 +123,7 @@ WRONG = [
     (8, "share-the-samples", "def work(samples, ranks, rank):\n    return range(samples)", "no further"),
     (8, "share-the-samples", "def work(samples, n, rank):\n    return range(rank, samples // n * n, n)", "every sample"),
     (8, "ring-all-reduce", "def work(tensors, wire):\n    pass", "finished piece"),
+    (8, "ring-all-reduce", "def work(ts, wire):\n    whole = sum(ts)\n    [t.copy_(whole) for t in ts]", "only the wire"),
     (8, "ring-all-reduce", """
 def work(tensors, wire):
     n, passed = len(tensors), [each.clone() for each in tensors]

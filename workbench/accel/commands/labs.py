@@ -39,7 +39,7 @@ COMMAND = Command(
         Argument(
             "does",
             help="a chapter, or: start N; export (your grades, to hand in); grade FOLDER (of a class); new FILE; check FILE; "
-            "data NAME (fetch a data set)",
+            "data fetch (both data sets of the course), or data NAME",
             nargs="?",
             metavar="WHAT",
         ),

@@ -20,7 +20,7 @@ DOES = ("start", "export", "grade", "new", "check", "data")
 NAMES = {"start": "a chapter", "grade": "a folder", "new": "a file", "check": "a file", "data": "a data set"}
 EXAMPLES = {
     "start": "labs start 3", "grade": "labs grade handed_in", "new": "labs new my_lab", "check": "labs check my_lab.ipynb",
-    "data": "labs data fashion_mnist",
+    "data": "labs data fetch",
 }  # fmt: skip
 
 
@@ -40,9 +40,9 @@ def course(
     if does == "check":
         return lint(Path(str(name)))
     if does == "data":
-        from accel.labs.course.fetching import fetch  # loads torch
+        from accel.labs.course.fetching import fetch, fetch_all  # loads torch
 
-        return fetch(cast("DatasetName", name))
+        return fetch_all() if name == "fetch" else fetch(cast("DatasetName", name))
     if does in ("export", "grade"):
         grades = own_grades(name or "") if does == "export" else grades_of_folder(Path(str(name)))
         return replace(grades, as_csv=csv)

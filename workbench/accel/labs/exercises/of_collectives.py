@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
 SHARES = ((10, 2), (7, 2), (10, 3), (64, 4), (5, 8), (1, 1))  # samples, ranks
-STEPS = ((20, 40, 5, 10, 50), (20, 40, 5, 10, 10), (10, 30, 2, 5, 0), (8, 16, 4, 16, 12))
+STEPS = ((20, 40, 5, 10, 50), (20, 40, 5, 10, 15), (10, 30, 2, 5, 0), (8, 16, 4, 16, 12))
 
 
 @dataclass
@@ -90,6 +90,14 @@ def ring_all_reduce(function: object, *, ranks: list[int]) -> Seen:
                 asked,
                 {},
                 "In a ring a rank knows its right neighbour only.",
+            )
+        if min(wire.sent) < length:  # a sum that a rank has received is as long as its tensor
+            return Seen(
+                False,
+                f"With {count} ranks, one sent {min(wire.sent) / length:.2f} times its tensor: sums came past the wire.",
+                asked,
+                {"sent": min(wire.sent) / length},
+                "Between ranks there is only the wire: what a rank adds of others it has received.",
             )
         most, allowed = max(wire.sent), 2 * (count - 1) * length // count
         if most > allowed:

@@ -7,10 +7,12 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from accel.labs.exercises.seen import Figure, Seen, function_of, outcome, wrong_work
+from accel.machine.cpu import read_cpu
+from accel.machine.cpu_lists import parse_cpu_list
 from accel.units import counted
 
 TIMEOUT_S = 60
@@ -50,13 +52,28 @@ def bound_threads(variables: object, threads: object) -> Seen:
     found = _look({str(name): str(value) for name, value in variables.items()})
     if isinstance(found, str):
         return Seen(False, f"A process with these variables ends: {found}", asked)
-    own = [mask for mask in found["masks"] if mask.isdigit()]
-    figures: dict[str, Figure] = {"threads": float(found["threads"]), "bound": float(len(set(own)))}
-    saw = f"torch uses {counted(found['threads'], 'thread')}; {counted(len(set(own)), 'CPU')} of its own for a thread."
+    own = _on_one_core(found["masks"])
+    figures: dict[str, Figure] = {"threads": float(found["threads"]), "bound": float(len(own))}
+    saw = f"torch uses {counted(found['threads'], 'thread')}; {counted(len(own), 'core')} of its own for a thread."
     if found["threads"] != threads:
         return Seen(False, saw, asked, figures, "How many threads a region has is a variable of its own.")
     hint = "Threads that may run anywhere are moved. Say that they stay, and that a place is a core."
-    return Seen(len(set(own)) >= threads, saw, asked, figures, hint)
+    return Seen(len(own) >= threads, saw, asked, figures, hint)
+
+
+def _on_one_core(masks: Iterable[str]) -> set[frozenset[int]]:
+    """The places among these lists of CPUs: a logical CPU, or all those of one core, as OMP_PLACES=cores says."""
+    cores, places = _cores(), set()
+    for mask in masks:
+        cpus = frozenset(parse_cpu_list(mask))
+        if len(cpus) == 1 or any(cpus <= core for core in cores):
+            places.add(cpus)
+    return places
+
+
+def _cores() -> tuple[frozenset[int], ...]:
+    """The logical CPUs of each core."""
+    return tuple(map(frozenset, read_cpu().cores))
 
 
 def _look(variables: Mapping[str, str]) -> dict[str, Any] | str:
@@ -100,8 +117,8 @@ def one_cpu_a_core(function: object) -> Seen:
                 continue
             if (
                 not isinstance(given, (list, tuple, set))
+                or any(each not in list(core_of) for each in given)
                 or len(set(given)) != threads
-                or not set(given) <= set(core_of)
             ):
                 return Seen(False, saw, asked, {}, "Give the numbers of logical CPUs, one for each thread.")
             if len({core_of[cpu] for cpu in given}) < threads:
