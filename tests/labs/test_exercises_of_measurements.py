@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 
 import pytest
 import torch
@@ -17,7 +16,6 @@ from accel.labs.exercises import of_plans
 from accel.labs.exercises.of_plans import faster_plan
 from accel.labs.exercises.of_profiles import smaller_share
 from accel.labs.exercises.of_ranks import even_ranks
-from accel.labs.exercises.of_threads import bound_threads
 from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.ladder import Ladder
 from accel.profiling.step_timing import PhaseShare
@@ -134,15 +132,3 @@ def test_work_that_is_no_run_and_no_ladder_is_refused():
     for check, needs in ((even_ranks, {"most": 1.5}), (faster_plan, {"at_least": 1.3})):
         with pytest.raises(AccelError, match="Pass what"):
             check(None, **needs)
-
-
-@pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs"
-)
-def test_threads_count_as_bound_only_where_each_has_a_cpu_of_its_own():
-    number = {"OMP_NUM_THREADS": "2"}
-    assert not bound_threads(number, 2).passed
-    assert bound_threads(number | {"OMP_PROC_BIND": "close", "OMP_PLACES": "threads"}, 2).passed
-    assert "number" not in bound_threads({"PATH": "/"}, 2).hint
-    with pytest.raises(AccelError, match="dict and a number"):
-        bound_threads("OMP_NUM_THREADS=2", 2)

@@ -31,7 +31,7 @@ def best_joined(topology: object, gpus: object, *, count: float) -> Seen:
         )
     known = [gpu.index for gpu in topology.usable_gpus]
     asked = f"{count:g} GPUs of which the two that are joined worst are as near as in any group of {count:g}."
-    if len(set(gpus)) != count or not set(gpus) <= set(known):
+    if len(gpus) != count or len(set(gpus)) != count or not set(gpus) <= set(known):
         return Seen(
             False,
             f"You chose {', '.join(map(str, gpus)) or 'none'}.",
