@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from accel.errors import AccelError, UnknownName
 from accel.labs.datasets import FROM_DISK, MADE_HERE, DatasetName, load_dataset, missing_files
@@ -63,7 +63,7 @@ def fetch(
 
 def fetch_all() -> Fetched:
     """Fetch every data set that the course downloads, one after the other; gives the last, raises for the first that fails."""
-    return [fetch(name) for name in FROM_DISK][-1]
+    return [fetch(cast("DatasetName", name)) for name in FROM_DISK][-1]
 
 
 def _download(
