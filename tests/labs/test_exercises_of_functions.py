@@ -13,7 +13,7 @@ import torch
 
 from accel.errors import AccelError
 from accel.labs.course.chapter import chapter_of, named
-from accel.labs.exercises import CHECKS, check_named
+from accel.labs.exercises import CHECKS, check_named, seen
 
 LABS = Path(__file__).parents[2] / "notebooks" / "labs"
 
@@ -185,18 +185,18 @@ def starting_point(number, exercise):
 
 @pytest.mark.parametrize(("number", "exercise"), RIGHT, ids=str)
 def test_a_solution_passes(number, exercise):
-    seen = seen_of(number, exercise, RIGHT[number, exercise])
-    assert seen.passed, seen
-    assert seen.figures
+    found = seen_of(number, exercise, RIGHT[number, exercise])
+    assert found.passed, found
+    assert found.figures
 
 
 @pytest.mark.parametrize(("number", "exercise"), [*RIGHT, (9, "let-them-meet")], ids=str)
 def test_the_starting_point_runs_and_does_not_pass(number, exercise):
     source, name = starting_point(number, exercise)
-    seen = seen_of(number, exercise, source, name)
-    assert not seen.passed
-    assert seen.saw
-    assert seen.asked
+    found = seen_of(number, exercise, source, name)
+    assert not found.passed
+    assert found.saw
+    assert found.asked
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_the_starting_point_runs_and_does_not_pass(number, exercise):
     ids=[f"{n}-{e}-{at}" for at, (n, e, *_) in enumerate(WRONG)],
 )
 def test_a_usual_mistake_fails_with_its_hint(number, exercise, source, hint):
-    seen = seen_of(number, exercise, source)
-    assert not seen.passed
-    assert hint in seen.hint
+    found = seen_of(number, exercise, source)
+    assert not found.passed
+    assert hint in found.hint
 
 
 @pytest.mark.parametrize(("number", "exercise"), RIGHT, ids=str)
@@ -223,6 +223,36 @@ def test_processes_with_the_right_variables_meet_and_add_up():
         return {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
 
     assert ranks_meet(variables, ranks=2).passed
+
+
+@pytest.mark.parametrize(
+    ("number", "exercise"),
+    [
+        (1, "updates"),
+        (2, "the-whole-job"),
+        (3, "earned-back"),
+        (8, "time-of-a-step"),
+        (11, "time-on-the-wire"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("given", ["float('nan')", "float('inf')", "True", "'7'", "None or [7]", "1 / 0"])
+def test_what_is_no_number_is_no_answer(number, exercise, given):
+    assert not seen_of(number, exercise, f"def work(*values):\n    return {given}").passed
+
+
+def test_a_function_that_never_ends_does_not_pass(monkeypatch):
+    monkeypatch.setattr(seen, "MOST_S", 0.2)
+    found = seen_of(3, "earned-back", "def work(*times):\n    while True:\n        pass")
+    assert not found.passed
+    assert "had not ended after 0.2 s" in found.saw
+
+
+def test_a_branch_that_looks_at_each_row_is_another_function():
+    source = (
+        "def work(x):\n    y = x.relu()\n    return torch.where(y.mean(-1, keepdim=True) > 0.3, y * 2, y) - 1"
+    )
+    assert not seen_of(3, "one-graph", source).passed
 
 
 def test_every_exercise_of_the_course_has_its_check_and_every_check_an_exercise():

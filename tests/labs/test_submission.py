@@ -6,6 +6,7 @@ import csv
 import io
 import json
 
+import msgspec
 import pytest
 
 from accel.cli import answer
@@ -86,3 +87,27 @@ def test_two_files_of_one_student_are_two_rows_and_told(student):
     grades = grades_of_folder(folder)
     assert grades.problems == ("ada handed in 2 files: each is a row of its own.",)
     assert str(grades).count("\nada  ") == 2
+
+
+@pytest.mark.parametrize("figures", ["oops", "[1]", '"words"', "[" * 100_000])
+def test_figures_that_are_no_evidence_end_nobodys_grading(student, figures):
+    folder, points = student
+    handed_in = own_grades("ada").to_dict()
+    handed_in["exercises"][0]["figures"] = figures
+    (folder / "ada.json").write_text(json.dumps(handed_in))
+    assert grades_of_folder(folder).rows[0].score == points
+
+
+def test_what_cannot_be_read_is_said_next_to_the_table_for_a_file(student, capsys):
+    folder, _ = student
+    (folder / "ada.json").write_text(json.dumps(own_grades("ada\x1b[2J").to_dict()))
+    (folder / "bob.json").write_text("{")
+    assert "bob" not in answer(["labs", "grade", str(folder), "--csv"])
+    assert "The file bob.json" in capsys.readouterr().err
+    assert "\x1b" not in str(grades_of_folder(folder))
+
+
+def test_a_corrected_hint_takes_no_pass_away():
+    form = chapter_of(1).exercises[0]
+    assert version_of(form) == version_of(msgspec.structs.replace(form, hint="better", points=9.0))
+    assert version_of(form) != version_of(msgspec.structs.replace(form, ask="something else"))

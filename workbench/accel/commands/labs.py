@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 def _run(options: argparse.Namespace, place: Place) -> object:
     from accel.labs.course.asked import course
     from accel.labs.course.lab_files import StartedLab, open_in_jupyter
+    from accel.labs.course.submission import Grades
 
     result = course(options.does, options.name, csv=options.csv)
+    if isinstance(result, Grades) and result.is_data:
+        for problem in result.problems:  # not into the file that takes the rest
+            print(problem, file=sys.stderr)
     if isinstance(result, StartedLab) and not place.has_workbench and sys.stdout.isatty():
         print(result, flush=True)
         open_in_jupyter(result.path)  # the terminal becomes JupyterLab; a notebook shows a link

@@ -18,6 +18,8 @@ from accel.labs.exercises import CHECKS
 from accel.labs.form_file import is_name, read_form, wrong_form
 
 FOLDER = Path(__file__).parent.parent / "chapters"
+RECORDED = FOLDER.parent / "recorded"
+NOT_ASKED = ("hint", "points", "course", "conditions")
 FORM = {"what": "chapter", "described_in": "docs/how-to/class.md"}
 
 
@@ -104,9 +106,19 @@ def read_chapter(path: Path) -> Chapter:
     'An efficient data pipeline'
     """
     chapter = read_form(path, Chapter, **FORM)
-    if wrong := problems(chapter):
+    if wrong := [*problems(chapter), *_missing(chapter, RECORDED if path.parent == FOLDER else path.parent)]:
         raise wrong_form(path, wrong[0], **FORM)
     return chapter
+
+
+def _missing(chapter: Chapter, folder: Path) -> list[str]:
+    """Recorded results whose file is not in the folder, or is a path to elsewhere."""
+    files = [(each.id, each.file) for each in chapter.recorded]
+    return [
+        f"recorded {name}: there is no file {file} in {folder}"
+        for name, file in files
+        if Path(file).name != file or not (folder / file).is_file()
+    ]
 
 
 def chapter_of(number: int) -> Chapter:
@@ -137,7 +149,7 @@ def problems(chapter: Chapter) -> list[str]:
         ]
     for table in chapter.tables:
         found += [
-            f"table {table.id}: row {row[0]} has {len(row)} cells for {len(table.columns)} columns"
+            f"table {table.id}: row {', '.join(map(str, row[:1]))} has {len(row)} cells for {len(table.columns)} columns"
             for row in table.rows
             if len(row) != len(table.columns)
         ]
@@ -152,5 +164,9 @@ def problems(chapter: Chapter) -> list[str]:
 
 
 def version_of(form: Struct) -> str:
-    """A short hash of what an entry asks: a record of another one of that name does not count."""
-    return hashlib.sha256(msgspec.json.encode(form)).hexdigest()[:12]
+    """A short hash of what an entry asks: a record of another one of that name does not count.
+
+    Hints, points and the course's figure can be corrected in mid-term; nobody's work is lost by that.
+    """
+    asked = {name: value for name, value in msgspec.to_builtins(form).items() if name not in NOT_ASKED}
+    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()[:12]

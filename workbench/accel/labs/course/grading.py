@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
@@ -46,7 +47,16 @@ def grade(chapter: int, exercise: ExerciseForm, work: tuple[Any, ...], record: S
 
     While nbgrader grades, work that does not pass raises: nbgrader gives no points to a cell that raises.
     """
-    seen = check_named(exercise.check)(*work, **exercise.needs)
+    check = check_named(exercise.check)
+    try:
+        signature(check).bind(*work, **exercise.needs)
+    except TypeError as error:
+        raise AccelError(
+            f"The exercise {exercise.id}",
+            because=str(error),
+            do="Pass your work as the notebook's check does.",
+        ) from None
+    seen = check(*work, **exercise.needs)
     graded = Graded(
         exercise.id, seen.passed, exercise.points if seen.passed else 0.0, exercise.points, seen.saw, seen.asked,
         "" if seen.passed else seen.hint or exercise.hint, dict(seen.figures),
@@ -57,8 +67,8 @@ def grade(chapter: int, exercise: ExerciseForm, work: tuple[Any, ...], record: S
                 f"The exercise {exercise.id}", because=f"{seen.saw} Asked: {seen.asked}", do=graded.hint
             )
         return graded
-    record.add([_record(chapter, exercise, seen)])
-    return graded if not record.problem else Graded(**(asdict(graded) | {"problem": record.problem}))
+    is_kept = record.add([_record(chapter, exercise, seen)])
+    return graded if is_kept else replace(graded, problem=record.problem)
 
 
 def _record(chapter: int, exercise: ExerciseForm, seen: Seen) -> ExerciseRecord:

@@ -38,8 +38,10 @@ class Lab(Shown):
         >>> lab.check("feed-the-step", my_loader)       # an exercise
     """
 
-    def __init__(self, chapter: Chapter, record: StudentRecord, scale: Scale = "normal") -> None:
-        self.chapter, self.record, self.scale = chapter, record, scale
+    def __init__(
+        self, chapter: Chapter, record: StudentRecord, scale: Scale = "normal", folder: Path | None = None
+    ) -> None:
+        self.chapter, self.record, self.scale, self._folder = chapter, record, scale, folder
         self._guesses: dict[str, Guess] = {}
 
     def choose(self, *, quick: Choice, normal: Choice, full: Choice) -> Choice:
@@ -84,7 +86,7 @@ class Lab(Shown):
 
     def recorded(self, name: str) -> Recorded:
         """A result of hardware that this machine may lack; it says on what it was recorded."""
-        return recorded(named(self.chapter.recorded, name, "recorded result"))
+        return recorded(named(self.chapter.recorded, name, "recorded result"), self._folder)
 
     def check(self, name: str, *work: Any) -> Graded:
         """Check an exercise by measuring; a pass is kept with what was seen.
@@ -118,5 +120,6 @@ def open_lab(which: int | str | Path, scale: str | None = None) -> Lab:
     >>> open_lab(5).chapter.title
     'An efficient data pipeline'
     """
-    chapter = chapter_of(which) if isinstance(which, int) else read_chapter(Path(which))
-    return Lab(chapter, StudentRecord(), scale_of(scale))
+    if isinstance(which, int):
+        return Lab(chapter_of(which), StudentRecord(), scale_of(scale))
+    return Lab(read_chapter(Path(which)), StudentRecord(), scale_of(scale), Path(which).parent)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel.labs.course.chapter import RECORDED
 from accel.shown import Shown
 
 if TYPE_CHECKING:
     from accel.labs.course.chapter import RecordedForm
-
-FOLDER = Path(__file__).parent.parent / "recorded"
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,10 @@ class Recorded(Shown):
         return json.loads(self.text)
 
 
-def recorded(form: RecordedForm) -> Recorded:
-    """The result that a chapter's file names."""
-    return Recorded(form.id, FOLDER / form.file, form.recorded_on)
+def recorded(form: RecordedForm, folder: Path | None = None) -> Recorded:
+    """The result that a chapter's file names; of a lab of one's own, a file next to the chapter's.
+
+    >>> recorded(RecordedForm("mine", "mine.json", "my cluster"), Path("labs_of_mine")).path
+    PosixPath('labs_of_mine/mine.json')
+    """
+    return Recorded(form.id, (RECORDED if folder is None else folder) / form.file, form.recorded_on)

@@ -11,7 +11,7 @@ from accel.labs.course.chapter import Chapter, chapter_numbers, chapter_of, vers
 from accel.labs.course.guess import is_close
 from accel.labs.quiz.quiz import FOLDER, Quiz
 from accel.labs.quiz.quiz_file import read_quiz
-from accel.labs.student_record import ExerciseRecord, StudentRecord
+from accel.labs.student_record import ExerciseRecord, GuessRecord, StudentRecord
 from accel.shown import Shown
 
 if TYPE_CHECKING:
@@ -125,8 +125,7 @@ def chapter_standing(chapter: int, work: StudentRecord | None = None) -> Chapter
     checks, guesses, answers = done.exercises(chapter), done.guesses(chapter), done.answers(chapter)
     quiz = Quiz(read_quiz(FOLDER / f"{chapter:02}.yaml"), done, lambda: None)
     score = quiz.score()
-    latest = {each.name: each for each in guesses if each.version in _versions(form)}
-    made = [each for each in latest.values() if not math.isnan(each.guess)]
+    made = _first_measured([each for each in guesses if each.version in _versions(form)])
     return ChapterStanding(
         chapter, form.title, form.about, form.minutes,
         tuple(_exercise_standing(each, checks) for each in form.exercises),
@@ -134,6 +133,16 @@ def chapter_standing(chapter: int, work: StudentRecord | None = None) -> Chapter
         len(form.guesses), len(made), sum(is_close(each.guess, each.measured) for each in made),
         max((*(each.time for each in checks), *(each.time for each in answers)), default=""),
     )  # fmt: skip
+
+
+def _first_measured(guesses: list[GuessRecord]) -> list[GuessRecord]:
+    """Of each guess that was made, the record with its first measurement: one that knows the answer is no guess."""
+    found: dict[str, GuessRecord] = {}
+    for each in guesses:
+        before = found.get(each.name)
+        if before is None or math.isnan(before.measured):
+            found[each.name] = each
+    return [each for each in found.values() if not math.isnan(each.guess)]
 
 
 def _versions(form: Chapter) -> set[str]:
@@ -145,5 +154,13 @@ def _exercise_standing(form: ExerciseForm, checks: list[ExerciseRecord]) -> Exer
     mine = [each for each in checks if each.name == form.id and each.version == version_of(form)]
     passed = [each for each in mine if each.passed]
     shown = (passed or mine)[-1:]
-    saw = str(json.loads(shown[0].figures).get("saw", "")) if shown else ""
+    saw = _saw(shown[0].figures) if shown else ""
     return ExerciseStanding(form.id, form.ask.strip(), form.points if passed else 0.0, form.points, saw)
+
+
+def _saw(figures: str) -> str:
+    """What a check saw; "" where what was handed in is no evidence of a check."""
+    try:
+        return str(json.loads(figures).get("saw", ""))
+    except (ValueError, AttributeError, RecursionError):
+        return ""

@@ -94,6 +94,11 @@ class Grades(Shown):
         )
         return text.getvalue()
 
+    @property
+    def is_data(self) -> bool:
+        """Whether it is printed for a file, which has no place for problems."""
+        return self.as_csv or self.submission is not None
+
     def to_dict(self) -> dict[str, Any]:
         """What is handed in; of a class, its grades."""
         if self.submission is not None:
@@ -135,9 +140,18 @@ def own_grades(student: str = "") -> Grades:
     """
     record = StudentRecord()
     kept: dict[str, Any] = {table: tuple(record.read(kind)) for kind, table in TABLES.items()}
-    submission = Submission(FORMAT, student or getuser(), now(), **kept)
+    submission = Submission(FORMAT, student or _user(), now(), **kept)
     problems = (record.problem,) if record.problem else ()
     return replace(_grades([submission]), submission=submission, problems=problems)
+
+
+def _user() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        raise AccelError(
+            "Your grades", because="the user of this machine has no name", do="Write accel labs export NAME."
+        ) from None
 
 
 def grades_of_folder(folder: Path) -> Grades:
@@ -215,7 +229,7 @@ def _marked_again(answers: Iterable[AnswerRecord]) -> list[AnswerRecord]:
         if question is not None and not isinstance(question, Own):
             try:
                 is_right = question.mark(json.loads(answer.answer)).is_right
-            except (AccelError, ValueError):
+            except (AccelError, ValueError, RecursionError):
                 is_right = False
         marked.append(replace(answer, is_right=is_right))
     return marked

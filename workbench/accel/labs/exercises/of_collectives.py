@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from accel.labs.exercises.seen import Seen, function_of, outcome
+from accel.labs.exercises.seen import Seen, function_of, is_near, outcome
 from accel.units import counted
 
 if TYPE_CHECKING:
@@ -187,12 +187,11 @@ def hidden_exchange(function: object) -> Seen:
         first = min(first, backward)
         right = forward + max(backward, first + exchange) + update
         given = outcome(work, forward, backward, update, first, exchange)
-        is_number = isinstance(given, (int, float))
-        if not is_number or abs(given - right) > 1e-6:
+        if not is_near(given, right):
             times = f"forward {forward}, backward {backward}, update {update}, first bucket {first}, exchange {exchange}"
             saw = f"For {times} ms your function gives {given}."
             hint = "From the first bucket on, computing and exchange run at the same time. The update waits for the later end."
-            if is_number and abs(given - (forward + backward + update + exchange)) < 1e-6:
+            if is_near(given, forward + backward + update + exchange):
                 hint = "This adds the exchange to the backward pass. Most of it runs behind that pass."
             return Seen(False, saw, asked, {}, hint)
     return Seen(True, f"Right for {len(cases)} steps.", asked, {"steps": float(len(cases))})

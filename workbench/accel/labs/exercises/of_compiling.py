@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from accel.labs.exercises.seen import Seen, function_of, outcome
+from accel.labs.exercises.seen import Seen, function_of, is_same, outcome
 from accel.units import counted
 
 CLOSE = 1e-5
@@ -32,17 +33,14 @@ def one_graph(function: object) -> Seen:
 
     work = function_of(function)
     asked = "One graph, and the numbers of the old function for every input."
-    torch.manual_seed(0)
-    for scale, part in ((0.1, "small"), (5.0, "large")):
-        for shape in ((100,), (3, 7)):
-            x = scale * torch.randn(shape)
-            given = outcome(work, x.clone())
-            if not isinstance(given, torch.Tensor) or given.shape != x.shape:
-                return Seen(False, f"It gave {_name(given)} and not a tensor of {tuple(x.shape)}.", asked)
-            if not torch.allclose(given, _gate(x), atol=CLOSE):
-                hint = "Both branches have to be there: doubled where the mean of the ReLU is above 0.5, as it is elsewhere."
-                return Seen(False, f"For {part} inputs the numbers are others.", asked, {}, hint)
-    x = torch.randn(100)
+    for x, part in _inputs():
+        given = outcome(work, x.clone())
+        if not isinstance(given, torch.Tensor) or given.shape != x.shape or given.dtype != x.dtype:
+            return Seen(False, f"It gave {_name(given)} and not a tensor like its input.", asked)
+        if not torch.allclose(given, _gate(x), atol=CLOSE):
+            hint = "Both branches have to be there: doubled where the mean of the whole ReLU is above 0.5, as it is elsewhere."
+            return Seen(False, f"For inputs with {part} the numbers are others.", asked, {}, hint)
+    x = torch.linspace(-1, 1, 100)
     try:
         seen = torch._dynamo.explain(_fresh(work))(x)
     except Exception as error:  # what the student's function does is the answer
@@ -51,6 +49,17 @@ def one_graph(function: object) -> Seen:
     saw = f"The numbers are right, in {counted(graphs, 'graph')}."
     hint = "Something still goes back to Python. Choose between the two results with torch.where."
     return Seen(graphs == 1, saw, asked, {"graphs": float(graphs)}, hint)
+
+
+def _inputs() -> list[tuple[Any, str]]:
+    """Inputs whose ReLU has a mean on both sides of 0.5, near it too, and rows that lie on different sides."""
+    import torch
+
+    made, drawn = [], torch.Generator().manual_seed(0)
+    for shape in ((100,), (3, 7)):
+        x = torch.randn(shape, generator=drawn)
+        made += [(x * mean / x.relu().mean(), f"a mean of {mean:g}") for mean in (0.05, 0.45, 0.55, 2.0)]
+    return [*made, (torch.tensor([[0.1] * 7, [0.1] * 7, [1.0] * 7]), "unlike rows")]
 
 
 def _gate(x: Any) -> Any:
@@ -68,21 +77,28 @@ def few_shapes(function: object, *, longest: int, compilations: int, padding: fl
     asked = f"At most {counted(compilations, 'compilation')} for lengths 1 to {longest}, and {padding:g} times the numbers."
     lengths = []
     for length in range(1, longest + 1):
-        given = outcome(work, length)
+        given = _whole(outcome(work, length))
         if not isinstance(given, int) or given < length:
             hint = "A text cannot become shorter, and a length is a whole number."
             return Seen(False, f"A text of {length} would be padded to {given!r}.", asked, {}, hint)
         lengths.append(given)
-    built = _built(sorted(set(lengths)), stop=compilations + 1)
     more = sum(lengths) / sum(range(1, longest + 1))
+    if more > padding:  # first: a length without measure would fill the memory
+        hint = "Short texts are padded too far. Spread the lengths that you pad to."
+        return Seen(False, f"Padded texts have {more:.2f} times the numbers.", asked, {"padding": more}, hint)
+    built = _built(sorted(set(lengths)), stop=compilations + 1)
     saw = f"{counted(built, 'compilation')}{' and more' if built > compilations else ''}, {more:.2f} times the numbers."
     figures = {"compilations": float(built), "padding": more}
-    if built > compilations:
-        return Seen(
-            False, saw, asked, figures, "Every length that occurs is a shape, and every shape is built."
-        )
-    hint = "Short texts are padded too far. Spread the lengths that you pad to."
-    return Seen(more <= padding, saw, asked, figures, hint)
+    hint = "Every length that occurs is a shape, and every shape is built."
+    return Seen(built <= compilations, saw, asked, figures, hint)
+
+
+def _whole(given: object) -> object:
+    """A whole number of any kind, such as NumPy's, as Python's; all else as it is."""
+    try:
+        return operator.index(given)  # type: ignore[arg-type]
+    except TypeError:
+        return given
 
 
 def _built(lengths: list[int], *, stop: int) -> int:
@@ -136,7 +152,7 @@ def earned_back(function: object) -> Seen:
     ]
     for times in (*EPOCHS, *drawn):
         right, given = _ahead_after(*times), outcome(work, *times)
-        if given != right or isinstance(given, bool):
+        if not is_same(given, right):
             eager_first, eager_later, compiled_first, compiled_later = times
             runs = f"eager {eager_first:g} s, then {eager_later:g} s; compiled {compiled_first:g} s, then {compiled_later:g} s"
             hint = "Count the first epoch too, and ask after each one which run has used less time."

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from accel.errors import AccelError
 from accel.labs.exercises.rehearsal import Process, rehearse
-from accel.labs.exercises.seen import Seen, function_of, outcome, wrong_work
+from accel.labs.exercises.seen import Seen, function_of, is_near, is_same, outcome, wrong_work
 from accel.units import counted
 
 WHO = {
@@ -27,16 +25,15 @@ def starts_all_ranks(script: object, *, nodes: int, tasks: int) -> Seen:
     """
     if not isinstance(script, str):
         raise wrong_work("a script", f"this is of type {type(script).__name__}", "Pass its text.")
-    if shutil.which("bash") is None:
-        raise AccelError(
-            "This check rehearses a script", because="there is no bash here", do="Try it on Linux."
-        )
     world = nodes * tasks
     asked = f"{world} processes, {tasks} on each of {counted(nodes, 'node')}, each with the variables that PyTorch reads."
-    processes = rehearse(script)
+    rehearsed = rehearse(script)
+    processes = rehearsed.processes
     figures = {"processes": float(len(processes))}
     saw = f"{counted(len(processes), 'process')} of python, on {counted(len({each['node'] for each in processes}), 'node')}."
     if Counter(each["node"] for each in processes) != {f"n{node}": tasks for node in range(1, nodes + 1)}:
+        if rehearsed.said and not processes:
+            saw = f"{saw} The last line that it printed: {rehearsed.said}"
         hint = "The script runs once, on the first node: srun starts what it is given in every task."
         return Seen(
             False,
@@ -51,7 +48,7 @@ def starts_all_ranks(script: object, *, nodes: int, tasks: int) -> Seen:
     return Seen(True, f"{saw} Each knows its rank, its device and where to meet.", asked, figures)
 
 
-def _of_variables(processes: list[Process], world: int) -> tuple[str, str] | None:
+def _of_variables(processes: Sequence[Process], world: int) -> tuple[str, str] | None:
     """What is wrong with the variables of the processes, and a hint."""
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         if any(not each.get(name) for each in processes):
@@ -67,8 +64,11 @@ def _of_variables(processes: list[Process], world: int) -> tuple[str, str] | Non
         )
     if {each["WORLD_SIZE"] for each in processes} != {str(world)}:
         return f"WORLD_SIZE is not {world}.", "The world size counts the ranks of all nodes."
-    if any(each["LOCAL_RANK"] != each["SLURM_LOCALID"] for each in processes):
-        return "LOCAL_RANK is not the number on its own node.", "Read SLURM_LOCALID in each task."
+    locals_of: dict[str, list[str]] = {}
+    for each in processes:
+        locals_of.setdefault(each["node"], []).append(each["LOCAL_RANK"])
+    if any(sorted(found) != [str(number) for number in range(len(found))] for found in locals_of.values()):
+        return "LOCAL_RANK does not count the processes of a node.", "Read SLURM_LOCALID in each task."
     if {each["MASTER_ADDR"] for each in processes} != {"n1"}:
         places = ", ".join(sorted({each["MASTER_ADDR"] for each in processes}))
         return f"They would meet at {places}.", "All meet on the first node: find its name once, before srun."
@@ -98,7 +98,7 @@ def knows_itself(function: object) -> Seen:
             )
     for launcher, variables, right in cases:
         given = outcome(work, dict(variables))
-        if given != right and given != list(right):
+        if not is_same(given, right) and not is_same(given, list(right)):
             hint = "Without a launcher there is one process."
             if launcher in WHO:
                 hint = f"Look for {', '.join(WHO[launcher])}."
@@ -132,7 +132,7 @@ def time_on_the_wire(function: object) -> Seen:
         bits_ms = parameters * bytes_each * 8 / (gbit * 1e6)
         right = bits_ms + messages * latency_us / 1000
         given = outcome(work, parameters, bytes_each, gbit, messages, latency_us)
-        if not isinstance(given, (int, float)) or abs(given - right) > 1e-6 * right:
+        if not is_near(given, right):
             link = f"{gbit:g} Gbit/s and {counted(messages, 'message')} of {latency_us:.3g} µs"
             saw = f"For {parameters / 1e6:.3g} million parameters of {bytes_each} bytes, {link} it gives {given}."
             return Seen(False, saw, asked, {}, _hint_for(given, bits_ms, right))
@@ -141,14 +141,9 @@ def time_on_the_wire(function: object) -> Seen:
 
 def _hint_for(given: object, bits_ms: float, right: float) -> str:
     """The hint for the mistake that this number shows."""
-    if isinstance(given, (int, float)):
-        if (
-            abs(given - bits_ms / 8) <= 1e-6 * right
-            or abs(given - (right - bits_ms + bits_ms / 8)) <= 1e-6 * right
-        ):
-            return "Networks are rated in bits, and a byte has eight."
-        if abs(given - bits_ms) <= 1e-6 * right:
-            return "Every message costs the latency once."
-        if abs(1000 * given - right) <= 1e-6 * right:
-            return "That is in seconds."
-    return ""
+    latency_ms = right - bits_ms
+    if is_near(given, bits_ms / 8) or is_near(given, bits_ms / 8 + latency_ms):
+        return "Networks are rated in bits, and a byte has eight."
+    if is_near(given, bits_ms):
+        return "Every message costs the latency once."
+    return "That is in seconds." if is_near(given, right / 1000) else ""

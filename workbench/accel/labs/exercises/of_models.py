@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from accel.labs.exercises.seen import Figure, Seen, function_of, outcome, wrong_work
+from accel.labs.exercises.seen import Figure, Seen, function_of, is_same, outcome, wrong_work
 from accel.units import percent
 
 MASKED = 0.2  # of a model's parameters: so many exact zeros come from masks, not from training
@@ -172,7 +172,7 @@ def pays_off(function: object) -> Seen:
     for cost, before, after in cases:
         right = math.ceil(cost / (before - after)) if before > after else None
         given = outcome(work, cost, before, after)
-        if given != right or isinstance(given, bool):
+        if not is_same(given, right):
             times = f"Pruning takes {cost:.4g} s, an epoch {before:.4g} s before and {after:.4g} s after"
             hint = "Each pruned epoch saves the difference. Divide what pruning took by it, and round up."
             if right is None:

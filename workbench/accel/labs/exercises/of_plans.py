@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from accel.labs.exercises.seen import Seen, function_of, measured, outcome, wrong_work
+from accel.labs.exercises.seen import Seen, function_of, is_near, measured, outcome, wrong_work
 from accel.measuring.ladder import Ladder
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def speed_up_of_parts(function: object) -> Seen:
     for times, factors in cases:
         right = sum(times) / sum(time / factor for time, factor in zip(times, factors, strict=True))
         given = outcome(work, list(times), list(factors))
-        if not isinstance(given, (int, float)) or abs(given - right) > 1e-6 * right:
+        if not is_near(given, right):
             parts = ", ".join(
                 f"{time:.3g} s {factor:.3g} times as fast"
                 for time, factor in zip(times, factors, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from accel.labs.exercises.seen import Figure, Seen, function_of, outcome, wrong_work
+from accel.labs.exercises.seen import Figure, Seen, function_of, is_same, outcome, wrong_work
 from accel.profiling.profile import Profile
 from accel.units import percent
 
@@ -22,7 +22,7 @@ def smaller_share(before: object, after: object, *, phase: str, at_most: float) 
     True
     """
     if not isinstance(before, Profile) or not isinstance(after, Profile):
-        do = "Pass the first profile, then yours: %%accel profile -o my_profile."
+        do = "Pass the first profile, then yours: %%accel profile -o changed."
         raise wrong_work("two profiles", "one of them is none", do)
     asked = f"At most {percent(at_most)} of the share that the {phase} had."
     shares = [sum(each.share for each in profile.phases if each.name == phase) for profile in (before, after)]
@@ -63,11 +63,11 @@ def updates_of_training(function: object) -> Seen:
     for samples, batch, epochs, drop_last in CASES:
         right = epochs * (samples // batch if drop_last else math.ceil(samples / batch))
         given = outcome(work, samples, batch, epochs, drop_last)
-        if given != right:
+        if not is_same(given, right):
             kept = "dropped" if drop_last else "kept"
             saw = f"For {samples:,} samples, batches of {batch}, {epochs} epochs, the last batch {kept}: {given!r}."
             hint = "Count the batches of one epoch first, as a whole number, then multiply."
-            if given == epochs * math.ceil(samples / batch):
+            if is_same(given, epochs * math.ceil(samples / batch)):
                 hint = "With drop_last the smaller batch at the end of each epoch is not used."
             return Seen(False, saw, asked, {}, hint)
     return Seen(True, f"Right for {len(CASES)} trainings.", asked, {"trainings": float(len(CASES))})

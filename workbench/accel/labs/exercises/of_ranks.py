@@ -17,16 +17,8 @@ from accel.units import counted
 
 SURE = 0.15  # of the threshold: as far as two runs of the same cell on a shared machine lie apart
 LEAST_STEPS = 20
-ALLOWED = (
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "GLOO_SOCKET_IFNAME",
-    "OMP_NUM_THREADS",
-)
+OF_A_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+ALLOWED = (*OF_A_RANK, "GLOO_SOCKET_IFNAME", "OMP_NUM_THREADS")
 WAITS_S, GIVEN_UP_S = 15, 45
 
 # Joins, adds up, and prints the sum, so that each rank shows that it was there.
@@ -164,21 +156,20 @@ def ranks_meet(function: object, *, ranks: int) -> Seen:
 
 def _start(environments: list[dict[str, str]]) -> list[str]:
     """Start a process for each environment; the last line that each of them said. None outlives the call."""
-    kept = {name: value for name, value in os.environ.items() if name not in ALLOWED} | {
+    kept = {name: value for name, value in os.environ.items() if name not in OF_A_RANK} | {
         "OMP_NUM_THREADS": "1"
     }
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", MEET],
-            env=kept | each,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for each in environments
-    ]
-    until, said = time.monotonic() + GIVEN_UP_S, []
+    until = time.monotonic() + GIVEN_UP_S
+    said: list[str] = []
+    started: list[subprocess.Popen[str]] = []
     try:
+        for each in environments:
+            words = [sys.executable, "-c", MEET]
+            started.append(
+                subprocess.Popen(
+                    words, env=kept | each, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+            )
         for process in started:
             try:
                 out, err = process.communicate(timeout=max(0.1, until - time.monotonic()))
@@ -186,6 +177,8 @@ def _start(environments: list[dict[str, str]]) -> list[str]:
                 said.append(lines[-1] if lines else "nothing")
             except subprocess.TimeoutExpired:
                 said.append("waiting for the others")
+    except ValueError as error:  # a value that no environment can hold
+        return [f"{type(error).__name__}: {error}"] * len(environments)
     finally:
         for process in started:
             process.kill()

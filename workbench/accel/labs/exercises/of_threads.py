@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from accel.errors import AccelError
 from accel.labs.exercises.seen import Figure, Seen, function_of, outcome, wrong_work
 from accel.machine.cpu import read_cpu
 from accel.machine.cpu_lists import parse_cpu_list
@@ -52,6 +53,10 @@ def bound_threads(variables: object, threads: object) -> Seen:
     found = _look({str(name): str(value) for name, value in variables.items()})
     if isinstance(found, str):
         return Seen(False, f"A process with these variables ends: {found}", asked)
+    if not found["masks"]:
+        raise AccelError(
+            "This check reads where threads may run", because="there is no /proc here", do="Try it on Linux."
+        )
     own = _on_one_core(found["masks"])
     figures: dict[str, Figure] = {"threads": float(found["threads"]), "bound": float(len(own))}
     saw = f"torch uses {counted(found['threads'], 'thread')}; {counted(len(own), 'core')} of its own for a thread."
@@ -79,13 +84,17 @@ def _cores() -> tuple[frozenset[int], ...]:
 def _look(variables: Mapping[str, str]) -> dict[str, Any] | str:
     """What the process reports, or why it ended."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(SAFE)}
-    run = subprocess.run(
-        [sys.executable, "-c", LOOK],
-        env=kept | dict(variables),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
+    command = [sys.executable, "-c", LOOK]
+    try:
+        run = subprocess.run(
+            command, env=kept | dict(variables), capture_output=True, text=True, timeout=TIMEOUT_S
+        )
+    except (
+        subprocess.TimeoutExpired,
+        ValueError,
+        OSError,
+    ) as error:  # too many threads, or no value of a variable
+        return f"{type(error).__name__}: {error}"[:160]
     if run.returncode:
         return (run.stderr.strip().splitlines() or ["it gave no reason"])[-1]
     found: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from accel.labs.exercises.seen import Seen, function_of, outcome, wrong_work
+from accel.labs.exercises.seen import Seen, function_of, is_near, is_same, outcome, wrong_work
 from accel.machine.topology.topology import Topology
 from accel.units import percent
 
@@ -66,7 +66,7 @@ def renumbered(device_of: object) -> Seen:
         for gpu in range(8):
             right = gpu if visible is None else visible.index(str(gpu)) if str(gpu) in visible else None
             given = outcome(work, dict(variables), gpu)
-            if given != right:
+            if not is_same(given, right):
                 said = variables.get("CUDA_VISIBLE_DEVICES", "not set")
                 return Seen(False, f"With CUDA_VISIBLE_DEVICES {said}, your function gives {given!r} for GPU {gpu}.", asked,
                             {"visible": said, "gpu": float(gpu)}, _hint(visible, right))  # fmt: skip
@@ -98,10 +98,10 @@ def efficiencies(found: object, *, seconds: Mapping[str, float]) -> Seen:
     for count, took in seconds.items():
         right = seconds["1"] / took / int(count)
         value = given.get(count)
-        if not isinstance(value, (int, float)) or abs(value - right) > CLOSE:
+        if not is_near(value, right, CLOSE):
             saw = f"For {count} GPUs you have {value!r}."
             hint = "Divide the time on one GPU by the time on all, then by the number of GPUs."
-            if isinstance(value, (int, float)) and abs(value - right * int(count)) <= CLOSE * int(count):
+            if is_near(value, right * int(count), CLOSE):
                 hint = "That is the speed-up. An efficiency divides it by the number of GPUs."
             return Seen(False, saw, asked, {"gpus": count}, hint)
     last = max(seconds, key=int)

@@ -41,7 +41,7 @@ def _rows(grades: Grades) -> list[tuple[str, ...]]:
         points = [f"{row.score:g}" for row in mine]
         rows.append(
             (
-                mine[0].student,
+                _printable(mine[0].student),
                 *points,
                 f"{sum(row.score for row in mine):g}",
                 f"{sum(row.most for row in mine):g}",
@@ -50,6 +50,11 @@ def _rows(grades: Grades) -> list[tuple[str, ...]]:
     return [("student", *(f"lab {number}" for number in chapters), "all", "of"), *rows]
 
 
+def _printable(name: str) -> str:
+    """A name that was handed in, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
 def _below(grades: Grades) -> list[str]:
     how = "To hand it in: accel labs export --json > NAME.json. As a table: --csv."
-    return [*([how] if grades.submission else []), *grades.problems]
+    return [*([how] if grades.submission else []), *map(_printable, grades.problems)]
