@@ -53,68 +53,44 @@ def ring_all_reduce(function: object, *, ranks: list[int]) -> Seen:
     >>> ring_all_reduce(lambda tensors, wire: None, ranks=[2, 4]).passed
     False
     """
-    import torch
-
     work = function_of(function)
     asked = (
         "The sum in every rank; each sends at most 2 (n − 1) / n of a tensor, to its right neighbour alone."
     )
     for count in ranks:
-        length = 12 * count
-        tensors = [torch.arange(length, dtype=torch.float64) * (rank + 1) + rank for rank in range(count)]
-        right, wire = torch.stack(tensors).sum(0), Wire(count)
-        try:
-            work(tensors, wire)
-        except Exception as error:  # what the student's function does is the answer
+        if problem := _of_one_ring(work, count):
             return Seen(
-                False,
-                f"With {count} ranks it raised {type(error).__name__}: {error}.",
-                asked,
-                {"ranks": float(count)},
+                False, f"With {count} ranks, {problem[0]}", asked, {"ranks": float(count)}, problem[1]
             )
-        wrong = [rank for rank, each in enumerate(tensors) if not torch.allclose(each, right)]
-        if wrong:
+    saw = f"Every rank has the sum, with {', '.join(map(str, ranks))} ranks."
+    return Seen(True, saw, asked, {"sizes": float(len(ranks))})
+
+
+def _of_one_ring(work: Callable[..., object], count: int) -> tuple[str, str] | None:
+    """What is wrong with the all-reduce of so many ranks, and a hint."""
+    import torch
+
+    length = 12 * count
+    tensors = [torch.arange(length, dtype=torch.float64) * (rank + 1) + rank for rank in range(count)]
+    right, wire = torch.stack(tensors).sum(0), Wire(count)
+    said = outcome(work, tensors, wire)
+    if isinstance(said, str):
+        return f"it raised {said}.", ""
+    for rank, each in enumerate(tensors):
+        if not isinstance(each, torch.Tensor) or each.shape != right.shape or not torch.allclose(each, right):
             hint = "First, sums travel round until each rank has one finished piece. Then the finished pieces travel round."
-            return Seen(
-                False,
-                f"With {count} ranks, rank {wrong[0]} does not have the sum.",
-                asked,
-                {"ranks": float(count)},
-                hint,
-            )
-        if wire.strangers:
-            sender, receiver = wire.strangers[0]
-            return Seen(
-                False,
-                f"With {count} ranks, rank {sender} sent to rank {receiver}.",
-                asked,
-                {},
-                "In a ring a rank knows its right neighbour only.",
-            )
-        if min(wire.sent) < length:  # a sum that a rank has received is as long as its tensor
-            return Seen(
-                False,
-                f"With {count} ranks, one sent {min(wire.sent) / length:.2f} times its tensor: sums came past the wire.",
-                asked,
-                {"sent": min(wire.sent) / length},
-                "Between ranks there is only the wire: what a rank adds of others it has received.",
-            )
-        most, allowed = max(wire.sent), 2 * (count - 1) * length // count
-        if most > allowed:
-            saw = f"With {count} ranks, one sent {most / length:.2f} times its tensor; {allowed / length:.2f} is enough."
-            return Seen(
-                False,
-                saw,
-                asked,
-                {"sent": most / length},
-                "Cut the tensor into as many pieces as there are ranks, and send one piece at a time.",
-            )
-    return Seen(
-        True,
-        f"Every rank has the sum, with {', '.join(map(str, ranks))} ranks.",
-        asked,
-        {"sizes": float(len(ranks))},
-    )
+            return f"rank {rank} does not have the sum.", hint
+    if wire.strangers:
+        sender, receiver = wire.strangers[0]
+        return f"rank {sender} sent to rank {receiver}.", "In a ring a rank knows its right neighbour only."
+    least, most, allowed = min(wire.sent), max(wire.sent), 2 * (count - 1) * length // count
+    if least < length:  # a sum that a rank has received is as long as its tensor
+        hint = "Between ranks there is only the wire: what a rank adds of others it has received."
+        return f"one sent {least / length:.2f} times its tensor: sums came past the wire.", hint
+    if most > allowed:
+        hint = "Cut the tensor into as many pieces as there are ranks, and send one piece at a time."
+        return f"one sent {most / length:.2f} times its tensor; {allowed / length:.2f} is enough.", hint
+    return None
 
 
 def shared_out(function: object) -> Seen:
