@@ -243,7 +243,8 @@ def test_what_is_no_number_is_no_answer(number, exercise, given):
 
 def test_a_function_that_never_ends_does_not_pass(monkeypatch):
     monkeypatch.setattr(seen, "MOST_S", 0.2)
-    found = seen_of(3, "earned-back", "def work(*times):\n    while True:\n        pass")
+    endless = "def work(*times):\n    while True:\n        try:\n            pass\n        except Exception:\n            pass"
+    found = seen_of(3, "earned-back", endless)
     assert not found.passed
     assert "had not ended after 0.2 s" in found.saw
 

@@ -167,3 +167,23 @@ def test_the_course_has_eleven_chapters_and_each_check_serves_one():
 def test_a_chapter_that_there_is_not_is_an_error_with_those_that_there_are():
     with pytest.raises(UnknownName, match="11"):
         accel.lab(12)
+
+
+def test_what_the_students_work_raises_in_a_check_is_said_in_words(file, monkeypatch):
+    def raises(share, *, most):
+        raise KeyError("images")
+
+    monkeypatch.setattr("accel.labs.course.grading.check_named", lambda name: raises)
+    with pytest.raises(AccelError, match="your work raised KeyError"):
+        open_lab(file).check("half", 0.4)
+    with pytest.raises(AccelError, match="missing a required argument"):
+        open_lab(file).check("half")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_measurement_that_is_none_judges_no_guess(file, value):
+    lab = open_lab(file)
+    lab.guess("share").guess.give("35")
+    found = lab.measured("share", value)
+    assert not found.is_close
+    assert "Nothing was measured" in found.verdict

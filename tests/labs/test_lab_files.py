@@ -23,7 +23,7 @@ def test_a_lab_is_copied_once_and_a_changed_copy_is_left_as_it_is(tmp_path, monk
     again = start_lab(1)
     assert (again.was_there, again.is_changed) == (True, True)
     assert first.path.read_text() == "mine"
-    assert "with your changes" in answer(["labs", "start", "1"])
+    assert "with changes" in answer(["labs", "start", "1"])
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):

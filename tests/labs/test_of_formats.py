@@ -293,3 +293,23 @@ def test_something_that_is_no_function_is_refused(check):
 def test_a_function_is_no_scaler():
     with pytest.raises(AccelError, match="Pass the class itself"):
         own_scaler(lambda scale, patience: None)
+
+
+def test_weights_that_are_bfloat16_only_during_the_step_do_not_pass():
+    def hidden(model, images, labels, optimizer, criterion):
+        model.bfloat16()
+        optimizer.zero_grad()
+        loss = criterion(model(images.bfloat16()).float(), labels)
+        loss.backward()
+        optimizer.step()
+        model.float()
+        return loss
+
+    assert not mixed_step(hidden).passed
+
+
+def test_a_check_leaves_the_notebooks_random_numbers_as_they_are():
+    torch.manual_seed(7)
+    before = torch.random.get_rng_state()
+    mixed_step(step_by())
+    assert torch.equal(before, torch.random.get_rng_state())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 
 import pytest
@@ -201,3 +202,39 @@ def test_each_mistake_of_a_pipeline_has_its_hint(steps, hint):
     seen = same_picture_faster(GIVEN, T.Compose(steps), at_least=2.0)
     assert not seen.passed
     assert hint in seen.hint
+
+
+class Copied(Dataset):
+    """Reads a copy of its source, which counts for nobody."""
+
+    def __init__(self, source, augment):
+        self.source, self.augment = copy.deepcopy(source), augment
+
+    def __len__(self):
+        return len(self.source)
+
+    def __getitem__(self, index):
+        picture, label = self.source[index]
+        return self.augment(picture), label
+
+
+def test_a_copy_of_the_source_is_not_a_cache():
+    seen = remembers(Copied)
+    assert not seen.passed
+    assert "not a copy" in seen.hint
+
+
+def test_batches_that_are_put_together_in_another_way_do_not_pass():
+    samples = Slow(seconds=0.0)
+    empty = DataLoader(samples, 4, shuffle=True, collate_fn=lambda samples: None)
+    seen = waiting_below(loader_of(samples), empty, most=MOST)
+    assert not seen.passed
+    assert "collate" in seen.hint
+
+
+def test_a_picture_with_numbers_that_are_none_is_another_picture():
+    pipeline = T.Compose([T.Resize(54), T.CenterCrop(48), T.ToTensor()])
+    broken = T.Compose([*pipeline.transforms, T.Lambda(lambda picture: picture * float("nan"))])
+    seen = same_picture_faster(pipeline, broken, at_least=2)
+    assert not seen.passed
+    assert "NaN" in seen.hint

@@ -1,4 +1,4 @@
-"""Drawings of a lesson as data: boxes in rows with arrows between them, and lanes with spans; `views/diagram.py` draws them."""
+"""Drawings of a lesson as data: boxes in rows with arrows, and lanes with spans; views/labs/diagram.py draws them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Boxes(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", t
         names = [box.id for row in self.rows for box in row]
         twice = [f"box {name} stands {n} times" for name, n in Counter(names).items() if n > 1]
         ends = [end for arrow in self.arrows for end in (arrow.start, arrow.end)]
-        return twice + [f"there is no box {end}" for end in ends if end not in names]
+        empty = [f"row {at} has no box" for at, row in enumerate(self.rows, 1) if not row]
+        return [*twice, *empty, *(f"there is no box {end}" for end in ends if end not in names)]
 
 
 class Span(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +74,7 @@ class Lanes(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", t
 
     def problems(self) -> list[str]:
         """What an author has to correct."""
-        short = [lane.name for lane in self.lanes if any(span.long <= 0 for span in lane.spans)]
+        short = [lane.name for lane in self.lanes if any(not span.long > 0 for span in lane.spans)]
         return [f"lane {name} has a span without length" for name in short]
 
 

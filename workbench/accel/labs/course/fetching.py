@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from http.client import HTTPException
 from pathlib import Path
+from tarfile import TarError
 from typing import Any, cast
 
 from accel.errors import AccelError, UnknownName
@@ -58,7 +61,14 @@ def fetch(
     was_there = not missing_files(name, folder)
     if not was_there:
         _download(name, folder, timeout_s, download or _by_torchvision)
-    return Fetched(name, str(folder), load_dataset(name, root=folder).identity, was_there)
+    try:
+        identity = load_dataset(name, root=folder).identity
+    except (OSError, RuntimeError, ValueError, EOFError) as error:  # half a file, or another one
+        raise AccelError(
+            f"Fetching {name}", because=f"its files in {folder} cannot be read ({error})",
+            do=f"Delete them, and run accel labs data {name} again.",
+        ) from error  # fmt: skip
+    return Fetched(name, str(folder), identity, was_there)
 
 
 def fetch_all() -> Fetched:
@@ -73,8 +83,17 @@ def _download(
     socket.setdefaulttimeout(timeout_s)  # torchvision's own requests have none
     try:
         download(name, folder)
-    except (OSError, RuntimeError) as error:  # no network, a proxy's answer, a wrong checksum
-        files = ", ".join(path.name for path in missing_files(name, folder))
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        EOFError,
+        HTTPException,
+        TarError,
+        zlib.error,
+    ) as error:  # no network, a proxy's answer, a wrong checksum
+        missing = missing_files(name, folder) or FROM_DISK[name].files
+        files = ", ".join(Path(path).name for path in missing)
         parent = (folder / FROM_DISK[name].files[0]).parent.absolute()
         raise AccelError(
             f"Fetching {name}", because=f"it cannot be downloaded here ({error})",

@@ -56,7 +56,15 @@ def grade(chapter: int, exercise: ExerciseForm, work: tuple[Any, ...], record: S
             because=str(error),
             do="Pass your work as the notebook's check does.",
         ) from None
-    seen = check(*work, **exercise.needs)
+    try:
+        seen = check(*work, **exercise.needs)
+    except AccelError:
+        raise
+    except Exception as error:  # the student's work raised it, in the check's hands
+        raise AccelError(
+            f"The exercise {exercise.id}", because=f"your work raised {type(error).__name__}: {error}",
+            do="Run it by itself, as the exercise describes, then check again.",
+        ) from error  # fmt: skip
     graded = Graded(
         exercise.id, seen.passed, exercise.points if seen.passed else 0.0, exercise.points, seen.saw, seen.asked,
         "" if seen.passed else seen.hint or exercise.hint, dict(seen.figures),

@@ -24,7 +24,7 @@ def is_close(guess: float, measured: float) -> bool:
     >>> is_close(35, 41), is_close(80, 41)
     (True, False)
     """
-    return abs(guess - measured) <= CLOSE * abs(measured)
+    return math.isfinite(measured) and abs(guess - measured) <= CLOSE * abs(measured)
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class GuessOutcome(Shown):
         """The comparison in a sentence."""
         if math.isnan(self.guess):
             return "You made no guess: the next one is yours."
+        if not math.isfinite(self.measured):
+            return "Nothing was measured here, so your guess stays open."
         if self.is_close:
             return "Your guess was close."
         return f"Your guess was too {'high' if self.guess > self.measured else 'low'}: what did you expect to cost more or less?"

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -95,5 +96,7 @@ def start_lab(chapter: int, folder: Path | None = None) -> StartedLab:
 
 
 def open_in_jupyter(path: Path) -> None:
-    """Become JupyterLab with this notebook; returns only where JupyterLab cannot start."""
+    """Become JupyterLab with this notebook; returns where JupyterLab is not installed."""
+    if find_spec("jupyterlab") is None:
+        return
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(path)])

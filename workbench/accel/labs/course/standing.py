@@ -131,7 +131,7 @@ def chapter_standing(chapter: int, work: StudentRecord | None = None) -> Chapter
         tuple(_exercise_standing(each, checks) for each in form.exercises),
         score.points, score.most, score.open_questions,
         len(form.guesses), len(made), sum(is_close(each.guess, each.measured) for each in made),
-        max((*(each.time for each in checks), *(each.time for each in answers)), default=""),
+        max([*(each.time for each in checks), *(each.time for each in answers), *(each.time for each in guesses)], default=""),
     )  # fmt: skip
 
 

@@ -73,8 +73,10 @@ def mixed_step(function: object) -> Seen:
     False
     """
     asked = "Layers that compute in bfloat16; weights, gradients and loss in float32; a loss that follows float32."
-    plain, _, _ = _train(_plain_step)
-    trained = outcome(_train, function_of(function))
+    work = function_of(function)
+    with torch.random.fork_rng(devices=[]):
+        plain, _, _ = _train(_plain_step)
+        trained = outcome(_train, work)
     if isinstance(trained, str):
         return Seen(False, f"Your step raises {trained}.", asked)
     mixed, formats, is_on = trained
@@ -115,7 +117,13 @@ def _train(step: Callable[..., Any]) -> tuple[list[float], dict[str, set[str]], 
     for layer in (first, last):
         layer.register_forward_hook(lambda _, __, out: formats["layers"].add(_name(out.dtype)))
     first.weight.register_hook(lambda _: note("the backward pass"))  # type: ignore[no-untyped-call]
-    optimizer.register_step_pre_hook(lambda *_: note("the update"))
+
+    def look(*_: object) -> None:
+        note("the update")
+        for each in model.parameters():
+            formats["weights"] |= {_name(kept.dtype) for kept in (each, each.grad) if kept is not None}
+
+    optimizer.register_step_pre_hook(look)
 
     def criterion(outputs: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
         loss: torch.Tensor = inner(outputs, wanted)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from accel.labs.exercises.of_samples import compared, unlike_order
+from accel.labs.exercises.of_samples import compared, unlike_batch, unlike_order
 from accel.labs.exercises.seen import Seen, measured, wrong_work
 from accel.units import percent
 
@@ -18,6 +18,7 @@ STEP = 1.2  # of what the first loader takes for a batch, so that without worker
 CALIBRATED, WATCHED = 4, 12  # batches
 PHOTOS, BATCH, EPOCHS = 24, 4, 3
 KEEP = "Keep what the source gave, and look there first."
+OVER = object()
 KEEP_EARLIER = (
     "Your data set keeps augmented pictures. Keep what comes before `augment`, and call that each time."
 )
@@ -49,7 +50,8 @@ def waiting_below(given: object, faster: object, *, most: float) -> Seen:
             )
     assert isinstance(given, DataLoader)
     assert isinstance(faster, DataLoader)
-    if unlike := unlike_order(given, faster) or compared(given.dataset, faster.dataset):
+    data = given.dataset, faster.dataset
+    if unlike := unlike_order(given, faster) or compared(*data) or unlike_batch(given, faster):
         return Seen(False, unlike.saw, asked, {}, unlike.hint)
     step_s = STEP * _batch_s(given)
     passed, share, times = measured(lambda: _waiting(faster, step_s), at_most=most)
@@ -76,13 +78,17 @@ def _waits(loader: DataLoader[Any], step_s: float) -> Iterator[float]:
         batches, number = iter(loader), 0
         while True:
             asked = time.perf_counter()
-            if next(batches, None) is None:
+            if next(batches, OVER) is OVER:
                 break
             got = time.perf_counter()
             if number or len(loader) == 1:
                 yield got - asked
             number += 1
             time.sleep(step_s)
+        if not number:
+            raise wrong_work(
+                "a loader", "it gave no batch", "Pass a loader that gives the samples of its data set."
+            )
 
 
 def _why_waiting(loader: DataLoader[Any]) -> str:
@@ -134,6 +140,11 @@ def remembers(remembering: object, *, workers: int = 2) -> Seen:
             return Seen(False, saw, asked, {}, KEEP_EARLIER)
         alone, with_workers = (_readings(remembering, each) for each in (0, workers))
     for reads, where, hint in ((alone, "", KEEP), (with_workers, f" with {workers} workers", KEEP_BEFORE)):
+        if not reads:
+            saw = f"Over {EPOCHS} epochs{where}, the given source was not read at all."
+            return Seen(
+                False, saw, asked, {"reads": 0.0}, "Read the source that you were given, not a copy of it."
+            )
         if reads > PHOTOS:
             saw = f"Over {EPOCHS} epochs{where}, {PHOTOS} samples were read {reads} times."
             return Seen(False, saw, asked, {"reads": float(reads), "samples": float(PHOTOS)}, hint)
@@ -146,7 +157,9 @@ def remembers(remembering: object, *, workers: int = 2) -> Seen:
 def _readings(remembering: Callable[..., Any], workers: int) -> int:
     """How often a source is read when a new data set of that class serves some epochs."""
     source = _Counted()
-    how: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
+    how: dict[str, Any] = {"num_workers": workers} if workers else {}
+    if workers and "fork" in torch.multiprocessing.get_all_start_methods():
+        how["multiprocessing_context"] = "fork"  # a class of a notebook is known to no fresh process
     loader = DataLoader(remembering(source, _shifted), BATCH, shuffle=True, **how)
     for _ in range(EPOCHS):
         for _ in loader:

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from accel.labs.exercises.seen import Seen, function_of, is_near, measured, outcome, wrong_work
-from accel.measuring.ladder import Ladder
+from accel.measuring.ladder import Ladder, speed
 
 if TYPE_CHECKING:
     from accel.measuring.comparison import Comparison
@@ -26,8 +26,13 @@ def faster_plan(ladder: object, *, at_least: float) -> Seen:
         raise wrong_work(
             "a ladder", f"this is of type {type(ladder).__name__}", "Pass what accel.try_(…) gives."
         )
-    best = ladder.best
-    if best is None or best.shown is None or best.quality.following not in FOLLOWS:
+    good = [
+        row
+        for row in ladder.rows
+        if row.verdict == "faster" and row.shown and row.quality.following in FOLLOWS
+    ]
+    best = max(good, key=speed, default=None)
+    if best is None or best.shown is None:
         fast = [row for row in ladder.rows if row.verdict == "faster" and row.shown]
         if fast:
             saw = f"{fast[0].plan} is {fast[0].shown.ratio:.2f} times as fast, and its loss is another one."  # type: ignore[union-attr]

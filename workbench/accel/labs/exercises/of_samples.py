@@ -46,6 +46,14 @@ def _batches(loader: DataLoader[Any]) -> list[list[int]]:
     return [[int(index) for index in batch] for batch in loader.batch_sampler]
 
 
+def unlike_batch(given: DataLoader[Any], other: DataLoader[Any]) -> Unlike | None:
+    """What is different in the batch that two loaders make of the same samples; None where nothing is."""
+    samples = [_drawn(given.dataset, index, SEEDS[0]) for index in range(min(2, len(given.dataset)))]  # type: ignore[arg-type]
+    if _equal(given.collate_fn(samples), other.collate_fn(samples)):
+        return None
+    return Unlike("The same samples make another batch.", "Leave the collate function as it is.")
+
+
 def compared(given: Any, other: Any) -> Unlike | None:
     """What is different in the samples of two data sets under the same random numbers; None where nothing is.
 
@@ -92,6 +100,6 @@ def _equal(one: Any, two: Any) -> bool:
         return one.shape == two.shape and torch.allclose(one.float(), two.float(), atol=EQUAL)
     if isinstance(one, (tuple, list)) and isinstance(two, (tuple, list)):
         return len(one) == len(two) and all(_equal(a, b) for a, b in zip(one, two, strict=True))
-    if isinstance(one, torch.Tensor) or isinstance(two, torch.Tensor):
+    if any(isinstance(each, (torch.Tensor, np.ndarray)) for each in (one, two)):
         return _equal(torch.as_tensor(one), torch.as_tensor(two))
     return bool(one == two)

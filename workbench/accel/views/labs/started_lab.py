@@ -26,5 +26,7 @@ def _what_happened(lab: StartedLab) -> str:
     if not lab.was_there:
         return "It was copied into this folder; it is yours to change."
     if lab.is_changed:
-        return "Your copy was here already, with your changes, and is left as it is. To begin anew, rename it first."
+        return (
+            "Your copy was here already, with changes, and is left as it is. To begin anew, rename it first."
+        )
     return "Your copy was here already, unchanged."

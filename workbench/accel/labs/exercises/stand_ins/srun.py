@@ -12,6 +12,9 @@ FLAGS = (
     "-v",
     "-Q",
     "--label",
+    "--verbose",
+    "--quiet",
+    "--pty",
     "--unbuffered",
     "--exclusive",
     "--overlap",
@@ -26,6 +29,8 @@ def asked(words: list[str]) -> tuple[dict[str, str], list[str]]:
     found, left = {}, list(words)
     while left and left[0].startswith("-"):
         word = left.pop(0)
+        if word == "--":
+            break
         if word in FLAGS:
             continue
         name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
@@ -60,4 +65,4 @@ for rank in range(every):
     }
     own |= {"SLURMD_NODENAME": node, "HOSTNAME": node}
     codes.append(subprocess.call(command, env=os.environ | {name: str(value) for name, value in own.items()}))
-sys.exit(max(codes))
+sys.exit(next((code for code in codes if code), 0))
