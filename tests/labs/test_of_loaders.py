@@ -205,7 +205,7 @@ def test_each_mistake_of_a_pipeline_has_its_hint(steps, hint):
 
 
 class Copied(Dataset):
-    """Reads a copy of its source, which counts for nobody."""
+    """Reads a copy of its source, where no reading is counted."""
 
     def __init__(self, source, augment):
         self.source, self.augment = copy.deepcopy(source), augment

@@ -145,7 +145,7 @@ def test_a_shape_without_empty_rows_and_columns_passes():
     ("function", "hint"),
     [
         (lambda mask: (int(mask.shape[0] * mask.mean()), mask.shape[1]), "nothing can go"),
-        (lambda mask: (int(mask.any(1).sum()), mask.shape[1]), "an input that nobody reads"),
+        (lambda mask: (int(mask.any(1).sum()), mask.shape[1]), "an input that no output uses"),
         (lambda mask: (mask.shape[0], int(mask.any(0).sum())), "an output that is always zero"),
         (lambda mask: mask.no_such_thing, "nothing can go"),
     ],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,13 +29,20 @@ def read_form(path: Path, form: type[Form], *, what: str, described_in: str) -> 
         described_in: The page that explains the form.
     """
     try:
-        return msgspec.yaml.decode(path.read_bytes(), type=form)
+        found: Form = _decoded(path, form, path.stat().st_mtime_ns)  # type: ignore[arg-type]
+        return found
     except OSError as error:
         raise AccelError(
             f"The {what} {path}", because=f"it cannot be read ({error.strerror})", do="Name another file."
         ) from None
     except msgspec.DecodeError as error:  # no YAML, or YAML of another form
         raise wrong_form(path, _place(str(error)), what=what, described_in=described_in) from None
+
+
+@lru_cache(maxsize=64)
+def _decoded(path: Path, form: type[Any], changed_ns: int) -> Any:
+    """What a file holds, as long as it was not changed: to grade a class each file is read once, not once a student."""
+    return msgspec.yaml.decode(path.read_bytes(), type=form)
 
 
 def wrong_form(path: Path, problem: str, *, what: str, described_in: str) -> AccelError:

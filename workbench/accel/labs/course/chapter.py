@@ -166,7 +166,7 @@ def problems(chapter: Chapter) -> list[str]:
 def version_of(form: Struct) -> str:
     """A short hash of what an entry asks: a record of another one of that name does not count.
 
-    Hints, points and the course's figure can be corrected in mid-term; nobody's work is lost by that.
+    Hints, points and the course's figure can be corrected in mid-term; no student loses a pass by that.
     """
     asked = {name: value for name, value in msgspec.to_builtins(form).items() if name not in NOT_ASKED}
     return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()[:12]

@@ -93,7 +93,7 @@ def _waits(loader: DataLoader[Any], step_s: float) -> Iterator[float]:
 
 def _why_waiting(loader: DataLoader[Any]) -> str:
     if not loader.num_workers:
-        return "This loader makes each batch while the device waits. Other processes can make the next ones meanwhile."
+        return "This loader makes each batch while the device waits. Other processes can make the next ones while it computes."
     return "The workers do not keep up: compare the time of a batch, divided by the workers, with that of a step."
 
 

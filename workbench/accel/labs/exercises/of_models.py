@@ -154,7 +154,7 @@ def _hint_of_shape(mask: torch.Tensor, right: tuple[int, int]) -> str:
     if right == tuple(mask.shape):
         return "Each row and each column has a weight left here, so that nothing can go."
     if right[1] < mask.shape[1]:
-        return "A column that is zero throughout belongs to an input that nobody reads: it goes as well."
+        return "A column that is zero throughout belongs to an input that no output uses: it goes as well."
     return "A row that is zero throughout belongs to an output that is always zero: it goes."
 
 

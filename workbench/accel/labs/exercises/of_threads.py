@@ -33,7 +33,7 @@ print(json.dumps({"threads": torch.get_num_threads(), "masks": masks}))
 
 
 def bound_threads(variables: object, threads: object) -> Seen:
-    """Whether a process with these variables has so many threads, each on a CPU of its own.
+    """Whether a process with these variables has so many threads, each on a core of its own.
 
     >>> bound_threads({"OMP_NUM_THREADS": "2", "OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}, 2).passed
     True
@@ -44,7 +44,7 @@ def bound_threads(variables: object, threads: object) -> Seen:
             "it needs a dict and a number",
             "Pass {variable: value} and the number of threads.",
         )
-    asked = f"{counted(threads, 'thread')}, each on a CPU of its own."
+    asked = f"{counted(threads, 'thread')}, each on a core of its own."
     other = [name for name in variables if not str(name).startswith(SAFE)]
     if other:
         return Seen(
@@ -93,7 +93,7 @@ def _look(variables: Mapping[str, str]) -> dict[str, Any] | str:
         subprocess.TimeoutExpired,
         ValueError,
         OSError,
-    ) as error:  # too many threads, or no value of a variable
+    ) as error:  # too many threads, or a value that none can be
         return f"{type(error).__name__}: {error}"[:160]
     if run.returncode:
         return (run.stderr.strip().splitlines() or ["it gave no reason"])[-1]

@@ -14,14 +14,12 @@ from accel.errors import AccelError
 
 NEAR = 0.15  # of the threshold: as far as medians of short runs on a shared machine lie apart
 MOST_TIMES = 3
+MOST_S = 10.0  # of one call of a student's function: one that never ends is an answer, too
+Figure = float | str | bool
 
 
 class TooLong(BaseException):
     """A student's function had not ended in time; no `except Exception` of theirs takes it."""
-
-
-MOST_S = 10.0  # of one call of a student's function: one that never ends is an answer, too
-Figure = float | str | bool
 
 
 @dataclass(frozen=True)
