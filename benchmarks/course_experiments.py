@@ -224,9 +224,8 @@ def instances(scale: Scale) -> Iterator[Row]:
 def topology(scale: Scale) -> Iterator[Row]:
     """Chapters 10 and 11: which GPUs to use together, of the course's matrix; what needs GPUs has a reason."""
     import accel
-    from accel.labs.course.recorded import FOLDER
 
-    matrix = accel.topology(text=(FOLDER / "eight_gpus.txt").read_text(encoding="utf-8"))
+    matrix = accel.topology(text=accel.lab(10).recorded("eight-gpus").text)
     yield Row(10, "best pair of the recorded matrix", "0–3, 0–4, 1–2, …", str(matrix.best_gpus(2)))
     for count, seconds, accuracy in ((1, 707, 78.76), (2, 393, 74.82), (4, 208, 70.72), (8, 109, 68.82)):
         yield Row(10, f"EfficientNet, {count} A100", f"{seconds} s, {accuracy} %", why_not=NO_GPU)
