@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.course import as_table
 from benchmarks.course_experiments import QUICK, parameters, topology
 
