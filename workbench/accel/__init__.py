@@ -6,6 +6,7 @@ a function here, for scripts and tests:
     accel.profile(cell)            where the time of each training step goes
     accel.findings()               what costs time in that profile, and what to do about it
     accel.try_("channels_last")    measure plans against the baseline, on copies
+    accel.tune()                   search for the plan that trains fastest, by measuring many
     accel.fastest_batch()          the batch that trains the most samples a second
     accel.ddp(train, n=2)          run a cell or a function data-parallel on ranks of this machine
     accel.sweep()                  processes × threads, or GPUs: time, speed-up, efficiency, quality
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from accel.learning import lab as lab
     from accel.learning import progress as progress
     from accel.learning import quiz as quiz
-    from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
     from accel.on_machine import affinity as affinity
@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from accel.plans.plan import Plan
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
+    from accel.searches import fastest_batch as fastest_batch
+    from accel.searches import tune as tune
     from accel.workbench import Workbench as Workbench
     from accel.workbench.quality_request import Better
     from accel.workbench.status import Status
@@ -82,13 +84,14 @@ __all__ = [
     "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "export", "fastest_batch",
     "findings", "graph", "help", "history", "keep", "lab", "labs", "loader_affinity", "machine", "monitor",
     "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "progress", "quiz", "status", "sweep",
-    "topology", "try_", "undo",
+    "topology", "try_", "tune", "undo",
 ]  # fmt: skip
 _ELSEWHERE = {
     "Workbench": "accel.workbench",
     "RankPool": "accel.distributed.ranks.rank_pool",
     **dict.fromkeys(("lab", "progress", "quiz"), "accel.learning"),
     **dict.fromkeys(("ddp", "oneccl", "sweep"), "accel.on_ranks"),
+    **dict.fromkeys(("fastest_batch", "tune"), "accel.searches"),
     **dict.fromkeys((
         "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks",
         "topology",
@@ -174,30 +177,6 @@ def try_(
         *plans, on=on, wait=wait, budget_s=budget_s, timeout_s=timeout_s, until=until, train_s=train_s, seeds=seeds,
         held_out=held_out, metric=metric, better=better, start=start, watch=wait_ticking,
     )  # fmt: skip
-
-
-def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) -> FastestBatch:
-    """Find the batch that trains the most samples a second, by measuring larger and smaller ones on copies.
-
-    It looks for the fastest batch, not for the largest that fits. Sizes that are statistically tied count as equal, and the
-    smallest is taken. A larger batch changes training: compare the time to equal quality before you keep it.
-
-    Args:
-        largest: Try no batch of more samples than this. None: 64 times yours.
-        budget_s: Wall time of the search in seconds. None: 360 s.
-
-    Returns:
-        Each size with its speed per sample, and the fastest.
-
-    Raises:
-        AccelError: Nothing was profiled yet, the workload takes its batches from no DataLoader, or an option makes no sense.
-
-    Examples:
-        >>> print(accel.fastest_batch(largest=512, budget_s=60))
-    """
-    from accel.commands.line.ticking import wait_ticking
-
-    return _workbench().fastest_batch(largest=largest, budget_s=budget_s, watch=wait_ticking)
 
 
 def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:

@@ -51,6 +51,7 @@ VIEWS = {
     "accel.measuring.progress.Progress": "accel.views.progress",
     "accel.measuring.sweep.Sweep": "accel.views.sweep",
     "accel.measuring.time_to_quality.TimeToQuality": "accel.views.time_to_quality",
+    "accel.measuring.tuning.Tuning": "accel.views.tuning",
     "accel.opgraph.op_graph.OpGraph": "accel.views.op_graph",
     "accel.opgraph.op_graph.WhatIf": "accel.views.what_if",
     "accel.profiling.device_activity.DeviceActivity": "accel.views.profile.devices",

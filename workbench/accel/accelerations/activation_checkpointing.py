@@ -59,6 +59,7 @@ class ActivationCheckpointing:
     effect: ClassVar[Effect] = "exact"
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ("compile_model",)
+    saves_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.every < 1:

@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -107,6 +107,10 @@ class BatchSize:
                 if isinstance(optimizer, torch.optim.LBFGS)
             ]
         return reasons
+
+    def other_settings(self, machine: Machine) -> tuple[BatchSize, ...]:
+        """Half of the batch, twice and four times this one."""
+        return tuple(replace(self, factor=self.factor * times) for times in (0.25, 2.0, 4.0))
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:

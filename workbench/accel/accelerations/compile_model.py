@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -144,6 +144,12 @@ class CompileModel:
             for name, optimizer in distinct(replica.optimizers):
                 reasons += [] if is_fused(optimizer) else why_not_step(name, optimizer)
         return reasons
+
+    def other_settings(self, machine: Machine) -> tuple[CompileModel, ...]:
+        """The other scopes; on a GPU a mode with CUDA graphs too."""
+        scopes: tuple[Literal["model", "regions", "step"], ...] = ("model", "regions", "step")
+        others = [replace(self, scope=scope) for scope in scopes if scope != self.scope]
+        return (*others, replace(self, mode="reduce-overhead")) if machine.gpus else tuple(others)
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:

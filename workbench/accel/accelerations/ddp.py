@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
@@ -106,6 +106,10 @@ class Ddp:
                 for reason in _why_not_cut(name, loader)
             ]
         return reasons
+
+    def other_settings(self, machine: Machine) -> tuple[Ddp, ...]:
+        """Twice and four times as many ranks."""
+        return tuple(replace(self, n=self.n * times) for times in (2, 4))
 
     def _too_few(self, workload: Workload, machine: Machine) -> list[Reason]:
         needed, cpus = self.n * (self.threads or 1), machine.usable_cores

@@ -72,6 +72,14 @@ class IntraopThreads:
             )
         return reasons
 
+    def other_settings(self, machine: Machine) -> tuple[IntraopThreads, ...]:
+        """One thread, half of the cores, all of them."""
+        cores = machine.usable_cores
+        counts = {1, max(cores // 2, 1), _physical_cores(machine), cores} - {
+            self.n or _physical_cores(machine)
+        }
+        return tuple(IntraopThreads(n=count) for count in sorted(counts))
+
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
         """Set the number for the process; nothing for a replica that is only a part of one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -85,6 +85,11 @@ class LoaderWorkers:
             for name, loader in distinct(replica.loaders)
             for reason in _why_not_loader(name, loader, self.n)
         ]
+
+    def other_settings(self, machine: Machine) -> tuple[LoaderWorkers, ...]:
+        """Half as many workers, twice as many, and as many that stay from epoch to epoch."""
+        counts = {max(self.n // 2, 1), 2 * self.n} - {self.n}
+        return (*(replace(self, n=n) for n in sorted(counts)), replace(self, persistent=not self.persistent))
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:

@@ -33,6 +33,7 @@ from accel.commands import (
     sweep,
     topology,
     try_,
+    tune,
     undo,
 )
 from accel.commands.command import Command, named
@@ -40,6 +41,7 @@ from accel.commands.command import Command, named
 COMMANDS: tuple[Command, ...] = (
     profile.COMMAND,
     try_.COMMAND,
+    tune.COMMAND,
     ddp.COMMAND,
     sweep.COMMAND,
     batch.COMMAND,

@@ -10,7 +10,7 @@ from accel.history.records import UNKNOWN, PredictionRecord, TrialRecord
 
 _TABLES = {PredictionRecord: "predictions", TrialRecord: "trials"}
 _INDEXES = [f"CREATE INDEX {table}_by_profile ON {table} (profile)" for table in _TABLES.values()]
-_UPGRADES = [  # from format 1, from format 2
+_UPGRADES = [  # from format 1, from format 2, from format 3
     [f"ALTER TABLE {table} ADD COLUMN live TEXT NOT NULL DEFAULT '{UNKNOWN}'" for table in _TABLES.values()],
     [
         "ALTER TABLE trials ADD COLUMN asked TEXT NOT NULL DEFAULT ''",
@@ -19,6 +19,7 @@ _UPGRADES = [  # from format 1, from format 2
             for name in ("seconds", "baseline_seconds", "seeds", "break_even_steps")
         ),
     ],
+    ["ALTER TABLE trials ADD COLUMN run TEXT NOT NULL DEFAULT ''"],
 ]
 
 
@@ -40,5 +41,10 @@ class HistoryStore(RecordStore):
         return self.read(PredictionRecord)
 
     def trials(self) -> list[TrialRecord]:
-        """All measured plans, oldest first."""
-        return self.read(TrialRecord)
+        """All measured plans, oldest first; of a plan that a search wrote several times, the last."""
+        last: dict[tuple[object, ...], TrialRecord] = {}
+        for number, row in enumerate(self.read(TrialRecord)):
+            key = (row.run, row.plan, row.where_measured) if row.run else (number,)
+            last.pop(key, None)
+            last[key] = row
+        return list(last.values())

@@ -67,6 +67,7 @@ class TrialRecord:
     baseline_seconds: float = math.nan  # and without
     seeds: float = math.nan
     break_even_steps: float = math.nan
+    run: str = ""  # a search's own name: it writes a plan again each time that it knows more; "" of a trial, which writes once
 
 
 @dataclass(frozen=True)

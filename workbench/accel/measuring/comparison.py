@@ -50,6 +50,9 @@ class Quality:
     largest_difference: float = float("nan")
     noise_floor: float = float("nan")
     steps: int = 0
+    lost: float = (
+        0.0  # by how much the losses are worse on average, relative to the baseline's; below 0: better
+    )
 
     def __str__(self) -> str:
         if self.following == "unknown":
@@ -94,6 +97,8 @@ class Comparison:
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     samples_per_step: tuple[int, int] | None = None
     """Of the baseline and of the candidate, where they differ: the intervals are of the time per sample then."""
+    peak_bytes: tuple[int, int] | None = None
+    """Memory that training took at its peak, without and with the plan; None where nothing told."""
 
     @property
     def shown(self) -> Interval | None:
@@ -203,7 +208,8 @@ def compare_losses(
         return Quality("same", 0.0, 0.0, len(pairs))
     difference, noise = largest_difference(base, other), _floor(base, floor)
     allowed = max(_FLOOR_FACTOR * noise, _CLOSE_BAND if effect == "close" else 1e-5)
-    return Quality("follows" if difference <= allowed else "drifts", difference, noise, len(pairs))
+    lost = (sum(other) - sum(base)) / (sum(map(abs, base)) or 1.0)
+    return Quality("follows" if difference <= allowed else "drifts", difference, noise, len(pairs), lost)
 
 
 def _floor(baseline: Sequence[float], floor: Sequence[float | None]) -> float:

@@ -12,8 +12,8 @@ from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder
-    from accel.workers.quality_trial import QualityTrial
-    from accel.workers.trial import Trial
+    from accel.measuring.tuning import Tuning
+    from accel.workbench.notebook_state import AnyTrial
 
 FOUND_NONE = {
     False: "no plan of the last trial was faster with a loss that follows",
@@ -21,7 +21,7 @@ FOUND_NONE = {
 }
 
 
-def best_plan(trials: Sequence[Trial | QualityTrial]) -> Plan:
+def best_plan(trials: Sequence[AnyTrial]) -> Plan:
     """The best plan of the last trial; raises AccelError where there is none.
 
     >>> str(best_plan(workbench.trials))
@@ -55,7 +55,7 @@ def best_plan(trials: Sequence[Trial | QualityTrial]) -> Plan:
     return best
 
 
-def summary(trial: Trial | QualityTrial | None) -> str:
+def summary(trial: AnyTrial | None) -> str:
     """A trial in one line: its state, what was asked if it was by quality, and the best plan.
 
     >>> summary(workbench.trials[-1])
@@ -63,7 +63,7 @@ def summary(trial: Trial | QualityTrial | None) -> str:
     """
     if trial is None:
         return "none"
-    result: Ladder | TimeToQuality = trial.result
+    result: Ladder | TimeToQuality | Tuning = trial.result
     told = [f"{trial.state if trial.is_over else trial.phases.now}, {trial.seconds:.0f} s"]
     if isinstance(result, TimeToQuality):
         told.append(result.headline)
@@ -74,9 +74,9 @@ def summary(trial: Trial | QualityTrial | None) -> str:
     return "; ".join(told)
 
 
-def _sentence(result: Ladder | TimeToQuality) -> str:
+def _sentence(result: Ladder | TimeToQuality | Tuning) -> str:
     return _answer(result, result.best.plan) if result.best else ""
 
 
-def _answer(result: Ladder | TimeToQuality, plan: str) -> str:
+def _answer(result: Ladder | TimeToQuality | Tuning, plan: str) -> str:
     return result.answer(plan).sentence if isinstance(result, TimeToQuality) else result[plan].sentence

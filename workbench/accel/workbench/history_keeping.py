@@ -8,12 +8,14 @@ import threading
 import uuid
 import warnings
 import weakref
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord, TrialRecord
 from accel.history.records import AS_THE_NOTEBOOK_RUNS, STEADY
 from accel.measuring.time_to_quality import TimeToQuality
+from accel.measuring.tuning import Tuning
 from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
     from accel.measuring.training_curve import QualityRow
     from accel.profiling.findings import Finding
     from accel.profiling.profile import Profile
-    from accel.workers.quality_trial import QualityTrial
-    from accel.workers.trial import Trial
+    from accel.workbench.notebook_state import AnyTrial
     from accel.workload.workload import Workload
 
 
@@ -39,8 +40,9 @@ class HistoryKeeper:
     def __init__(self, store: HistoryStore | None = None) -> None:
         self.store = HistoryStore() if store is None else store
         self._profiles: weakref.WeakKeyDictionary[Workload, str] = weakref.WeakKeyDictionary()
-        self._live: weakref.WeakKeyDictionary[Trial | QualityTrial, str] = weakref.WeakKeyDictionary()
-        self._written: weakref.WeakSet[Trial | QualityTrial] = weakref.WeakSet()
+        self._live: weakref.WeakKeyDictionary[AnyTrial, str] = weakref.WeakKeyDictionary()
+        self._written: weakref.WeakSet[AnyTrial] = weakref.WeakSet()
+        self._runs: weakref.WeakKeyDictionary[AnyTrial, _Run] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def keep_predictions(self, profile: Profile, workload: Workload, machine: Machine, *, kept: Plan) -> str:
@@ -63,9 +65,7 @@ class HistoryKeeper:
         )  # fmt: skip
         return self.store.take_problem()
 
-    def follow(
-        self, trial: Trial | QualityTrial, workload: Workload, machine: Machine, *, kept: Plan
-    ) -> None:
+    def follow(self, trial: AnyTrial, workload: Workload, machine: Machine, *, kept: Plan) -> None:
         """Write the trial's rows when it is over, whoever waits for it.
 
         Of `kept`, live as the trial began, its baseline has what belongs to the whole process.
@@ -75,19 +75,32 @@ class HistoryKeeper:
         trial.on_change(lambda: self.keep_trial(trial, workload, machine))
         self.keep_trial(trial, workload, machine)  # it may have ended before anybody listened
 
-    def keep_trial(self, trial: Trial | QualityTrial, workload: Workload, machine: Machine) -> None:
+    def keep_trial(self, trial: AnyTrial, workload: Workload, machine: Machine) -> None:
         """Write the trial's rows if it is over and they are not written yet."""
         with self._lock:
-            if not trial.is_over or trial in self._written:
+            if trial in self._written or not (trial.is_over or isinstance(trial.result, Tuning)):
                 return
-            self._written.add(trial)
             about = {
                 "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
                 "described": str(workload), "live": self._live.get(trial, ""), **_where(machine),
             }  # fmt: skip
-            self.store.add(records_of(trial, about))
+            if trial.is_over:
+                self._written.add(trial)
+            records = records_of(trial, about)
+            if isinstance(trial.result, Tuning):
+                records = self._runs.setdefault(trial, _Run()).new(records)
+            if records:
+                self.store.add(records)
         if problem := self.store.take_problem():
             warnings.warn(problem, stacklevel=2)
+
+    def of_workload(self, workload: Workload, machine: Machine) -> list[TrialRecord]:
+        """What was measured of this cell on this machine with these versions, oldest first."""
+        where = _where(machine)
+        return [
+            row for row in self.store.trials()
+            if row.workload == _hash(workload) and row.machine == where["machine"] and row.versions == where["versions"]
+        ]  # fmt: skip
 
     def past_trials(self) -> PastTrials:
         """All trials on record, newest first."""
@@ -102,6 +115,29 @@ class HistoryKeeper:
     @property
     def _file(self) -> str:
         return "" if self.store.path is None else str(self.store.path)
+
+
+class _Run:
+    """What of a search is on record already: what a kernel that is killed has measured until then must not be lost."""
+
+    def __init__(self) -> None:
+        self.name = uuid.uuid4().hex
+        self._known: set[tuple[object, ...]] = set()
+
+    def new(self, records: list[TrialRecord]) -> list[TrialRecord]:
+        """The rows that say something new, under the search's name."""
+        named = [
+            replace(row, run=self.name)
+            for row in records
+            if not math.isnan(row.ratio) or row.verdict == "failed"
+        ]
+        fresh = [row for row in named if _facts(row) not in self._known]
+        self._known |= {_facts(row) for row in fresh}
+        return fresh
+
+
+def _facts(row: TrialRecord) -> tuple[object, ...]:
+    return row.plan, row.where_measured, row.verdict, row.ratio, row.low, row.high
 
 
 def _plans_measured(finding: Finding) -> list[str]:
@@ -124,21 +160,22 @@ def _now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
-def records_of(trial: Trial | QualityTrial, about: dict[str, Any]) -> list[TrialRecord]:
+def records_of(trial: AnyTrial, about: dict[str, Any]) -> list[TrialRecord]:
     """A record for each plan that was measured; `about` says of what workload, on what machine, and when.
 
     >>> records_of(trial, about)[0].plan
     'channels_last'
     """
-    result: Ladder | TimeToQuality = trial.result
+    result: Ladder | TimeToQuality | Tuning = trial.result
     if isinstance(result, TimeToQuality):
         rows = [row for row in result.rows if row is not result.baseline and row.state != "not applicable"]
         return [_by_quality(row, result, about) for row in rows]
     # First steps that compile cost what later ones earn back; with other plans they differ by chance.
     compiling = [str(plan) for plan in trial.plans if plan.compiles]
+    measured = (*result.searched, *result.confirmed) if isinstance(result, Tuning) else result.rows
     return [
         _by_speed(row, about, compiles=row.plan in compiling)
-        for row in result.rows
+        for row in measured
         if row.state != "not applicable"
     ]
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
+    from accel.workers.tune_trial import TuneTrial
     from accel.workload.workload import Workload
+
+    AnyTrial = Trial | QualityTrial | TuneTrial
 
 
 class NotebookState:
@@ -34,7 +37,7 @@ class NotebookState:
         self.profile_result: Profile | None = None
         # Older than profile_result where the last cell profiled does not train.
         self.profile_of_workload: Profile | None = None
-        self.trials: list[Trial | QualityTrial] = []  # by speed or by quality, oldest first
+        self.trials: list[AnyTrial] = []  # by speed, by quality, or a search; oldest first
         self.training_loader: str | None = None  # that the workload's steps take batches from
         self.pool = WorkerPool(spare_workers)
         self.history_keeper = HistoryKeeper()
@@ -95,7 +98,7 @@ class NotebookState:
         return self.kept if self._trains_the_same(workload) else Plan(())
 
     @property
-    def running_trial(self) -> Trial | QualityTrial | None:
+    def running_trial(self) -> AnyTrial | None:
         """The trial that is under way, if any."""
         return next((trial for trial in self.trials[-1:] if not trial.is_over), None)
 

@@ -30,19 +30,8 @@ def prepared_trial(
     """Pack and guard; the trial is ready to start."""
     from accel.distributed.trials.trial_group import group_for
 
-    allocator = notebook_allocator()
-    is_glibc = allocator_name() == "glibc"
+    setting = trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s)
     parcel, while_packing = packed(workbench, workload)
-    setting = TrialSetting(
-        machine_line=workbench.machine.line,
-        notes=notes_on_copies(workload),
-        notebook_allocator=allocator,
-        notebook_is_steady=allocator == "steady" or bool(set_from_outside()) or not is_glibc,
-        can_be_steady=is_glibc,
-        timeout_s=timeout_s,
-        budget=budget,
-        step_s=(workload.step_ms or 0.0) / 1e3 if workload.step_ms == workload.step_ms else 0.0,
-    )
     try:
         load = load_for(parcel, workload)
         check = unchanged_check(workbench, workload, while_packing)
@@ -52,6 +41,24 @@ def prepared_trial(
     except BaseException:
         parcel.close()
         raise
+
+
+def trial_setting(
+    workbench: NotebookState, workload: Workload, *, budget: TimeBudget, timeout_s: float
+) -> TrialSetting:
+    """What the notebook's allocator is, and how long things may take."""
+    allocator = notebook_allocator()
+    is_glibc = allocator_name() == "glibc"
+    return TrialSetting(
+        machine_line=workbench.machine.line,
+        notes=notes_on_copies(workload),
+        notebook_allocator=allocator,
+        notebook_is_steady=allocator == "steady" or bool(set_from_outside()) or not is_glibc,
+        can_be_steady=is_glibc,
+        timeout_s=timeout_s,
+        budget=budget,
+        step_s=(workload.step_ms or 0.0) / 1e3 if workload.step_ms == workload.step_ms else 0.0,
+    )
 
 
 def packed(workbench: NotebookState, workload: Workload) -> tuple[Parcel, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +26,18 @@ if TYPE_CHECKING:
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
+    from accel.measuring.tuning import Tuning
     from accel.opgraph.op_graph import OpGraph, WhatIf
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench.batch_search import Watch
     from accel.workbench.kept_ranks import KeptRanks
+    from accel.workbench.notebook_state import AnyTrial
     from accel.workbench.profile_session import ProfileSession
     from accel.workbench.quality_request import Better
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
+    from accel.workers.tune_trial import TuneTrial
     from accel.workload.new_weights import Start
     from accel.workload.workload import Workload
 
@@ -161,12 +164,7 @@ class Workbench(NotebookState):
         check_seconds(f"try_(budget_s={budget_s})", budget_s)
         check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
         budget = TimeBudget(budget_s)
-        workload = self.workload_to_train("try")
-        if self.running_trial is not None or self.ranks.is_running:
-            what = (
-                "a trial is running already" if self.running_trial is not None else "a run on ranks goes on"
-            )
-            raise AccelError("%accel try", because=what, do="Wait for it, or stop it first.")
+        workload = self._workload_to_try("try")
         request = QualityRequest.of(
             until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric, better=better, start=start
         )  # fmt: skip
@@ -181,6 +179,53 @@ class Workbench(NotebookState):
             trial = prepared_trial(
                 self, workload, parsed, refused=refused, budget=budget, timeout_s=timeout_s
             )
+        answer: Trial | Ladder | QualityTrial | TimeToQuality = self._run(
+            trial, workload, kept, wait=wait, watch=watch
+        )
+        return answer
+
+    @in_words("%accel tune")
+    def tune(
+        self, *, budget_s: float = 120.0, keep_quality: float | None = None, include: str | Sequence[str] = (),
+        exclude: str | Sequence[str] = (), changes_training: bool = False, steps: int | None = None, seed: int = 0,
+        wait: bool = True, timeout_s: float = 60.0, watch: Callable[[Any], Any] | None = None,
+    ) -> TuneTrial | Tuning:  # fmt: skip
+        """Search for the plan that trains this cell fastest, as `accel.tune` does.
+
+        Args:
+            watch: Waits for the search in place of `trial.wait()`, to show how far it is.
+
+        Examples:
+            >>> tuning = workbench.tune(budget_s=60)
+        """
+        from accel.workbench.tune_start import prepared_tuning
+        from accel.workers.time_budget import TimeBudget
+        from accel.workers.tune_trial import Aim
+
+        check_seconds(f"tune(budget_s={budget_s})", budget_s)
+        budget = TimeBudget(budget_s)
+        workload = self._workload_to_try("tune")
+        trial = prepared_tuning(
+            self, workload, include=_in_a_row(include), exclude=_in_a_row(exclude), changes_training=changes_training,
+            aim=Aim(steps or workload.steps, keep_quality, seed), budget=budget, timeout_s=timeout_s,
+        )  # fmt: skip
+        answer: TuneTrial | Tuning = self._run(trial, workload, self.kept, wait=wait, watch=watch)
+        return answer
+
+    def _workload_to_try(self, command: str) -> Workload:
+        """The workload, when nothing else runs that would be in every time."""
+        workload = self.workload_to_train(command)
+        if self.running_trial is not None or self.ranks.is_running:
+            what = (
+                "a trial is running already" if self.running_trial is not None else "a run on ranks goes on"
+            )
+            raise AccelError(f"%accel {command}", because=what, do="Wait for it, or stop it first.")
+        return workload
+
+    def _run(
+        self, trial: Any, workload: Workload, kept: Plan, *, wait: bool, watch: Callable[[Any], Any] | None
+    ) -> Any:
+        """Start it, and wait for it if that is wanted; an interrupt stops it."""
         try:
             with uninterrupted():
                 self._start(trial, workload, kept)
@@ -191,7 +236,7 @@ class Workbench(NotebookState):
             trial.stop()
             raise
 
-    def _start(self, trial: Trial | QualityTrial, workload: Workload, kept: Plan) -> None:
+    def _start(self, trial: AnyTrial, workload: Workload, kept: Plan) -> None:
         trial.start()
         self.trials.append(trial)
         self.history_keeper.follow(trial, workload, self.machine, kept=kept)
@@ -348,3 +393,8 @@ class Workbench(NotebookState):
         self.drop_live()
         self.pool.close()
         self.ranks.close()
+
+
+def _in_a_row(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Names as a tuple, however they were given."""
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -100,6 +100,7 @@ class EffectRead(msgspec.Struct, tag="effect_read", frozen=True):
 
     proofs: list[tuple[str, bool, str]]
     compilation: Compilation | None = None
+    peak_bytes: int = 0  # of memory, since the workload came; 0 where nothing tells
 
 
 class Finished(msgspec.Struct, tag="finished", frozen=True):

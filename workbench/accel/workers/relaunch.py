@@ -47,6 +47,7 @@ FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
 LEAST_WARM_UP = 2  # the second step may compile anew
 FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
 RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one does not warm up
+PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds vary by
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
 COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little
 COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
@@ -70,6 +71,7 @@ class Samples:
     steps: int = 0
     proofs: tuple[tuple[str, bool, str], ...] = ()
     compilation: Compilation | None = None  # all that torch.compile did in the worker
+    peak_bytes: int = 0  # of memory, from the arrival of the workload on
     error: AccelError | None = None
 
 
@@ -82,6 +84,9 @@ class Effort:
     most_rounds: int = 60
     seconds: float = 6.0
     precise_enough: float = 0.006  # standard error of the median log-ratio; processes differ by more
+    leaves_slower: bool = (
+        False  # a plan that is plainly slower than the baseline takes part in no further round
+    )
 
 
 class Relaunch:
@@ -109,6 +114,7 @@ class Relaunch:
         self._lock = threading.Lock()
         self._randomness = random.Random()  # never the notebook's own generator
         self._ended = False
+        self._left: set[str] = set()  # plainly slower: in no further round
         self.disks: set[str] = set()  # what keeps the workers' writes from the user's files
         self.samples = {variant.label: Samples() for variant in variants}
 
@@ -219,12 +225,22 @@ class Relaunch:
             if stop.is_set() or len(self._running) == 1:
                 return
             on_round(round_number)
+            if effort.leaves_slower and round_number >= FEWEST_ROUNDS:
+                self._leave_slower()
             now = time.monotonic()
             self.round_s = (now - began) / round_number
             is_enough = round_number >= effort.least_rounds and self._is_precise(effort)
             is_last = round_number >= FEWEST_ROUNDS and now + self.round_s > deadline
             if is_enough or is_last or (now > until and round_number >= LEAST_ROUNDS):
                 return
+
+    def _leave_slower(self) -> None:
+        """Take out what is plainly slower, so that the others have the time."""
+        base, *candidates = (self.samples[variant.label] for variant in self._running)
+        for variant, own in zip(self._running[1:], candidates, strict=True):
+            ratios = paired_log_ratios(*compared_times(base, own))
+            if median(ratios) + 4 * median_variance(tuple(ratios)) ** 0.5 < PLAINLY_SLOWER:
+                self._left.add(variant.label)
 
     def _warm_up_all(self, effort: Effort, stop: threading.Event, give_up_at: float) -> None:
         """Those that compile come last, and leave time to measure the others."""
@@ -306,7 +322,7 @@ class Relaunch:
         }
 
     def _one_round(self, blocks: dict[str, StepBlock], stop: threading.Event) -> None:
-        order = self._running
+        order = [variant for variant in self._running if variant.label not in self._left]
         self._randomness.shuffle(order)
         for variant in order:
             if not stop.is_set():
@@ -327,7 +343,8 @@ class Relaunch:
         samples.steps += block.steps
 
     def _is_precise(self, effort: Effort) -> bool:
-        base, *candidates = (self.samples[variant.label] for variant in self._running)
+        in_race = [variant for variant in self._running if variant.label not in self._left]
+        base, *candidates = (self.samples[variant.label] for variant in in_race)
         pairs = [paired_log_ratios(*compared_times(base, own)) for own in candidates]
         errors = [median_variance(tuple(pair)) ** 0.5 for pair in pairs]
         return all(error < effort.precise_enough for error in errors)
@@ -335,7 +352,9 @@ class Relaunch:
     def _read_effect(self, label: str) -> None:
         self._workers[label].send(ReadEffect())
         read = self._workers[label].receive(EffectRead, timeout_s=self._timeout_s)
-        self.samples[label].proofs, self.samples[label].compilation = tuple(read.proofs), read.compilation
+        samples = self.samples[label]
+        samples.proofs, samples.compilation = tuple(read.proofs), read.compilation
+        samples.peak_bytes = read.peak_bytes
 
     def noise_floor(self, steps: int, *, stop: threading.Event, deadline: float) -> list[float | None]:
         """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from accel.errors import AccelError
@@ -36,6 +36,9 @@ class StagePlan:
     is_headline: bool
     wide_is_fine: float = (
         0.0  # a headline is good enough once it excludes 1 and its relative half-width is below this
+    )
+    chosen_from: int = (
+        1  # plans of which the best will be claimed: each must be as sure as if it were one of so many
     )
 
 
@@ -84,30 +87,42 @@ class Stage:
         self._give_up_at = give_up_at
         self._least_s = 0.0  # what another one would take at the least
         self._open_relaunch, self._on_change = open_relaunch, on_change
-        self._stop, self._deadline, self._measures_floor = stop, deadline, measures_floor
+        self._stop, self.deadline, self._measures_floor = stop, deadline, measures_floor
         self._candidates = {str(candidate): candidate for candidate in plan.candidates}
 
     def run(self) -> None:
         """Relaunch until everything is decided, the relaunches are used up, time is up, or someone says stop."""
         for number in range(1, self.plan.most_relaunches + 1):
             open_labels = [label for label, standing in self.standings.items() if standing.is_open]
-            if not open_labels or self._stop.is_set():
+            if not open_labels or not self._relaunch(
+                open_labels, is_last=number == self.plan.most_relaunches
+            ):
                 return
-            began = time.monotonic()
-            samples = self._one(open_labels, measures_floor=number == 1 and self._measures_floor)
-            if self._stop.is_set() and not self._is_out_of_time():
-                return
-            now = time.monotonic()
-            self.relaunch_s, self.relaunches = now - began, number
-            has_no_time = self._stop.is_set() or now + self._least_s > self._deadline
-            is_last = number == self.plan.most_relaunches
-            self._add(open_labels, samples, is_last=has_no_time or is_last)
-            self.is_cut_short = (
-                has_no_time and not is_last and not all(self._is_answered(label) for label in open_labels)
-            )
-            self._on_change()
-            if has_no_time:
-                return
+
+    def race(self, plans: Sequence[Plan]) -> bool:
+        """One relaunch of these plans, which may be new here or be measured again; whether there is time for another."""
+        for plan in plans:
+            self._candidates[str(plan)] = plan
+            self.standings.setdefault(str(plan), Standing())
+        return self._relaunch([str(plan) for plan in plans], is_last=True)
+
+    def _relaunch(self, labels: list[str], *, is_last: bool) -> bool:
+        """Measure these once; whether there is time for another relaunch, and anybody wants it."""
+        if self._stop.is_set():
+            return False
+        began = time.monotonic()
+        samples = self._one(labels, measures_floor=self.relaunches == 0 and self._measures_floor)
+        if self._stop.is_set() and not self._is_out_of_time():
+            return False
+        now = time.monotonic()
+        self.relaunch_s, self.relaunches = now - began, self.relaunches + 1
+        has_no_time = self._stop.is_set() or now + self._least_s > self.deadline
+        self._add(labels, samples, is_last=has_no_time or is_last)
+        self.is_cut_short = (
+            has_no_time and not is_last and not all(self._is_answered(label) for label in labels)
+        )
+        self._on_change()
+        return not has_no_time
 
     def _one(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
         plans = [Plan(), *(self._candidates[label] for label in labels)]
@@ -125,12 +140,12 @@ class Stage:
 
     def _measure(self, relaunch: Relaunch, *, measures_floor: bool) -> None:
         samples = relaunch.measure(
-            self.plan.effort, stop=self._stop, deadline=self._deadline, give_up_at=self._give_up_at, on_round=self._round,
+            self.plan.effort, stop=self._stop, deadline=self.deadline, give_up_at=self._give_up_at, on_round=self._round,
         )  # fmt: skip
         losses = [each.losses for each in samples.values() if each.error is None]
         if measures_floor and not self._stop.is_set() and _some_differ(losses):
             self.floor = relaunch.noise_floor(
-                min(len(each) for each in losses), stop=self._stop, deadline=self._deadline
+                min(len(each) for each in losses), stop=self._stop, deadline=self.deadline
             )
 
     def _round(self, number: int) -> None:
@@ -162,7 +177,16 @@ class Stage:
         return standing.log_ratios[-1]
 
     def _interval(self, standing: Standing, confidence: float) -> Interval:
+        confidence = 1 - (1 - confidence) / self.plan.chosen_from  # Bonferroni
         return interval(standing.log_ratios, self.plan.noise, confidence=confidence, spread=self._spread)
+
+    def added(self, label: str, before: str) -> Interval | None:
+        """What a plan gains over another one, of the relaunches that both were in."""
+        both = [each for each in self._log_ratios if label in each and before in each]
+        ratios = [
+            [own - other for own, other in zip(each[label], each[before], strict=False)] for each in both
+        ]
+        return interval(ratios, self.plan.noise, confidence=confidence_shown(len(ratios))) if ratios else None
 
     def _is_answered(self, label: str) -> bool:
         standing = self.standings[label]

@@ -47,7 +47,16 @@ def comparison_of(
             *_applied(steady, notebook),
         ),
         samples_per_step=_samples_per_step(known),
+        peak_bytes=_peak_bytes(known),
     )
+
+
+def _peak_bytes(standing: Standing | None) -> tuple[int, int] | None:
+    """Of the baseline and of the plan: the most in any relaunch."""
+    if standing is None or not standing.samples:
+        return None
+    peaks = [max(each.peak_bytes for each in side) for side in (standing.base_samples, standing.samples)]
+    return (peaks[0], peaks[1]) if all(peaks) else None
 
 
 def _samples_per_step(standing: Standing | None) -> tuple[int, int] | None:

@@ -112,9 +112,11 @@ def _step_through(
     from accel.workers.evaluating import Evaluator
     from accel.workload.cell_code import compiled
     from accel.workload.discovery import Discovery
+    from accel.workload.peak_memory import PeakMemory
     from accel.workload.training_code import as_changed
 
     namespace = _arrived(disk, load, blob, descriptor)
+    peak = PeakMemory(load.trains_on)
     linecache.cache[load.filename] = (len(load.source), None, load.source.splitlines(True), load.filename)
     replica = _replica_at_start(load, namespace)
     plan = Plan.parse(load.plan)
@@ -131,7 +133,7 @@ def _step_through(
         watch = applied.enter_context(CompileWatch())
 
         def read_effect() -> EffectRead:
-            return EffectRead(_proofs(plan, presented), watch.found())
+            return EffectRead(_proofs(plan, presented), watch.found(), peak.bytes)
 
         channel.send(Loaded(disk.mechanism or ""))
         evaluate = None

@@ -24,7 +24,10 @@ def joined(answers: Sequence[Any], cpus: Sequence[Sequence[int]], notes: Sequenc
         return _steps(answers)
     if isinstance(first, EffectRead):
         proofs = zip(*(each.proofs for each in answers), strict=True)
-        return EffectRead([_proof(of_ranks, cpus, notes) for of_ranks in proofs], first.compilation)
+        peak_bytes = max(each.peak_bytes for each in answers)
+        return EffectRead(
+            [_proof(of_ranks, cpus, notes) for of_ranks in proofs], first.compilation, peak_bytes
+        )
     if isinstance(first, Evaluated):  # all ranks have the same model
         return msgspec.structs.replace(first, seconds=max(each.seconds for each in answers))
     return first

@@ -1,0 +1,126 @@
+"""The search for a plan: what it asks for, what it believes, and that it finds plans whose parts work together."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from accel.tuning.gain_model import GainModel, Measured, Prior
+from accel.tuning.race import NOTHING, Race
+
+PARTS = "abcdef"
+
+
+def of(*parts):
+    return frozenset(parts)
+
+
+def gain_of(alone, together=()):
+    """A function of a choice: the sum of what its parts add, and its pairs."""
+    pairs = {of(*pair): more for pair, more in dict(together).items()}
+    return lambda choice: (
+        sum(alone.get(part, 0.0) for part in choice)
+        + sum(more for pair, more in pairs.items() if pair <= choice)
+    )
+
+
+def run(race, gain, error=0.005):
+    rounds = []
+    while choices := race.next_round():
+        rounds.append(choices)
+        race.take([Measured(choice, gain(choice), error) for choice in choices])
+        assert len(rounds) < 60
+    return rounds
+
+
+def test_each_part_runs_alone_first():
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
+    assert race.next_round() == [of(part) for part in PARTS]
+
+
+def test_parts_that_help_are_put_together():
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
+    run(race, gain_of({"a": 0.4, "c": 0.2, "d": -0.3}))
+    assert {"a", "c"} <= race.leader.choice
+    assert "d" not in race.leader.choice
+    assert race.leader.gain == pytest.approx(0.6, abs=0.03)
+
+
+def test_of_two_parts_that_take_from_each_other_the_better_one_stays():
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
+    run(race, gain_of({"a": 0.3, "b": 0.25}, {("a", "b"): -0.3}))
+    assert race.leader.choice & {"a", "b"} == {"a"}
+
+
+def test_parts_that_only_help_together_are_found_where_both_come_up():
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
+    run(race, gain_of({"a": 0.2, "b": -0.02}, {("a", "b"): 0.25}))
+    assert {"a", "b"} <= race.leader.choice
+
+
+def test_parts_that_exclude_each_other_are_never_asked_for_together():
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: not of("a", "b") <= choice)
+    rounds = run(race, gain_of({"a": 0.3, "b": 0.35, "c": 0.1}))
+    assert not any(of("a", "b") <= choice for choices in rounds for choice in choices)
+    assert race.leader.choice & {"a", "b"} == {"b"}
+
+
+def test_nothing_leads_where_every_part_costs_time():
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
+    run(race, gain_of(dict.fromkeys(PARTS, -0.1)))
+    assert race.leader.choice == NOTHING
+    assert race.in_order_of_gain() == []
+
+
+def test_a_part_that_failed_comes_up_in_no_plan():
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
+    race.next_round()
+    race.leave_out(of("a"))
+    race.take([Measured(of(part), 0.2, 0.01) for part in "bcdef"])
+    assert not any("a" in choice for choice in race.next_round())
+
+
+def test_a_plan_that_failed_is_not_asked_for_again_though_its_parts_are():
+    race = Race(dict.fromkeys("ab", Prior()), lambda choice: True)
+    race.take([Measured(of("a"), 0.2, 0.01), Measured(of("b"), 0.2, 0.01)])
+    assert of("a", "b") in race.next_round()
+    race.leave_out(of("a", "b"))
+    assert of("a", "b") not in race.next_round()
+
+
+def test_other_settings_that_come_later_run_alone_first_and_may_win():
+    race = Race(dict.fromkeys("ab", Prior()), lambda choice: not of("a", "a2") <= choice)
+    gain = gain_of({"a": 0.2, "b": 0.1, "a2": 0.4})
+    run(race, gain)
+    race.add({"a2": Prior(0.2, 0.15)})
+    assert race.next_round() == [of("a2")]
+    run(race, gain)
+    assert race.leader.choice == of("a2", "b")
+
+
+def test_the_same_seed_asks_for_the_same_plans():
+    asked = [run(Race(dict.fromkeys(PARTS, Prior()), lambda choice: True, seed=3), gain_of({"a": 0.1, "b": 0.05}))
+             for _ in range(2)]  # fmt: skip
+    assert asked[0] == asked[1]
+
+
+def test_parts_are_put_in_the_order_of_what_they_add():
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
+    run(race, gain_of({"a": 0.1, "b": 0.5, "c": 0.25}))
+    assert race.in_order_of_gain() == ["b", "c", "a"]
+
+
+def test_a_plan_never_measured_is_known_by_its_parts_and_less_surely():
+    model = GainModel(
+        dict.fromkeys("ab", Prior()), [Measured(of("a"), 0.3, 0.01), Measured(of("b"), 0.2, 0.01)]
+    )
+    assert model.gain(of("a", "b")) == pytest.approx(0.5, abs=0.01)
+    assert model.spread(of("a", "b")) > 3 * model.spread(of("a"))
+
+
+def test_what_is_expected_holds_until_something_is_measured():
+    expected = GainModel({"a": Prior(math.log(1.5), 0.1)}, [])
+    assert expected.gain(of("a")) == pytest.approx(math.log(1.5))
+    measured = GainModel({"a": Prior(math.log(1.5), 0.1)}, [Measured(of("a"), 0.0, 0.01)])
+    assert abs(measured.gain(of("a"))) < 0.02

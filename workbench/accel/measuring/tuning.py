@@ -1,0 +1,204 @@
+"""The answer of a search: the plan that training is fastest with, what each part adds, and all that was tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.took import Took
+from accel.shown import Drawn
+
+
+@dataclass(frozen=True)
+class AddedPart:
+    """One part of the plan: the speed-up `together` with the parts before it, and what it `added` to theirs."""
+
+    part: str
+    together: Interval
+    added: Interval
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A plan that the search went on without, and why; `was_tried` where measuring it showed that."""
+
+    plan: str
+    why: str
+    was_tried: bool = False
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a part was expected to gain, by whom, and what it was measured to gain alone."""
+
+    part: str
+    source: str
+    expected: Interval
+    measured: Interval | None
+
+    @property
+    def is_inside(self) -> bool | None:
+        """Whether the measured speed-up lies in the expected interval; None where it was not measured."""
+        if self.measured is None:
+            return None
+        return self.expected.low <= self.measured.ratio <= self.expected.high
+
+
+@dataclass(frozen=True)
+class Tuning(Drawn):
+    """The best plan for a training cell, with its evidence.
+
+    The search ranks plans by many short measurements. Its winner is then measured again in fresh processes, as the notebook
+    runs; only those figures make the answer, so that the luck by which a plan won is not in them.
+
+    Examples:
+        >>> tuning = accel.tune(budget_s=120)
+        >>> print(tuning)
+        >>> tuning.best.plan, tuning.keep_line
+    """
+
+    best: Comparison | None
+    """The plan to keep; None where none was proven faster."""
+    parts: tuple[AddedPart, ...]
+    confirmed: tuple[Comparison, ...]
+    """The winner and its first parts, measured anew after the search, as the notebook runs."""
+    searched: tuple[Comparison, ...]
+    """Every plan that the search measured, under a steady allocator, fastest first."""
+    left_out: tuple[LeftOut, ...]
+    expectations: tuple[Expectation, ...]
+    """Where the search began: what findings predicted and the history of this machine holds, next to what was measured."""
+    baseline_ms: float
+    steps: int
+    """Optimizer steps of the training, over which compiling has to pay off."""
+    machine_line: str
+    allocator_line: str
+    took: Took | None = None
+    is_over: bool = True
+    how_to_run: str = ""
+    """The line that runs the best plan, where that is not `%accel keep`: one that trains on several processes."""
+    notes: tuple[str, ...] = ()
+    unchanged_line: str = ""
+
+    @property
+    def answer(self) -> str:
+        """What was found, in one sentence."""
+        if self.best is not None:
+            return f"{self.best.plan}: {self.best.sentence}; {self.best.quality}."
+        if not self.is_over:
+            return "Searching …"
+        if any(row.verdict == "undecided" and row.shown for row in self.confirmed):
+            return "Undecided: what looked best is not proven faster than the cell as it is."
+        if not self.searched and not self.confirmed:
+            return "Nothing was measured."
+        return f"Nothing here is faster than the cell as it is; {len(self.searched)} plans were measured."
+
+    @property
+    def keep_line(self) -> str:
+        """What to type to have the plan in the notebook; empty where there is none."""
+        if self.best is None:
+            return ""
+        return self.how_to_run or f"%accel keep {self.best.plan}"
+
+    @property
+    def export_line(self) -> str:
+        """What to type, once the plan is kept, to get it as plain PyTorch."""
+        return "%accel export" if self.best is not None and not self.how_to_run else ""
+
+    @property
+    def rows(self) -> tuple[Comparison, ...]:
+        """All plans measured: those of the answer first; each once."""
+        known = {row.plan for row in self.confirmed}
+        return (*self.confirmed, *(row for row in self.searched if row.plan not in known))
+
+    @property
+    def front(self) -> tuple[Comparison, ...]:
+        """Plans that no other beats in both speed and memory, fastest first, of those whose loss follows.
+
+        Speeds of one kind of process are compared: those under a steady allocator where the search measured them so.
+        """
+        return pareto_front(
+            [row for row in self.searched or self.confirmed if row.quality.following != "drifts"]
+        )
+
+    def __getitem__(self, plan: str) -> Comparison:
+        return next(row for row in self.rows if row.plan == plan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, with the answer and the plans of the front."""
+        return {
+            **asdict(self),
+            "answer": self.answer,
+            "keep": self.keep_line,
+            "front": [row.plan for row in self.front],
+        }
+
+    def to_dataframe(self) -> Any:
+        """One row a measured plan: plan, stage, verdict, ratio, low, high, quality, peak bytes (pandas)."""
+        import pandas
+
+        stages = [("confirmed", self.confirmed), ("searched", self.searched)]
+        return pandas.DataFrame(
+            [_flat(stage, row) for stage, rows in stages for row in rows], columns=_COLUMNS
+        )
+
+
+def pareto_front(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """The rows that no other is both as fast and as small as; the cell as it is, 1.0× with its own memory, is a rival too.
+
+    Of rows without a known memory, the fastest.
+    """
+    measured = [row for row in rows if row.shown is not None]
+    if not all(row.peak_bytes for row in measured):
+        return tuple(sorted(measured, key=_ratio, reverse=True)[:1])
+    front: list[Comparison] = []
+    smallest = math.inf
+    for row in sorted(measured, key=lambda row: (-_ratio(row), memory_share(row))):
+        is_better_than_none = _ratio(row) > 1 or memory_share(row) < 1
+        if memory_share(row) < smallest and is_better_than_none:
+            front.append(row)
+            smallest = memory_share(row)
+    return tuple(front)
+
+
+def memory_share(row: Comparison) -> float:
+    """Peak memory with the plan over that without; NaN where it is not known."""
+    if not row.peak_bytes:
+        return math.nan
+    return row.peak_bytes[1] / row.peak_bytes[0]
+
+
+def _ratio(row: Comparison) -> float:
+    return row.shown.ratio if row.shown else math.nan
+
+
+_COLUMNS = [
+    "plan",
+    "stage",
+    "verdict",
+    "ratio",
+    "low",
+    "high",
+    "quality",
+    "baseline_bytes",
+    "peak_bytes",
+    "step_ms",
+]
+
+
+def _flat(stage: str, row: Comparison) -> dict[str, Any]:
+    shown, peaks = row.shown, row.peak_bytes or (math.nan, math.nan)
+    return {
+        "plan": row.plan,
+        "stage": stage,
+        "verdict": row.verdict,
+        "ratio": shown.ratio if shown else math.nan,
+        "low": shown.low if shown else math.nan,
+        "high": shown.high if shown else math.nan,
+        "quality": row.quality.following,
+        "baseline_bytes": peaks[0],
+        "peak_bytes": peaks[1],
+        "step_ms": row.candidate_ms,
+    }

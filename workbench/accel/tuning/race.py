@@ -1,0 +1,156 @@
+"""Which plans to measure next: a race of plans, run by draws from what the measurements leave possible.
+
+First every part runs alone, all against one baseline. From then on each round measures the plans that are best in some
+draws from the model of gains (Thompson sampling): a part that may help comes up again, next to others, a part that cannot
+does not. The race is over when hardly a draw has a plan that is worth changing to. `benchmarks/tuner.py` compares this with
+successive halving, with adding one part after the other, and with plans at random (decision 22).
+
+Source: Thompson, "On the likelihood that one unknown probability exceeds another", Biometrika 1933; Russo et al., "A
+Tutorial on Thompson Sampling", 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.tuning.gain_model import Choice, GainModel, Gains, Measured, Prior
+
+NOTHING: Choice = frozenset()
+WORTH = 0.03  # of log speed-up: a plan that adds less is not worth another round
+DRAWS = 40  # possible models that decide whether the race is over
+SURE = 0.1  # share of the draws that may still have something better
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The best plan as far as known: its parts, expected log speed-up, and the standard deviation of that."""
+
+    choice: Choice
+    gain: float
+    spread: float
+
+
+class Race:
+    """Asks for plans by `next_round`, takes what was measured by `take`, and knows the `leader`.
+
+    Args:
+        parts: What a plan can be made of, with what is expected of each.
+        allowed: Whether these parts can be in one plan.
+        width: Plans a round, once each part was measured alone.
+        seed: Of the draws: the same race again from the same measurements.
+
+    >>> race = Race({"a": Prior(), "b": Prior()}, allowed=lambda choice: True)
+    >>> while plans := race.next_round():
+    ...     race.take(measure(plan) for plan in plans)
+    >>> race.leader.choice
+    frozenset({'a', 'b'})
+    """
+
+    def __init__(
+        self, parts: Mapping[str, Prior], allowed: Callable[[Choice], bool], *, width: int = 4, seed: int = 0
+    ) -> None:
+        self._parts, self._is_allowed, self._width = dict(parts), allowed, width
+        self._random = np.random.default_rng(seed)
+        self._measured: list[Measured] = []
+        self._allowed: dict[Choice, bool] = {}
+        self._out: set[Choice] = set()
+
+    def next_round(self) -> list[Choice]:
+        """The plans to measure next, against one baseline; empty when nothing better is to be expected."""
+        known = {each.choice for each in self._measured} | self._out
+        alone = [frozenset({part}) for part in self._parts]
+        unknown = [choice for choice in alone if choice not in known and self._fits(choice)]
+        return unknown or self._drawn_round()
+
+    def take(self, measured: Iterable[Measured]) -> None:
+        """What a round gave; a plan may be measured several times."""
+        self._measured += measured
+
+    def leave_out(self, choice: Choice) -> None:
+        """This plan is not to be asked for again (it failed, its loss drifts); of one part alone, the part is out."""
+        self._out.add(choice)
+        self._allowed.clear()
+
+    def add(self, parts: Mapping[str, Prior]) -> None:
+        """More parts, such as other settings of one that is good; each is measured alone first."""
+        self._parts |= parts
+        self._allowed.clear()
+
+    @property
+    def model(self) -> GainModel:
+        """What is known of all plans now."""
+        return GainModel(self._parts, self._measured)
+
+    @property
+    def leader(self) -> Leader:
+        """The best of the plans that were measured, and of nothing at all."""
+        model = self.model
+        measured = {each.choice for each in self._measured if self._fits(each.choice)}
+        best = max([NOTHING, *sorted(measured, key=sorted)], key=model.gain)
+        return Leader(best, model.gain(best), model.spread(best))
+
+    def in_order_of_gain(self) -> list[str]:
+        """The parts of the leader, the one that adds most first; without those that hardly add anything."""
+        gains, left, order = self.model.expected(), set(self.leader.choice), list[str]()
+        while left:
+            so_far = gains.of(frozenset(order))
+            added = {part: gains.of(frozenset({*order, part})) - so_far for part in sorted(left)}
+            best = max(added, key=lambda part: added[part])
+            order.append(best)
+            left.remove(best)
+        while order and gains.of(frozenset(order)) - gains.of(frozenset(order[:-1])) < WORTH / 3:
+            order.pop()
+        return order
+
+    def _drawn_round(self) -> list[Choice]:
+        if not self._measured:
+            return []
+        model, leader = self.model, self.leader.choice
+        draws = model.drawn(DRAWS, self._random)
+        best = [self._best_in(gains, leader) for gains in draws]
+        gained = [gains.of(choice) - gains.of(leader) for gains, choice in zip(draws, best, strict=True)]
+        if sum(gain > WORTH for gain in gained) <= SURE * DRAWS:
+            return []
+        counts = {choice: best.count(choice) for choice in best if choice}
+        expected = self._best_in(model.expected(), leader)
+        first = [choice for choice in (expected, leader) if choice]
+        often = sorted(counts, key=lambda choice: (-counts[choice], sorted(choice)))
+        return list(dict.fromkeys([*first, *often]))[: self._width]
+
+    def _best_in(self, gains: Gains, start: Choice) -> Choice:
+        """The best plan under known gains: change by change from two starts, as far as changes help."""
+        ends = [self._climbed(gains, each) for each in (start, NOTHING)]
+        return max(ends, key=gains.of)
+
+    def _climbed(self, gains: Gains, choice: Choice) -> Choice:
+        while True:
+            steps = gains.changes(choice)
+            for part in sorted(steps, key=lambda part: -steps[part]):
+                if steps[part] <= 0:
+                    return self._swapped(gains, choice)
+                if self._fits(changed := choice ^ {part}):
+                    choice = changed
+                    break
+            else:
+                return self._swapped(gains, choice)
+
+    def _swapped(self, gains: Gains, choice: Choice) -> Choice:
+        """Better by one part in place of another, where the two exclude each other; else as it is."""
+        for new in self._parts:
+            if new in choice or self._fits(choice | {new}):
+                continue
+            for old in sorted(choice):
+                changed = choice - {old} | {new}
+                if self._fits(changed) and gains.of(changed) > gains.of(choice) + 1e-9:
+                    return self._climbed(gains, changed)
+        return choice
+
+    def _fits(self, choice: Choice) -> bool:
+        """Whether it can be run, and nothing in it is out."""
+        if choice not in self._allowed:
+            is_out = choice in self._out or any(frozenset({part}) in self._out for part in choice)
+            self._allowed[choice] = not is_out and (not choice or self._is_allowed(choice))
+        return self._allowed[choice]

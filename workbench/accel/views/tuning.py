@@ -1,0 +1,173 @@
+"""A tuning as text, as HTML and as a waterfall: the answer, what each part adds, the fastest of the rest, what was left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, details, heading, note, table
+from accel.html_parts import text as escaped
+from accel.measuring.comparison import Comparison
+from accel.measuring.tuning import Expectation, Tuning, memory_share
+from accel.units import counted, size
+from accel.views.figure_look import axis, look
+from accel.views.ladder import explanations, symbol
+
+if TYPE_CHECKING:
+    import plotly.graph_objects
+
+SHOWN = 8  # plans of the search: more are in .to_dataframe()
+
+
+def text(tuning: Tuning) -> str:
+    """For a terminal, at most a screen: the answer, its parts, the fastest of the others, what to type."""
+    lines = [tuning.answer, *_next_lines(tuning)]
+    if tuning.parts:
+        width = max(len(each.part) for each in tuning.parts)
+        lines += ["What each part adds, as this notebook runs:"]
+        lines += [f"  {'+' if number else ' '} {each.part:<{width}}  {each.together} together{_added(number, each.added.ratio)}"
+                  for number, each in enumerate(tuning.parts)]  # fmt: skip
+    rows = _shown_rows(tuning)
+    if rows:
+        width = max(len(row.plan) for row in rows)
+        lines += [_searched_title(tuning)]
+        lines += [f"  {symbol(row)} {row.plan:<{width}}  {_figures(row)}" for row in rows]
+    lines += [f"Left out: {line}" for line in _left_out(tuning, was_tried=True)[:4]]
+    lines += _cannot_work(tuning)
+    return "\n".join(filter(None, [*lines, *_last_lines(tuning)]))
+
+
+def html(tuning: Tuning) -> Markup:
+    """For a notebook: the answer and its parts; the search and what was left out are folded."""
+    parts = [
+        (each.part, bar(each.together.ratio / tuning.parts[-1].together.ratio, colour=BEST_COLOUR), str(each.together),
+         _added(number, each.added.ratio).lstrip(", "))
+        for number, each in enumerate(tuning.parts)
+    ]  # fmt: skip
+    rows = _shown_rows(tuning)
+    fastest = max([row.shown.ratio for row in rows if row.shown] + [1.0])
+    searched = [
+        (Markup("+<wbr>").join(map(escaped, f"{symbol(row)} {row.plan}".split("+"))),
+         bar((row.shown.ratio if row.shown else 0.0) / fastest, colour=BEST_COLOUR if row.verdict == "faster" else OTHER_COLOUR),
+         _figures(row))
+        for row in rows
+    ]  # fmt: skip
+    left_out = [*_left_out(tuning, was_tried=True), *_left_out(tuning, was_tried=False)]
+    evidence = [note(line) for line in explanations(tuning.best)] if tuning.best is not None else []
+    return block(
+        heading(tuning.answer),
+        *map(note, _next_lines(tuning)),
+        table(["part", "with the parts before it", "speed-up", "adds"], parts) if parts else "",
+        _folded(tuning.is_over, _searched_title(tuning), table(["plan", "speed-up", "measured"], searched)) if rows else "",
+        details("How the answer was found", *evidence) if evidence else "",
+        details(f"Left out: {counted(len(left_out), 'reason')}", *map(note, left_out)) if left_out else "",
+        *map(note, _last_lines(tuning)),
+    )  # fmt: skip
+
+
+def figure(tuning: Tuning) -> plotly.graph_objects.Figure:
+    """A waterfall: milliseconds of a step as the cell is, what each part takes off, and what is left."""
+    import plotly.graph_objects as go
+
+    base = tuning.baseline_ms
+    times = [base / each.together.ratio for each in tuning.parts]
+    changes = [after - before for before, after in zip([base, *times], times, strict=False)]
+    trace = go.Waterfall(
+        x=["as it is", *(escaped(each.part) for each in tuning.parts), "with the plan"],
+        y=[base, *changes, 0.0],
+        measure=["absolute", *["relative"] * len(changes), "total"],
+        text=[
+            f"{base:.3g} ms",
+            *(f"{change:+.3g} ms" for change in changes),
+            f"{(times or [base])[-1]:.3g} ms",
+        ],
+        decreasing={"marker": {"color": BEST_COLOUR}},
+        increasing={"marker": {"color": "#b45309"}},
+        totals={"marker": {"color": OTHER_COLOUR}},
+        connector={"line": {"color": OTHER_COLOUR, "width": 1}},
+    )
+    layout = look(
+        "Time of a step, part by part",
+        height=380,
+        yaxis=axis("ms a step", rangemode="tozero"),
+        showlegend=False,
+    )
+    return go.Figure(trace, layout=layout)
+
+
+def _folded(is_over: bool, title: str, rows: Markup) -> Markup:
+    """Open while it fills."""
+    return details(title, rows) if is_over else Markup("").join([note(title), rows])
+
+
+def _next_lines(tuning: Tuning) -> list[str]:
+    lines = [tuning.keep_line, f"then {tuning.export_line}" if tuning.export_line else ""]
+    return [f"Next: {', '.join(filter(None, lines))}"] if tuning.keep_line else []
+
+
+def _added(number: int, ratio: float) -> str:
+    return f", {ratio:.2f}× more" if number else ""
+
+
+def _shown_rows(tuning: Tuning) -> list[Comparison]:
+    return list(tuning.searched[:SHOWN])
+
+
+def _searched_title(tuning: Tuning) -> str:
+    more = f", the fastest {SHOWN}" if len(tuning.searched) > SHOWN else ""
+    return (
+        f"Search: {counted(len(tuning.searched), 'plan')} measured{more} (speeds under a steady allocator):"
+    )
+
+
+def _figures(row: Comparison) -> str:
+    """Speed, memory and quality of a plan that was searched."""
+    share = memory_share(row)
+    memory = f"; memory {share:.2f}× ({size(row.peak_bytes[1])})" if row.peak_bytes and share == share else ""
+    return f"{row.shown}{memory}; loss {_FOLLOWING[row.quality.following]}"
+
+
+_FOLLOWING = {
+    "same": "the same", "follows": "follows", "drifts": "DRIFTS", "unknown": "not seen", "other batches": "of other batches",
+}  # fmt: skip
+
+
+def _left_out(tuning: Tuning, *, was_tried: bool) -> list[str]:
+    """Plans by the reason that they share."""
+    plans = defaultdict(list)
+    for each in tuning.left_out:
+        if each.was_tried == was_tried:
+            plans[each.why].append(each.plan)
+    return [f"{', '.join(names)}: {why}" for why, names in plans.items()]
+
+
+def _cannot_work(tuning: Tuning) -> list[str]:
+    """How many were not tried: the reasons of each take more than a screen."""
+    names = {each.plan for each in tuning.left_out if not each.was_tried}
+    return (
+        [f"Not tried: {counted(len(names), 'acceleration')}; .left_out has the reason of each."]
+        if names
+        else []
+    )
+
+
+def _last_lines(tuning: Tuning) -> list[str]:
+    took = str(tuning.took) if tuning.took is not None else ""
+    front = [f"{row.plan} ({_figures(row)})" for row in tuning.front]
+    fronts = f"Best for speed and memory: {'; '.join(front)}." if len(front) > 1 else ""
+    lines = [
+        fronts, _expected(tuning.expectations), took, *tuning.notes, tuning.allocator_line, tuning.unchanged_line,
+        tuning.machine_line,
+    ]  # fmt: skip
+    return [line for line in lines if line]
+
+
+def _expected(expectations: tuple[Expectation, ...]) -> str:
+    """How good what the search began with was."""
+    measured = [each for each in expectations if each.measured is not None]
+    if not measured:
+        return ""
+    inside = sum(bool(each.is_inside) for each in measured)
+    each = "; ".join(f"{e.part} {e.expected.ratio:.2f}× by {e.source}, {e.measured.ratio:.2f}× measured"
+                     for e in measured if e.measured is not None)  # fmt: skip
+    return f"Expected before: {inside} of {len(measured)} as expected ({each})."

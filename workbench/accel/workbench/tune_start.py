@@ -1,0 +1,243 @@
+"""Prepare a search: which parts a plan may be made of here, what is expected of them, and the trial that is ready to start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from accel.accelerations import CATALOGUE, Acceleration, by_name
+from accel.accelerations.ddp import Ddp
+from accel.errors import AccelError, Reason, in_words
+from accel.measuring.comparison import Interval
+from accel.measuring.tuning import LeftOut
+from accel.plans.plan import Plan
+from accel.tuning.candidates import Candidates, Hint
+from accel.tuning.gain_model import Choice
+from accel.workbench.trial_start import load_for, packed, trial_setting, unchanged_check
+from accel.workers.relaunch_estimate import COMPILING_S
+from accel.workers.tune_trial import Aim, TuneTrial
+
+if TYPE_CHECKING:
+    from accel.machine import Machine
+    from accel.workbench.notebook_state import NotebookState
+    from accel.workers.time_budget import TimeBudget
+    from accel.workload.workload import Workload
+
+EXCLUDED, NOT_INCLUDED = "you excluded it", "you did not include it"
+FINDING, HISTORY = "a finding", "this machine's history"
+
+
+def prepared_tuning(
+    workbench: NotebookState, workload: Workload, *, include: Sequence[str], exclude: Sequence[str],
+    changes_training: bool, aim: Aim, budget: TimeBudget, timeout_s: float,
+) -> TuneTrial:  # fmt: skip
+    """Collect the parts, pack and guard; the trial is ready to start."""
+    from accel.distributed.trials.trial_group import group_for
+
+    with workbench.live.suspended():
+        candidates = candidates_for(
+            workbench,
+            workload,
+            include=include,
+            exclude=exclude,
+            changes_training=changes_training,
+            steps=aim.steps,
+        )
+    parcel, while_packing = packed(workbench, workload)
+    try:
+        return TuneTrial(
+            candidates, parcel, load_for(parcel, workload), workbench.pool,
+            trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s), aim,
+            check=unchanged_check(workbench, workload, while_packing), groups=group_for,
+        )  # fmt: skip
+    except BaseException:
+        parcel.close()
+        raise
+
+
+def candidates_for(
+    workbench: NotebookState, workload: Workload, *, include: Sequence[str] = (), exclude: Sequence[str] = (),
+    changes_training: bool = False, steps: int,
+) -> Candidates:  # fmt: skip
+    """The parts that can work here; every other entry with the reason.
+
+    >>> candidates_for(workbench, workload, steps=300).parts
+    {'channels_last': Plan(…), 'autocast': Plan(…), …}
+    """
+    asked = _Asked(tuple(map(_name_of, include)), tuple(map(_name_of, exclude)), changes_training)
+    hints = {**_of_history(workbench, workload), **_of_findings(workbench)}
+    collected = _Collected(workbench, workload)
+    for entry in CATALOGUE:
+        for part in _first_settings(entry, include, hints, workbench.machine):
+            if why := asked.why_not(part) or _too_short_to_compile(part, workload, steps):
+                collected.leave_out(part, why)
+            else:
+                collected.consider(part)
+    if not collected.parts and not collected.of_process:
+        reasons = [each for each in collected.left_out if each.why not in (NOT_INCLUDED, EXCLUDED)]
+        told = " ".join(f"{each.plan}: {each.why}" for each in reasons[:3])
+        raise AccelError(
+            "%accel tune", because="nothing that may be tried can work here",
+            do=f"%accel accelerations has the reasons of each. {told}",
+        )  # fmt: skip
+    return collected.candidates(hints)
+
+
+class _Asked:
+    """What the user wants in the search."""
+
+    def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...], changes_training: bool) -> None:
+        self._include, self._exclude, self._changes_training = include, exclude, changes_training
+
+    def why_not(self, part: Plan) -> str:
+        """Why a part takes no part; empty where it does."""
+        entry = part.entries[0]
+        if entry.name in self._exclude:
+            return EXCLUDED
+        if self._include and entry.name not in self._include:
+            return NOT_INCLUDED
+        if getattr(entry, "needs_ranks", False):
+            return "it works on ranks only: %%accel ddp --plan"
+        if entry.name not in self._include and getattr(entry, "saves_memory", False):
+            return "it saves memory and costs time: --include takes it in"
+        if (
+            entry.effect == "changes training"
+            and not self._changes_training
+            and entry.name not in self._include
+        ):
+            return "it changes the training: --changes-training takes it in"
+        return ""
+
+
+class _Collected:
+    """Parts as they are found to work, with what each excludes."""
+
+    def __init__(self, workbench: NotebookState, workload: Workload) -> None:
+        self._workbench, self._workload = workbench, workload
+        self.parts: dict[str, Plan] = {}
+        self.settings: dict[str, dict[str, Plan]] = {}
+        self.of_process = Plan()
+        self.left_out: list[LeftOut] = []
+
+    def leave_out(self, part: Plan, why: str) -> None:
+        self.left_out.append(LeftOut(str(part), why))
+
+    def consider(self, part: Plan) -> None:
+        """Take a part in, and its other settings, where they can work."""
+        if reasons := self._refused(part):
+            self.leave_out(part, in_words(reasons))
+        elif part.needs_own_process:
+            self.of_process = self.of_process.updated(part)
+        else:
+            self.parts[str(part)] = part
+            other = {str(each): each for each in _other_settings(part, self._workbench.machine)}
+            self.settings[str(part)] = {
+                text: each
+                for text, each in other.items()
+                if text not in self.parts and not self._refused(each)
+            }
+
+    def _refused(self, part: Plan) -> list[Reason]:
+        entry = part.entries[0]
+        if part.needs_own_process and entry.name in self._workbench.kept.names:
+            return [Reason("It is live in this process, and so in the baseline", "Undo it first to compare.")]
+        plan = part.resolved(self._workload)
+        return plan.why_not(self._workload, self._workbench.machine).get(entry.name, [])
+
+    def candidates(self, hints: dict[str, Hint]) -> Candidates:
+        """All of it, the likeliest parts first, and what cannot be in one plan."""
+        known = {
+            **self.parts,
+            **{text: plan for each in self.settings.values() for text, plan in each.items()},
+        }
+        first = sorted(self.parts, key=lambda part: -hints[part].prior.mean if part in hints else 0.0)
+        return Candidates(
+            parts={part: self.parts[part].resolved(self._workload) for part in first},
+            settings=self.settings,
+            of_process=self.of_process,
+            excluded=frozenset(self._excluded(known)),
+            hints={part: hint for part, hint in hints.items() if part in known},
+            left_out=tuple(self.left_out),
+        )
+
+    def _excluded(self, known: dict[str, Plan]) -> Iterable[Choice]:
+        for one, other in combinations(known, 2):
+            try:
+                plan = Plan((*known[one].entries, *known[other].entries), (*known[one].on, *known[other].on))
+            except AccelError:  # one entry twice, or two that exclude each other
+                yield frozenset({one, other})
+                continue
+            asks = any(hasattr(entry, "why_not_beside") for entry in plan.entries)
+            if asks and plan.why_not(self._workload, self._workbench.machine):
+                yield frozenset({one, other})
+
+
+def _first_settings(
+    entry: type[Acceleration], include: Sequence[str], hints: Collection[str], machine: Machine
+) -> list[Plan]:
+    """The settings of an entry that the search begins with: as included, as a finding names them, or the usual one."""
+    own = [
+        plan for plan in map(Plan.parse, include) if plan.names == (entry.name,) and plan != Plan((entry(),))
+    ]
+    hinted = [plan for plan in map(Plan.parse, hints) if plan.names == (entry.name,)]
+    usual = Ddp(batch="global") if entry is Ddp else entry()
+    if own or hinted:
+        return list(dict.fromkeys(own or hinted))
+    if entry.layer == "threads":  # whether more or fewer help is not known: all are begun with
+        return [Plan((usual,)), *_other_settings(Plan((usual,)), machine)]
+    return [Plan((usual,))]
+
+
+def _other_settings(part: Plan, machine: Machine) -> list[Plan]:
+    """The same entry with other knobs that are worth a try, on the same objects."""
+    settings: Callable[[Any], Sequence[Acceleration]] = getattr(
+        part.entries[0], "other_settings", lambda _: ()
+    )
+    return [Plan((entry,), tuple((entry.name, names) for _, names in part.on)) for entry in settings(machine)]
+
+
+def _too_short_to_compile(part: Plan, workload: Workload, steps: int) -> str:
+    whole_s = steps * (workload.step_ms or 0.0) / 1000
+    if not part.compiles or not whole_s or whole_s > COMPILING_S:
+        return ""
+    return (
+        f"all {steps:,} steps of this training take {whole_s:.2g} s, and compiling alone about {COMPILING_S:.0f} s: "
+        "--steps says how many steps the real one has"
+    )
+
+
+def _name_of(text: str) -> str:
+    names = Plan.parse(text).names
+    if len(names) != 1:
+        raise AccelError(
+            f"%accel tune --include {text}", because="each word is one acceleration",
+            do="Name them one by one, with commas between them.",
+        )  # fmt: skip
+    return by_name(names[0]).name
+
+
+def _of_findings(workbench: NotebookState) -> dict[str, Hint]:
+    """What the rules predict for plans of one part, of the step."""
+    profile = workbench.profile_of_workload
+    found: dict[str, Hint] = {}
+    for finding in profile.findings if profile is not None else ():
+        predicted = finding.prediction
+        if predicted is None or predicted.of != "step" or not predicted.low > 0:
+            continue
+        expected = Interval(predicted.ratio, predicted.low, predicted.high, 0, 0)
+        for plan in map(Plan.parse, finding.suggests):
+            if len(plan.entries) == 1:
+                found.setdefault(str(plan), Hint(FINDING, expected))
+    return found
+
+
+def _of_history(workbench: NotebookState, workload: Workload) -> dict[str, Hint]:
+    """What plans of one part were measured to gain here before: the last time, on this cell."""
+    found = {}
+    for row in workbench.history_keeper.of_workload(workload, workbench.machine):
+        is_known = row.low > 0 and math.isfinite(row.high) and not row.asked
+        if is_known and "+" not in row.plan:
+            found[row.plan] = Hint(HISTORY, Interval(row.ratio, row.low, row.high, 0, 0))
+    return found
