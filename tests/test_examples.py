@@ -28,19 +28,19 @@ ALONE = """
     measuring.quality_target measuring.took measuring.verdict opgraph.layer_text plans.knobs plans.plan printing
     profiling.device_work profiling.phase_words profiling.profile_options shown_text
     techniques.compiling.compiled_code techniques.pruning.pruning_schedule techniques.source.deferred_read
-    techniques.source.other_tools traces.damage traces.trace_event units workers.relaunch_estimate
-    workers.step_block workers.trial_rows workers.variant_worker workload.cell_names workload.memory_file
-    workload.read_backs
+    techniques.source.other_tools traces.damage traces.trace_event tuning.candidates tuning.gain_model units
+    workers.relaunch_estimate workers.step_block workers.trial_rows workers.variant_worker workload.cell_names
+    workload.memory_file workload.read_backs
 """
 RESULTS = """
-    profiling.profile.Profile measuring.ladder.Ladder measuring.sweep.Sweep machine.machine.Machine
+    profiling.profile.Profile measuring.ladder.Ladder measuring.sweep.Sweep measuring.tuning.Tuning machine.machine.Machine
     machine.topology.topology.Topology machine.affinity.affinity.Affinity opgraph.op_graph.OpGraph opgraph.op_graph.WhatIf
 """
 # Each of these takes seconds: processes start, or the machine is measured.
 SLOW = {
     "try_", "fastest_batch", "peaks", "ddp", "sweep", "RankPool", "compile_backends", "Ladder", "Sweep",
     "Profile.diff", "Profile.roofline", "OpGraph.to_onnx", "Workbench.accelerations", "Workbench.begin_profile",
-    "Workbench.fastest_batch", "Workbench.try_",
+    "Workbench.fastest_batch", "Workbench.try_", "Workbench.tune", "Tuning", "tune",
 }  # fmt: skip
 TRAINING = """
 import torch

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from accel.measuring.comparison import Comparison, Interval, Quality
+from accel.measuring.took import Took
+from accel.measuring.tuning import AddedPart, LeftOut, Tuning
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.ladder_row import ladder_row
+from accel_widgets.trial_view import trial_shown
 
 pytestmark = pytest.mark.browser
 
@@ -178,3 +182,114 @@ def test_clean_up_stops_listening(show):
     view = show(LadderPanel, trials=[trial(FASTER)])
     view.page.evaluate("cleanup()")
     assert view.page.evaluate("model.listening()") == 0
+
+
+def tuning(*, is_over=True, searched=(), confirmed=(), **more):
+    """A search as the panel shows it; its plans are compared by hand."""
+    result = Tuning(
+        best=None, parts=(), confirmed=confirmed, searched=searched, left_out=(), expectations=(), baseline_ms=24.9,
+        steps=300, machine_line="Xeon, 2 cores", allocator_line="Allocator: steady.",
+        took=Took(119.0, 120.0, (), "the time was up"), is_over=is_over,
+    )  # fmt: skip
+    trial = SimpleNamespace(
+        result=dataclasses.replace(result, **more), is_over=is_over, state="done" if is_over else "measuring",
+        phases=SimpleNamespace(now="measuring, round 3 of 24 at most"), budget=SimpleNamespace(left_s=83.7, seconds=120.0),
+    )  # fmt: skip
+    told = trial_shown(trial, 2, kept="")
+    json.dumps(told, allow_nan=False)  # a browser takes nothing else
+    return told
+
+
+def searched(plan, ratio, verdict="faster", **more):
+    """A row of a search: under a steady allocator only."""
+    interval = Interval(ratio, ratio - 0.03, ratio + 0.03, 1, 24)
+    row = dataclasses.replace(FASTER, plan=plan, verdict=verdict, headline=None, steady=interval, proofs=())
+    return dataclasses.replace(row, **more)
+
+
+CHANNELS = dataclasses.replace(
+    FASTER, plan="channels_last", headline=Interval(1.4, 1.37, 1.43, 3, 60), proofs=()
+)
+TOGETHER = dataclasses.replace(CHANNELS, plan="channels_last+autocast", headline=FASTER.headline)
+PARTS = (
+    AddedPart("channels_last", CHANNELS.headline, CHANNELS.headline),
+    AddedPart("autocast", TOGETHER.headline, Interval(1.38, 1.33, 1.43, 3, 60)),
+)
+
+
+def test_a_search_says_while_it_runs_how_far_it_is_and_offers_no_plan_to_keep(show):
+    now = tuning(
+        is_over=False, searched=(searched("autocast", 1.35), searched("compile_model", 0.8, "slower"))
+    )
+    view = show(LadderPanel, trials=[now], is_running=True)
+    assert view.page.locator("h4").all_text_contents() == ["Tuning 2"]
+    assert view.page.get_by_text("measuring, round 3 of 24 at most; 84 s of 120 s left").is_visible()
+    assert view.texts("sentence")[0] == "1.35× [1.32, 1.38] faster under a steady allocator"
+    assert row_of(view, "autocast").get_by_test_id("whisker").is_visible()
+    assert view.page.get_by_role("button", name="Keep").count() == 0
+    assert "Took" not in view.texts("trial-notes")[0]
+    view.page.get_by_test_id("stop").click()
+    assert view.sent == [{"do": "stop"}]
+
+
+def test_a_search_that_has_measured_nothing_yet_has_no_table(show):
+    view = show(LadderPanel, trials=[tuning(is_over=False)], is_running=True)
+    assert not view.page.locator("table").is_visible()
+
+
+def test_a_search_that_is_over_says_its_answer_and_what_each_part_adds(show):
+    left_out = (LeftOut("prune", "LOSS DRIFTS", was_tried=True), LeftOut("ema", "LOSS DRIFTS", was_tried=True),
+                LeftOut("ddp", "you excluded it"))  # fmt: skip
+    rows = (searched("prune", 1.6), searched("autocast", 1.35), searched("compile_model", 0.8, "slower"))
+    over = tuning(
+        best=TOGETHER, parts=PARTS, confirmed=(CHANNELS, TOGETHER), searched=rows, left_out=left_out, notes=("Noisy.",)
+    )  # fmt: skip
+    view = show(LadderPanel, trials=[over])
+    assert over["facts"] == [
+        f"channels_last+autocast: 1.93× [1.88, 1.99] faster; {TOGETHER.quality}", "baseline 24.9 ms a step"
+    ]  # fmt: skip
+    assert view.page.locator("[data-testid='trial-notes'] > li").all_text_contents() == [
+        "What each part adds, as this notebook runs:",
+        "channels_last: 1.40× [1.37, 1.43]",
+        "+ autocast: 1.93× [1.88, 1.99] together, 1.38× more",
+        "Left out: prune, ema: LOSS DRIFTS",
+        "Took 119 s of 120 s; the time was up.",
+        "Noisy.",
+        "Allocator: steady.",
+        "Xeon, 2 cores",
+    ]
+    shown = view.page.locator("tbody tr")
+    assert [row.get_attribute("data-plan") for row in shown.all()] == [
+        TOGETHER.plan, CHANNELS.plan, "prune", "autocast", "compile_model"
+    ]  # fmt: skip
+    keep = view.page.get_by_role("button", name="Keep")
+    assert [each.get_attribute("aria-label") for each in keep.all()] == [
+        f"Keep {plan}" for plan in (TOGETHER.plan, CHANNELS.plan, "autocast")
+    ]
+
+
+def test_a_plan_for_several_processes_says_how_to_run_it_and_is_not_kept_here():
+    best = dataclasses.replace(FASTER, plan="ddp(n=2)")
+    over = tuning(best=best, confirmed=(best,), how_to_run="Put %%accel ddp --n 2 over the cell.")
+    assert over["notes"][0] == "Next: Put %%accel ddp --n 2 over the cell."
+    assert not over["rows"][0]["can_keep"]
+
+
+def test_the_twelve_fastest_of_a_search_are_shown_and_a_row_that_falls_behind_goes(show):
+    plans = [f"intraop_threads(n={n})" for n in range(1, 14)]
+    rows = [searched(plan, 1.5 - n / 100) for n, plan in enumerate(plans)]
+    view = show(LadderPanel, trials=[tuning(is_over=False, searched=tuple(rows[1:]))], is_running=True)
+    view.set(trials=[tuning(is_over=False, searched=tuple(rows))])
+    shown = view.page.locator("tbody tr")
+    assert [row.get_attribute("data-plan") for row in shown.all()] == plans[:12]
+    assert view.page.get_by_text("12 of 13 plans are shown, the fastest.").is_visible()
+
+
+def test_a_row_of_a_search_moves_to_the_top_when_it_is_measured_anew(show):
+    rows = (searched("compile_model", 1.5), searched("channels_last", 1.4))
+    view = show(LadderPanel, trials=[tuning(is_over=False, searched=rows)], is_running=True)
+    anew = dataclasses.replace(CHANNELS, headline=None, state="confirming")
+    view.set(trials=[tuning(is_over=False, searched=rows, confirmed=(anew,))])
+    shown = view.page.locator("tbody tr")
+    assert [row.get_attribute("data-plan") for row in shown.all()] == ["channels_last", "compile_model"]
+    assert view.texts("progress")[0].startswith("confirming")

@@ -196,11 +196,12 @@ def test_a_list_that_may_be_left_to_accel_says_so(panel):
     assert knob.value is None
 
 
-def test_a_knob_that_cannot_be_read_says_what_it_can_be_and_cannot_be_tried(panel):
+def test_a_knob_that_cannot_be_read_says_what_it_can_be_and_holds_up_try_but_not_tune(panel):
     row = panel.board.rows["intraop_threads"]
     row.switch.value = True
     row.knobs[0].field.value = "many"
     assert panel.board.try_button.disabled
+    assert not panel.board.tune_button.disabled
     assert 'role="alert"' in panel.board._plan_line.value
     assert "a whole number" in panel.board._plan_line.value
 
@@ -237,6 +238,23 @@ def test_a_trial_fills_the_ladder_from_its_own_thread_and_stop_ends_it(workbench
     assert not panel.ladder.is_running
     assert panel.ladder.trials[0]["state"] == "stopped"
     assert panel.ladder.trials[0]["rows"][0]["plan"] == "fused_optimizer"
+
+
+def test_tune_needs_nothing_switched_on_and_its_search_is_on_the_ladder_until_stop_ends_it(workbench, panel):
+    workbench.profile(CELL)
+    board = drawn(panel).board
+    assert board.try_button.disabled
+    assert not board.tune_button.disabled
+    board.tune_button.click()
+    assert panel.errors.value == ""
+    shown = drawn(panel).ladder.trials[0]
+    assert (shown["title"], shown["is_running"]) == ("Tuning 1", True)
+    assert shown["facts"][0].endswith("s of 120 s left")
+    assert board.tune_button.disabled
+    panel.ladder._handle_custom_msg({"do": "stop"}, [])
+    shown = drawn(panel).ladder.trials[0]
+    assert (shown["state"], shown["facts"][0]) == ("stopped", "Nothing was measured")
+    assert not board.tune_button.disabled
 
 
 def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):

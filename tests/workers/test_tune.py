@@ -76,6 +76,9 @@ def test_parts_that_help_are_found_together_and_those_that_hurt_are_not_in(workb
     assert tuning.parts[1].added.ratio == pytest.approx(1 / 0.9, rel=0.03)
     assert tuning.keep_line == "%accel keep channels_last+fused_optimizer"
     assert tuning["loader_workers"].verdict == "slower"
+    assert tuning["loader_workers"].shown.pairs < tuning["channels_last"].shown.pairs, (
+        "it went on although it was slower"
+    )
 
 
 def test_the_answer_is_measured_anew_and_not_taken_from_the_search(workbench, steps_take):
@@ -214,5 +217,6 @@ for x, y in loader:
     assert "fused_optimizer" in tuning.best.plan
     assert tuning.best.headline.low > 1
     assert "unchanged" in tuning.unchanged_line
+    assert all(row.peak_bytes for row in tuning.searched)
     assert not workbench.namespace["optimizer"].param_groups[0]["fused"]
     assert "fused_optimizer" in str(workbench.keep())

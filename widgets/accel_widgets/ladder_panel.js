@@ -185,14 +185,19 @@ function makeTrial(send) {
     write(lastColumn, trial.last_column);
     drawCurves(curves, trial.curves);
     const hasBars = trial.curves === null || trial.rows.some((row) => row.ratio !== null);
+    table.hidden = trial.rows.length === 0;
     axisCell.replaceChildren(...(hasBars ? [axis(end)] : []));
+    for (const id of [...rows.keys()].filter((id) => !trial.rows.some((row) => row.id === id))) {
+      rows.get(id)?.node.remove();
+      rows.delete(id);
+    }
     for (const row of trial.rows) {
       if (!rows.has(row.id)) rows.set(row.id, makeRow(send));
       rows.get(row.id)?.update(row, end);
     }
-    const isFirst = body.children.length !== trial.rows.length;
-    // While it runs the rows keep their places; once it is over the best comes first, as in the text.
-    if (isFirst || !trial.is_running) arrange(body, trial.rows.map((row) => /** @type {any} */ (rows.get(row.id)).node));
+    const hasNew = body.children.length !== trial.rows.length;
+    // While it runs the rows keep their places until there are others; once it is over the best comes first, as in the text.
+    if (hasNew || !trial.is_running) arrange(body, trial.rows.map((row) => /** @type {any} */ (rows.get(row.id)).node));
     writeLines(foot, trial.notes);
   };
   return { node, update };

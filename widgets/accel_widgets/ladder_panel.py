@@ -10,7 +10,7 @@ import traitlets
 
 from accel_widgets.theme import scripts, themed
 
-NOTHING_TRIED = "Nothing tried yet. Switch accelerations on above and press Try."
+NOTHING_TRIED = "Nothing tried yet. Switch accelerations on above and press Try, or press Tune."
 
 
 class LadderPanel(anywidget.AnyWidget):

@@ -49,8 +49,7 @@ def progress_text(comparison: Comparison) -> str:
     if comparison.state not in RUNNING:
         return ""
     shown = comparison.steady if comparison.state == "measuring" else comparison.headline
-    is_first_stage = comparison.state == "measuring"
-    pairs = shown.pairs if shown else comparison.details.get("rounds_now", 0) if is_first_stage else 0
+    pairs = shown.pairs if shown else comparison.details.get("rounds_now", 0)
     return f"{comparison.state} … {pairs} pairs" if pairs else f"{comparison.state} … workers are starting"
 
 

@@ -17,20 +17,25 @@ from accel_widgets.toggle_row import ToggleRow, WhyNot
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
 
-NOTHING_ON = "Switch on one or more accelerations to try them together."
+NOTHING_ON = (
+    "Switch on one or more accelerations to try them together, or press Tune to search among all of them."
+)
 
 
 class ToggleBoard(ipywidgets.VBox):
-    """Switches, their knobs, and the buttons Try and Try each; `plan` is what is switched on.
+    """Switches, their knobs, and the buttons Try, Try each and Tune; `plan` is what is switched on.
 
-    >>> board = ToggleBoard(on_try=print, why_not=lambda entry: entry.why_not(workload, machine), errors=ErrorLine())
+    >>> why_not = lambda entry: entry.why_not(workload, machine)
+    >>> board = ToggleBoard(on_try=print, on_tune=print, why_not=why_not, errors=ErrorLine())
     >>> board.show(CATALOGUE, workbench.kept.names)
     >>> board.rows["channels_last"].switch.value = True
     >>> str(board.plan)
     'channels_last'
     """
 
-    def __init__(self, *, on_try: Callable[..., object], why_not: WhyNot, errors: ErrorLine) -> None:
+    def __init__(
+        self, *, on_try: Callable[..., object], on_tune: Callable[[], object], why_not: WhyNot, errors: ErrorLine
+    ) -> None:  # fmt: skip
         self.rows: dict[str, ToggleRow] = {}
         self._why_not, self._busy = why_not, ""
         self._list, self._refused = shared(ipywidgets.VBox), ipywidgets.VBox(layout={"display": "none"})
@@ -43,9 +48,13 @@ class ToggleBoard(ipywidgets.VBox):
         self.try_each_button = _button(
             "Try each", "accel-try-each", "Measure each one alone, and all of them together"
         )
+        self.tune_button = _button(
+            "Tune", "accel-tune", "Search for the fastest plan of all accelerations, for up to two minutes"
+        )
         self.try_button.on_click(errors.guard(lambda _button: on_try(str(self.plan)), clears=False))
         self.try_each_button.on_click(errors.guard(lambda _button: on_try(*self.plans_of_each), clears=False))
-        buttons = [self.try_button, self.try_each_button, self._plan_line]
+        self.tune_button.on_click(lambda _button: on_tune())
+        buttons = [self.try_button, self.try_each_button, self.tune_button, self._plan_line]
         bar = shared(ipywidgets.HBox, buttons, classes="accel-board-bar")
         parts = [_heading("Accelerations"), self._list, self.fold, self._refused, bar]
         super().__init__(parts, **looks(ipywidgets.VBox, "accel accel-board"))
@@ -95,7 +104,8 @@ class ToggleBoard(ipywidgets.VBox):
         self.refresh()
 
     def refresh(self) -> None:
-        """Say which plan Try would measure, or why there is none."""
+        """Say which plan Try would measure, or why there is none; Tune asks for no switch."""
+        self.tune_button.disabled = bool(self._busy)
         try:
             plan = self.plan
         except AccelError as error:

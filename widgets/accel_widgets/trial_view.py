@@ -1,53 +1,127 @@
-"""What the ladder panel shows of the workbench's trials, by speed and by quality, newest first."""
+"""What the ladder panel shows of the workbench's trials, by speed and by quality, and of its searches, newest first."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from accel.measuring.time_to_quality import TimeToQuality
+from accel.measuring.tuning import Tuning
+from accel.plans.plan import Plan
 from accel.units import milliseconds
 from accel_widgets.ladder_row import ladder_row
 from accel_widgets.quality_rows import curves_shown, quality_row
 
 if TYPE_CHECKING:
+    from accel.measuring.comparison import Comparison
     from accel.measuring.ladder import Ladder
-    from accel.workers.quality_trial import QualityTrial
-    from accel.workers.trial import Trial
+    from accel.workbench.notebook_state import AnyTrial
+    from accel.workers.tune_trial import TuneTrial
+
+MOST_ROWS = 12  # of a search: more are in its data frame
 
 
-def trials_shown(trials: Sequence[Trial | QualityTrial], *, kept: str) -> list[dict[str, Any]]:
+def trials_shown(trials: Sequence[AnyTrial], *, kept: str) -> list[dict[str, Any]]:
     """The trials as the ladder panel draws them; `kept` is the plan that is live in the notebook."""
     return [
         trial_shown(trial, number, kept=kept) for number, trial in reversed(list(enumerate(trials, start=1)))
     ]
 
 
-def trial_shown(trial: Trial | QualityTrial, number: int, *, kept: str) -> dict[str, Any]:
+def trial_shown(trial: AnyTrial, number: int, *, kept: str) -> dict[str, Any]:
     """One trial: its state, its rows, and on what it was measured."""
-    result = trial.result
-    shown = (
-        _by_quality(result, f"trial-{number}", kept=kept)
-        if isinstance(result, TimeToQuality)
-        else _by_speed(result, f"trial-{number}", kept=kept, is_running=not trial.is_over)
-    )
-    return {
-        "id": f"trial-{number}", "title": f"Trial {number}", "state": trial.state, "is_running": not trial.is_over, **shown,
-    }  # fmt: skip
+    result, trial_id, title = trial.result, f"trial-{number}", f"Trial {number}"
+    if isinstance(result, TimeToQuality):
+        shown = _by_quality(result, trial_id, kept=kept)
+    elif isinstance(result, Tuning):
+        shown, title = _of_a_search(result, trial, trial_id, kept=kept), f"Tuning {number}"
+    else:
+        shown = _by_speed(result, trial_id, kept=kept, is_running=not trial.is_over)
+    return {"id": trial_id, "title": title, "state": trial.state, "is_running": not trial.is_over, **shown}
 
 
 def _by_speed(ladder: Ladder, trial_id: str, *, kept: str, is_running: bool) -> dict[str, Any]:
     """Rows best first."""
-    has_baseline = ladder.baseline_ms == ladder.baseline_ms
-    took = str(ladder.took) if ladder.took is not None and not is_running else ""
-    last_lines = (took, *ladder.notes, ladder.unchanged_line, ladder.allocator_line, ladder.machine_line)
     return {
-        "facts": [f"baseline {milliseconds(ladder.baseline_ms)} a step"] if has_baseline else [],
-        "notes": [line for line in last_lines if line],
+        "facts": _baseline(ladder),
+        "notes": _last_lines(ladder, is_running=is_running),
         "rows": [ladder_row(row, row_id=f"{trial_id}: {row.plan}", kept=kept) for row in ladder.rows],
         "last_column": "Loss",
         "curves": None,
     }
+
+
+def _of_a_search(tuning: Tuning, trial: TuneTrial, trial_id: str, *, kept: str) -> dict[str, Any]:
+    """While it runs how far it is; then the answer, with the plans measured anew before those of the search."""
+    confirmed = sorted(tuning.confirmed, key=lambda row: _place(row, tuning))
+    rows = [("confirmed", row) for row in confirmed]
+    rows += [("searched", row) for row in tuning.rows[len(confirmed) :]]
+    more = [f"{MOST_ROWS} of {len(rows)} plans are shown, the fastest."] if len(rows) > MOST_ROWS else []
+    last_lines = _last_lines(tuning, is_running=not tuning.is_over)
+    return {
+        "facts": [tuning.answer.removesuffix("."), *_baseline(tuning)]
+        if tuning.is_over
+        else [_how_far(trial)],
+        "notes": [*more, *_parts(tuning), *_left_out(tuning), *last_lines],
+        "rows": [
+            # An id for each stage: when its second measurement begins, a row moves to the top.
+            ladder_row(row, row_id=f"{trial_id}: {stage}: {row.plan}", kept=kept)
+            | ({} if _may_be_kept(row, tuning) else {"can_keep": False})
+            for stage, row in rows[:MOST_ROWS]
+        ],
+        "last_column": "Loss",
+        "curves": None,
+    }
+
+
+def _how_far(trial: TuneTrial) -> str:
+    time_left = f"{max(trial.budget.left_s, 0):.0f} s of {trial.budget.seconds:g} s left"
+    return "; ".join(filter(None, [trial.phases.now, time_left]))
+
+
+def _place(row: Comparison, tuning: Tuning) -> tuple[bool, float]:
+    """The answer first, then the fastest."""
+    is_best = tuning.best is not None and row.plan == tuning.best.plan
+    return not is_best, -row.shown.ratio if row.shown else 0.0
+
+
+def _may_be_kept(row: Comparison, tuning: Tuning) -> bool:
+    """Once the search is over: what is faster and was not left out, and trains in this one process."""
+    is_left_out = any(each.plan == row.plan for each in tuning.left_out)
+    is_wanted = row.verdict == "faster" and not is_left_out
+    return tuning.is_over and is_wanted and not Plan.parse(row.plan).how_to_run
+
+
+def _parts(tuning: Tuning) -> list[str]:
+    """What each part adds, where there are several; before it what to do with a plan that cannot be kept here."""
+    lines = [f"Next: {tuning.how_to_run}"] if tuning.how_to_run else []
+    if len(tuning.parts) > 1:
+        first, *others = tuning.parts
+        lines += ["What each part adds, as this notebook runs:", f"{first.part}: {first.together}"]
+        lines += [f"+ {each.part}: {each.together} together, {each.added.ratio:.2f}× more" for each in others]
+    return lines
+
+
+def _left_out(tuning: Tuning) -> list[str]:
+    """What measuring showed to be none to recommend, by the reason that they share."""
+    plans = defaultdict(list)
+    for each in tuning.left_out:
+        if each.was_tried:
+            plans[each.why].append(each.plan)
+    return [f"Left out: {', '.join(names)}: {why}" for why, names in plans.items()]
+
+
+def _baseline(result: Ladder | Tuning) -> list[str]:
+    has_baseline = result.baseline_ms == result.baseline_ms
+    return [f"baseline {milliseconds(result.baseline_ms)} a step"] if has_baseline else []
+
+
+def _last_lines(result: Ladder | Tuning, *, is_running: bool) -> list[str]:
+    """How long it took, what a reader must know, and where it was measured."""
+    took = str(result.took) if result.took is not None and not is_running else ""
+    lines = (took, *result.notes, result.unchanged_line, result.allocator_line, result.machine_line)
+    return [line for line in lines if line]
 
 
 def _by_quality(result: TimeToQuality, trial_id: str, *, kept: str) -> dict[str, Any]:

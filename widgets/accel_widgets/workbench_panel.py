@@ -57,7 +57,9 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self.errors = ErrorLine()
         self.phase_bar, self.op_table = PhaseBarPanel(), OpTablePanel()
         self.timeline, self.cores = TimelinePanel(), CoreMapPanel(is_open=False)
-        self.board = ToggleBoard(on_try=self._when_idle(self._try), why_not=self._why_not, errors=self.errors)
+        self.board = ToggleBoard(
+            on_try=self._when_idle(self._try), on_tune=self._when_idle(self._tune), why_not=self._why_not, errors=self.errors
+        )  # fmt: skip
         self.live_line = LiveLine(on_undo=self._when_idle(workbench.undo))
         self.ladder = LadderPanel(
             on_stop=self.errors.guard(self._stop), on_keep=self._when_idle(workbench.keep)
@@ -95,6 +97,9 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _try(self, *plans: str) -> None:
         self.workbench.try_(*plans, wait=False)
+
+    def _tune(self) -> None:
+        self.workbench.tune(wait=False)
 
     def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""

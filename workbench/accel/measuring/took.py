@@ -61,6 +61,8 @@ def advice_for(rows: Sequence[Comparison], *, spent_s: float, relaunch_s: float,
     if None in shown:
         return f"--budget-s {nice(max(least_s, 2 * spent_s))} is likely to give an answer."
     needed = 1.2 * max(seconds_to_decide(each, relaunch_s) for each in shown if each is not None)
+    if needed > TOO_LONG_S and any(each.is_wide for each in shown if each is not None):
+        return "More time is not likely to decide what is undecided: times vary too much here. Close what else runs, then again."
     if needed > TOO_LONG_S:
         return "More time is not likely to decide what is undecided: the difference is too small."
     return f"--budget-s {nice(max(needed, 1.5 * spent_s))} is likely to decide what is undecided."

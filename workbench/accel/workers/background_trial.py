@@ -36,10 +36,13 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
     """
 
     notes: tuple[str, ...] = ()  # below its `line`
+    command = "%accel try"
 
     def __init__(self, parcel: Parcel, check: Callable[[], str], budget: TimeBudget) -> None:
         self._parcel, self._check, self.budget = parcel, check, budget
-        self.phases = PhaseClock("preparing", began=budget.began, clock=budget.clock)
+        self.phases = PhaseClock(
+            "preparing", began=budget.began, clock=budget.clock, on_phase=lambda: self._changed()
+        )
         self.others_measuring = OthersMeasuring()
         self.is_out_of_time = False  # ended in the middle of something, because the time was up
         self._listeners: list[Callable[[], None]] = []
@@ -157,7 +160,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         if self.budget.is_strict:
             alarm.start()
         try:
-            with in_words("%accel try"), self.others_measuring:
+            with in_words(self.command), self.others_measuring:
                 self._measure()
         except BaseException as error:
             self.error = None if self._stop.is_set() else error

@@ -376,8 +376,12 @@ class Relaunch:
         return losses
 
 
-def _no_time_for(label: str, because: str) -> AccelError:
-    return AccelError(
+class NoTime(AccelError):
+    """A plan that was not measured, because the time that is left goes to the others."""
+
+
+def _no_time_for(label: str, because: str) -> NoTime:
+    return NoTime(
         f"Warming up {label}",
         because=because,
         do="Give the trial more time with --budget-s, or try this plan alone.",

@@ -67,9 +67,10 @@ class PhaseClock:
     """
 
     def __init__(
-        self, first: str, *, began: float | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._clock = clock
+        self, first: str, *, began: float | None = None, clock: Callable[[], float] = time.monotonic,
+        on_phase: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._clock, self._on_phase = clock, on_phase
         self._phase, self._detail = first, ""
         self._since = clock() if began is None else began
         self._spent: dict[str, float] = {}
@@ -77,10 +78,13 @@ class PhaseClock:
 
     def enter(self, phase: str, detail: str = "") -> None:
         """From now on this goes on; the same phase again only changes what is said of it."""
-        if phase != self._phase:
+        is_another = phase != self._phase
+        if is_another:
             self._count()
             self._phase = phase
         self._detail = detail
+        if is_another:
+            self._on_phase()
 
     def end(self) -> None:
         """Nothing goes on any more."""

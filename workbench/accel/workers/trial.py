@@ -248,7 +248,9 @@ class Trial(BackgroundTrial[Ladder]):
             row,
             state="failed" if failed else self._row_state(),
             error=why_failed(failed) if failed else "",
-            details={"rounds_now": max((stage.rounds_now for stage in self._stages.values()), default=0)},
+            details={
+                "rounds_now": next((stage.rounds_now for stage in reversed(list(self._stages.values()))), 0)
+            },
         )
         return made if made.shown else replace(made, verdict="undecided")
 

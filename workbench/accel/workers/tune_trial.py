@@ -26,7 +26,7 @@ from accel.units import counted
 from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
-from accel.workers.relaunch import Effort, Relaunch
+from accel.workers.relaunch import Effort, NoTime, Relaunch
 from accel.workers.relaunch_estimate import least_relaunch_s
 from accel.workers.stage import Stage, StagePlan
 from accel.workers.trial import TrialSetting
@@ -65,6 +65,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
     >>> trial.result            # what is known so far
     >>> trial.stop()            # keeps the best so far
     """
+
+    command = "%accel tune"
 
     def __init__(
         self, candidates: Candidates, parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, aim: Aim, *,
@@ -116,7 +118,11 @@ class TuneTrial(BackgroundTrial[Tuning]):
         for choice in choices:
             label = str(self._candidates.plan(choice))
             standing = stage.standings[label]
-            if standing.error is not None:
+            if isinstance(standing.error, NoTime):
+                self._leave_out(
+                    choice, "no time was left to measure it: a longer --budget-s takes it in", was_tried=False
+                )
+            elif standing.error is not None:
                 self._leave_out(choice, why_failed(standing.error))
             elif why := self._why_not_wanted(self._search_row(label)):
                 self._leave_out(choice, why)
@@ -126,9 +132,9 @@ class TuneTrial(BackgroundTrial[Tuning]):
                 gain = self._over_training(self._candidates.plan(choice), stage, label)
                 self._race.take([Measured(choice, gain, expected_variance(ratios, STEADY_NOISE) ** 0.5)])
 
-    def _leave_out(self, choice: Choice, why: str) -> None:
+    def _leave_out(self, choice: Choice, why: str, *, was_tried: bool = True) -> None:
         self._race.leave_out(choice)
-        self._left_out.append(LeftOut(str(self._candidates.plan(choice)), why, was_tried=True))
+        self._left_out.append(LeftOut(str(self._candidates.plan(choice)), why, was_tried))
 
     def _why_not_wanted(self, row: Comparison) -> str:
         """Why a plan that runs is none to recommend, however fast it is; empty where nothing speaks against it."""
@@ -259,7 +265,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
         row = comparison_of(plan, searched, standing, floor=self._search_stage.floor)
         if standing.error is not None:
             return replace(row, state="failed", error=why_failed(standing.error))
-        return replace(row, state="done" if self.is_over else "confirming")
+        rounds = {"rounds_now": self._confirm_stage.rounds_now}
+        return replace(row, state="done" if self.is_over else "confirming", details=rounds)
 
     def _best(self, confirmed: Sequence[Comparison]) -> Comparison | None:
         """The fastest that is proven and pays off; of those that are as fast, the one with the fewest parts."""
@@ -329,7 +336,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
         if self._search_allocator != "steady":
             return "Allocator: as in this notebook, in every process."
         return (
-            "Allocator: the search ran under a steady one, which tells plans apart; the answer was measured in fresh "
+            "Allocator: the search ran under a steady one, which tells plans apart; the answer is measured in fresh "
             "processes with the system's own, as in this notebook."
         )
 

@@ -1,0 +1,211 @@
+"""Does the speed-up that a trial claims hold on the user's clock, in the notebook and in a fresh process?
+
+    python -m benchmarks.clock [--quick] [--only CELL …] [--budget-s 60]
+
+Twelve training cells of different kinds. In a process that stands for the notebook each is profiled and tuned; then its own
+loop runs in turns: plain, with the plan kept, and after undo. Fresh processes, in turns too, run the cell as it is and the
+cell that `%accel export` wrote. A run's time is wall time over its steps, without the first run of each kind (compiling,
+first touches).
+
+Figures: `inside_notebook` and `inside_fresh`, the share of cells whose ratio on the clock lies inside the interval that the
+answer claimed; `faster_notebook` and `faster_fresh`, the share in which the plan was faster at all; `undone`, the median over
+cells of the time after undo over that before. `cells` has each cell's plan, interval and both ratios with the lowest and
+highest of the turns. A cell without a plan proven faster claims nothing and counts in none of these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.clock_cells import CASES, Case
+from benchmarks.machine_line import RESULTS, report
+
+TURNS = 5  # of notebook and of fresh processes
+LEAST_RUN_S = 1.0  # a turn runs the cell again until it took so long
+MARK = "clock:"
+
+FRESH = """
+import json, sys, time
+namespace = {{"__name__": "__main__"}}
+exec(compile({setup!r}, "<setup>", "exec"), namespace)
+code = compile({code!r}, "<cell>", "exec")
+times = []
+until = time.perf_counter() + {seconds}
+while len(times) < 2 or time.perf_counter() < until:
+    began = time.perf_counter()
+    exec(code, namespace)
+    times.append(time.perf_counter() - began)
+print({mark!r} + json.dumps(times[1:]))
+"""
+
+
+def timed(run: Any, seconds: float = LEAST_RUN_S) -> float:
+    """Seconds of one run, the median of as many as fit."""
+    times: list[float] = []
+    until = time.perf_counter() + seconds
+    while not times or time.perf_counter() < until:
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return median(times)
+
+
+def in_notebook(case: Case, budget_s: float, turns: int) -> dict[str, Any]:
+    """Profile, tune, then the notebook's own loop before, with the plan, and after undo; and what was exported."""
+    from accel.workbench import Workbench
+
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(case.setup, "<setup>", "exec"), namespace)
+    workbench = Workbench(namespace)
+    code = compile(case.cell, "<cell>", "exec")
+
+    def run() -> None:
+        exec(code, namespace)
+
+    try:
+        run()
+        profile = workbench.profile(case.cell)
+        tuning: Any = workbench.tune(budget_s=budget_s, exclude=["ddp"])
+        sys.stderr.write(f"{case.name}: {tuning}\n\n")
+        answer: dict[str, Any] = {
+            "step_ms": profile.step_ms, "answer": tuning.answer, "took": str(tuning.took), "plan": "",
+            "searched": len(tuning.searched),
+        }  # fmt: skip
+        if tuning.best is None:
+            return answer
+        shown = tuning.best.shown
+        workbench.pool.close()  # spare workers that wait are no part of a notebook that trains
+        before, kept, after = [], [], []
+        for _ in range(turns):
+            before.append(timed(run))
+            workbench.keep(tuning.best.plan)
+            run()
+            kept.append(timed(run))
+            exported = workbench.export().code
+            workbench.undo()
+            run()
+            after.append(timed(run))
+        ratios = [b / k for b, k in zip(before, kept, strict=True)]
+        return answer | {
+            "plan": tuning.best.plan, "claimed": [shown.ratio, shown.low, shown.high], "notebook": _spread(ratios),
+            "undone": median(a / b for a, b in zip(after, before, strict=True)), "exported": exported,
+        }  # fmt: skip
+    finally:
+        workbench.close()
+
+
+def in_fresh_processes(case: Case, exported: str, turns: int) -> list[float]:
+    """Median, lowest and highest ratio of the cell as it is over the exported one, a process each, in turns."""
+    ratios = []
+    for _ in range(turns):
+        times = [
+            median(_python(FRESH.format(setup=case.setup, code=code, seconds=2 * LEAST_RUN_S, mark=MARK)))
+            for code in (case.cell, exported)
+        ]
+        ratios.append(times[0] / times[1])
+    return _spread(ratios)
+
+
+def _python(text: str) -> Any:
+    """What a fresh interpreter prints after the mark."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "cell.py")
+        script.write_text(text)
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
+    if not lines:
+        raise RuntimeError(f"the cell failed in a fresh process:\n{done.stderr[-3000:]}")
+    return json.loads(lines[-1].removeprefix(MARK))
+
+
+def _spread(ratios: list[float]) -> list[float]:
+    return [median(ratios), min(ratios), max(ratios)]
+
+
+def measure(case: Case, budget_s: float, turns: int) -> dict[str, Any]:
+    """A cell in a notebook's process of its own, then in fresh ones."""
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.clock",
+        "--inside",
+        case.name,
+        "--budget-s",
+        str(budget_s),
+        "--turns",
+        str(turns),
+    ]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "ACCEL_HISTORY": "off"}
+    )
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1].removeprefix(MARK))
+    if row["plan"]:
+        row["fresh"] = in_fresh_processes(case, row.pop("exported"), turns)
+    return row
+
+
+def figures_of(cells: dict[str, Any]) -> dict[str, float]:
+    """Over the cells that have a plan."""
+    rows = [row for row in cells.values() if row["plan"]]
+    figures: dict[str, float] = {"cells": len(cells), "with_a_plan": len(rows)}
+    for where in ("notebook", "fresh"):
+        if rows:
+            inside = [row["claimed"][1] <= row[where][0] <= row["claimed"][2] for row in rows]
+            figures[f"inside_{where}"] = sum(inside) / len(rows)
+            figures[f"faster_{where}"] = sum(row[where][0] > 1 for row in rows) / len(rows)
+    if rows:
+        figures["undone"] = median(row["undone"] for row in rows)
+    for name, row in cells.items():
+        if row["plan"]:
+            figures |= {
+                f"claimed/{name}": row["claimed"][0], f"claimed/{name}/low": row["claimed"][1],
+                f"claimed/{name}/high": row["claimed"][2], f"notebook/{name}": row["notebook"][0],
+                f"fresh/{name}": row["fresh"][0],
+            }  # fmt: skip
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="one cell, under a minute; nothing is written")
+    parser.add_argument(
+        "--only", nargs="+", choices=[case.name for case in CASES], help="these cells; rows of others stay"
+    )
+    parser.add_argument("--budget-s", type=float, default=90.0, help="of each search (default: 90)")
+    parser.add_argument("--turns", type=int, default=TURNS, help=argparse.SUPPRESS)
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    by_name = {case.name: case for case in CASES}
+    if given.inside:
+        answer = in_notebook(by_name[given.inside], given.budget_s, given.turns)
+        sys.stdout.write(f"{MARK}{json.dumps(answer)}\n")
+        return
+    if given.quick:
+        report("clock", figures_of({"mlp_tiny": measure(by_name["mlp_tiny"], 24.0, 1)}), is_full_run=False)
+        return
+    file = RESULTS / "clock.json"
+    cells = json.loads(file.read_text())["cells"] if given.only and file.exists() else {}
+    for name in given.only or by_name:
+        cells[name] = measure(by_name[name], given.budget_s, given.turns)
+        sys.stderr.write(f"{name}: {json.dumps(cells[name])}\n")
+        report(
+            "clock",
+            figures_of(cells),
+            is_full_run=True,
+            cells={each: cells[each] for each in by_name if each in cells},
+        )
+
+
+if __name__ == "__main__":
+    main()
