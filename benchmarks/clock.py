@@ -59,7 +59,7 @@ def timed(run: Any, seconds: float = LEAST_RUN_S) -> float:
     return median(times)
 
 
-def in_notebook(case: Case, budget_s: float, turns: int) -> dict[str, Any]:
+def in_notebook(case: Case, budget_s: float, turns: int, include: list[str]) -> dict[str, Any]:
     """Profile, tune, then the notebook's own loop before, with the plan, and after undo; and what was exported."""
     from accel.workbench import Workbench
 
@@ -74,7 +74,7 @@ def in_notebook(case: Case, budget_s: float, turns: int) -> dict[str, Any]:
     try:
         run()
         profile = workbench.profile(case.cell)
-        tuning: Any = workbench.tune(budget_s=budget_s, exclude=["ddp"])
+        tuning: Any = workbench.tune(budget_s=budget_s, include=include, exclude=["ddp"], steps=case.steps)
         sys.stderr.write(f"{case.name}: {tuning}\n\n")
         answer: dict[str, Any] = {
             "step_ms": profile.step_ms, "answer": tuning.answer, "took": str(tuning.took), "plan": "",
@@ -131,19 +131,16 @@ def _spread(ratios: list[float]) -> list[float]:
     return [median(ratios), min(ratios), max(ratios)]
 
 
-def measure(case: Case, budget_s: float, turns: int) -> dict[str, Any]:
+def measure(case: Case, budget_s: float, turns: int, include: tuple[str, ...] = ()) -> dict[str, Any]:
     """A cell in a notebook's process of its own, then in fresh ones."""
+    given = {"--inside": case.name, "--budget-s": budget_s, "--turns": turns}
     command = [
         sys.executable,
         "-m",
         "benchmarks.clock",
-        "--inside",
-        case.name,
-        "--budget-s",
-        str(budget_s),
-        "--turns",
-        str(turns),
+        *(str(word) for pair in given.items() for word in pair),
     ]
+    command += ["--include", *include] if include else []
     done = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "ACCEL_HISTORY": "off"}
     )
@@ -185,14 +182,16 @@ def main() -> None:
     parser.add_argument("--budget-s", type=float, default=90.0, help="of each search (default: 90)")
     parser.add_argument("--turns", type=int, default=TURNS, help=argparse.SUPPRESS)
     parser.add_argument("--inside", help=argparse.SUPPRESS)
+    parser.add_argument("--include", nargs="*", default=[], help=argparse.SUPPRESS)
     given = parser.parse_args()
     by_name = {case.name: case for case in CASES}
     if given.inside:
-        answer = in_notebook(by_name[given.inside], given.budget_s, given.turns)
+        answer = in_notebook(by_name[given.inside], given.budget_s, given.turns, given.include)
         sys.stdout.write(f"{MARK}{json.dumps(answer)}\n")
         return
     if given.quick:
-        report("clock", figures_of({"mlp_tiny": measure(by_name["mlp_tiny"], 24.0, 1)}), is_full_run=False)
+        row = measure(by_name["mlp_tiny"], 25.0, 1, include=("fused_optimizer",))
+        report("clock", figures_of({"mlp_tiny": row}), is_full_run=False)
         return
     file = RESULTS / "clock.json"
     cells = json.loads(file.read_text())["cells"] if given.only and file.exists() else {}

@@ -23,11 +23,12 @@ for x, y in loader:
 
 @dataclass(frozen=True)
 class Case:
-    """A cell, and the cells before it, without accel."""
+    """A cell, and the cells before it; `steps` is how long the real training would be (None: as long as the cell)."""
 
     name: str
     setup: str
     cell: str = LOOP
+    steps: int | None = None
 
 
 def images(count: int, batch: int, *, channels: int = 1, size: int = 28, more: str = "") -> str:
@@ -111,10 +112,10 @@ CASES = (
     Case("cnn_small_batch", HEAD + CNN + ADAM + images(800, 8)),
     Case("cnn_workers", HEAD + CNN + ADAM + images(2560, 64, more=", num_workers=2")),
     Case("mlp_tiny", HEAD + MLP.format(width=32) + ADAM + images(4800, 16)),
-    Case("mlp_wide", HEAD + MLP.format(width=2048) + ADAM + images(3200, 64)),
+    Case("mlp_wide", HEAD + MLP.format(width=2048) + ADAM + images(3200, 64), steps=50_000),
     Case("slow_loader", HEAD + CNN + ADAM + SLOW_DATA.format(more="")),
     Case("slow_loader_workers", HEAD + CNN + ADAM + SLOW_DATA.format(more=", num_workers=1")),
-    Case("transformer", HEAD + TRANSFORMER),
+    Case("transformer", HEAD + TRANSFORMER, steps=50_000),
     Case("lstm", HEAD + LSTM),
     Case("gan", HEAD + GAN, GAN_LOOP),
     Case("resnet18", HEAD + RESNET + images(256, 16, channels=3, size=64)),

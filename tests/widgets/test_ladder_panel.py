@@ -238,7 +238,7 @@ def test_a_search_that_has_measured_nothing_yet_has_no_table(show):
 
 
 def test_a_search_that_is_over_says_its_answer_and_what_each_part_adds(show):
-    left_out = (LeftOut("prune", "LOSS DRIFTS", was_tried=True), LeftOut("ema", "LOSS DRIFTS", was_tried=True),
+    left_out = (LeftOut("prune", "LOSS DRIFTS", is_news=True), LeftOut("ema", "LOSS DRIFTS", is_news=True),
                 LeftOut("ddp", "you excluded it"))  # fmt: skip
     rows = (searched("prune", 1.6), searched("autocast", 1.35), searched("compile_model", 0.8, "slower"))
     over = tuning(

@@ -107,7 +107,7 @@ def _left_out(tuning: Tuning) -> list[str]:
     """What measuring showed to be none to recommend, by the reason that they share."""
     plans = defaultdict(list)
     for each in tuning.left_out:
-        if each.was_tried:
+        if each.is_news:
             plans[each.why].append(each.plan)
     return [f"Left out: {', '.join(names)}: {why}" for why, names in plans.items()]
 

@@ -39,6 +39,12 @@ def path_or_why(kept: str) -> tuple[Path | None, str]:
         return None, f"{kept}: {error} ACCEL_HISTORY names a file."
 
 
+def is_history(path: Path) -> bool:
+    """Whether a file is the history, or what SQLite keeps next to it while it writes."""
+    kept, _ = path_or_why("")
+    return kept is not None and path.parent == kept.absolute().parent and path.name.startswith(kept.name)
+
+
 class NewerFormat(Exception):
     """The file was written by a later version of accel; it is neither read nor touched."""
 

@@ -23,11 +23,14 @@ class AddedPart:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A plan that the search went on without, and why; `was_tried` where measuring it showed that."""
+    """A plan that the search went on without, and why.
+
+    `is_news` where the search found that out, or where an option would take it in; else `%accel accelerations` says it too.
+    """
 
     plan: str
     why: str
-    was_tried: bool = False
+    is_news: bool = False
 
 
 @dataclass(frozen=True)

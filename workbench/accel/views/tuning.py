@@ -32,7 +32,7 @@ def text(tuning: Tuning) -> str:
         width = max(len(row.plan) for row in rows)
         lines += [_searched_title(tuning)]
         lines += [f"  {symbol(row)} {row.plan:<{width}}  {_figures(row)}" for row in rows]
-    lines += [f"Left out: {line}" for line in _left_out(tuning, was_tried=True)[:4]]
+    lines += [f"Left out: {line}" for line in _left_out(tuning, is_news=True)[:4]]
     lines += _cannot_work(tuning)
     return "\n".join(filter(None, [*lines, *_last_lines(tuning)]))
 
@@ -52,7 +52,7 @@ def html(tuning: Tuning) -> Markup:
          _figures(row))
         for row in rows
     ]  # fmt: skip
-    left_out = [*_left_out(tuning, was_tried=True), *_left_out(tuning, was_tried=False)]
+    left_out = [*_left_out(tuning, is_news=True), *_left_out(tuning, is_news=False)]
     evidence = [note(line) for line in explanations(tuning.best)] if tuning.best is not None else []
     return block(
         heading(tuning.answer),
@@ -132,18 +132,18 @@ _FOLLOWING = {
 }  # fmt: skip
 
 
-def _left_out(tuning: Tuning, *, was_tried: bool) -> list[str]:
+def _left_out(tuning: Tuning, *, is_news: bool) -> list[str]:
     """Plans by the reason that they share."""
     plans = defaultdict(list)
     for each in tuning.left_out:
-        if each.was_tried == was_tried:
+        if each.is_news == is_news:
             plans[each.why].append(each.plan)
     return [f"{', '.join(names)}: {why}" for why, names in plans.items()]
 
 
 def _cannot_work(tuning: Tuning) -> list[str]:
     """How many were not tried: the reasons of each take more than a screen."""
-    names = {each.plan for each in tuning.left_out if not each.was_tried}
+    names = {each.plan for each in tuning.left_out if not each.is_news}
     return (
         [f"Not tried: {counted(len(names), 'acceleration')}; .left_out has the reason of each."]
         if names

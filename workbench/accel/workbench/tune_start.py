@@ -71,8 +71,10 @@ def candidates_for(
     collected = _Collected(workbench, workload)
     for entry in CATALOGUE:
         for part in _first_settings(entry, include, hints, workbench.machine):
-            if why := asked.why_not(part) or _too_short_to_compile(part, workload, steps):
+            if why := asked.why_not(part):
                 collected.leave_out(part, why)
+            elif why := _too_short_to_compile(part, workload, steps):
+                collected.leave_out(part, why, is_news=True)
             else:
                 collected.consider(part)
     if not collected.parts and not collected.of_process:
@@ -121,8 +123,9 @@ class _Collected:
         self.of_process = Plan()
         self.left_out: list[LeftOut] = []
 
-    def leave_out(self, part: Plan, why: str) -> None:
-        self.left_out.append(LeftOut(str(part), why))
+    def leave_out(self, part: Plan, why: str, *, is_news: bool = False) -> None:
+        """Go on without a part, and remember why."""
+        self.left_out.append(LeftOut(str(part), why, is_news))
 
     def consider(self, part: Plan) -> None:
         """Take a part in, and its other settings, where they can work."""

@@ -7,9 +7,11 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 from threading import Timer
 from typing import Any, Generic, Literal, TypeVar
 
+from accel.history.history_file import is_history
 from accel.machine.others_measuring import OthersMeasuring
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.disturbance import Disturbance, worst
@@ -190,7 +192,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
 
     def _changed_files(self) -> str:
         """Files of the folder that are not as they were; looked at also where the workers' disk is private, in case it is not."""
-        changed = self._files.changes()
+        changed = [name for name in self._files.changes() if not is_history(Path(self._files.folder, name))]
         if not changed:
             return ""
         more = f" and {len(changed) - 3} others" if len(changed) > 3 else ""

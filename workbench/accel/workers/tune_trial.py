@@ -119,9 +119,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             label = str(self._candidates.plan(choice))
             standing = stage.standings[label]
             if isinstance(standing.error, NoTime):
-                self._leave_out(
-                    choice, "no time was left to measure it: a longer --budget-s takes it in", was_tried=False
-                )
+                self._leave_out(choice, "no time was left to measure it: a longer --budget-s takes it in")
             elif standing.error is not None:
                 self._leave_out(choice, why_failed(standing.error))
             elif why := self._why_not_wanted(self._search_row(label)):
@@ -132,9 +130,9 @@ class TuneTrial(BackgroundTrial[Tuning]):
                 gain = self._over_training(self._candidates.plan(choice), stage, label)
                 self._race.take([Measured(choice, gain, expected_variance(ratios, STEADY_NOISE) ** 0.5)])
 
-    def _leave_out(self, choice: Choice, why: str, *, was_tried: bool = True) -> None:
+    def _leave_out(self, choice: Choice, why: str) -> None:
         self._race.leave_out(choice)
-        self._left_out.append(LeftOut(str(self._candidates.plan(choice)), why, was_tried))
+        self._left_out.append(LeftOut(str(self._candidates.plan(choice)), why, is_news=True))
 
     def _why_not_wanted(self, row: Comparison) -> str:
         """Why a plan that runs is none to recommend, however fast it is; empty where nothing speaks against it."""
