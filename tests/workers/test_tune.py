@@ -11,8 +11,9 @@ from accel.distributed.trials import trial_group
 from accel.errors import AccelError, UnknownName
 from accel.history import HistoryStore
 from accel.workers import time_budget
+from accel.workers.messages import StepsDone
 from accel.workers.time_budget import TimeBudget
-from tests.workers.conftest import CELL
+from tests.workers.conftest import CELL, trials_with
 from tests.workers.stand_ins import Costly, Costs, MachineClock
 
 TRIED = ["channels_last", "fused_optimizer", "loader_workers"]
@@ -32,9 +33,9 @@ class Failing(Costly):
     """A worker whose first step fails."""
 
     def receive(self, kind, *, timeout_s):
-        if not hasattr(kind, "losses") or self.asked.count < 1:
-            return super().receive(kind, timeout_s=timeout_s)
-        raise AccelError("a worker", because="it ran out of memory", do="Use less.")
+        if kind is StepsDone:
+            raise AccelError("a worker", because="it ran out of memory", do="Use less.")
+        return super().receive(kind, timeout_s=timeout_s)
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_nothing_faster_is_an_answer(workbench, steps_take):
     steps_take(dict.fromkeys(TRIED, 1.2))
     tuning = workbench.tune(include=TRIED, budget_s=300)
     assert tuning.best is None
-    assert tuning.answer == "Nothing here is faster than the cell as it is; 3 plans were measured."
+    assert tuning.answer == "Nothing here is faster than the cell as it is; 3 plans measured."
     assert (tuning.keep_line, tuning.export_line) == ("", "")
     with pytest.raises(AccelError, match="faster"):
         workbench.keep()
@@ -136,20 +137,68 @@ def test_it_ends_within_its_budget_and_says_so(workbench, steps_take, clock):
     assert tuning.confirmed, "the winner was not measured anew"
 
 
-def test_stopping_keeps_the_best_so_far(workbench, steps_take):
+def test_stopping_while_the_winner_is_confirmed_keeps_it(workbench, steps_take):
     steps_take({"channels_last": 0.5})
     trial = workbench.tune(include=TRIED, budget_s=3000, wait=False)
 
     def stop_when_confirmed():
-        if any(row.shown for row in trial.result.confirmed):
+        if any(row.headline for row in trial.result.confirmed):
             trial.stop()
 
     trial.on_change(stop_when_confirmed)
     stop_when_confirmed()
     tuning = trial.wait(60)
-    assert trial.is_over
-    assert tuning.searched
-    assert tuning.best is None or tuning.best.plan == "channels_last"
+    assert tuning.best.plan == "channels_last"
+
+
+def test_stopped_before_the_winner_ran_anew_it_says_what_was_ahead_and_claims_nothing(
+    workbench, steps_take, clock
+):
+    steps_take({"channels_last": 0.5})
+    trials = []
+
+    def stop_before_confirming(trial):
+        trials.append(trial)
+        trial.on_change(lambda: trial.stop() if trial.state == "confirming" else None)
+        return trial.wait(60)
+
+    tuning = workbench.tune(include=TRIED, budget_s=3000, watch=stop_before_confirming)
+    assert tuning.best is None
+    assert tuning.answer.startswith("Not confirmed: channels_last")
+    assert tuning.took.ended_by == "you stopped it"
+
+
+def test_a_plan_whose_worker_fails_is_left_out_and_the_others_go_on(workbench, steps_take):
+    steps_take(
+        {"fused_optimizer": 0.8}, make=lambda plan: Failing if "channels_last" in plan.names else Costly
+    )
+    tuning = workbench.tune(include=TRIED, budget_s=300)
+    assert tuning.best.plan == "fused_optimizer"
+    assert any(each.plan == "channels_last" and "out of memory" in each.why for each in tuning.left_out)
+
+
+def test_a_baseline_that_fails_fails_the_search(workbench, steps_take):
+    steps_take({}, make=lambda plan: Costly if plan else Failing)
+    with pytest.raises(AccelError, match="out of memory"):
+        workbench.tune(include=TRIED, budget_s=300)
+
+
+def test_a_steady_allocator_that_gains_nothing_is_not_recommended_with_what_does(
+    workbench, steps_take, monkeypatch
+):
+    trials_with(monkeypatch, can_be_steady=True)
+    steps_take({"channels_last": 0.7})
+    tuning = workbench.tune(include=[*TRIED, "steady_allocator"], budget_s=900)
+    assert "steady_allocator" in [row.plan for row in tuning.confirmed]
+    assert tuning.best.plan == "channels_last"
+
+
+def test_quality_that_was_given_up_allows_a_drift_and_no_more(workbench, steps_take):
+    make = lambda plan: Lossy if "channels_last" in plan.names else Costly
+    steps_take({"channels_last": 0.5}, make=make)
+    kept = workbench.tune(include=TRIED, budget_s=300, keep_quality=0.005)
+    assert kept.best is None or "channels_last" not in kept.best.plan
+    assert any("0.5 % was allowed" in each.why for each in kept.left_out)
 
 
 def test_what_is_measured_is_in_the_history_before_the_search_is_over(

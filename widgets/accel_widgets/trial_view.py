@@ -87,10 +87,8 @@ def _place(row: Comparison, tuning: Tuning) -> tuple[bool, float]:
 
 
 def _may_be_kept(row: Comparison, tuning: Tuning) -> bool:
-    """Once the search is over: what is faster and was not left out, and trains in this one process."""
-    is_left_out = any(each.plan == row.plan for each in tuning.left_out)
-    is_wanted = row.verdict == "faster" and not is_left_out
-    return tuning.is_over and is_wanted and not Plan.parse(row.plan).how_to_run
+    """What is to be recommended, and trains in this one process."""
+    return tuning.may_be_kept(row) and not Plan.parse(row.plan).how_to_run
 
 
 def _parts(tuning: Tuning) -> list[str]:
@@ -99,7 +97,7 @@ def _parts(tuning: Tuning) -> list[str]:
     if len(tuning.parts) > 1:
         first, *others = tuning.parts
         lines += ["What each part adds, as this notebook runs:", f"{first.part}: {first.together}"]
-        lines += [f"+ {each.part}: {each.together} together, {each.added.ratio:.2f}× more" for each in others]
+        lines += [f"+ {each.part}: {each.together} together, {each.added} more" for each in others]
     return lines
 
 

@@ -57,6 +57,18 @@ def check_seconds(asked: str, seconds: float | None) -> None:
     raise AccelError(shortened(asked, 60), because=because, do="Use for example 60.")
 
 
+def check_share(asked: str, share: float | None) -> None:
+    """Refuse what is no share; None, the default, is always right.
+
+    >>> check_share("--keep-quality 0.5%", 0.005)
+    """
+    is_number = isinstance(share, Real) and not isinstance(share, bool)
+    if share is not None and not (is_number and 0 <= share < 1):
+        raise AccelError(
+            shortened(asked, 60), because="it is a share, from 0 to 1", do="Use for example 0.005, or 0.5%."
+        )
+
+
 def check_count(asked: str, count: int, *, of: str = "processes or threads", most: int = MOST) -> None:
     """Refuse fewer than one of something, and more than any machine takes.
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from accel.machine.peaks import Peaks
     from accel.machine.telemetry import Monitor
     from accel.machine.topology import Topology
+    from accel.measuring.ladder import Ladder
+    from accel.measuring.time_to_quality import TimeToQuality
     from accel.techniques.compiling.compile_backends import CompileBackends
     from accel.traces.ranks_report import RanksReport
     from accel.traces.trace_profile import TraceProfile
@@ -226,22 +228,36 @@ def open_trace(*files: str | Path) -> TraceProfile | RanksReport:
     return open_with_findings(*files)
 
 
-def history(predictions: bool = False) -> PastTrials | PastPredictions:
+def history(
+    predictions: bool = False, *, again: int | None = None, csv: bool = False
+) -> PastTrials | PastPredictions | Ladder | TimeToQuality:
     """List the trials of this machine, across notebooks; or what had been predicted, next to what was measured.
 
     Args:
         predictions: Show predictions, and how good they have been.
+        again: Measure the plan of this number anew, on the same cell; the list shows the numbers.
+        csv: Print as a table for a spreadsheet.
 
     Returns:
-        The trials, newest first, or the predictions; `.to_dataframe()`, `.to_dict()`.
+        The trials, newest first, or the predictions; `.to_dataframe()`, `.to_dict()`. With `again` the new trial's result.
+
+    Raises:
+        AccelError: There is no such number, or it is of another cell than the one profiled last.
 
     Examples:
         >>> print(accel.history())
         >>> accel.history(predictions=True).to_dataframe()
     """
-    from accel.current import current_workbench
+    from dataclasses import replace
 
-    return current_workbench().history(predictions)
+    from accel.commands.line.ticking import wait_ticking
+    from accel.current import current_workbench
+    from accel.history import PastTrials
+
+    if again is not None:
+        return current_workbench().again(again, watch=wait_ticking)
+    past = current_workbench().history(predictions)
+    return replace(past, as_csv=csv) if isinstance(past, PastTrials) else past
 
 
 def accelerations() -> AccelerationList | Applicabilities:

@@ -23,7 +23,8 @@ def tune(
 
     Args:
         budget_s: Wall time of all of it in seconds.
-        keep_quality: The share by which losses may be higher on average, such as 0.005. None: within the noise floor.
+        keep_quality: The share by which losses may be higher on average, such as 0.005. None: they follow the baseline's step by
+            step, as a trial asks.
         include: Only these accelerations, or these settings of them. Empty: all that can work here.
         exclude: Not these accelerations.
         changes_training: Also what changes the training, such as larger batches and pruning; it is compared per sample.

@@ -110,7 +110,8 @@ class BatchSize:
 
     def other_settings(self, machine: Machine) -> tuple[BatchSize, ...]:
         """Half of the batch, twice and four times this one."""
-        return tuple(replace(self, factor=self.factor * times) for times in (0.25, 2.0, 4.0))
+        factors = (self.factor * times for times in (0.25, 2.0, 4.0))
+        return tuple(replace(self, factor=factor) for factor in factors if factor != 1.0)
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:

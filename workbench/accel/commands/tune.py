@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from accel.bounds import check_seconds, check_steps
+from accel.bounds import check_seconds, check_share, check_steps
 from accel.commands.command import OUT, Argument, Command, duration, switch
-from accel.errors import AccelError
 
 if TYPE_CHECKING:
     from accel.commands.place import Place
@@ -37,13 +36,6 @@ def share(text: str) -> float:
     return number / 100 if text.endswith("%") else number
 
 
-def _check_share(asked: str, value: Any) -> None:
-    if not 0 <= value < 1:
-        raise AccelError(
-            asked, because="it is a share of the loss, from 0 to 1", do="Write for example 0.5%."
-        )
-
-
 COMMAND = Command(
     "tune",
     "find the plan that trains this cell fastest without making it worse, by measuring many",
@@ -60,11 +52,11 @@ COMMAND = Command(
         ),
         Argument(
             "--keep-quality",
-            help="by how much losses may be higher on average, such as 0.5%% (default: within the noise floor)",
+            help="by how much losses may be higher on average, such as 0.5%% (default: they follow the baseline step by step)",
             metavar="SHARE",
             type=share,
             default=None,
-            check=_check_share,
+            check=check_share,
         ),
         Argument(
             "--include",

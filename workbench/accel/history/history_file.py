@@ -11,6 +11,7 @@ from pathlib import Path
 
 OFF = "off"
 WAIT_S = 5.0  # for other notebooks' writes, which take milliseconds each; more over a network
+_BESIDE = ("-journal", "-wal", "-shm")  # what SQLite keeps next to a file
 DAMAGE = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
 
 
@@ -42,7 +43,7 @@ def path_or_why(kept: str) -> tuple[Path | None, str]:
 def is_history(path: Path) -> bool:
     """Whether a file is the history, or what SQLite keeps next to it while it writes."""
     kept, _ = path_or_why("")
-    return kept is not None and path.parent == kept.absolute().parent and path.name.startswith(kept.name)
+    return kept is not None and str(path) in {f"{kept.absolute()}{end}" for end in ("", *_BESIDE)}
 
 
 class NewerFormat(Exception):
@@ -116,7 +117,7 @@ def set_aside(path: Path) -> Path:
     Another notebook may have done so already: then there is nothing left to rename.
     """
     aside = path.with_name(f"{path.stem}.damaged-{datetime.now():%Y%m%d-%H%M%S-%f}{path.suffix}")
-    for end in ("", "-journal", "-wal", "-shm"):
+    for end in ("", *_BESIDE):
         source = path.with_name(path.name + end)
         if source.exists():
             source.replace(aside.with_name(aside.name + end))

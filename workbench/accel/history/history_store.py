@@ -45,6 +45,5 @@ class HistoryStore(RecordStore):
         last: dict[tuple[object, ...], TrialRecord] = {}
         for number, row in enumerate(self.read(TrialRecord)):
             key = (row.run, row.plan, row.where_measured) if row.run else (number,)
-            last.pop(key, None)
-            last[key] = row
+            last[key] = row  # in the place of the first: numbers of other rows stay
         return list(last.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -81,13 +83,30 @@ class PastTrials(Shown):
     rows: tuple[TrialRecord, ...]
     file: str  # "" when the history is off
     problem: str = ""
+    cell: str = ""  # how long a step of the present cell took before, and takes now, in a sentence
+    as_csv: bool = False  # how it prints
+
+    @property
+    def numbered(self) -> list[tuple[int, TrialRecord]]:
+        """Each row with its number, which `--again` takes: counted from the oldest, so that it stays."""
+        return [(len(self.rows) - place, row) for place, row in enumerate(self.rows)]
+
+    @property
+    def csv(self) -> str:
+        """A line a measured plan, newest first, below the names of the columns."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, ["number", *TrialRecord.__dataclass_fields__], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({"number": number, **plain(asdict(row))} for number, row in self.numbered)
+        return text.getvalue()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what was not measured is None."""
         return {
             "file": self.file,
             "problem": self.problem,
-            "trials": [plain(asdict(row)) for row in self.rows],
+            "cell": self.cell,
+            "trials": [{"number": number, **plain(asdict(row))} for number, row in self.numbered],
         }
 
     def to_dataframe(self) -> pandas.DataFrame:

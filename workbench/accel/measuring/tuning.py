@@ -10,6 +10,9 @@ from typing import Any
 from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.took import Took
 from accel.shown import Drawn
+from accel.units import counted
+
+PLAINLY_LESS = 0.75  # of the memory: equal programs differ by a fifth, because allocators keep pages
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,30 @@ class Tuning(Drawn):
             return f"{self.best.plan}: {self.best.sentence}; {self.best.quality}."
         if not self.is_over:
             return "Searching …"
-        if any(row.verdict == "undecided" and row.shown for row in self.confirmed):
+        measured = [row for row in self.confirmed if row.headline is not None]
+        if faster := [row for row in measured if row.verdict == "faster"]:
+            return f"{faster[-1].plan} is faster ({faster[-1].headline}), but not to be recommended: {self._why(faster[-1].plan)}"
+        if any(row.verdict == "undecided" for row in measured):
             return "Undecided: what looked best is not proven faster than the cell as it is."
-        if not self.searched and not self.confirmed:
+        ahead = next(
+            (row for row in self.searched if row.verdict == "faster" and not self._why(row.plan)), None
+        )
+        if ahead is not None and not measured:
+            return f"Not confirmed: {ahead.plan} was ahead in the search ({ahead.steady}), and was not measured anew."
+        if not self.searched and not measured:
             return "Nothing was measured."
-        return f"Nothing here is faster than the cell as it is; {len(self.searched)} plans were measured."
+        return (
+            f"Nothing here is faster than the cell as it is; {counted(len(self.searched), 'plan')} measured."
+        )
+
+    def _why(self, plan: str) -> str:
+        """Why a plan was left out; empty where it was not."""
+        return next((each.why for each in self.left_out if each.plan == plan), "")
+
+    def may_be_kept(self, row: Comparison) -> bool:
+        """Whether a row is a plan to recommend: measured anew, proven faster, and not left out for another reason."""
+        is_proven = row in self.confirmed and row.headline is not None and row.verdict == "faster"
+        return self.is_over and is_proven and not self._why(row.plan)
 
     @property
     def keep_line(self) -> str:
@@ -118,13 +140,9 @@ class Tuning(Drawn):
 
     @property
     def front(self) -> tuple[Comparison, ...]:
-        """Plans that no other beats in both speed and memory, fastest first, of those whose loss follows.
-
-        Speeds of one kind of process are compared: those under a steady allocator where the search measured them so.
-        """
-        return pareto_front(
-            [row for row in self.searched or self.confirmed if row.quality.following != "drifts"]
-        )
+        """Plans that no other beats in both speed and memory, fastest first, of those that were not left out."""
+        rows = self.searched or self.confirmed
+        return pareto_front([row for row in rows if not self._why(row.plan)])
 
     def __getitem__(self, plan: str) -> Comparison:
         return next(row for row in self.rows if row.plan == plan)
@@ -149,20 +167,15 @@ class Tuning(Drawn):
 
 
 def pareto_front(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """The rows that no other is both as fast and as small as; the cell as it is, 1.0× with its own memory, is a rival too.
+    """The fastest that is faster than the cell as it is, then each that needs plainly less memory than those before it.
 
-    Of rows without a known memory, the fastest.
+    Without a known memory, the fastest alone.
     """
-    measured = [row for row in rows if row.shown is not None]
-    if not all(row.peak_bytes for row in measured):
-        return tuple(sorted(measured, key=_ratio, reverse=True)[:1])
     front: list[Comparison] = []
-    smallest = math.inf
-    for row in sorted(measured, key=lambda row: (-_ratio(row), memory_share(row))):
-        is_better_than_none = _ratio(row) > 1 or memory_share(row) < 1
-        if memory_share(row) < smallest and is_better_than_none:
+    for row in sorted((row for row in rows if row.shown is not None), key=_ratio, reverse=True):
+        smallest = min([1.0, *(memory_share(each) for each in front)])
+        if (not front and row.verdict == "faster") or memory_share(row) < smallest * PLAINLY_LESS:
             front.append(row)
-            smallest = memory_share(row)
     return tuple(front)
 
 

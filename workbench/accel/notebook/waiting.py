@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 IF_RELOADED = (
     "After a reload of the page the trial goes on, while this stands still: %accel status has its result."
 )
-_ENDED = {"done": "Trial done", "stopped": "Trial stopped", "failed": "Trial failed"}
+_ENDED = ("done", "stopped", "failed")
 
 
 class TrialInterrupted(KeyboardInterrupt):
@@ -55,7 +55,6 @@ def progress_of(trial: BackgroundTrial[Any], about: str = "") -> Progress:
 
 def line_of(trial: BackgroundTrial[Any], about: str = "") -> str:
     """What it is about and its phase, or how it ended, with the seconds so far."""
-    if ended := _ENDED.get(trial.state):
-        return f"{about} {ended} after {trial.seconds:.0f} s.".lstrip()
-    now = f"Trial: {trial.phases.now or trial.state}, {trial.seconds:.0f} s. Interrupt stops it."
-    return f"{about} {now}".lstrip()
+    if trial.state in _ENDED:
+        return f"{about} {trial.called} {trial.state} after {trial.seconds:.0f} s.".lstrip()
+    return f"{about} {trial.goes_on}".lstrip()

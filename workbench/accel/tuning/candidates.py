@@ -41,7 +41,7 @@ class Candidates:
         parts: What the search begins with, the likeliest first: each part as a plan of one entry.
         settings: Other settings of a part, raced once the part is good: by the part's text.
         of_process: What belongs to the whole process: measured with the winner, not in the search.
-        excluded: Pairs of parts that cannot be in one plan.
+        excluded: Pairs of parts that cannot be in one plan, that of the process among them.
         hints: What is expected of parts, where something is.
         left_out: What cannot work, or was not asked for, and why.
     """

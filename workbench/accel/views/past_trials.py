@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from accel.history.records import PastTrials, TrialRecord, interval
-from accel.html_parts import Markup, block, note, table
+from accel.html_parts import Markup, block, note, preformatted, table
 from accel.units import counted
 
 NONE_YET = "No trial was recorded yet: %accel try measures a plan."
@@ -14,34 +14,43 @@ SHOWN = 40
 
 
 def text(past: PastTrials) -> str:
-    """For a terminal: a line a trial, newest first."""
+    """For a terminal: a line a trial, newest first; or a table for a file."""
+    if past.as_csv:
+        return past.csv.rstrip("\n")
+    width = len(str(len(past.rows)))
     lines = [
-        f"{row.time[:16].replace('T', ' ')}  {_speed_up(row):<34} {row.plan}  · {_found(row)}"
-        for row in past.rows[:SHOWN]
+        f"{number:>{width}}  {row.time[:16].replace('T', ' ')}  {_speed_up(row):<34} {row.plan}  · {_found(row)}"
+        for number, row in past.numbered[:SHOWN]
     ]
-    return "\n".join([*(lines or [NONE_YET if past.file else OFF]), *_small_print(past)])
+    return "\n".join(
+        [*filter(None, [past.cell]), *(lines or [NONE_YET if past.file else OFF]), *_small_print(past)]
+    )
 
 
 def html(past: PastTrials) -> Markup:
     """For a notebook."""
+    if past.as_csv:
+        return block(preformatted(past.csv))
     rows = [
-        (row.time[:16].replace("T", " "), row.plan, _speed_up(row), _found(row), row.described)
-        for row in past.rows[:SHOWN]
+        (number, row.time[:16].replace("T", " "), row.plan, _speed_up(row), _found(row), row.described)
+        for number, row in past.numbered[:SHOWN]
     ]
     shown = (
-        table(["When", "Plan", "Measured", "Loss or quality", "Workload"], rows)
+        table(["", "When", "Plan", "Measured", "Loss or quality", "Workload"], rows)
         if rows
         else note(text(past).splitlines()[0])
     )
-    return block(shown, *map(note, _small_print(past)))
+    return block(note(past.cell) if past.cell else "", shown, *map(note, _small_print(past)))
 
 
 def _small_print(past: PastTrials) -> list[str]:
     left_out = len(past.rows) - SHOWN
     more = [f"{left_out} older ones are in .to_dataframe()."] if left_out > 0 else []
+    again = ["%accel history --again NUMBER measures one anew."] if past.rows else []
     machines = sorted({row.machine for row in past.rows})
     return [
         *more,
+        *again,
         *machines,
         *([f"History: {past.file}"] if past.file else []),
         *([past.problem] if past.problem else []),

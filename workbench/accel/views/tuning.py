@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, details, heading, note, table
 from accel.html_parts import text as escaped
-from accel.measuring.comparison import Comparison
+from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.tuning import Expectation, Tuning, memory_share
 from accel.units import counted, size
 from accel.views.figure_look import axis, look
@@ -25,7 +25,7 @@ def text(tuning: Tuning) -> str:
     if tuning.parts:
         width = max(len(each.part) for each in tuning.parts)
         lines += ["What each part adds, as this notebook runs:"]
-        lines += [f"  {'+' if number else ' '} {each.part:<{width}}  {each.together} together{_added(number, each.added.ratio)}"
+        lines += [f"  {'+' if number else ' '} {each.part:<{width}}  {each.together} together{_added(number, each.added)}"
                   for number, each in enumerate(tuning.parts)]  # fmt: skip
     rows = _shown_rows(tuning)
     if rows:
@@ -41,7 +41,7 @@ def html(tuning: Tuning) -> Markup:
     """For a notebook: the answer and its parts; the search and what was left out are folded."""
     parts = [
         (each.part, bar(each.together.ratio / tuning.parts[-1].together.ratio, colour=BEST_COLOUR), str(each.together),
-         _added(number, each.added.ratio).lstrip(", "))
+         _added(number, each.added).lstrip(", "))
         for number, each in enumerate(tuning.parts)
     ]  # fmt: skip
     rows = _shown_rows(tuning)
@@ -105,8 +105,8 @@ def _next_lines(tuning: Tuning) -> list[str]:
     return [f"Next: {', '.join(filter(None, lines))}"] if tuning.keep_line else []
 
 
-def _added(number: int, ratio: float) -> str:
-    return f", {ratio:.2f}× more" if number else ""
+def _added(number: int, added: Interval) -> str:
+    return f", {added} more" if number else ""
 
 
 def _shown_rows(tuning: Tuning) -> list[Comparison]:
@@ -115,9 +115,7 @@ def _shown_rows(tuning: Tuning) -> list[Comparison]:
 
 def _searched_title(tuning: Tuning) -> str:
     more = f", the fastest {SHOWN}" if len(tuning.searched) > SHOWN else ""
-    return (
-        f"Search: {counted(len(tuning.searched), 'plan')} measured{more} (speeds under a steady allocator):"
-    )
+    return f"Search: {counted(len(tuning.searched), 'plan')} measured{more}:"
 
 
 def _figures(row: Comparison) -> str:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
+from accel.measuring.ladder import speed
 from accel.measuring.time_to_quality import TimeToQuality
+from accel.measuring.tuning import Tuning
 from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder
-    from accel.measuring.tuning import Tuning
     from accel.workbench.notebook_state import AnyTrial
 
 FOUND_NONE = {
@@ -43,16 +44,23 @@ def best_plan(trials: Sequence[AnyTrial]) -> Plan:
     plans = {str(plan): plan for plan in trials[-1].plans}
     best = plans[result.best.plan]
     if best.group is not None:
-        alone: Any = result
-        in_group = [text for text, plan in plans.items() if plan.group is not None]
-        alone = replace(alone, rows=tuple(row for row in alone.rows if row.plan not in in_group))
-        second = alone.best
+        second = _best_of_one_process(
+            result, [text for text, plan in plans.items() if plan.group is not None]
+        )
         instead = f" For this process: %accel keep {second.plan}" if second is not None else ""
         raise AccelError(
             "%accel keep", because=f"the best plan, {best}, trains on several processes, and a notebook is one",
             do=best.how_to_run + instead,
         )  # fmt: skip
     return best
+
+
+def _best_of_one_process(result: Any, in_group: Sequence[str]) -> Any:
+    """The best of the plans that train in one process."""
+    if isinstance(result, Tuning):
+        good = [row for row in result.confirmed if result.may_be_kept(row) and row.plan not in in_group]
+        return max(good, key=speed, default=None)
+    return replace(result, rows=tuple(row for row in result.rows if row.plan not in in_group)).best
 
 
 def summary(trial: AnyTrial | None) -> str:
@@ -67,7 +75,9 @@ def summary(trial: AnyTrial | None) -> str:
     told = [f"{trial.state if trial.is_over else trial.phases.now}, {trial.seconds:.0f} s"]
     if isinstance(result, TimeToQuality):
         told.append(result.headline)
-    if result.best is not None:
+    if isinstance(result, Tuning):
+        told.append(result.answer.removesuffix("."))
+    elif result.best is not None:
         told.append(f"best: {result.best.plan}, {_sentence(result)}")
     else:
         told += [f"{row.plan}: {_answer(result, row.plan)}" for row in result.rows if row.plan != "baseline"]

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord, TrialRecord
+from accel.history.cell_over_time import cell_over_time, in_a_sentence
 from accel.history.records import AS_THE_NOTEBOOK_RUNS, STEADY
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.tuning import Tuning
@@ -84,13 +85,14 @@ class HistoryKeeper:
                 "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
                 "described": str(workload), "live": self._live.get(trial, ""), **_where(machine),
             }  # fmt: skip
-            if trial.is_over:
-                self._written.add(trial)
-            records = records_of(trial, about)
-            if isinstance(trial.result, Tuning):
-                records = self._runs.setdefault(trial, _Run()).new(records)
-            if records:
-                self.store.add(records)
+            is_over, records = trial.is_over, records_of(trial, about)
+            run = self._runs.setdefault(trial, _Run()) if isinstance(trial.result, Tuning) else None
+            records = run.new(records) if run is not None else records
+            if not records or self.store.add(records):  # else once more, when it is asked for the next time
+                if run is not None:
+                    run.keep_in_mind(records)
+                if is_over:
+                    self._written.add(trial)
         if problem := self.store.take_problem():
             warnings.warn(problem, stacklevel=2)
 
@@ -102,10 +104,17 @@ class HistoryKeeper:
             if row.workload == _hash(workload) and row.machine == where["machine"] and row.versions == where["versions"]
         ]  # fmt: skip
 
-    def past_trials(self) -> PastTrials:
-        """All trials on record, newest first."""
+    def past_trials(self, workload: Workload | None = None, machine: Machine | None = None) -> PastTrials:
+        """All trials on record, newest first; with how long the steps of this cell took before."""
         trials = self.store.trials()
-        return PastTrials(tuple(reversed(trials)), self._file, self.store.problem)
+        cell = ""
+        if workload is not None and machine is not None:
+            cell = in_a_sentence(cell_over_time(trials, workload=_hash(workload), machine=machine.line))
+        return PastTrials(tuple(reversed(trials)), self._file, self.store.problem, cell)
+
+    def is_of(self, row: TrialRecord, workload: Workload) -> bool:
+        """Whether the row is of this cell."""
+        return row.workload == _hash(workload)
 
     def past_predictions(self) -> PastPredictions:
         """All predictions on record, newest first, each with what was measured."""
@@ -131,9 +140,11 @@ class _Run:
             for row in records
             if not math.isnan(row.ratio) or row.verdict == "failed"
         ]
-        fresh = [row for row in named if _facts(row) not in self._known]
-        self._known |= {_facts(row) for row in fresh}
-        return fresh
+        return [row for row in named if _facts(row) not in self._known]
+
+    def keep_in_mind(self, records: list[TrialRecord]) -> None:
+        """These are written."""
+        self._known |= {_facts(row) for row in records}
 
 
 def _facts(row: TrialRecord) -> tuple[object, ...]:

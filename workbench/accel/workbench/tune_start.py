@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from accel.tuning.candidates import Candidates, Hint
 from accel.tuning.gain_model import Choice
 from accel.workbench.trial_start import load_for, packed, trial_setting, unchanged_check
 from accel.workers.relaunch_estimate import COMPILING_S
-from accel.workers.tune_trial import Aim, TuneTrial
+from accel.workers.tune_search import Aim
+from accel.workers.tune_trial import TuneTrial
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -66,8 +67,11 @@ def candidates_for(
     >>> candidates_for(workbench, workload, steps=300).parts
     {'channels_last': Plan(…), 'autocast': Plan(…), …}
     """
-    asked = _Asked(tuple(map(_name_of, include)), tuple(map(_name_of, exclude)), changes_training)
-    hints = {**_of_history(workbench, workload), **_of_findings(workbench)}
+    asked = _Asked(_names(include, "--include"), exclude, changes_training)
+    hints = {
+        **_of_findings(workbench),
+        **_of_history(workbench, workload),
+    }  # what was measured is known better
     collected = _Collected(workbench, workload)
     for entry in CATALOGUE:
         for part in _first_settings(entry, include, hints, workbench.machine):
@@ -90,13 +94,15 @@ def candidates_for(
 class _Asked:
     """What the user wants in the search."""
 
-    def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...], changes_training: bool) -> None:
-        self._include, self._exclude, self._changes_training = include, exclude, changes_training
+    def __init__(self, include: Sequence[str], exclude: Sequence[str], changes_training: bool) -> None:
+        _names(exclude, "--exclude")
+        self._include, self._changes_training = include, changes_training
+        self._exclude = [Plan.parse(text) for text in exclude]
 
     def why_not(self, part: Plan) -> str:
         """Why a part takes no part; empty where it does."""
         entry = part.entries[0]
-        if entry.name in self._exclude:
+        if any(part == each or each == Plan((by_name(entry.name)(),)) for each in self._exclude):
             return EXCLUDED
         if self._include and entry.name not in self._include:
             return NOT_INCLUDED
@@ -137,9 +143,7 @@ class _Collected:
             self.parts[str(part)] = part
             other = {str(each): each for each in _other_settings(part, self._workbench.machine)}
             self.settings[str(part)] = {
-                text: each
-                for text, each in other.items()
-                if text not in self.parts and not self._refused(each)
+                text: each.resolved(self._workload) for text, each in other.items() if not self._refused(each)
             }
 
     def _refused(self, part: Plan) -> list[Reason]:
@@ -151,16 +155,17 @@ class _Collected:
 
     def candidates(self, hints: dict[str, Hint]) -> Candidates:
         """All of it, the likeliest parts first, and what cannot be in one plan."""
-        known = {
-            **self.parts,
-            **{text: plan for each in self.settings.values() for text, plan in each.items()},
+        settings = {
+            part: {text: plan for text, plan in each.items() if text not in self.parts}
+            for part, each in self.settings.items()
         }
+        known = {**self.parts, **{text: plan for each in settings.values() for text, plan in each.items()}}
         first = sorted(self.parts, key=lambda part: -hints[part].prior.mean if part in hints else 0.0)
         return Candidates(
             parts={part: self.parts[part].resolved(self._workload) for part in first},
-            settings=self.settings,
+            settings=settings,
             of_process=self.of_process,
-            excluded=frozenset(self._excluded(known)),
+            excluded=frozenset(self._excluded({**known, str(self.of_process): self.of_process})),
             hints={part: hint for part, hint in hints.items() if part in known},
             left_out=tuple(self.left_out),
         )
@@ -178,19 +183,31 @@ class _Collected:
 
 
 def _first_settings(
-    entry: type[Acceleration], include: Sequence[str], hints: Collection[str], machine: Machine
+    entry: type[Acceleration], include: Sequence[str], hints: Mapping[str, Hint], machine: Machine
 ) -> list[Plan]:
     """The settings of an entry that the search begins with: as included, as a finding names them, or the usual one."""
     own = [
         plan for plan in map(Plan.parse, include) if plan.names == (entry.name,) and plan != Plan((entry(),))
     ]
-    hinted = [plan for plan in map(Plan.parse, hints) if plan.names == (entry.name,)]
-    usual = Ddp(batch="global") if entry is Ddp else entry()
-    if own or hinted:
-        return list(dict.fromkeys(own or hinted))
-    if entry.layer == "threads":  # whether more or fewer help is not known: all are begun with
-        return [Plan((usual,)), *_other_settings(Plan((usual,)), machine)]
-    return [Plan((usual,))]
+    usual = Plan((Ddp(batch="global") if entry is Ddp else entry(),))
+    if own:
+        return list(dict.fromkeys(own))
+    hinted = [
+        plan for text, hint in hints.items() if hint.prior.mean > 0 for plan in _plans_of(text, entry.name)
+    ]
+    hinted = sorted(hinted, key=lambda plan: -hints[str(plan)].prior.mean)[:1]
+    # Whether more threads or fewer help is not known: all are begun with.
+    others = _other_settings(usual, machine) if entry.layer == "threads" else []
+    return list(dict.fromkeys([usual, *hinted, *others]))
+
+
+def _plans_of(text: str, name: str) -> list[Plan]:
+    """A plan of this one entry; none where the text is of another, or of an accel that called things otherwise."""
+    try:
+        plan = Plan.parse(text)
+    except AccelError:
+        return []
+    return [plan] if plan.names == (name,) and str(plan) == text else []
 
 
 def _other_settings(part: Plan, machine: Machine) -> list[Plan]:
@@ -211,14 +228,16 @@ def _too_short_to_compile(part: Plan, workload: Workload, steps: int) -> str:
     )
 
 
-def _name_of(text: str) -> str:
-    names = Plan.parse(text).names
-    if len(names) != 1:
-        raise AccelError(
-            f"%accel tune --include {text}", because="each word is one acceleration",
-            do="Name them one by one, with commas between them.",
-        )  # fmt: skip
-    return by_name(names[0]).name
+def _names(texts: Sequence[str], option: str) -> list[str]:
+    """The names of accelerations, each perhaps with its knobs; raises UnknownName, or AccelError where one is a whole plan."""
+    plans = [Plan.parse(text) for text in texts]
+    for text, plan in zip(texts, plans, strict=True):
+        if len(plan.names) != 1:
+            raise AccelError(
+                f"%accel tune {option} {text}", because="each word is one acceleration",
+                do=f"Write them apart by spaces: {option} {' '.join(plan.names) or 'channels_last autocast'}",
+            )  # fmt: skip
+    return [plan.names[0] for plan in plans]
 
 
 def _of_findings(workbench: NotebookState) -> dict[str, Hint]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, Acceleration
-from accel.bounds import check_seconds
+from accel.bounds import check_seconds, check_share, check_steps
 from accel.errors import AccelError, Reason
 from accel.plans.plan import Plan
 from accel.private_disk import in_words
@@ -200,9 +200,13 @@ class Workbench(NotebookState):
         """
         from accel.workbench.tune_start import prepared_tuning
         from accel.workers.time_budget import TimeBudget
-        from accel.workers.tune_trial import Aim
+        from accel.workers.tune_search import Aim
 
         check_seconds(f"tune(budget_s={budget_s})", budget_s)
+        check_seconds(f"tune(timeout_s={timeout_s})", timeout_s)
+        check_share(f"tune(keep_quality={keep_quality})", keep_quality)
+        if steps is not None:
+            check_steps(f"tune(steps={steps})", steps)
         budget = TimeBudget(budget_s)
         workload = self._workload_to_try("tune")
         trial = prepared_tuning(
@@ -277,7 +281,17 @@ class Workbench(NotebookState):
             for trial in self.trials[self.first_trial :]:
                 self.history_keeper.keep_trial(trial, self.workload, self.machine)
         keeper = self.history_keeper
-        return keeper.past_predictions() if predictions else keeper.past_trials()
+        return keeper.past_predictions() if predictions else keeper.past_trials(self.workload, self.machine)
+
+    def again(self, number: int, *, watch: Callable[[Any], Any] | None = None) -> Ladder | TimeToQuality:
+        """Measure a plan of the history anew, on the same cell; `number` is the one that `history()` shows.
+
+        Examples:
+            >>> print(workbench.again(1))
+        """
+        from accel.workbench.measured_again import measured_again
+
+        return measured_again(self, number, self.try_, watch=watch)
 
     # --- keep, undo, status, export ---------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
     """
 
     notes: tuple[str, ...] = ()  # below its `line`
-    command = "%accel try"
+    command, called = "%accel try", "Trial"  # in errors, and in the line of progress
 
     def __init__(self, parcel: Parcel, check: Callable[[], str], budget: TimeBudget) -> None:
         self._parcel, self._check, self.budget = parcel, check, budget
@@ -123,11 +123,14 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         return "stopped" if self._is_stopped else self._state
 
     @property
+    def goes_on(self) -> str:
+        """What it does now and for how long, in a line that is drawn anew each second."""
+        return f"{self.called}: {self.phases.now or self.state}, {self.seconds:.0f} s. Interrupt stops it."
+
+    @property
     def line(self) -> str:
         """How it stands, and what can be done, in words."""
-        return (
-            f"Trial: {self.state}. `await trial` or `trial.wait()` for the result, `trial.stop()` to end it."
-        )
+        return f"{self.called}: {self.state}. `await trial` or `trial.wait()` for the result, `trial.stop()` to end it."
 
     __repr__ = Shown.__str__
 

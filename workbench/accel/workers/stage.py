@@ -111,7 +111,7 @@ class Stage:
         if self._stop.is_set():
             return False
         began = time.monotonic()
-        samples = self._one(labels, measures_floor=self.relaunches == 0 and self._measures_floor)
+        samples = self._one(labels, measures_floor=self._measures_floor and not self.floor)
         if self._stop.is_set() and not self._is_out_of_time():
             return False
         now = time.monotonic()
@@ -143,10 +143,9 @@ class Stage:
             self.plan.effort, stop=self._stop, deadline=self.deadline, give_up_at=self._give_up_at, on_round=self._round,
         )  # fmt: skip
         losses = [each.losses for each in samples.values() if each.error is None]
-        if measures_floor and not self._stop.is_set() and _some_differ(losses):
-            self.floor = relaunch.noise_floor(
-                min(len(each) for each in losses), stop=self._stop, deadline=self.deadline
-            )
+        compared = [min(len(losses[0]), len(each)) for each in losses[1:] if _differ(losses[0], each)]
+        if measures_floor and compared and not self._stop.is_set():
+            self.floor = relaunch.noise_floor(max(compared), stop=self._stop, deadline=self.deadline)
 
     def _round(self, number: int) -> None:
         self.rounds_now = number
@@ -180,6 +179,12 @@ class Stage:
         confidence = 1 - (1 - confidence) / self.plan.chosen_from  # Bonferroni
         return interval(standing.log_ratios, self.plan.noise, confidence=confidence, spread=self._spread)
 
+    def settle(self) -> None:
+        """Decide what is open by what is known: nothing more will be measured."""
+        for standing in self.standings.values():
+            if standing.shown is not None and standing.verdict is None:
+                standing.verdict = self._decide(standing, is_last=True)
+
     def added(self, label: str, before: str) -> Interval | None:
         """What a plan gains over another one, of the relaunches that both were in."""
         both = [each for each in self._log_ratios if label in each and before in each]
@@ -201,9 +206,9 @@ class Stage:
         return None if is_too_wide and not is_last else verdict
 
 
-def _some_differ(losses: list[list[float | None]]) -> bool:
-    shortest = min(len(each) for each in losses)
-    return any(each[:shortest] != losses[0][:shortest] for each in losses[1:])
+def _differ(one: list[float | None], other: list[float | None]) -> bool:
+    """Whether two curves part somewhere on the steps that both have."""
+    return any(a != b for a, b in zip(one, other, strict=False))
 
 
 def median_ms(samples: list[Samples]) -> float:

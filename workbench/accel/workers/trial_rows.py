@@ -169,7 +169,9 @@ def _cost(shown: Standing | None, stages: Sequence[Standing], verdict: Verdict) 
     setup_s = max(
         setup_seconds(own.warm_up_s, base.warm_up_s, steps=own.warm_up_steps, saved_s=saved_s)
         for standing in stages
-        for own, base in zip(standing.samples, standing.base_samples, strict=True)
+        for own, base in zip(
+            standing.samples, standing.base_samples, strict=False
+        )  # another thread may be adding one
     )
     return break_even(setup_s, base_ms, shown.shown, verdict)
 

@@ -37,11 +37,7 @@ def ticking(line: Callable[[], str], *, stream: TextIO | None = None) -> Iterato
 def wait_ticking(trial: Any, about: str = "") -> Any:
     """The result of a trial that runs, with what goes on told meanwhile."""
 
-    def line() -> str:
-        now = f"Trial: {trial.phases.now or trial.state}, {trial.seconds:.0f} s. Interrupt stops it."
-        return f"{about} {now}".lstrip()
-
-    with ticking(line):
+    with ticking(lambda: f"{about} {trial.goes_on}".lstrip()):
         return trial.wait()
 
 

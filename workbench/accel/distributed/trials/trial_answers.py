@@ -24,7 +24,7 @@ def joined(answers: Sequence[Any], cpus: Sequence[Sequence[int]], notes: Sequenc
         return _steps(answers)
     if isinstance(first, EffectRead):
         proofs = zip(*(each.proofs for each in answers), strict=True)
-        peak_bytes = max(each.peak_bytes for each in answers)
+        peak_bytes = sum(each.peak_bytes for each in answers)  # of all ranks together
         return EffectRead(
             [_proof(of_ranks, cpus, notes) for of_ranks in proofs], first.compilation, peak_bytes
         )

@@ -1,0 +1,282 @@
+"""How trustworthy are verdicts? A program against itself, and against itself made 5 % slower: quiet, and beside a busy loop.
+
+    python -m benchmarks.verdicts [--quick] [--where quiet busy]
+
+Every trial takes the path of `%accel try` with two plans: the course's CNN (one thread, batches of 32), fresh worker
+processes for every relaunch, tokens in random order, the same stopping rule. One plan sets another thread count, the other
+switches anomaly detection off; the cell sets both back at once, so all sides run the same program. The side with the second
+plan then also spins for 5 % of its step. *busy* has a program beside it that computes all the time on one core.
+
+Two other ways to compare get the same two questions in turns with the trials: *sequential*, a second of steps of one and then
+of the other in the same process, Welch's test at 95 % over the steps; *torch.utils.benchmark*, `blocked_autorange` of a second
+each, different where neither median lies within the other's quartiles.
+
+Figures, for each of quiet and busy: `false_verdict_rate` (the program against itself called faster or slower) with the upper
+end of its 95 % interval, `detection_5pct` (slower found), `undecided_rate` of both questions, and the same of the other ways. The
+process runs under a steady allocator, as after `%accel keep steady_allocator`. An interrupted run goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from accel.accelerations.steady_allocator import use_steady_thresholds
+from accel.measuring.comparison import Comparison
+from accel.measuring.interval import student_quantile
+from accel.workbench import Workbench
+from benchmarks.machine_line import RESULTS, report
+
+TRIALS = 200
+SETUP = """
+import time
+import torch
+
+torch.set_num_threads(1)  # the machine's other core takes what else is going on
+torch.autograd.set_detect_anomaly(True)
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from accel.labs.models import CNN
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(640, 1, 28, 28), torch.randint(0, 10, (640,)))
+loader = DataLoader(data, batch_size=32, shuffle=True)
+model, criterion = CNN(), nn.CrossEntropyLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+threads = torch.get_num_threads()
+is_slower = []   # decided once a process: the cell is run again and again
+"""
+
+CELL = """
+if not is_slower:
+    is_slower.append(not torch.is_anomaly_enabled())
+torch.set_num_threads(threads)
+torch.autograd.set_detect_anomaly(False)
+for images, labels in loader:
+    began = time.perf_counter()
+    optimizer.zero_grad()
+    loss = criterion(model(images), labels)
+    loss.backward()
+    if is_slower[0]:
+        until = time.perf_counter() + extra * (time.perf_counter() - began)
+        while time.perf_counter() < until:
+            pass
+    optimizer.step()
+"""
+SPINNER = """
+import subprocess, sys
+print(subprocess.Popen([sys.executable, "-c", "while True: pass"], stdout=subprocess.DEVNULL).pid)
+"""
+SAME, SLOWER = "intraop_threads", "detect_anomaly_off"
+
+
+class Steps:
+    """Single steps of the program in this process, for the ways that know no workers."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._names = namespace
+        self._batches = list(namespace["loader"])
+        self._next = 0
+
+    def step(self, extra: float = 0.0) -> None:
+        names, (images, labels) = self._names, self._batches[self._next % len(self._batches)]
+        self._next += 1
+        began = time.perf_counter()
+        names["optimizer"].zero_grad()
+        names["criterion"](names["model"](images), labels).backward()
+        until = time.perf_counter() + extra * (time.perf_counter() - began)
+        while extra and time.perf_counter() < until:
+            pass
+        names["optimizer"].step()
+
+    def sequential(self, extra: float) -> str:
+        """A second of the one, then a second of the other; Welch's test."""
+        sides = []
+        for spin in (0.0, extra):
+            times, until = [], time.perf_counter() + 1.0
+            while time.perf_counter() < until:
+                began = time.perf_counter()
+                self.step(spin)
+                times.append(time.perf_counter() - began)
+            sides.append(times[3:])
+        return welch(*sides)
+
+    def torch_benchmark(self, extra: float) -> str:
+        """torch.utils.benchmark's own loop and quartiles."""
+        from torch.utils.benchmark import Timer
+
+        one, other = (
+            Timer("step(spin)", globals={"step": self.step, "spin": spin}).blocked_autorange(min_run_time=1.0)
+            for spin in (0.0, extra)
+        )
+        overlap = _within(one.median, other) or _within(other.median, one)
+        return "no difference" if overlap else "slower" if other.median > one.median else "faster"
+
+
+def _within(value: float, measured: Any) -> bool:
+    low, _, high = (
+        statistics.quantiles(measured.times, n=4) if len(measured.times) > 1 else [measured.median] * 3
+    )
+    return low <= value <= high
+
+
+def welch(one: list[float], other: list[float]) -> str:
+    """Whether the other differs from the one, as most people would test it.
+
+    Source: Welch, "The generalization of Student's problem", Biometrika 1947.
+    """
+    errors = [statistics.variance(side) / len(side) for side in (one, other)]
+    freedom = sum(errors) ** 2 / sum(
+        error**2 / (len(side) - 1) for error, side in zip(errors, (one, other), strict=True)
+    )
+    t = (statistics.fmean(one) - statistics.fmean(other)) / math.sqrt(sum(errors))
+    if abs(t) < student_quantile(0.975, max(freedom, 1.0)):
+        return "no difference"
+    return "faster" if t > 0 else "slower"
+
+
+@contextmanager
+def busy_loop() -> Iterator[None]:
+    """Somebody else's program that computes all the time, on one core: its parent has ended, so it is no child of ours."""
+    started = subprocess.run([sys.executable, "-c", SPINNER], stdout=subprocess.PIPE, text=True, check=True)
+    try:
+        yield
+    finally:
+        os.kill(int(started.stdout), signal.SIGKILL)
+
+
+class Questions:
+    """Asks every way the same two questions, again and again."""
+
+    def __init__(self) -> None:
+        use_steady_thresholds()
+        namespace: dict[str, Any] = {"__name__": "__main__", "extra": 0.0}
+        exec(compile(SETUP, "<setup>", "exec"), namespace)
+        self.workbench = Workbench(namespace, spare_workers=0)
+        profile = self.workbench.profile(CELL)
+        namespace["is_slower"].clear()
+        optimizer_share = next(phase.share for phase in profile.phases if phase.name == "optimizer")
+        # The spin is given as a share of forward and backward; 5 % of the whole step is a little more of that part.
+        self.extra = namespace["extra"] = 0.05 / (1 - optimizer_share)
+        self.steps = Steps(namespace)
+
+    def ask(self) -> dict[str, Any]:
+        """One trial, and one answer of each of the other ways to each question."""
+        import torch
+
+        began = time.monotonic()
+        torch.autograd.set_detect_anomaly(True)  # as the workload's notebook has it
+        ladder: Any = self.workbench.try_("intraop_threads(n=2)", "detect_anomaly_off")
+        torch.autograd.set_detect_anomaly(False)
+        rows = {row.plan.partition("(")[0]: row for row in ladder.rows}
+        return {
+            "same": _plain(rows[SAME]), "slower": _plain(rows[SLOWER]), "seconds": round(time.monotonic() - began, 1),
+            "busy": any("Other programs" in note for note in ladder.notes),
+            "sequential": [self.steps.sequential(0.0), self.steps.sequential(self.extra)],
+            "torch_benchmark": [self.steps.torch_benchmark(0.0), self.steps.torch_benchmark(self.extra)],
+        }  # fmt: skip
+
+
+def _plain(row: Comparison) -> dict[str, Any]:
+    shown = row.shown
+    if shown is None:
+        return {"verdict": "undecided", "ratio": None}
+    return {
+        "verdict": row.verdict, "ratio": round(shown.ratio, 4), "low": round(shown.low, 4), "high": round(shown.high, 4),
+        "relaunches": shown.relaunches,
+    }  # fmt: skip
+
+
+def figures_of(where: str, asked: list[dict[str, Any]]) -> dict[str, float]:
+    """Rates over all questions of quiet or busy."""
+    wrong = [each["same"]["verdict"] in ("faster", "slower") for each in asked]
+    figures = {
+        f"{where}/trials": float(len(asked)),
+        f"{where}/false_verdict_rate": rate(wrong),
+        f"{where}/false_verdict_rate_high": wilson_high(sum(wrong), len(wrong)),
+        f"{where}/detection_5pct": rate(each["slower"]["verdict"] == "slower" for each in asked),
+        f"{where}/undecided_rate_same": rate(each["same"]["verdict"] == "undecided" for each in asked),
+        f"{where}/undecided_rate_5pct": rate(each["slower"]["verdict"] == "undecided" for each in asked),
+        f"{where}/said_busy": rate(each["busy"] for each in asked),
+        f"{where}/seconds_median": statistics.median(each["seconds"] for each in asked),
+    }
+    ratios = [each["same"]["ratio"] for each in asked if each["same"]["ratio"]]
+    if len(ratios) > 1:
+        figures[f"{where}/ratio_sd"] = statistics.stdev(ratios)
+    for way in ("sequential", "torch_benchmark"):
+        figures[f"{where}/{way}_false_verdict_rate"] = rate(each[way][0] != "no difference" for each in asked)
+        figures[f"{where}/{way}_detection_5pct"] = rate(each[way][1] == "slower" for each in asked)
+    return figures
+
+
+def rate(found: Any) -> float:
+    """The share of yes."""
+    answers = list(found)
+    return sum(answers) / len(answers)
+
+
+def wilson_high(hits: int, trials: int) -> float:
+    """Upper end of the 95 % Wilson interval of a rate: with 0 of 100 seen, the true rate may still be 3.7 %."""
+    z, share = 1.96, hits / trials
+    centre = share + z * z / (2 * trials)
+    half = z * ((share * (1 - share) + z * z / (4 * trials)) / trials) ** 0.5
+    return float((centre + half) / (1 + z * z / trials))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="one trial each, about a minute; nothing is written"
+    )
+    parser.add_argument("--where", nargs="+", choices=("quiet", "busy"), default=("quiet", "busy"))
+    parser.add_argument("--trials", type=int, default=TRIALS, help=f"of each (default: {TRIALS})")
+    parser.add_argument(
+        "--minutes", type=float, default=170.0, help="start no trial after so long (default: 170)"
+    )
+    parser.add_argument("--again", action="store_true", help="forget what an earlier run measured")
+    given = parser.parse_args()
+    file = RESULTS / "verdicts.json"
+    asked: dict[str, list[dict[str, Any]]] = {}
+    if file.exists() and not given.again and not given.quick:
+        asked = json.loads(file.read_text())["asked"]
+    until = time.monotonic() + 60 * given.minutes
+    questions = Questions()
+    try:
+        for where in given.where:
+            with busy_loop() if where == "busy" else _nothing():
+                while (
+                    len(asked.setdefault(where, [])) < (1 if given.quick else given.trials)
+                    and time.monotonic() < until
+                ):
+                    asked[where].append(questions.ask())
+                    sys.stderr.write(f"{where} {len(asked[where])}: {json.dumps(asked[where][-1])}\n")
+    finally:
+        questions.workbench.close()
+        figures = {
+            name: value
+            for where, each in asked.items()
+            if each
+            for name, value in figures_of(where, each).items()
+        }
+        report("verdicts", figures, is_full_run=not given.quick, asked=asked)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+if __name__ == "__main__":
+    main()

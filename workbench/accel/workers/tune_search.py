@@ -1,0 +1,169 @@
+"""The search of a tuning: rounds of plans against one baseline, each round a relaunch; `tuning/race.py` says of what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from accel.measuring.break_even import BreakEven, break_even
+from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.interval import STEADY_NOISE, expected_variance
+from accel.measuring.tuning import LeftOut
+from accel.plans.plan import Plan
+from accel.tuning.candidates import Candidates
+from accel.tuning.gain_model import Choice, Measured, Prior
+from accel.tuning.race import WORTH, Race
+from accel.workers.relaunch import Effort, NoTime
+from accel.workers.relaunch_estimate import COMPILING_S, least_relaunch_s
+from accel.workers.stage import Stage
+from accel.workers.trial_rows import comparison_of, why_failed
+
+RACING = Effort(
+    warm_up=4, least_rounds=10, most_rounds=24, seconds=6.0, precise_enough=0.01, leaves_slower=True
+)
+OTHER_SETTING_SD = 0.15  # of log speed-up: how far another setting of a good part lies from it
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a search is for: over how many steps of training, and what quality may be lost.
+
+    `keep_quality` is the share by which losses may be higher on average (0.005: half a per cent); None: they have to follow
+    the baseline's step by step, as in a trial.
+    """
+
+    steps: int
+    keep_quality: float | None = None
+    seed: int = 0
+
+    def why_not(self, row: Comparison) -> str:
+        """Why a plan that runs is none to recommend, however fast it is; empty where nothing speaks against it."""
+        missed = [f"{name}: {evidence}" for name, took, evidence in row.proofs if not took]
+        if missed:
+            return f"did not take effect: {'; '.join(missed)}"
+        quality, most = row.quality, self.keep_quality
+        if most is None:
+            return str(quality) if quality.following == "drifts" else ""
+        if quality.following in ("unknown", "other batches"):
+            return f"--keep-quality cannot be checked: {quality}"
+        if quality.lost > most + quality.noise_floor:
+            return (
+                f"losses are {100 * quality.lost:.2g} % higher on average, and {100 * most:g} % was allowed"
+            )
+        return ""
+
+
+class TuneSearch:
+    """Runs the race in a stage, round by round; knows what is left out and why.
+
+    Args:
+        candidates: What plans may be made of.
+        aim: What counts.
+        stage: A stage without candidates, whose relaunches are the rounds.
+        step_s: Of the baseline, in seconds; 0 where it is not known.
+        start_s: How long so many workers take to start.
+        at_once: Workers that have room at once.
+    """
+
+    def __init__(
+        self, candidates: Candidates, aim: Aim, stage: Stage, *, step_s: float, start_s: Callable[[int], float], at_once: int
+    ) -> None:  # fmt: skip
+        self._candidates, self._aim, self.stage = candidates, aim, stage
+        self._step_s, self._start_s, self._at_once = step_s, start_s, at_once
+        self.race = Race(
+            {part: candidates.prior(part) for part in candidates.parts}, candidates.allows, seed=aim.seed
+        )
+        self.left_out: list[LeftOut] = []
+        self.measured: dict[str, int] = {}  # relaunches of each plan that the race has taken in
+        self.is_cut_short = False
+        self._setups: dict[
+            str, float
+        ] = {}  # what compiling took when it was not on disk yet, by the part that compiles
+
+    def run(self, *, is_stopped: Callable[[], bool], now: Callable[[], float]) -> None:
+        """Rounds until nothing better is to be expected, or the stage's time is over."""
+        while choices := self.race.next_round():
+            for some in _in_turns(choices, self._at_once - 1):
+                fitting = list(self._fitting(some, now)) if self.stage.relaunches else some
+                goes_on = bool(fitting) and self.stage.race(
+                    [self._candidates.plan(choice) for choice in fitting]
+                )
+                self._take(fitting)
+                if not goes_on or is_stopped() or len(fitting) < len(some):
+                    self.is_cut_short = True
+                    return
+            self._race_other_settings()
+
+    def row(self, label: str) -> Comparison:
+        """What is known of a plan that was searched."""
+        return comparison_of(Plan.parse(label), self.stage.standings[label], None, floor=self.stage.floor)
+
+    def cost(self, plan: Plan, row: Comparison, shown: Interval | None) -> BreakEven:
+        """When a plan that compiles is ahead; what its part took for the first time counts, later ones find code on disk."""
+        setup_s = max([row.setup_s, *(self._setups.get(text, 0.0) for text in _compiling(plan))])
+        return break_even(setup_s, row.baseline_ms, shown, "faster")
+
+    def _fitting(self, choices: Sequence[Choice], now: Callable[[], float]) -> Iterator[Choice]:
+        """Those, in their order, that there is still time to measure together."""
+        plans: list[Plan] = []
+        for choice in choices:
+            more = [*plans, self._candidates.plan(choice)]
+            compiling = [each for each in more if each.compiles]
+            known_s = [
+                max([self._setups.get(text, COMPILING_S) for text in _compiling(each)]) for each in compiling
+            ]
+            needed_s = least_relaunch_s(more, self._step_s, self._start_s(1 + len(more)))
+            needed_s += sum(known_s) - COMPILING_S * len(compiling)
+            if now() + needed_s < self.stage.deadline:
+                plans = more
+                yield choice
+
+    def _take(self, choices: Sequence[Choice]) -> None:
+        """Give the race what the last relaunch showed; a plan that failed or did not do what it should is out."""
+        for choice in choices:
+            plan = self._candidates.plan(choice)
+            standing = self.stage.standings[str(plan)]
+            if isinstance(standing.error, NoTime):
+                self._leave_out(choice, "no time was left to measure it: a longer --budget-s takes it in")
+            elif standing.error is not None:
+                self._leave_out(choice, why_failed(standing.error))
+            elif standing.samples and (why := self._aim.why_not(self.row(str(plan)))):
+                self._leave_out(choice, why)
+            elif len(standing.log_ratios) > self.measured.get(str(plan), 0):
+                self.measured[str(plan)] = len(standing.log_ratios)
+                ratios = standing.log_ratios[-1]
+                gain = self._over_training(plan, median(ratios))
+                self.race.take([Measured(choice, gain, expected_variance(ratios, STEADY_NOISE) ** 0.5)])
+
+    def _leave_out(self, choice: Choice, why: str) -> None:
+        self.race.leave_out(choice)
+        self.left_out.append(LeftOut(str(self._candidates.plan(choice)), why, is_news=True))
+
+    def _over_training(self, plan: Plan, gain: float) -> float:
+        """The log speed-up of the whole training: what is compiled first has to be earned back by its steps."""
+        row = self.row(str(plan))
+        if not plan.compiles or not row.setup_s > 0 or not row.baseline_ms > 0:
+            return gain
+        for text in _compiling(plan):
+            self._setups[text] = max(self._setups.get(text, 0.0), row.setup_s)
+        whole_s = self._aim.steps * row.baseline_ms / 1000
+        return -math.log(math.exp(-gain) + self.cost(plan, row, None).setup_s / whole_s)
+
+    def _race_other_settings(self) -> None:
+        """Once a part is good, its other settings take part too."""
+        model = self.race.model
+        for part, settings in self._candidates.settings.items():
+            new = {text for text in settings if text not in model.parts}
+            if new and part in model.parts and (gain := model.gain(frozenset({part}))) > WORTH:
+                self.race.add(dict.fromkeys(sorted(new), Prior(gain, OTHER_SETTING_SD)))
+
+
+def _compiling(plan: Plan) -> list[str]:
+    """The parts of a plan that compile."""
+    return [str(Plan((entry,))) for entry in plan.entries if entry.layer == "compile"]
+
+
+def _in_turns(choices: Sequence[Choice], size: int) -> list[Sequence[Choice]]:
+    return [choices[start : start + size] for start in range(0, len(choices), size)]
