@@ -72,7 +72,7 @@ def kernel(kind: str) -> dict[str, Any]:
     from accel.workbench import Workbench, trial_start
     from accel.workbench.kept_ranks import DdpOptions
     from accel.workbench.rank_sweep import sweep_of
-    from accel.workers.relaunch import Effort
+    from accel.workers.samples import Effort
     from accel.workers.trial import TrialSetting
 
     short = Effort(warm_up=1, least_rounds=2, most_rounds=3, seconds=1)

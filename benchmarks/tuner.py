@@ -12,8 +12,8 @@ The other searches get as many measurements (one plan in one round) as the race 
 plans*, *one after the other* (each entry alone, then added in the order of gains, as long as that helps), *all that help alone*,
 *successive halving*.
 
-Figures: `within_5pct`, the share of seeds in which the plan found is at most 5 % slower than the best of all plans;
-`regret_90pct`, how much slower it is in the worst tenth; `measured_share`, measurements over plans; the same for the others.
+Figures: `…_within_5pct_share`, the share of seeds in which the plan found is at most 5 % slower than the best of all plans;
+`…_regret_90pct`, how much slower it is in the worst tenth; `measured_share`, measurements over plans; the same for the others.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def main() -> None:
     }
     for name, each in regrets.items():
         slower = 1 - np.exp(-np.array(each))
-        figures[f"{name}_within_5pct"] = float(np.mean(slower <= GOOD))
+        figures[f"{name}_within_5pct_share"] = float(np.mean(slower <= GOOD))
         figures[f"{name}_regret_mean"] = float(np.mean(slower))
         figures[f"{name}_regret_90pct"] = float(np.quantile(slower, 0.9))
     report("tuner", figures, is_full_run=not arguments.quick)

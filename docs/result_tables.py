@@ -22,6 +22,8 @@ CLAIMS = (
     ("The same CNN, half of its filters pruned; accuracy {pruning:accuracy_at_0}, then {pruning:accuracy_at_50}", "pruning",
      "{speedup_at_50} times as fast"),
     ("Profiled steps of the course's CNN (32 ms) against plain ones", "profile_options", "{ratio_no_option} of the time"),
+    ("Simulated searches of `%accel tune` that end within 5 % of the best of all plans", "tuner",
+     "{race_within_5pct_share} of {seeds}, with {measured_share} of the measurements of trying all"),
     ("A cell compared with itself: false claims of a difference", "aa", "{false_verdict_rate} of {aa_trials} trials"),
     ("Findings whose predicted interval holds the measured gain", "predictions", "{inside_share} of {cases} findings"),
     ("From `%%accel ddp` to the first step on two warm ranks", "launch",

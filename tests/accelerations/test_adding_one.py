@@ -23,7 +23,7 @@ from accel.plans.plan import Plan
 from accel.commands.accelerations import AccelerationList
 from accel.commands.line.completing import complete
 from accel.workbench import Workbench, trial_start
-from accel.workers.relaunch import Effort
+from accel.workers.samples import Effort
 from accel.workers.trial import TrialSetting
 
 plan = Plan.parse("gentle_steps(by=4)+channels_last")

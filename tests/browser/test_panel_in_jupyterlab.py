@@ -35,7 +35,7 @@ for x, y in loader:
 QUICKLY = """
 from functools import partial
 from accel.workbench import trial_start
-from accel.workers.relaunch import Effort
+from accel.workers.samples import Effort
 effort = Effort(warm_up=2, least_rounds=10, most_rounds=12, seconds=5)
 trial_start.TrialSetting = partial(trial_start.TrialSetting, effort=effort, steady_relaunches=1, notebook_relaunches=1)
 """

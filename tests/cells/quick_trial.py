@@ -8,7 +8,8 @@ import time
 from accel.plans.plan import Plan
 from accel.workbench import Workbench
 from accel.workbench.trial_start import load_for, packed
-from accel.workers.relaunch import Effort, Relaunch, Samples
+from accel.workers.relaunch import Relaunch
+from accel.workers.samples import Effort, Samples
 from accel.workers.variant_worker import Variant
 
 FEW_STEPS = Effort(warm_up=2, least_rounds=2, most_rounds=2, seconds=5.0)

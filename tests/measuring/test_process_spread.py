@@ -12,7 +12,7 @@ from accel.measuring.comparison import WIDE
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE, interval, spread_of
 from accel.measuring.verdict import FEW_RELAUNCHES
 from accel.plans import Plan
-from accel.workers.relaunch import Effort, Samples
+from accel.workers.samples import Effort, Samples
 from accel.workers.stage import Stage, StagePlan
 
 PLANS = ("channels_last", "autocast", "set_to_none")

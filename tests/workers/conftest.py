@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from accel.workbench import Workbench
-from accel.workers.relaunch import Effort
+from accel.workers.samples import Effort
 from tests.threads import threads
 
 SETUP = """

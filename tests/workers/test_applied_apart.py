@@ -16,7 +16,7 @@ from accel.plans.plan import Plan
 from accel.processes.channel import Channel
 from accel.workers.found_objects import FoundObjects
 from accel.workers.messages import EffectRead, Finish, FromWorker, StepToken, ToWorker
-from accel.workers.relaunch import Samples
+from accel.workers.samples import Samples
 from accel.workers.stage import Standing
 from accel.workers.step_gate import CellIsOver, StepGate
 from accel.workers.trial_rows import comparison_of

@@ -9,7 +9,7 @@ import pytest
 from accel.measuring.comparison import Interval
 from accel.plans.plan import Plan
 from accel.profiling.compilation import Compilation, GraphBreak, Recompilation
-from accel.workers.relaunch import Samples
+from accel.workers.samples import Samples
 from accel.workers.stage import Standing
 from accel.workers.trial_rows import comparison_of
 from tests.workers.conftest import CELL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel.plans.plan import Plan
-from accel.workers.relaunch import Samples
+from accel.workers.samples import Samples
 from accel.workers.stage import Standing
 from accel.workers.trial_rows import comparison_of
 

@@ -11,7 +11,8 @@ from accel.errors import AccelError
 from accel.plans import Plan
 from accel.workers.messages import EffectRead, Load, Loaded, StepsDone, StepToken
 from accel.workers.pool import WorkerPool
-from accel.workers.relaunch import FEWEST_ROUNDS, Effort, Relaunch
+from accel.workers.relaunch import FEWEST_ROUNDS, Relaunch
+from accel.workers.samples import Effort
 from accel.workers.variant_worker import Variant
 
 LOAD = Load("", "as the notebook", "train()", "<cell>", "", "/", [], {}, False)

@@ -24,7 +24,7 @@ from accel.distributed.ranks.rank_pool import RankPool
 from accel.errors import AccelError
 from accel.processes.kernel_folder import own_kernel_folder
 from accel.workbench import Workbench, trial_start
-from accel.workers.relaunch import Effort
+from accel.workers.samples import Effort
 from accel.workers.trial import TrialSetting
 
 SETUP = """

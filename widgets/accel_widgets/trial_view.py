@@ -16,7 +16,7 @@ from accel_widgets.quality_rows import curves_shown, quality_row
 if TYPE_CHECKING:
     from accel.measuring.comparison import Comparison
     from accel.measuring.ladder import Ladder
-    from accel.workbench.notebook_state import AnyTrial
+    from accel.workers.any_trial import AnyTrial
     from accel.workers.tune_trial import TuneTrial
 
 MOST_ROWS = 12  # of a search: more are in its data frame

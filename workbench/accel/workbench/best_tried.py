@@ -14,7 +14,7 @@ from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder
-    from accel.workbench.notebook_state import AnyTrial
+    from accel.workers.any_trial import AnyTrial
 
 FOUND_NONE = {
     False: "no plan of the last trial was faster with a loss that follows",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from accel.measuring.training_curve import QualityRow
     from accel.profiling.findings import Finding
     from accel.profiling.profile import Profile
-    from accel.workbench.notebook_state import AnyTrial
+    from accel.workers.any_trial import AnyTrial
     from accel.workload.workload import Workload
 
 

@@ -17,12 +17,8 @@ from accel.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from accel.profiling.profile import Profile
-    from accel.workers.quality_trial import QualityTrial
-    from accel.workers.trial import Trial
-    from accel.workers.tune_trial import TuneTrial
+    from accel.workers.any_trial import AnyTrial
     from accel.workload.workload import Workload
-
-    AnyTrial = Trial | QualityTrial | TuneTrial
 
 
 class NotebookState:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, Acceleration
@@ -13,10 +12,9 @@ from accel.errors import AccelError, Reason
 from accel.plans.plan import Plan
 from accel.private_disk import in_words
 from accel.workbench.best_tried import best_plan
-from accel.workbench.notebook_state import NotebookState
 from accel.workbench.plan_sorting import sorted_out
 from accel.workbench.status import Applicability, Status
-from accel.workload.uninterrupted import uninterrupted
+from accel.workbench.trial_runner import TrialRunner
 
 if TYPE_CHECKING:
     import torch
@@ -31,18 +29,15 @@ if TYPE_CHECKING:
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench.batch_search import Watch
-    from accel.workbench.kept_ranks import KeptRanks
-    from accel.workbench.notebook_state import AnyTrial
     from accel.workbench.profile_session import ProfileSession
     from accel.workbench.quality_request import Better
     from accel.workers.quality_trial import QualityTrial
     from accel.workers.trial import Trial
     from accel.workers.tune_trial import TuneTrial
     from accel.workload.new_weights import Start
-    from accel.workload.workload import Workload
 
 
-class Workbench(NotebookState):
+class Workbench(TrialRunner):
     """The commands on one namespace: profile, try, keep, undo, export, and what they answer.
 
     The functions of `accel` call the workbench of the notebook or script; their pages say what arguments mean and what is raised.
@@ -164,7 +159,7 @@ class Workbench(NotebookState):
         check_seconds(f"try_(budget_s={budget_s})", budget_s)
         check_seconds(f"try_(timeout_s={timeout_s})", timeout_s)
         budget = TimeBudget(budget_s)
-        workload = self._workload_to_try("try")
+        workload = self.workload_to_try("try")
         request = QualityRequest.of(
             until=until, train_s=train_s, seeds=seeds, held_out=held_out, metric=metric, better=better, start=start
         )  # fmt: skip
@@ -179,7 +174,7 @@ class Workbench(NotebookState):
             trial = prepared_trial(
                 self, workload, parsed, refused=refused, budget=budget, timeout_s=timeout_s
             )
-        answer: Trial | Ladder | QualityTrial | TimeToQuality = self._run(
+        answer: Trial | Ladder | QualityTrial | TimeToQuality = self.run_trial(
             trial, workload, kept, wait=wait, watch=watch
         )
         return answer
@@ -208,44 +203,13 @@ class Workbench(NotebookState):
         if steps is not None:
             check_steps(f"tune(steps={steps})", steps)
         budget = TimeBudget(budget_s)
-        workload = self._workload_to_try("tune")
+        workload = self.workload_to_try("tune")
         trial = prepared_tuning(
             self, workload, include=_in_a_row(include), exclude=_in_a_row(exclude), changes_training=changes_training,
             aim=Aim(steps or workload.steps, keep_quality, seed), budget=budget, timeout_s=timeout_s,
         )  # fmt: skip
-        answer: TuneTrial | Tuning = self._run(trial, workload, self.kept, wait=wait, watch=watch)
+        answer: TuneTrial | Tuning = self.run_trial(trial, workload, self.kept, wait=wait, watch=watch)
         return answer
-
-    def _workload_to_try(self, command: str) -> Workload:
-        """The workload, when nothing else runs that would be in every time."""
-        workload = self.workload_to_train(command)
-        if self.running_trial is not None or self.ranks.is_running:
-            what = (
-                "a trial is running already" if self.running_trial is not None else "a run on ranks goes on"
-            )
-            raise AccelError(f"%accel {command}", because=what, do="Wait for it, or stop it first.")
-        return workload
-
-    def _run(
-        self, trial: Any, workload: Workload, kept: Plan, *, wait: bool, watch: Callable[[Any], Any] | None
-    ) -> Any:
-        """Start it, and wait for it if that is wanted; an interrupt stops it."""
-        try:
-            with uninterrupted():
-                self._start(trial, workload, kept)
-            if not wait:
-                return trial
-            return trial.wait() if watch is None else watch(trial)
-        except BaseException:  # such as an interrupt: no trial goes on unseen
-            trial.stop()
-            raise
-
-    def _start(self, trial: AnyTrial, workload: Workload, kept: Plan) -> None:
-        trial.start()
-        self.trials.append(trial)
-        self.history_keeper.follow(trial, workload, self.machine, kept=kept)
-        trial.on_change(lambda: self.tell("trial"))
-        self.tell("trial")
 
     def fastest_batch(
         self, *, largest: int | None = None, budget_s: float | None = None, watch: Watch | None = None
@@ -263,13 +227,6 @@ class Workbench(NotebookState):
         workload = self.workload_to_train("batch")
         search = BatchSearch(self, workload, self.try_, largest=largest, budget_s=budget_s, watch=watch)
         return search.run()
-
-    @cached_property
-    def ranks(self) -> KeptRanks:
-        """Warm ranks, and the data-parallel runs on them."""
-        from accel.workbench.kept_ranks import KeptRanks
-
-        return KeptRanks(self)
 
     def history(self, predictions: bool = False) -> PastTrials | PastPredictions:
         """The trials measured on this machine, newest first; or what was predicted, next to what was measured.

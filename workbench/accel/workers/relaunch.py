@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from statistics import mean, median
 
 import msgspec
@@ -24,7 +23,6 @@ from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.interval import median_variance, paired_log_ratios
 from accel.measuring.per_sample import compared_times, differ
 from accel.private_disk import current_folder
-from accel.profiling.compilation import Compilation
 from accel.workers.messages import (
     EffectRead,
     Finish,
@@ -36,6 +34,7 @@ from accel.workers.messages import (
     StepToken,
 )
 from accel.workers.pool import WorkerPool
+from accel.workers.samples import Effort, Samples
 from accel.workers.step_block import StepBlock
 from accel.workers.time_budget import PhaseClock
 from accel.workers.variant_worker import GroupFactory, Variant, VariantWorker, no_groups
@@ -51,42 +50,6 @@ PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds 
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
 COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little
 COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
-
-
-@dataclass
-class Samples:
-    """What one variant's worker reported in one relaunch."""
-
-    step_ns: list[float] = field(default_factory=list)  # one number a round: the mean of its timed steps
-    losses: list[float | None] = field(default_factory=list)  # of the first steps, warm-up included
-    step_samples: list[float] = field(default_factory=list)  # one number a round, as `step_ns`
-    every_step_samples: list[int] = field(default_factory=list)  # of every step, warm-up included
-    first_step_s: float = 0.0
-    warm_up_s: float = 0.0  # wall time of all warm-up steps, the first included
-    warm_up_steps: int = 0
-    warm_step_s: float = 0.0
-    applied_s: float = 0.0  # the longest that applying the plan took in the middle of the cell's run
-    minor_faults: int = 0
-    preempted: int = 0
-    steps: int = 0
-    proofs: tuple[tuple[str, bool, str], ...] = ()
-    compilation: Compilation | None = None  # all that torch.compile did in the worker
-    peak_bytes: int = 0  # of memory, from the arrival of the workload on
-    error: AccelError | None = None
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much one relaunch measures: rounds, and the seconds after which it stops at the next round."""
-
-    warm_up: int = 5
-    least_rounds: int = 16
-    most_rounds: int = 60
-    seconds: float = 6.0
-    precise_enough: float = 0.006  # standard error of the median log-ratio; processes differ by more
-    leaves_slower: bool = (
-        False  # a plan that is plainly slower than the baseline takes part in no further round
-    )
 
 
 class Relaunch:

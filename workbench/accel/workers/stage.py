@@ -19,7 +19,8 @@ from accel.measuring.interval import ProcessNoise, Spread, interval, paired_log_
 from accel.measuring.per_sample import compared_times
 from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
 from accel.plans.plan import BASELINE, Plan
-from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Effort, Relaunch, Samples
+from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Relaunch
+from accel.workers.samples import Effort, Samples
 from accel.workers.variant_worker import Variant
 
 

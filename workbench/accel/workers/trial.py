@@ -16,8 +16,9 @@ from accel.plans.plan import Plan
 from accel.workers.background_trial import BackgroundTrial, TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
-from accel.workers.relaunch import Effort, Relaunch
+from accel.workers.relaunch import Relaunch
 from accel.workers.relaunch_estimate import least_relaunch_s, what_does_not_fit
+from accel.workers.samples import Effort
 from accel.workers.stage import Stage, StagePlan, Standing
 from accel.workers.time_budget import TimeBudget
 from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row, why_failed

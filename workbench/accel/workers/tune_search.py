@@ -15,8 +15,9 @@ from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
 from accel.tuning.gain_model import Choice, Measured, Prior
 from accel.tuning.race import WORTH, Race
-from accel.workers.relaunch import Effort, NoTime
+from accel.workers.relaunch import NoTime
 from accel.workers.relaunch_estimate import COMPILING_S, least_relaunch_s
+from accel.workers.samples import Effort
 from accel.workers.stage import Stage
 from accel.workers.trial_rows import comparison_of, why_failed
 

@@ -25,8 +25,9 @@ from accel.units import counted
 from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
-from accel.workers.relaunch import Effort, Relaunch
+from accel.workers.relaunch import Relaunch
 from accel.workers.room_for_workers import room_for_workers
+from accel.workers.samples import Effort
 from accel.workers.stage import Stage, StagePlan
 from accel.workers.trial import TrialSetting
 from accel.workers.trial_rows import comparison_of, in_steady_worker, why_failed

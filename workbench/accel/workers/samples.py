@@ -1,0 +1,44 @@
+"""What a worker reported in one relaunch, and how much a relaunch is to measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from accel.errors import AccelError
+from accel.profiling.compilation import Compilation
+
+
+@dataclass
+class Samples:
+    """What one variant's worker reported in one relaunch."""
+
+    step_ns: list[float] = field(default_factory=list)  # one number a round: the mean of its timed steps
+    losses: list[float | None] = field(default_factory=list)  # of the first steps, warm-up included
+    step_samples: list[float] = field(default_factory=list)  # one number a round, as `step_ns`
+    every_step_samples: list[int] = field(default_factory=list)  # of every step, warm-up included
+    first_step_s: float = 0.0
+    warm_up_s: float = 0.0  # wall time of all warm-up steps, the first included
+    warm_up_steps: int = 0
+    warm_step_s: float = 0.0
+    applied_s: float = 0.0  # the longest that applying the plan took in the middle of the cell's run
+    minor_faults: int = 0
+    preempted: int = 0
+    steps: int = 0
+    proofs: tuple[tuple[str, bool, str], ...] = ()
+    compilation: Compilation | None = None  # all that torch.compile did in the worker
+    peak_bytes: int = 0  # of memory, from the arrival of the workload on
+    error: AccelError | None = None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much one relaunch measures: rounds, and the seconds after which it stops at the next round."""
+
+    warm_up: int = 5
+    least_rounds: int = 16
+    most_rounds: int = 60
+    seconds: float = 6.0
+    precise_enough: float = 0.006  # standard error of the median log-ratio; processes differ by more
+    leaves_slower: bool = (
+        False  # a plan that is plainly slower than the baseline takes part in no further round
+    )
