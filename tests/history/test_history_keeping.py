@@ -8,6 +8,7 @@ from accel import cli
 from accel.errors import AccelError
 from accel.plans.plan import Plan
 from accel.workbench import Workbench
+from accel.workbench.measured_again import measured_again
 from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook
 from tests.history.test_history_store import TRIAL
 from tests.threads import threads
@@ -106,7 +107,7 @@ def test_of_the_users_code_only_a_hash_is_kept(workbench, file):
 def test_a_past_trial_is_measured_anew_and_its_old_figures_stand_below(workbench):
     workbench.profile(TRAIN)
     workbench.try_("fused_optimizer", budget_s=20)
-    again = workbench.again(1)
+    again = measured_again(workbench, 1)
     assert again.rows[0].plan == "fused_optimizer"
     assert any(note.startswith("Before, on ") and "×" in note for note in again.notes)
 
@@ -114,9 +115,9 @@ def test_a_past_trial_is_measured_anew_and_its_old_figures_stand_below(workbench
 def test_a_number_that_is_not_there_and_a_trial_of_another_cell_are_refused(workbench):
     workbench.profile(TRAIN)
     with pytest.raises(AccelError, match="nothing was measured yet"):
-        workbench.again(1)
+        measured_again(workbench, 1)
     workbench.history_keeper.store.add([TRIAL])
     with pytest.raises(AccelError, match="numbers 1 to 1"):
-        workbench.again(7)
+        measured_again(workbench, 7)
     with pytest.raises(AccelError, match="another cell"):
-        workbench.again(1)
+        measured_again(workbench, 1)

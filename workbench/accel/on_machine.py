@@ -255,7 +255,9 @@ def history(
     from accel.history import PastTrials
 
     if again is not None:
-        return current_workbench().again(again, watch=wait_ticking)
+        from accel.workbench.measured_again import measured_again
+
+        return measured_again(current_workbench(), again, watch=wait_ticking)
     past = current_workbench().history(predictions)
     return replace(past, as_csv=csv) if isinstance(past, PastTrials) else past
 

@@ -21,7 +21,9 @@ def _run(options: argparse.Namespace, place: Place) -> object:
                 f"{place.program} history --again", because="it needs the notebook that the cell is in",
                 do="Profile the cell there, then: %accel history --again",
             )  # fmt: skip
-        return place.workbench.again(options.again, watch=place.follow)
+        from accel.workbench.measured_again import measured_again
+
+        return measured_again(place.workbench, options.again, watch=place.follow)
     from accel.history import PastTrials
 
     past = _past(options.predictions, place)

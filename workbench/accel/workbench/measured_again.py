@@ -13,13 +13,16 @@ from accel.measuring.ladder import Ladder
 if TYPE_CHECKING:
     from accel.history import TrialRecord
     from accel.measuring.time_to_quality import TimeToQuality
-    from accel.workbench.notebook_state import NotebookState
+    from accel.workbench.workbench import Workbench
 
 
 def measured_again(
-    workbench: NotebookState, number: int, try_plan: Callable[..., Any], *, watch: Callable[[Any], Any] | None = None
-) -> Ladder | TimeToQuality:  # fmt: skip
-    """Try the plan of that row on the present cell, which must be the row's; `try_plan` is `Workbench.try_`."""
+    workbench: Workbench, number: int, *, watch: Callable[[Any], Any] | None = None
+) -> Ladder | TimeToQuality:
+    """Try the plan of that row of the history on the present cell, which must be the row's.
+
+    >>> print(measured_again(workbench, 1))
+    """
     asked = f"%accel history --again {number}"
     workload = workbench.workload_to_train(f"history --again {number}")
     known = dict(workbench.history_keeper.past_trials().numbered)
@@ -41,8 +44,9 @@ def measured_again(
             because=f"it compares quality {row.asked}",
             do=f"Write it out: %accel try {row.plan} --train-s SECONDS",
         )
-    result: Ladder | TimeToQuality = try_plan(row.plan, until=row.asked or None, watch=watch)
-    return replace(result, notes=(*result.notes, _then(row))) if isinstance(result, Ladder) else result
+    result: Any = workbench.try_(row.plan, until=row.asked or None, watch=watch)
+    answer: Ladder | TimeToQuality = result
+    return replace(answer, notes=(*answer.notes, _then(row))) if isinstance(answer, Ladder) else answer
 
 
 def _then(row: TrialRecord) -> str:

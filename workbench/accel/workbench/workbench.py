@@ -240,16 +240,6 @@ class Workbench(TrialRunner):
         keeper = self.history_keeper
         return keeper.past_predictions() if predictions else keeper.past_trials(self.workload, self.machine)
 
-    def again(self, number: int, *, watch: Callable[[Any], Any] | None = None) -> Ladder | TimeToQuality:
-        """Measure a plan of the history anew, on the same cell; `number` is the one that `history()` shows.
-
-        Examples:
-            >>> print(workbench.again(1))
-        """
-        from accel.workbench.measured_again import measured_again
-
-        return measured_again(self, number, self.try_, watch=watch)
-
     # --- keep, undo, status, export ---------------------------------------------------------------------------------
 
     def keep(self, plan: str | Plan | None = None, *, on: str | None = None) -> Status:
