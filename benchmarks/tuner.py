@@ -123,7 +123,7 @@ def race(bench: Bench, seed: int) -> Choice:
     )
     while plans := running.next_round():
         running.take(bench.round(plans))
-    return running.leader.choice
+    return running.leader
 
 
 def random_plans(bench: Bench, seed: int, budget: int) -> Choice:

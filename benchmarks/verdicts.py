@@ -35,9 +35,10 @@ from accel.accelerations.steady_allocator import use_steady_thresholds
 from accel.measuring.comparison import Comparison
 from accel.measuring.interval import student_quantile
 from accel.workbench import Workbench
+from benchmarks.aa import wilson_high
 from benchmarks.machine_line import RESULTS, report
 
-TRIALS = 200
+TRIALS, QUICK_S = 200, 14.0
 SETUP = """
 import time
 import torch
@@ -170,13 +171,13 @@ class Questions:
         self.extra = namespace["extra"] = 0.05 / (1 - optimizer_share)
         self.steps = Steps(namespace)
 
-    def ask(self) -> dict[str, Any]:
+    def ask(self, budget_s: float | None = None) -> dict[str, Any]:
         """One trial, and one answer of each of the other ways to each question."""
         import torch
 
         began = time.monotonic()
         torch.autograd.set_detect_anomaly(True)  # as the workload's notebook has it
-        ladder: Any = self.workbench.try_("intraop_threads(n=2)", "detect_anomaly_off")
+        ladder: Any = self.workbench.try_("intraop_threads(n=2)", "detect_anomaly_off", budget_s=budget_s)
         torch.autograd.set_detect_anomaly(False)
         rows = {row.plan.partition("(")[0]: row for row in ladder.rows}
         return {
@@ -225,20 +226,12 @@ def rate(found: Any) -> float:
     return sum(answers) / len(answers)
 
 
-def wilson_high(hits: int, trials: int) -> float:
-    """Upper end of the 95 % Wilson interval of a rate: with 0 of 100 seen, the true rate may still be 3.7 %."""
-    z, share = 1.96, hits / trials
-    centre = share + z * z / (2 * trials)
-    half = z * ((share * (1 - share) + z * z / (4 * trials)) / trials) ** 0.5
-    return float((centre + half) / (1 + z * z / trials))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--quick", action="store_true", help="one trial each, about a minute; nothing is written"
+        "--quick", action="store_true", help="one short trial each, under a minute; nothing is written"
     )
     parser.add_argument("--where", nargs="+", choices=("quiet", "busy"), default=("quiet", "busy"))
     parser.add_argument("--trials", type=int, default=TRIALS, help=f"of each (default: {TRIALS})")
@@ -260,7 +253,7 @@ def main() -> None:
                     len(asked.setdefault(where, [])) < (1 if given.quick else given.trials)
                     and time.monotonic() < until
                 ):
-                    asked[where].append(questions.ask())
+                    asked[where].append(questions.ask(QUICK_S if given.quick else None))
                     sys.stderr.write(f"{where} {len(asked[where])}: {json.dumps(asked[where][-1])}\n")
     finally:
         questions.workbench.close()

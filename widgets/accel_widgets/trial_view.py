@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.tuning import Tuning
 from accel.plans.plan import Plan
 from accel.units import milliseconds
+from accel.views.tuning import left_out_lines, part_lines
 from accel_widgets.ladder_row import ladder_row
 from accel_widgets.quality_rows import curves_shown, quality_row
 
@@ -93,21 +93,13 @@ def _may_be_kept(row: Comparison, tuning: Tuning) -> bool:
 
 def _parts(tuning: Tuning) -> list[str]:
     """What each part adds, where there are several; before it what to do with a plan that cannot be kept here."""
-    lines = [f"Next: {tuning.how_to_run}"] if tuning.how_to_run else []
-    if len(tuning.parts) > 1:
-        first, *others = tuning.parts
-        lines += ["What each part adds, as this notebook runs:", f"{first.part}: {first.together}"]
-        lines += [f"+ {each.part}: {each.together} together, {each.added} more" for each in others]
-    return lines
+    next_line = [f"Next: {tuning.how_to_run}"] if tuning.how_to_run else []
+    return [*next_line, *(part_lines(tuning) if len(tuning.parts) > 1 else [])]
 
 
 def _left_out(tuning: Tuning) -> list[str]:
-    """What measuring showed to be none to recommend, by the reason that they share."""
-    plans = defaultdict(list)
-    for each in tuning.left_out:
-        if each.is_news:
-            plans[each.why].append(each.plan)
-    return [f"Left out: {', '.join(names)}: {why}" for why, names in plans.items()]
+    """What measuring showed to be none to recommend."""
+    return [f"Left out: {line}" for line in left_out_lines(tuning)]
 
 
 def _baseline(result: Ladder | Tuning) -> list[str]:

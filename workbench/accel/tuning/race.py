@@ -12,7 +12,6 @@ Tutorial on Thompson Sampling", 2018.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,15 +21,6 @@ NOTHING: Choice = frozenset()
 WORTH = 0.03  # of log speed-up: a plan that adds less is not worth another round
 DRAWS = 40  # possible models that decide whether the race is over
 SURE = 0.1  # share of the draws that may still have something better
-
-
-@dataclass(frozen=True)
-class Leader:
-    """The best plan as far as known: its parts, expected log speed-up, and the standard deviation of that."""
-
-    choice: Choice
-    gain: float
-    spread: float
 
 
 class Race:
@@ -45,7 +35,7 @@ class Race:
     >>> race = Race({"a": Prior(), "b": Prior()}, allowed=lambda choice: True)
     >>> while plans := race.next_round():
     ...     race.take(measure(plan) for plan in plans)
-    >>> race.leader.choice
+    >>> race.leader
     frozenset({'a', 'b'})
     """
 
@@ -55,6 +45,7 @@ class Race:
         self._parts, self._is_allowed, self._width = dict(parts), allowed, width
         self._random = np.random.default_rng(seed)
         self._measured: list[Measured] = []
+        self._model: GainModel | None = None  # of these parts and measurements; None: they are others now
         self._allowed: dict[Choice, bool] = {}
         self._out: set[Choice] = set()
 
@@ -68,6 +59,7 @@ class Race:
     def take(self, measured: Iterable[Measured]) -> None:
         """What a round gave; a plan may be measured several times."""
         self._measured += measured
+        self._model = None
 
     def leave_out(self, choice: Choice) -> None:
         """This plan is not to be asked for again (it failed, its loss drifts); of one part alone, the part is out."""
@@ -78,23 +70,24 @@ class Race:
         """More parts, such as other settings of one that is good; each is measured alone first."""
         self._parts |= parts
         self._allowed.clear()
+        self._model = None
 
     @property
     def model(self) -> GainModel:
         """What is known of all plans now."""
-        return GainModel(self._parts, self._measured)
+        if self._model is None:
+            self._model = GainModel(self._parts, self._measured)
+        return self._model
 
     @property
-    def leader(self) -> Leader:
+    def leader(self) -> Choice:
         """The best of the plans that were measured, and of nothing at all."""
-        model = self.model
         measured = {each.choice for each in self._measured if self._fits(each.choice)}
-        best = max([NOTHING, *sorted(measured, key=sorted)], key=model.gain)
-        return Leader(best, model.gain(best), model.spread(best))
+        return max([NOTHING, *sorted(measured, key=sorted)], key=self.model.gain)
 
     def in_order_of_gain(self) -> list[str]:
         """The parts of the leader, the one that adds most first; without those that hardly add anything."""
-        gains, left, order = self.model.expected(), set(self.leader.choice), list[str]()
+        gains, left, order = self.model.expected(), set(self.leader), list[str]()
         while left:
             so_far = gains.of(frozenset(order))
             added = {part: gains.of(frozenset({*order, part})) - so_far for part in sorted(left)}
@@ -108,7 +101,7 @@ class Race:
     def _drawn_round(self) -> list[Choice]:
         if not self._measured:
             return []
-        model, leader = self.model, self.leader.choice
+        model, leader = self.model, self.leader
         draws = model.drawn(DRAWS, self._random)
         best = [self._best_in(gains, leader) for gains in draws]
         gained = [gains.of(choice) - gains.of(leader) for gains, choice in zip(draws, best, strict=True)]

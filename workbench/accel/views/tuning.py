@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, details, heading, note, table
 from accel.html_parts import text as escaped
-from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.comparison import Comparison
 from accel.measuring.tuning import Expectation, Tuning, memory_share
 from accel.units import counted, size
 from accel.views.figure_look import axis, look
@@ -22,17 +22,13 @@ SHOWN = 8  # plans of the search: more are in .to_dataframe()
 def text(tuning: Tuning) -> str:
     """For a terminal, at most a screen: the answer, its parts, the fastest of the others, what to type."""
     lines = [tuning.answer, *_next_lines(tuning)]
-    if tuning.parts:
-        width = max(len(each.part) for each in tuning.parts)
-        lines += ["What each part adds, as this notebook runs:"]
-        lines += [f"  {'+' if number else ' '} {each.part:<{width}}  {each.together} together{_added(number, each.added)}"
-                  for number, each in enumerate(tuning.parts)]  # fmt: skip
+    lines += [f"  {line}" if number else line for number, line in enumerate(part_lines(tuning))]
     rows = _shown_rows(tuning)
     if rows:
         width = max(len(row.plan) for row in rows)
         lines += [_searched_title(tuning)]
         lines += [f"  {symbol(row)} {row.plan:<{width}}  {_figures(row)}" for row in rows]
-    lines += [f"Left out: {line}" for line in _left_out(tuning, is_news=True)[:4]]
+    lines += [f"Left out: {line}" for line in left_out_lines(tuning)[:4]]
     lines += _cannot_work(tuning)
     return "\n".join(filter(None, [*lines, *_last_lines(tuning)]))
 
@@ -41,7 +37,7 @@ def html(tuning: Tuning) -> Markup:
     """For a notebook: the answer and its parts; the search and what was left out are folded."""
     parts = [
         (each.part, bar(each.together.ratio / tuning.parts[-1].together.ratio, colour=BEST_COLOUR), str(each.together),
-         _added(number, each.added).lstrip(", "))
+         f"{each.added} more" if number else "")
         for number, each in enumerate(tuning.parts)
     ]  # fmt: skip
     rows = _shown_rows(tuning)
@@ -52,7 +48,7 @@ def html(tuning: Tuning) -> Markup:
          _figures(row))
         for row in rows
     ]  # fmt: skip
-    left_out = [*_left_out(tuning, is_news=True), *_left_out(tuning, is_news=False)]
+    left_out = [*left_out_lines(tuning), *left_out_lines(tuning, is_news=False)]
     evidence = [note(line) for line in explanations(tuning.best)] if tuning.best is not None else []
     return block(
         heading(tuning.answer),
@@ -105,10 +101,6 @@ def _next_lines(tuning: Tuning) -> list[str]:
     return [f"Next: {', '.join(filter(None, lines))}"] if tuning.keep_line else []
 
 
-def _added(number: int, added: Interval) -> str:
-    return f", {added} more" if number else ""
-
-
 def _shown_rows(tuning: Tuning) -> list[Comparison]:
     return list(tuning.searched[:SHOWN])
 
@@ -130,8 +122,20 @@ _FOLLOWING = {
 }  # fmt: skip
 
 
-def _left_out(tuning: Tuning, *, is_news: bool) -> list[str]:
-    """Plans by the reason that they share."""
+def part_lines(tuning: Tuning) -> list[str]:
+    """What each part adds to those before it, below a heading; nothing without parts."""
+    if not tuning.parts:
+        return []
+    first, *others = tuning.parts
+    return [
+        "What each part adds, as this notebook runs:",
+        f"{first.part}: {first.together}",
+        *(f"+ {each.part}: {each.together} together, {each.added} more" for each in others),
+    ]
+
+
+def left_out_lines(tuning: Tuning, *, is_news: bool = True) -> list[str]:
+    """Plans by the reason that they share; of those that the search found out, or of the others."""
     plans = defaultdict(list)
     for each in tuning.left_out:
         if each.is_news == is_news:

@@ -79,14 +79,14 @@ class HistoryKeeper:
     def keep_trial(self, trial: AnyTrial, workload: Workload, machine: Machine) -> None:
         """Write the trial's rows if it is over and they are not written yet."""
         with self._lock:
-            if trial in self._written or not (trial.is_over or isinstance(trial.result, Tuning)):
+            if trial in self._written or not (trial.is_over or trial.is_written_as_it_goes):
                 return
             about = {
                 "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
                 "described": str(workload), "live": self._live.get(trial, ""), **_where(machine),
             }  # fmt: skip
             is_over, records = trial.is_over, records_of(trial, about)
-            run = self._runs.setdefault(trial, _Run()) if isinstance(trial.result, Tuning) else None
+            run = self._runs.setdefault(trial, _Run()) if trial.is_written_as_it_goes else None
             records = run.new(records) if run is not None else records
             if not records or self.store.add(records):  # else once more, when it is asked for the next time
                 if run is not None:
@@ -181,17 +181,16 @@ def records_of(trial: AnyTrial, about: dict[str, Any]) -> list[TrialRecord]:
     if isinstance(result, TimeToQuality):
         rows = [row for row in result.rows if row is not result.baseline and row.state != "not applicable"]
         return [_by_quality(row, result, about) for row in rows]
-    # First steps that compile cost what later ones earn back; with other plans they differ by chance.
-    compiling = [str(plan) for plan in trial.plans if plan.compiles]
     measured = (*result.searched, *result.confirmed) if isinstance(result, Tuning) else result.rows
     return [
-        _by_speed(row, about, compiles=row.plan in compiling)
+        _by_speed(row, about, compiles=Plan.parse(row.plan).compiles)
         for row in measured
         if row.state != "not applicable"
     ]
 
 
 def _by_speed(row: Comparison, about: dict[str, Any], *, compiles: bool) -> TrialRecord:
+    # First steps that compile cost what later ones earn back; with other plans they differ by chance.
     shown = row.shown
     return TrialRecord(
         plan=row.plan,

@@ -39,6 +39,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
 
     notes: tuple[str, ...] = ()  # below its `line`
     command, called = "%accel try", "Trial"  # in errors, and in the line of progress
+    is_written_as_it_goes = False  # what it measured is in the history before it is over
 
     def __init__(self, parcel: Parcel, check: Callable[[], str], budget: TimeBudget) -> None:
         self._parcel, self._check, self.budget = parcel, check, budget

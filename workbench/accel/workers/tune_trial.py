@@ -50,6 +50,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
     """
 
     command, called = "%accel tune", "Tuning"
+    is_written_as_it_goes = True
 
     def __init__(
         self, candidates: Candidates, parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, aim: Aim, *,

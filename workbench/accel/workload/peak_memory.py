@@ -17,8 +17,8 @@ class PeakMemory:
     >>> peak.bytes >= 4 << 20
     True
 
-    On a CPU these are resident pages, of which an allocator may keep some that nobody uses any more; loader workers are
-    processes of their own and not counted. On a GPU it is what torch's allocator gave out, weights included.
+    On a CPU this counts resident pages; an allocator may keep pages that are free. Loader workers are processes of their own
+    and do not count. On a GPU it is what torch's allocator gave out, weights included.
     """
 
     def __init__(self, device: str) -> None:
