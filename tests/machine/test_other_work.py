@@ -77,6 +77,16 @@ def test_a_system_that_does_not_tell_disturbs_nothing(tmp_path):
     assert not others.disturbed
 
 
+def test_periods_in_which_a_quota_stopped_everything_are_counted(tmp_path):
+    folder = tmp_path / "sys/fs/cgroup"
+    folder.mkdir(parents=True)
+    (folder / "cpu.max").write_text("150000 100000")
+    (folder / "cpu.stat").write_text("usage_usec 1\nnr_periods 10\nnr_throttled 2\n")
+    with OtherWork(root=tmp_path) as others:
+        (folder / "cpu.stat").write_text("usage_usec 9\nnr_periods 30\nnr_throttled 7\n")
+    assert (others.quota_cores, others.stopped) == (1.5, 0.25)
+
+
 class FakeNvml:
     class NVMLError(Exception):
         pass

@@ -18,11 +18,35 @@ from accel.workers.stage import Stage, StagePlan
 PLANS = ("channels_last", "autocast", "set_to_none")
 
 
-def relaunch(generator, plans, *, sd, effect=0.0, pairs=12, step_sd=0.02):
-    """Pairs of each plan: one process of the baseline for all, one of each plan's own."""
-    base = generator.normal(0, sd / math.sqrt(2))
+def relaunch(
+    generator, plans, *, sd, effect=0.0, pairs=12, step_sd=0.02, longer=lambda generator, pairs: 0.0
+):
+    """Pairs of each plan: one process of the baseline for all, one of each plan's own.
+
+    `longer` is by what (in logarithms) turns take longer than on a quiet machine: of the baseline, and of each plan.
+    """
+    base, base_longer = generator.normal(0, sd / math.sqrt(2)), longer(generator, pairs)
     biases = {plan: effect + base - generator.normal(0, sd / math.sqrt(2)) for plan in plans}
-    return {plan: list(bias + generator.normal(0, step_sd, pairs)) for plan, bias in biases.items()}
+    return {
+        plan: list(bias + generator.normal(0, step_sd, pairs) + base_longer - longer(generator, pairs))
+        for plan, bias in biases.items()
+    }
+
+
+def busy_loop(generator, pairs):
+    """A core is shared now and then: some turns take up to twice as long."""
+    return generator.uniform(0, math.log(2), pairs) * (generator.random(pairs) < 0.5)
+
+
+def burst(generator, pairs):
+    """In every third relaunch or so, half of the turns are half as fast."""
+    hit = generator.random() < 0.3
+    return hit * math.log(2) * (generator.random(pairs) < 0.5)
+
+
+def quota(generator, pairs):
+    """Every fourth turn is stopped for as long as it takes."""
+    return math.log(2) * (generator.random(pairs) < 0.25)
 
 
 class Relaunched:
@@ -30,9 +54,9 @@ class Relaunched:
 
     others, prelude_s, round_s = None, 0.0, 0.0
 
-    def __init__(self, generator, variants, sd):
+    def __init__(self, generator, variants, **trouble):
         plans = [variant.label for variant in variants[1:]]
-        told = relaunch(generator, plans, sd=sd)
+        told = relaunch(generator, plans, **trouble)
         self.samples = {"baseline": Samples(step_ns=[1e6] * 12)}
         self.samples |= {
             plan: Samples(step_ns=[1e6 / math.exp(each) for each in told[plan]]) for plan in plans
@@ -48,8 +72,8 @@ class Relaunched:
         return self.samples
 
 
-def standings(generator, noise, *, sd, is_headline):
-    """What a stage makes of such relaunches."""
+def stage_of(generator, noise, *, is_headline, **trouble):
+    """A stage that has run such relaunches."""
     plan = StagePlan(
         "a",
         "steady",
@@ -61,11 +85,16 @@ def standings(generator, noise, *, sd, is_headline):
         WIDE,
     )
     stage = Stage(
-        plan, lambda variants: Relaunched(generator, variants, sd), stop=threading.Event(), on_change=lambda: None,
+        plan, lambda variants: Relaunched(generator, variants, **trouble), stop=threading.Event(), on_change=lambda: None,
         deadline=math.inf, measures_floor=False,
     )  # fmt: skip
     stage.run()
-    return list(stage.standings.values())
+    return stage
+
+
+def standings(generator, noise, **given):
+    """What a stage makes of such relaunches."""
+    return list(stage_of(generator, noise, **given).standings.values())
 
 
 @pytest.mark.parametrize("sd", [0.01, 0.03, 0.1])
@@ -76,6 +105,29 @@ def test_same_against_same_is_rarely_called_different(noise, sd):
     found = [each for _ in range(150) for each in standings(generator, noise, sd=sd, is_headline=is_headline)]
     assert sum(each.verdict in ("faster", "slower") for each in found) / len(found) <= 0.07
     assert sum(each.shown.low <= 1 <= each.shown.high for each in found) / len(found) >= 0.93
+
+
+@pytest.mark.parametrize("longer", [busy_loop, burst, quota])
+def test_a_machine_in_trouble_makes_undecided_and_not_wrong(longer):
+    generator = np.random.default_rng(0)
+    found = [
+        each
+        for _ in range(150)
+        for each in standings(generator, STEADY_ALONE, sd=0.011, is_headline=False, longer=longer)
+    ]
+    assert sum(each.verdict in ("faster", "slower") for each in found) / len(found) <= 0.07
+
+
+def test_how_much_wider_trouble_makes_intervals_is_known():
+    def widened(**trouble):
+        found = [
+            stage_of(np.random.default_rng(seed), STEADY_ALONE, sd=0.011, is_headline=False, **trouble)
+            for seed in range(20)
+        ]
+        return np.median([stage.widened for stage in found])
+
+    assert 0.7 < widened(step_sd=0.01) < 1.2
+    assert widened(step_sd=0.01, longer=busy_loop) > 2
 
 
 def test_one_plan_tells_of_the_spread_what_its_own_relaunches_do():

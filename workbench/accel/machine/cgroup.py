@@ -39,6 +39,12 @@ def tightest_quota(root: Path | str = "/") -> tuple[float, Path] | None:
     return min(limited, key=lambda one: one[0], default=None)
 
 
+def quota_periods(folder: Path) -> tuple[int, int]:
+    """Periods of the quota of this cgroup so far, and those in which it was used up and stopped everything."""
+    counters = dict(line.split(maxsplit=1) for line in text_of(folder / "cpu.stat").splitlines())
+    return int(counters.get("nr_periods", 0)), int(counters.get("nr_throttled", 0))
+
+
 def cpu_set(root: Path | str = "/") -> tuple[int, ...]:
     """The CPUs that the cgroup is confined to; empty where that is unknown."""
     for folder in _folders(Path(root), "cpuset"):

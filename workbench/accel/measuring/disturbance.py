@@ -1,13 +1,15 @@
-"""What other programs took of the CPUs while something was measured, and what that costs."""
+"""What else went on while something was measured, other programs or a CPU quota, and what that costs in time and certainty."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accel.units import percent
 
-WORTH_SAYING = 1.15  # times as long as on a quiet machine
+WORTH_SAYING = 1.15  # times as long, or as wide, as on a quiet machine
+CORES_WORTH_SAYING = 0.4  # that others kept busy, also where a core was left for each thread
+STOPPED_WORTH_SAYING = 0.05  # of the periods
 
 
 @dataclass(frozen=True)
@@ -15,12 +17,19 @@ class Disturbance:
     """The share of these CPUs that others used, and how many cores the measured program wants.
 
     >>> print(Disturbance(share=0.6, cpus=2, wanted=2))
-    Other programs used 60 % of the 2 CPUs in that time: times are up to 2.5 times as long as on a quiet machine.
+    This machine was busy: other programs used 60 % of its 2 CPUs. Times are up to 2.5 times as long as on a quiet machine.
+
+    Args:
+        widened: How many times as wide the intervals are as on a quiet machine.
+        stopped: The share of periods in which the container's CPU quota, of `quota_cores`, was used up.
     """
 
     share: float
     cpus: int
     wanted: int
+    widened: float = 1.0
+    stopped: float = 0.0
+    quota_cores: float | None = None
 
     @property
     def cost(self) -> float:
@@ -28,17 +37,44 @@ class Disturbance:
         left = max(self.cpus * (1.0 - self.share), 0.05)
         return max(min(self.wanted, self.cpus) / left, 1.0)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether other programs are worth a line."""
+        return self.cost >= WORTH_SAYING or self.share * self.cpus >= CORES_WORTH_SAYING
+
     def __bool__(self) -> bool:
-        """Whether it is worth a line."""
-        return self.cost >= WORTH_SAYING
+        """Whether anything is worth a line."""
+        return self.is_busy or self.stopped >= STOPPED_WORTH_SAYING
 
     def __str__(self) -> str:
-        return (
-            f"Other programs used {percent(self.share, 0)} of the {self.cpus} CPUs in that time: "
-            f"times are up to {self.cost:.1f} times as long as on a quiet machine."
-        )
+        told = []
+        if self.is_busy:
+            told.append(
+                f"This machine was busy: other programs used {percent(self.share, 0)} of its {self.cpus} CPUs."
+            )
+        if self.stopped >= STOPPED_WORTH_SAYING:
+            told.append(
+                f"The CPU quota of {self.quota_cores or 0:g} cores stopped everything in {percent(self.stopped, 0)} of its "
+                "periods: times hold under this quota."
+            )
+        longer = f"Times are up to {self.cost:.1f} times as long as on a quiet machine"
+        wider = f"{self.widened:.1f} times as wide as on a quiet machine: more time narrows them"
+        if self.cost >= WORTH_SAYING and self.widened >= WORTH_SAYING:
+            told.append(f"{longer}, and intervals {wider}.")
+        elif self.cost >= WORTH_SAYING:
+            told.append(f"{longer}.")
+        elif self.widened >= WORTH_SAYING:
+            told.append(f"Intervals are {wider}.")
+        else:
+            told.append("A core was left for each thread, and intervals are as narrow as on a quiet machine.")
+        return " ".join(told)
 
 
-def worst(found: Sequence[Disturbance]) -> Disturbance | None:
-    """The one that cost most, if any is worth a line."""
-    return max((each for each in found if each), key=lambda each: each.cost, default=None)
+def worst(found: Sequence[Disturbance], widened: float = 1.0) -> Disturbance | None:
+    """The one that cost most, if any is worth a line; with what it cost in certainty over all."""
+    dearest = max(
+        (each for each in found if each),
+        key=lambda each: (each.cost, each.stopped, each.share),
+        default=None,
+    )
+    return replace(dearest, widened=widened) if dearest else None

@@ -149,12 +149,22 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         """How long it has been running, or took, from the command on."""
         return self._seconds if self.is_over else self.budget.used_s
 
-    def _busy_lines(self, others: Sequence[OtherWork]) -> tuple[str, ...]:
-        """That others had the CPUs, which makes times long and intervals wide; and which of the user's own notebooks did."""
+    def _busy_lines(self, others: Sequence[OtherWork], widened: float = 1.0) -> tuple[str, ...]:
+        """That others or a quota had the CPUs, and what it cost; and which of the user's own notebooks did."""
         import torch
 
         threads = torch.get_num_threads()
-        dearest = worst([Disturbance(each.share, each.cpus, threads) for each in others])
+        found = [
+            Disturbance(
+                each.share,
+                each.cpus,
+                threads,
+                stopped=each.stopped,
+                quota_cores=each.quota_cores,
+            )
+            for each in others
+        ]
+        dearest = worst(found, widened)
         return tuple(str(each) for each in (dearest, self.others_measuring.line) if each)
 
     # --- the run ----------------------------------------------------------------------------------------------------

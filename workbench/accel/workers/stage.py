@@ -11,11 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from accel.errors import AccelError
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.comparison import Interval, Verdict
-from accel.measuring.interval import ProcessNoise, Spread, interval, paired_log_ratios, spread_of
+from accel.measuring.interval import (
+    ProcessNoise,
+    Spread,
+    interval,
+    paired_log_ratios,
+    spread_of,
+    student_quantile,
+)
 from accel.measuring.per_sample import compared_times
 from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
 from accel.plans.plan import BASELINE, Plan
@@ -186,6 +194,27 @@ class Stage:
             if standing.shown is not None and standing.verdict is None:
                 standing.verdict = self._decide(standing, is_last=True)
 
+    @property
+    def widened(self) -> float:
+        """How many times as wide its intervals are as such processes give on a quiet machine; 1 where nothing was measured."""
+        found = [
+            self._half(each) / self._quiet_half(each.shown.relaunches)
+            for each in list(self.standings.values())
+            if each.shown is not None
+        ]
+        return median(found) if found else 1.0
+
+    def _half(self, standing: Standing) -> float:
+        assert standing.shown is not None
+        return math.log(standing.shown.high / standing.shown.low) / 2
+
+    def _quiet_half(self, relaunches: int) -> float:
+        noise, plan = self.plan.noise, self.plan
+        variance = (noise.sd**2 + plan.effort.precise_enough**2) / relaunches
+        confidence = 1 - (1 - confidence_shown(relaunches)) / plan.chosen_from
+        freedom = noise.weight + (self._spread.freedom if self._spread else 0)
+        return student_quantile(0.5 + confidence / 2, freedom) * math.sqrt(variance)
+
     def added(self, label: str, before: str) -> Interval | None:
         """What a plan gains over another one, of the relaunches that both were in."""
         both = [each for each in self._log_ratios if label in each and before in each]
@@ -214,6 +243,4 @@ def _differ(one: list[float | None], other: list[float | None]) -> bool:
 
 def median_ms(samples: list[Samples]) -> float:
     """Median step time over relaunches, in milliseconds."""
-    from statistics import median
-
     return median(median(each.step_ns) for each in samples) / 1e6

@@ -220,7 +220,9 @@ class Trial(BackgroundTrial[Ladder]):
         rows.sort(key=lambda row: -speed(row) if speed(row) == speed(row) else 0)
         timed = [row for row in rows if row.baseline_ms == row.baseline_ms]
         base = [row.baseline_ms for row in timed if row.headline] or [row.baseline_ms for row in timed]
-        others = [each for stage in list(self._stages.values()) for each in stage.others]
+        stages = list(self._stages.values())
+        others = [each for stage in stages for each in stage.others]
+        widened = stages[-1].widened if stages else 1.0
         rows += [refused_row(plan, reasons) for plan, reasons in self._refused.items()]
         return Ladder(
             rows=tuple(rows),
@@ -230,7 +232,12 @@ class Trial(BackgroundTrial[Ladder]):
             notes=tuple(
                 filter(
                     None,
-                    (self._does_not_fit, *self._busy_lines(others), *self._setting.notes, *self._disk_notes),
+                    (
+                        self._does_not_fit,
+                        *self._busy_lines(others, widened),
+                        *self._setting.notes,
+                        *self._disk_notes,
+                    ),
                 )
             ),
             took=self._took(rows),

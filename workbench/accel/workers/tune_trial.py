@@ -170,7 +170,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             took=self._took(confirmed),
             is_over=self.is_over,
             how_to_run=plan.how_to_run,
-            notes=tuple(filter(None, (*self._busy_lines(others), *self._setting.notes, *self._disk_notes))),
+            notes=tuple(filter(None, (*self._busy_lines(others, stages[-1].widened), *self._setting.notes, *self._disk_notes))),
             unchanged_line=self._unchanged,
         )  # fmt: skip
 

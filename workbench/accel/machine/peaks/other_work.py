@@ -1,4 +1,4 @@
-"""Whether other processes had the CPUs or the GPUs while something was measured: what it gave is then too low.
+"""Whether other processes, or a quota, had the CPUs or the GPUs while something was measured: what it gave is then too low.
 
 The CPU time of this process and all below it is counted too where some of them ended in between.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from accel.machine.cgroup import quota_periods, tightest_quota
 from accel.machine.peaks import timing
 from accel.machine.telemetry.child_processes import BEGAN, STIME, UTIME, descendants
 from accel.processes.starting_mask import allowed_cpus
@@ -51,12 +52,19 @@ class OtherWork:
         self._threads, self._cpus = threads, allowed_cpus() if cpus is None else cpus
         self._stat, self._own_s = Path(root) / "proc/stat", own_s or _own_s
         self._counts_children = counts_children
+        self._quota = tightest_quota(root)
         self.share = 0.0  # of the time of these CPUs
+        self.stopped = 0.0  # of the periods of a CPU quota: those in which it was used up
 
     @property
     def cpus(self) -> int:
         """How many CPUs were watched."""
         return len(self._cpus)
+
+    @property
+    def quota_cores(self) -> float | None:
+        """The container's CPU quota, in cores; None where there is none."""
+        return self._quota[0] if self._quota else None
 
     @property
     def disturbed(self) -> bool:
@@ -66,7 +74,7 @@ class OtherWork:
         return cores_left < ENOUGH * wanted
 
     def __enter__(self) -> OtherWork:
-        self._before = self._read()
+        self._before, self._periods = self._read(), self._read_periods()
         self._family = FamilyTime.now() if self._stat.exists() and self._counts_children else None
         return self
 
@@ -77,6 +85,12 @@ class OtherWork:
         ours = own_now - own if self._family is None else self._family.used_until(FamilyTime.now())
         if whole_now > whole and ours is not None:
             self.share = min(max(0.0, (busy_now - busy) - ours) / (whole_now - whole), 1.0)
+        (periods, stopped), (periods_now, stopped_now) = self._periods, self._read_periods()
+        if periods_now > periods:
+            self.stopped = (stopped_now - stopped) / (periods_now - periods)
+
+    def _read_periods(self) -> tuple[int, int]:
+        return quota_periods(self._quota[1]) if self._quota else (0, 0)
 
     def _read(self) -> tuple[float, float, float]:
         """Seconds that the CPUs worked and that they were there, and those of our own."""
