@@ -8,9 +8,10 @@ cell that `%accel export` wrote. A run's time is wall time over its steps, witho
 first touches).
 
 Figures: `inside_notebook` and `inside_fresh`, the share of cells whose ratio on the clock lies inside the interval that the
-answer claimed; `faster_notebook` and `faster_fresh`, the share in which the plan was faster at all; `undone`, the median over
-cells of the time after undo over that before. `cells` has each cell's plan, interval and both ratios with the lowest and
-highest of the turns. A cell without a plan proven faster claims nothing and counts in none of these.
+answer claimed (for a fresh process, and "here" where it names that apart); `faster_notebook` and `faster_fresh`, the share in
+which the plan was faster at all; `undone`, the median over cells of the time after undo over that before. `cells` has each
+cell's plan, interval and both ratios with the lowest and highest of the turns. A cell without a plan proven faster claims
+nothing and counts in none of these.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def in_notebook(case: Case, budget_s: float, turns: int, include: list[str]) -> 
         }  # fmt: skip
         if tuning.best is None:
             return answer
-        shown = tuning.best.shown
+        shown, here = tuning.best.shown, tuning.best.here or tuning.best.shown
         workbench.pool.close()  # spare workers that wait are no part of a notebook that trains
         before, kept, after = [], [], []
         for _ in range(turns):
@@ -97,6 +98,7 @@ def in_notebook(case: Case, budget_s: float, turns: int, include: list[str]) -> 
         ratios = [b / k for b, k in zip(before, kept, strict=True)]
         return answer | {
             "plan": tuning.best.plan, "claimed": [shown.ratio, shown.low, shown.high], "notebook": _spread(ratios),
+            "claimed_here": [here.low, here.high],
             "undone": median(a / b for a, b in zip(after, before, strict=True)), "exported": exported,
         }  # fmt: skip
     finally:
@@ -154,9 +156,9 @@ def figures_of(cells: dict[str, Any]) -> dict[str, float]:
     """Over the cells that have a plan."""
     rows = [row for row in cells.values() if row["plan"]]
     figures: dict[str, float] = {"cells": len(cells), "with_a_plan": len(rows)}
-    for where in ("notebook", "fresh"):
+    for where, claim in (("notebook", "claimed_here"), ("fresh", "claimed")):
         if rows:
-            inside = [row["claimed"][1] <= row[where][0] <= row["claimed"][2] for row in rows]
+            inside = [row[claim][-2] <= row[where][0] <= row[claim][-1] for row in rows]
             figures[f"inside_{where}"] = sum(inside) / len(rows)
             figures[f"faster_{where}"] = sum(row[where][0] > 1 for row in rows) / len(rows)
     if rows:
@@ -166,6 +168,7 @@ def figures_of(cells: dict[str, Any]) -> dict[str, float]:
             figures |= {
                 f"claimed/{name}": row["claimed"][0], f"claimed/{name}/low": row["claimed"][1],
                 f"claimed/{name}/high": row["claimed"][2], f"notebook/{name}": row["notebook"][0],
+                f"claimed_here/{name}/low": row["claimed_here"][0], f"claimed_here/{name}/high": row["claimed_here"][1],
                 f"fresh/{name}": row["fresh"][0],
             }  # fmt: skip
     return figures

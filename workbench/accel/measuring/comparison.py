@@ -99,6 +99,9 @@ class Comparison:
     """Of the baseline and of the candidate, where they differ: the intervals are of the time per sample then."""
     peak_bytes: tuple[int, int] | None = None
     """Memory that training took at its peak, without and with the plan; None where nothing told."""
+    here: Interval | None = None
+    """The speed-up in a notebook that has been running, where that may differ from a fresh process (`headline`): it may hold
+    the memory of a step already, which a fresh process maps anew in each."""
 
     @property
     def shown(self) -> Interval | None:
@@ -122,7 +125,16 @@ class Comparison:
             return f"{_roughly(self.shown)} so far"
         where = " per sample" if self.samples_per_step else ""
         where += "" if self.headline or self.verdict == "no difference" else " under a steady allocator"
-        return _verdict_words(self.verdict, self.shown, where)
+        return _verdict_words(self.verdict, self.shown, where) + self._here_words
+
+    @property
+    def _here_words(self) -> str:
+        if self.here is None or self.verdict not in ("faster", "slower"):
+            return ""
+        return (
+            f" in a fresh process; here between {self.here.low:.2f}× and {self.here.high:.2f}×, "
+            "by how much memory this notebook holds already"
+        )
 
 
 def _verdict_words(verdict: Verdict, shown: Interval, where: str) -> str:
