@@ -230,3 +230,38 @@ def test_the_file_is_readable_by_its_user_alone(tmp_path, was):
         path.chmod(was)
     HistoryStore(path).add([TRIAL])
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+FILLS = """
+import resource, sys
+from dataclasses import replace
+from pathlib import Path
+from accel.history import HistoryStore
+from tests.history.test_history_store import TRIAL
+file = Path(sys.argv[1])
+store = HistoryStore(file)
+store.add([TRIAL])
+most = file.stat().st_size + 20_000
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))  # what a full disk says to whoever writes on
+written = 1
+while written < 10_000 and store.add([replace(TRIAL, described="x" * 500)]):
+    written += 1
+print(written, store.problem)
+"""
+
+
+def test_a_full_disk_loses_no_row_that_was_written_and_is_told(file):
+    done = subprocess.run(
+        [sys.executable, "-c", FILLS, str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    written, problem = done.stdout.split(maxsplit=1)
+    store = HistoryStore(file)
+    assert 1 < int(written) < 10_000
+    assert "cannot be used" in problem
+    assert len(store.trials()) == int(written)
+    assert store.add([TRIAL])  # there is room again
+    assert store.problem == ""

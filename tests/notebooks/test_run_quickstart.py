@@ -75,9 +75,7 @@ def test_the_quickstart_shows_profile_ladder_export_and_its_own_loop_before_and_
     assert re.search(r"\d+\.\d+× \[\d+\.\d+, \d+\.\d+\]", done.stdout)
     claim, clock = re.search(r"the trial said:  (.+)\nthe clock says:  (.+)", done.stdout).groups()
     assert re.search(r"\d+\.\d+", claim)
-    assert re.fullmatch(
-        r"\d+\.\d\d× \(\d+\.\d\d s before, \d+\.\d\d s with the plan kept\)", clock
-    )
+    assert re.fullmatch(r"\d+\.\d\d× \(\d+\.\d\d s before, \d+\.\d\d s with the plan kept\)", clock)
     assert "memory_format=torch.channels_last" in done.stdout
     assert scripts_from_elsewhere(page) == []
 
