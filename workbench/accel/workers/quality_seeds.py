@@ -14,13 +14,16 @@ from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.took import Took
 from accel.measuring.training_curve import QualityRow, RowState
 from accel.plans.plan import BASELINE, Plan
-from accel.workers.messages import QualityQuestion
+from accel.workers.messages import Load, QualityQuestion
+from accel.workers.pool import WorkerPool
 from accel.workers.quality_run import QualityRun
 from accel.workers.quality_schedule import Goal, QualitySchedule
+from accel.workers.relaunch import Relaunch
 from accel.workers.time_budget import PhaseClock, TimeBudget
 from accel.workers.trial_rows import why_failed
-from accel.workers.variant_worker import Variant
+from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.new_weights import Start
+from accel.workload.shipping import Parcel
 
 
 @dataclass(frozen=True)
@@ -45,17 +48,19 @@ class QualitySetting:
 class QualitySeeds:
     """Trains the baseline and plans from each seed in turn; `result` is what is known at any time.
 
-    >>> seeds = QualitySeeds(plans, setting, open_run, stop=stop, on_change=changed, phases=phases)
+    >>> seeds = QualitySeeds(plans, setting, parcel, load, pool, hold=hold, stop=stop, on_change=changed, phases=phases)
     >>> seeds.run()
 
-    `open_run` gives the workers of one seed. What goes wrong with the baseline is raised, what goes wrong with a plan is in `errors`.
+    `hold` remembers the workers, to end them. What goes wrong with the baseline is raised, with a plan it is in `errors`.
     """
 
     def __init__(
-        self, plans: list[Plan], setting: QualitySetting, open_run: Callable[[list[Variant], QualityQuestion], QualityRun], *,
-        stop: threading.Event, on_change: Callable[[], None], phases: PhaseClock,
+        self, plans: list[Plan], setting: QualitySetting, parcel: Parcel, load: Load, pool: WorkerPool, *,
+        hold: Callable[[Relaunch], None], stop: threading.Event, on_change: Callable[[], None], phases: PhaseClock,
+        groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
-        self.plans, self.setting, self._open, self._phases = plans, setting, open_run, phases
+        self.plans, self.setting, self._phases, self._hold = plans, setting, phases, hold
+        self._parcel, self._load, self._pool, self._groups = parcel, load, pool, groups
         self._stop, self._changed = stop, on_change
         self.schedules: list[QualitySchedule] = []
         self.errors: dict[str, AccelError] = {}
@@ -79,6 +84,11 @@ class QualitySeeds:
         return self._seeds_left_out <= (0 if self.setting.start == "same" else self.setting.seeds)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether nobody wants more of it, or the time is up."""
+        return self._stop.is_set()
+
+    @property
     def all_failed(self) -> bool:
         """Whether no plan is left to train."""
         return all(str(plan) in self.errors for plan in self.plans)
@@ -86,7 +96,14 @@ class QualitySeeds:
     def _train(self, seed: int, *, deadline: float) -> None:
         plans = [Plan(), *(plan for plan in self.plans if str(plan) not in self.errors)]
         variants = [Variant(plan, self.setting.allocator) for plan in plans]
-        run = self._open(variants, msgspec.structs.replace(self.setting.question, seed=seed))
+        load = msgspec.structs.replace(
+            self._load, quality=msgspec.structs.replace(self.setting.question, seed=seed)
+        )
+        run = QualityRun(
+            self._pool, self._parcel, variants, load=load, timeout_s=self.setting.timeout_s, groups=self._groups,
+            phases=self._phases,
+        )  # fmt: skip
+        self._hold(run)
         with run:
             self.errors |= {label: own.error for label, own in run.samples.items() if own.error is not None}
             schedule = QualitySchedule(
@@ -120,7 +137,10 @@ class QualitySeeds:
         notes: Iterable[str] = (), after: Iterable[str] = (), unchanged_line: str = "", took: Took | None = None,
     ) -> TimeToQuality:  # fmt: skip
         """What is known now: the baseline, the plans as they were named, then `more` rows."""
-        setting, effects = self.setting, {BASELINE: "exact", **{str(plan): plan.effect for plan in self.plans}}
+        setting, effects = (
+            self.setting,
+            {BASELINE: "exact", **{str(plan): plan.effect for plan in self.plans}},
+        )
         rows = [self._row(label, effect, state, error) for label, effect in effects.items()]
         return TimeToQuality(
             rows=(*rows, *more), metric=setting.metric, metric_line=setting.metric_line,

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from accel.errors import AccelError, Reason, in_words
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.took import Took
 from accel.measuring.training_curve import QualityRow, RowState
 from accel.plans.plan import Plan
 from accel.workers.background_trial import BackgroundTrial
-from accel.workers.messages import Load, QualityQuestion
+from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
-from accel.workers.quality_run import QualityRun
 from accel.workers.quality_seeds import QualitySeeds, QualitySetting
-from accel.workers.variant_worker import GroupFactory, Variant, no_groups
+from accel.workers.variant_worker import GroupFactory, no_groups
 from accel.workload.shipping import Parcel
 
 _ROW_STATES: dict[str, RowState] = {
@@ -40,20 +37,11 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
         super().__init__(parcel, check, setting.budget)
-        self._groups = groups
-        self.plans, self._load, self._pool, self._setting = plans, load, pool, setting
-        self._refused = refused or {}
+        self.plans, self._setting, self._refused = plans, setting, refused or {}
         self._seeds = QualitySeeds(
-            plans, setting, self._open, stop=self._stop, on_change=self._changed, phases=self.phases
-        )
-
-    def _open(self, variants: list[Variant], question: QualityQuestion) -> QualityRun:
-        run = QualityRun(
-            self._pool, self._parcel, variants, load=msgspec.structs.replace(self._load, quality=question),
-            timeout_s=self._setting.timeout_s, groups=self._groups, phases=self.phases,
+            plans, setting, parcel, load, pool, hold=self._hold, stop=self._stop, on_change=self._changed,
+            phases=self.phases, groups=groups,
         )  # fmt: skip
-        self._hold(run)
-        return run
 
     def _measure(self) -> None:
         setting, seeds = self._setting, self._seeds
