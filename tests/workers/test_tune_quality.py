@@ -183,3 +183,20 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     assert tuning.quality.result is not None, tuning.quality.why_none
     assert tuning.quality.answer("baseline").verdict != "sooner"
     assert "unchanged" in tuning.unchanged_line
+
+
+def test_where_the_fastest_setting_changes_training_too_much_the_usual_one_has_its_chance(
+    workbench, steps_take, monkeypatch
+):
+    exec(HELD_OUT, workbench.namespace)
+
+    def make(plan):
+        factor = plan.entries[0].factor if plan else 1
+        return partial(Learner, batch=int(16 * factor), worth=1.0 if factor <= 2 else 0.1)
+
+    steps_take({"batch_size": 1.2}, make=make)
+    tuning = workbench.tune(include="batch_size", budget_s=600)
+    fastest = tuning.searched[0].plan
+    assert tuning.best.plan == "batch_size"
+    assert fastest.startswith("batch_size(factor=")
+    assert "not proven" in why_left_out(tuning, fastest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -39,6 +40,12 @@ class EqualQuality:
         return all(self.answer(other).verdict == "sooner" for other in self.than) and not self._is_worse(
             self.result
         )
+
+    @property
+    def gain(self) -> float:
+        """How many times sooner than the baseline it was as good; infinite where the baseline never was."""
+        ratio = self.answer(self.than[0]).ratio
+        return ratio.mean if ratio is not None else math.inf
 
     @property
     def sentence(self) -> str:

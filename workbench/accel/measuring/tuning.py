@@ -89,7 +89,8 @@ class Tuning(Drawn):
     notes: tuple[str, ...] = ()
     unchanged_line: str = ""
     quality: EqualQuality | None = None
-    """How soon the fastest plan that changes training is as good as the cell as it is; None where none was to be proven."""
+    """How soon a plan that changes training is as good as the cell as it is: the best one that is proven, else the fastest; None
+    where none was to be proven."""
 
     @property
     def answer(self) -> str:
@@ -102,7 +103,9 @@ class Tuning(Drawn):
             return "Searching …"
         measured = [row for row in self.confirmed if row.headline is not None]
         if faster := [row for row in measured if row.verdict == "faster"]:
-            return f"{faster[-1].plan} is faster ({faster[-1].headline}), but not to be recommended: {self._why(faster[-1].plan)}"
+            compared = self.quality.plan if self.quality is not None else ""
+            row = next((row for row in faster if row.plan == compared), faster[-1])
+            return f"{row.plan} is faster ({row.headline}), but not to be recommended: {self._why(row.plan)}"
         if any(row.verdict == "undecided" for row in measured):
             return "Undecided: what looked best is not proven faster than the cell as it is."
         ahead = next(

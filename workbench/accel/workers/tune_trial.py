@@ -12,10 +12,11 @@ because nothing was chosen by them; where the best of several is taken, each has
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from accel.measuring.comparison import WIDE, Comparison
+from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.took import Took, advice_for
 from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning
@@ -80,6 +81,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             at_once=room_for_workers(load.trains_on),
         )  # fmt: skip
         self._confirm_stage: Stage | None = None
+        self._milder = Plan()  # the winner, if it changes training, with usual settings
         self._ladder: tuple[Plan, ...] = ()  # the winner's first parts, one more each; the winner last
 
     # --- the run ----------------------------------------------------------------------------------------------------
@@ -104,7 +106,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
         self._ladder = _growing(parts)
         still = self._candidates.plan(self._search.race.best_of(self._candidates.known.keys() - changing))
         # What belongs to the process may gain nothing, and what changes training has to be proven.
-        more = [winner, still] if changing else [winner]
+        self._milder = self._with_usual_settings(order)
+        more = [winner, still, self._milder] if changing else [winner]
         without = [plan for plan in dict.fromkeys(more) if plan and plan not in self._ladder]
         if not self._ladder:
             return
@@ -123,19 +126,30 @@ class TuneTrial(BackgroundTrial[Tuning]):
         finally:
             stage.settle()
 
+    def _with_usual_settings(self, order: Sequence[str]) -> Plan:
+        """The winner with the usual settings of what changes training: the fastest may change it too much."""
+        names = {part: self._candidates.known[part].names[0] for part in self._candidates.changing}
+        usual = {part: name for part, name in names.items() if name in self._candidates.parts}
+        parts = frozenset(usual.get(part, part) for part in order)
+        return self._candidates.plan(parts) if self._candidates.allows(parts) else Plan()
+
     def _prove(self) -> None:
         """Where the fastest changes training: whether it is as good sooner than the cell, and than the best that does not."""
         good = [row for row in self._confirmed() if _is_faster(row) and not self._flaw(row)]
         best, still = _best(good), _best([row for row in good if row.effect != CHANGES])
         if best is None or best.effect != CHANGES or self._quality is None:
             return
-        others = [Plan.parse(still.plan)] if still is not None else []
+        milder = [row for row in good if row.plan == str(self._milder) != best.plan and row.effect == CHANGES]
+        changing = [best, *milder]
+        others = [still] if still is not None else []
         self._proof = QualityProof(
-            Plan.parse(best.plan), others, self._seeds, self._quality, keep_quality=self._aim.keep_quality or 0.0
+            [Plan.parse(row.plan) for row in changing], [Plan.parse(row.plan) for row in others], self._seeds,
+            self._quality, keep_quality=self._aim.keep_quality or 0.0,
         )  # fmt: skip
-        compiling_s = [self._search.setup_s(Plan.parse(row.plan), row) for row in (best, still) if row]
-        start_s = self._pool.start_s(2 + len(others)) + sum(compiling_s)
-        self._proof.run(step_s=max(best.baseline_ms, best.candidate_ms) / 1e3, start_s=start_s)
+        all_rows = [*changing, *others]
+        compiling_s = [self._search.setup_s(Plan.parse(row.plan), row) for row in all_rows]
+        step_s = max(each for row in all_rows for each in (row.baseline_ms, row.candidate_ms)) / 1e3
+        self._proof.run(step_s=step_s, start_s=self._pool.start_s(1 + len(all_rows)) + sum(compiling_s))
 
     def _seeds(self, plans: list[Plan], setting: QualitySetting) -> QualitySeeds:
         return QualitySeeds(
@@ -178,8 +192,19 @@ class TuneTrial(BackgroundTrial[Tuning]):
     def result(self) -> Tuning:
         """The tuning so far; the final one when it is over."""
         searched, confirmed = self._searched(), self._confirmed()
-        unwanted = {row.plan: self._why_not(row) for row in confirmed if _is_faster(row)}
-        best = _best([row for row in confirmed if unwanted.get(row.plan) == ""])
+        proofs = self._proof.results(is_over=self.is_over) if self._proof is not None else {}
+        unwanted = {
+            row.plan: self._flaw(row) or self._why_unproven(row, proofs)
+            for row in confirmed
+            if _is_faster(row)
+        }
+        good = [row for row in confirmed if unwanted.get(row.plan) == ""]
+        proven = max(
+            (each for each in proofs.values() if unwanted.get(each.plan) == ""),
+            key=lambda each: each.gain,
+            default=None,
+        )
+        best = _best([row for row in good if proven is None or row.plan == proven.plan])
         plan = Plan.parse(best.plan) if best is not None else Plan()
         timed = [row.baseline_ms for row in (*confirmed, *searched) if row.baseline_ms == row.baseline_ms]
         stages = [self._search.stage, *([self._confirm_stage] if self._confirm_stage else [])]
@@ -204,7 +229,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             how_to_run=plan.how_to_run,
             notes=tuple(filter(None, (*self._busy_lines(others), *self._setting.notes, *self._disk_notes))),
             unchanged_line=self._unchanged,
-            quality=self._proof.result(is_over=self.is_over) if self._proof else None,
+            quality=proven or next(iter(proofs.values()), None),
         )  # fmt: skip
 
     def _searched(self) -> tuple[Comparison, ...]:
@@ -232,15 +257,14 @@ class TuneTrial(BackgroundTrial[Tuning]):
         row = replace(row, details={"rounds_now": stage.rounds_now})
         return replace(row, state="done" if self.is_over else "confirming")
 
-    def _why_not(self, row: Comparison) -> str:
-        """Why a plan that is faster is none to recommend."""
-        if (flaw := self._flaw(row)) or row.effect != CHANGES:
-            return flaw
-        if self._proof is not None and str(self._proof.plan) == row.plan:
-            proof = self._proof.result(is_over=self.is_over)
+    def _why_unproven(self, row: Comparison, proofs: Mapping[str, EqualQuality]) -> str:
+        """Why a plan that changes training is not proven to be worth it; empty for all others."""
+        if row.effect != CHANGES:
+            return ""
+        if (proof := proofs.get(row.plan)) is not None:
             return "" if proof.is_proven else proof.sentence
-        if self._proof is not None:
-            return f"it changes training; in its place {self._proof.plan} was compared by quality"
+        if proofs:
+            return f"it changes training; {', '.join(proofs)} was compared by quality in its place"
         return f"it changes training; its quality {'was not' if self.is_over else 'is not yet'} compared"
 
     def _flaw(self, row: Comparison) -> str:
