@@ -66,7 +66,7 @@ def test_a_loss_that_may_be_higher_is_higher_for_both():
     assert "the baseline's loss less 20 % sooner" in found.sentence
 
 
-def test_one_that_does_not_come_there_or_diverges_is_told_in_these_words():
+def test_one_that_does_not_come_there_or_diverges_is_said_in_these_words():
     assert "not reached within 10 s of training" in compared(quick=falling(0.5)).sentence
     diverged = compared(quick=falling(1.5, ending="diverged"))
     assert not diverged.is_proven
