@@ -45,6 +45,8 @@ def test_parts_that_help_are_put_together():
     assert {"a", "c"} <= race.leader
     assert "d" not in race.leader
     assert race.model.gain(race.leader) == pytest.approx(0.6, abs=0.03)
+    assert "c" in race.best_of("bcd"), "the best of those without a"
+    assert "a" not in race.best_of("bcd")
 
 
 def test_of_two_parts_that_take_from_each_other_the_better_one_stays():

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import psutil
 import pytest
 
+from accel.distributed.trials import trial_group
 from accel.workbench import Workbench
+from accel.workers import time_budget
 from accel.workers.samples import Effort
+from accel.workers.time_budget import TimeBudget
 from tests.threads import threads
+from tests.workers.stand_ins import Costly, Costs, MachineClock
 
 SETUP = """
 import os
@@ -81,3 +88,32 @@ def trials_with(monkeypatch, **more):
         return TrialSetting(**given | more, effort=QUICK, notebook_relaunches=1)
 
     monkeypatch.setattr(trial_start, "TrialSetting", setting)
+
+
+@pytest.fixture
+def clock():
+    return MachineClock()
+
+
+@pytest.fixture
+def steps_take(monkeypatch, workbench, clock):
+    """Workers whose step takes a share of 50 ms: the product of the shares of their parts; `make` may give others."""
+
+    def steps_take(shares, together=None, *, make=lambda plan: Costly, compiling=5.0):
+        clock.times_trials(monkeypatch)
+        monkeypatch.setattr(time_budget, "TimeBudget", partial(TimeBudget, clock=clock))
+
+        def stand_in(variant, load):
+            share = 1.0
+            for name in variant.plan.names:
+                share *= shares.get(name, 1.0)
+            for pair, more in (together or {}).items():
+                share *= more if set(pair) <= set(variant.plan.names) else 1.0
+            costs = Costs(step=0.05 * share, noise=0.01, compiling=compiling)
+            return make(variant.plan)(clock, costs, variant.plan)
+
+        monkeypatch.setattr(trial_group, "group_for", stand_in)
+        workbench.profile(CELL)
+        workbench.workload = replace(workbench.workload, step_ms=50.0)
+
+    return steps_take

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-
 import pytest
 
-from accel.distributed.trials import trial_group
 from accel.errors import AccelError, UnknownName
 from accel.history import HistoryStore
-from accel.workers import time_budget
 from accel.workers.messages import StepsDone
-from accel.workers.time_budget import TimeBudget
 from tests.workers.conftest import CELL, trials_with
-from tests.workers.stand_ins import Costly, Costs, MachineClock
+from tests.workers.stand_ins import Costly
 
 TRIED = ["channels_last", "fused_optimizer", "loader_workers"]
 
@@ -36,35 +30,6 @@ class Failing(Costly):
         if kind is StepsDone:
             raise AccelError("a worker", because="it ran out of memory", do="Use less.")
         return super().receive(kind, timeout_s=timeout_s)
-
-
-@pytest.fixture
-def clock():
-    return MachineClock()
-
-
-@pytest.fixture
-def steps_take(monkeypatch, workbench, clock):
-    """Workers whose step takes a share of 50 ms: the product of the shares of their parts; `make` may give others."""
-
-    def steps_take(shares, together=None, *, make=lambda plan: Costly, compiling=5.0):
-        clock.times_trials(monkeypatch)
-        monkeypatch.setattr(time_budget, "TimeBudget", partial(TimeBudget, clock=clock))
-
-        def stand_in(variant, load):
-            share = 1.0
-            for name in variant.plan.names:
-                share *= shares.get(name, 1.0)
-            for pair, more in (together or {}).items():
-                share *= more if set(pair) <= set(variant.plan.names) else 1.0
-            costs = Costs(step=0.05 * share, noise=0.01, compiling=compiling)
-            return make(variant.plan)(clock, costs, variant.plan)
-
-        monkeypatch.setattr(trial_group, "group_for", stand_in)
-        workbench.profile(CELL)
-        workbench.workload = replace(workbench.workload, step_ms=50.0)
-
-    return steps_take
 
 
 def test_parts_that_help_are_found_together_and_those_that_hurt_are_not_in(workbench, steps_take):

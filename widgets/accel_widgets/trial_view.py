@@ -63,7 +63,7 @@ def _of_a_search(tuning: Tuning, trial: TuneTrial, trial_id: str, *, kept: str) 
         "facts": [tuning.answer.removesuffix("."), *_baseline(tuning)]
         if tuning.is_over
         else [_how_far(trial)],
-        "notes": [*more, *_parts(tuning), *_left_out(tuning), *last_lines],
+        "notes": [*more, *_parts(tuning), *_left_out(tuning), *_how_compared(tuning), *last_lines],
         "rows": [
             # An id for each stage: when its second measurement begins, a row moves to the top.
             ladder_row(row, row_id=f"{trial_id}: {stage}: {row.plan}", kept=kept)
@@ -100,6 +100,11 @@ def _parts(tuning: Tuning) -> list[str]:
 def _left_out(tuning: Tuning) -> list[str]:
     """What measuring showed to be none to recommend."""
     return [f"Left out: {line}" for line in left_out_lines(tuning)]
+
+
+def _how_compared(tuning: Tuning) -> list[str]:
+    """By what quality a plan that changes training was compared."""
+    return [tuning.quality.how] if tuning.quality is not None and tuning.quality.how else []
 
 
 def _baseline(result: Ladder | Tuning) -> list[str]:

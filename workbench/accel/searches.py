@@ -24,10 +24,11 @@ def tune(
     Args:
         budget_s: Wall time of all of it in seconds.
         keep_quality: The share by which losses may be higher on average, such as 0.005. None: they follow the baseline's step by
-            step, as a trial asks.
+            step, as a trial asks. Of a plan that changes training: the share by which the quality may be worse.
         include: Only these accelerations, or these settings of them. Empty: all that can work here.
         exclude: Not these accelerations.
-        changes_training: Also what changes the training, such as larger batches and pruning; it is compared per sample.
+        changes_training: Also what changes the training, such as larger batches and pruning. It is compared per sample, then
+            by time to equal quality on held-out data, which takes half of the budget.
         steps: Optimizer steps of your real training, over which compiling has to pay off. None: those of the profiled run.
         seed: Of the search's random draws.
         wait: Whether to wait for the result.

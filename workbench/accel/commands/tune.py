@@ -52,7 +52,7 @@ COMMAND = Command(
         ),
         Argument(
             "--keep-quality",
-            help="by how much losses may be higher on average, such as 0.5%% (default: they follow the baseline step by step)",
+            help="by how much losses, or the quality reached, may be worse, such as 0.5%% (default: losses follow step by step)",
             metavar="SHARE",
             type=share,
             default=None,
@@ -76,7 +76,7 @@ COMMAND = Command(
         ),
         switch(
             "--changes-training",
-            "also what changes the training (larger batches, pruning), compared per sample",
+            "also what changes the training (larger batches, pruning), if it is as good sooner",
         ),
         Argument(
             "--steps",

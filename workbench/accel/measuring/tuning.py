@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.took import Took
 from accel.shown import Drawn
 from accel.units import counted
@@ -87,17 +88,24 @@ class Tuning(Drawn):
     """The line that runs the best plan, where that is not `%accel keep`: one that trains on several processes."""
     notes: tuple[str, ...] = ()
     unchanged_line: str = ""
+    quality: EqualQuality | None = None
+    """How soon a plan that changes training is as good as the cell as it is: the best one that is proven, else the fastest; None
+    where none was to be proven."""
 
     @property
     def answer(self) -> str:
         """What was found, in one sentence."""
         if self.best is not None:
-            return f"{self.best.plan}: {self.best.sentence}; {self.best.quality}."
+            is_by_quality = self.quality is not None and self.quality.plan == self.best.plan
+            follows = self.quality.sentence if self.quality and is_by_quality else self.best.quality
+            return f"{self.best.plan}: {self.best.sentence}; {follows}."
         if not self.is_over:
             return "Searching …"
         measured = [row for row in self.confirmed if row.headline is not None]
         if faster := [row for row in measured if row.verdict == "faster"]:
-            return f"{faster[-1].plan} is faster ({faster[-1].headline}), but not to be recommended: {self._why(faster[-1].plan)}"
+            compared = self.quality.plan if self.quality is not None else ""
+            row = next((row for row in faster if row.plan == compared), faster[-1])
+            return f"{row.plan} is faster ({row.headline}), but not to be recommended: {self._why(row.plan)}"
         if any(row.verdict == "undecided" for row in measured):
             return "Undecided: what looked best is not proven faster than the cell as it is."
         ahead = next(
@@ -142,7 +150,11 @@ class Tuning(Drawn):
     def front(self) -> tuple[Comparison, ...]:
         """Plans that no other beats in both speed and memory, fastest first, of those that were not left out."""
         rows = self.searched or self.confirmed
-        return pareto_front([row for row in rows if not self._why(row.plan)])
+        return pareto_front([row for row in rows if not self._why(row.plan) and self._is_as_good(row)])
+
+    def _is_as_good(self, row: Comparison) -> bool:
+        """Whether a plan leaves training as it is, or was proven to be worth the change."""
+        return row.effect != "changes training" or (self.best is not None and self.best.plan == row.plan)
 
     def __getitem__(self, plan: str) -> Comparison:
         return next(row for row in self.rows if row.plan == plan)

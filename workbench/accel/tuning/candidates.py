@@ -11,6 +11,7 @@ from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.gain_model import Choice, Prior
 
+CHANGES = "changes training"
 _SIGMAS = 2.0  # from the middle of an expected interval to its ends
 _LEAST_SD, _MOST_SD = 0.1, 0.4
 
@@ -61,13 +62,22 @@ class Candidates:
         """Whether these parts can be in one plan."""
         return not any(pair <= choice for pair in self.excluded)
 
-    def plan(self, choice: Choice) -> Plan:
-        """The plan that these parts make."""
-        known = {
+    @property
+    def known(self) -> dict[str, Plan]:
+        """All parts, other settings among them."""
+        return {
             **self.parts,
             **{text: plan for each in self.settings.values() for text, plan in each.items()},
         }
-        whole = Plan()
+
+    def plan(self, choice: Choice) -> Plan:
+        """The plan that these parts make."""
+        known, whole = self.known, Plan()
         for part in sorted(choice):
             whole = whole.updated(known[part])
         return whole
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """The parts that change training."""
+        return frozenset(text for text, plan in self.known.items() if plan.effect == CHANGES)

@@ -11,7 +11,7 @@ Tutorial on Thompson Sampling", 2018.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -82,7 +82,13 @@ class Race:
     @property
     def leader(self) -> Choice:
         """The best of the plans that were measured, and of nothing at all."""
-        measured = {each.choice for each in self._measured if self._fits(each.choice)}
+        return self.best_of(self._parts)
+
+    def best_of(self, parts: Collection[str]) -> Choice:
+        """The best of the plans that were measured and are made of these parts alone."""
+        measured = {
+            each.choice for each in self._measured if each.choice <= set(parts) and self._fits(each.choice)
+        }
         return max([NOTHING, *sorted(measured, key=sorted)], key=self.model.gain)
 
     def in_order_of_gain(self) -> list[str]:

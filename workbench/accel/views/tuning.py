@@ -157,8 +157,9 @@ def _last_lines(tuning: Tuning) -> list[str]:
     took = str(tuning.took) if tuning.took is not None else ""
     front = [f"{row.plan} ({_figures(row)})" for row in tuning.front]
     fronts = f"Best for speed and memory: {'; '.join(front)}." if len(front) > 1 else ""
+    how = tuning.quality.how if tuning.quality is not None else ""
     lines = [
-        fronts, _expected(tuning.expectations), took, *tuning.notes, tuning.allocator_line, tuning.unchanged_line,
+        fronts, how, _expected(tuning.expectations), took, *tuning.notes, tuning.allocator_line, tuning.unchanged_line,
         tuning.machine_line,
     ]  # fmt: skip
     return [line for line in lines if line]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from accel.accelerations.steady_allocator import notebook_allocator
 from accel.errors import AccelError, Reason
 from accel.plans.plan import Plan
@@ -17,7 +15,8 @@ from accel.workbench.quality_request import QualityRequest
 from accel.workbench.trial_start import load_for, names_by_kind, packed, unchanged_check
 from accel.workers.messages import QualityQuestion
 from accel.workers.quality_schedule import Goal
-from accel.workers.quality_trial import QualitySetting, QualityTrial
+from accel.workers.quality_seeds import QualitySetting
+from accel.workers.quality_trial import QualityTrial
 from accel.workers.time_budget import TimeBudget
 from accel.workload.cell_names import names_read
 from accel.workload.workload import Role, Workload
@@ -35,37 +34,44 @@ def prepared_quality_trial(
     """Find metric, data and model, pack and guard; the trial is ready to start."""
     from accel.distributed.trials.trial_group import group_for
 
+    budget.usual_s = max(BUDGET_S, 2 * (request.train_s or 0) * request.seeds * (len(plans) + 1))
+    setting, shipped = asked_of_quality(workbench, workload, request, budget=budget, timeout_s=timeout_s)
+    parcel, while_packing = packed(workbench, shipped)
+    try:
+        check = unchanged_check(workbench, workload, while_packing)
+        return QualityTrial(
+            plans, parcel, load_for(parcel, workload), workbench.pool, setting, check=check, refused=refused,
+            groups=group_for,
+        )  # fmt: skip
+    except BaseException:
+        parcel.close()
+        raise
+
+
+def asked_of_quality(
+    workbench: NotebookState, workload: Workload, request: QualityRequest, *, budget: TimeBudget, timeout_s: float
+) -> tuple[QualitySetting, Workload]:  # fmt: skip
+    """How quality is measured here, and the workload with all that has to be shipped for it."""
     metric = find_metric(request, workload)
     training = workbench.training_loader
     held_out = find_held_out(workload, training, request.held_out) if metric.needs_loader else ""
     role = _trained_model(workload)
     repeats = not role.is_built_by_cell and role.name in names_by_kind(workload).get("models", [])
     beginning = how_seeds_begin(workload, request, repeats=repeats)
-    shipped = _with_reads(workload, metric, held_out)
     question = QualityQuestion(
         metric=metric.name, is_built_in=metric.is_built_in, arguments=metric.arguments, held_out=held_out,
         model=role.name, model_class=role.class_name, criterion=metric.criterion, training_loader=training or "",
         seed=0, start=beginning.start, repeats=repeats,
     )  # fmt: skip
     notes = (*beginning.notes, *quality_notes(workbench, workload, role, held_out, repeats=repeats))
-    budget.usual_s = max(BUDGET_S, 2 * (request.train_s or 0) * request.seeds * (len(plans) + 1))
     setting = QualitySetting(
-        goal=Goal(request.target, request.train_s), seeds=request.seeds, start=beginning.start, notes=notes,
-        metric=metric.label, metric_line=metric.described(role.name, held_out),
+        question=question, goal=Goal(request.target, request.train_s), seeds=request.seeds, start=beginning.start,
+        notes=notes, metric=metric.label, metric_line=metric.described(role.name, held_out),
         is_higher_better=metric.is_higher_better, machine_line=workbench.machine.line, allocator=notebook_allocator(),
         epoch_samples=_samples_of_epoch(training_loader(workload, training)),
         timeout_s=timeout_s, budget=budget,
     )  # fmt: skip
-    parcel, while_packing = packed(workbench, shipped)
-    try:
-        load = msgspec.structs.replace(load_for(parcel, workload), quality=question)
-        check = unchanged_check(workbench, workload, while_packing)
-        return QualityTrial(
-            plans, parcel, load, workbench.pool, setting, check=check, refused=refused, groups=group_for
-        )
-    except BaseException:
-        parcel.close()
-        raise
+    return setting, _with_reads(workload, metric, held_out)
 
 
 def _with_reads(workload: Workload, metric: QualityMetric, held_out: str) -> Workload:

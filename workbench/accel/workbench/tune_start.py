@@ -13,8 +13,10 @@ from accel.errors import AccelError, Reason, in_words
 from accel.measuring.comparison import Interval
 from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
-from accel.tuning.candidates import Candidates, Hint
+from accel.tuning.candidates import CHANGES, Candidates, Hint
 from accel.tuning.gain_model import Choice
+from accel.workbench.quality_request import QualityRequest
+from accel.workbench.quality_start import asked_of_quality
 from accel.workbench.trial_start import load_for, packed, trial_setting, unchanged_check
 from accel.workers.relaunch_estimate import COMPILING_S
 from accel.workers.tune_search import Aim
@@ -37,6 +39,15 @@ def prepared_tuning(
     """Collect the parts, pack and guard; the trial is ready to start."""
     from accel.distributed.trials.trial_group import group_for
 
+    unproven, asked = "", None
+    if changes_training or any(Plan.parse(each).effect == CHANGES for each in include):
+        try:
+            asked = asked_of_quality(
+                workbench, workload, QualityRequest(None, None), budget=budget, timeout_s=timeout_s
+            )
+        except AccelError as error:  # the rest can be searched
+            unproven = f"it changes training, and its quality cannot be compared: {error.because}"
+    quality, shipped = asked or (None, workload)
     with workbench.live.suspended():
         candidates = candidates_for(
             workbench,
@@ -45,13 +56,15 @@ def prepared_tuning(
             exclude=exclude,
             changes_training=changes_training,
             steps=aim.steps,
+            unproven=unproven,
         )
-    parcel, while_packing = packed(workbench, workload)
+    parcel, while_packing = packed(workbench, shipped)
     try:
         return TuneTrial(
             candidates, parcel, load_for(parcel, workload), workbench.pool,
             trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s), aim,
             check=unchanged_check(workbench, workload, while_packing), groups=group_for,
+            quality=quality if candidates.changing else None,
         )  # fmt: skip
     except BaseException:
         parcel.close()
@@ -60,9 +73,9 @@ def prepared_tuning(
 
 def candidates_for(
     workbench: NotebookState, workload: Workload, *, include: Sequence[str] = (), exclude: Sequence[str] = (),
-    changes_training: bool = False, steps: int,
+    changes_training: bool = False, steps: int, unproven: str = "",
 ) -> Candidates:  # fmt: skip
-    """The parts that can work here; every other entry with the reason.
+    """The parts that can work here; every other entry with the reason. `unproven` says why none that changes training can be.
 
     >>> candidates_for(workbench, workload, steps=300).parts
     {'channels_last': Plan(…), 'autocast': Plan(…), …}
@@ -77,6 +90,8 @@ def candidates_for(
         for part in _first_settings(entry, include, hints, workbench.machine):
             if why := asked.why_not(part):
                 collected.leave_out(part, why)
+            elif unproven and part.effect == CHANGES:
+                collected.leave_out(part, unproven, is_news=True)
             elif why := _too_short_to_compile(part, workload, steps):
                 collected.leave_out(part, why, is_news=True)
             else:
@@ -110,11 +125,7 @@ class _Asked:
             return "it works on ranks only: %%accel ddp --plan"
         if entry.name not in self._include and getattr(entry, "saves_memory", False):
             return "it saves memory and costs time: --include takes it in"
-        if (
-            entry.effect == "changes training"
-            and not self._changes_training
-            and entry.name not in self._include
-        ):
+        if entry.effect == CHANGES and not self._changes_training and entry.name not in self._include:
             return "it changes the training: --changes-training takes it in"
         return ""
 

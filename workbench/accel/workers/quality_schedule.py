@@ -51,10 +51,11 @@ class Trainee(Protocol):
 
 @dataclass(frozen=True)
 class Goal:
-    """What ends a training: the target, or so many seconds."""
+    """What ends a training: the target, or so many seconds. Those of the first step, which may compile, count or not."""
 
     target: QualityTarget | None = None
     train_s: float | None = None
+    counts_first_step: bool = True
 
 
 @dataclass
@@ -199,16 +200,19 @@ class QualitySchedule:
         return max(steps, 1)
 
     def _add(self, own: _Progress, taken: StepsTaken) -> None:
-        if not own.steps and taken.seconds:
-            own.first_step_s = taken.seconds[0]
-        own.seconds += sum(taken.seconds)
+        seconds = taken.seconds
+        if not own.steps and seconds and self._goal.counts_first_step:
+            own.first_step_s = seconds[0]
+        elif not own.steps:
+            seconds = seconds[1:]
+        own.seconds += sum(seconds)
         own.steps += len(taken.seconds)
         own.turn = max(len(taken.seconds), 1)
         own.samples = (
             own.samples + taken.samples if own.samples is not None and taken.samples is not None else None
         )
-        if taken.seconds:
-            own.step_s = sum(taken.seconds) / len(taken.seconds)
+        if seconds:
+            own.step_s = sum(seconds) / len(seconds)
 
     def _ending(self, own: _Progress, taken: StepsTaken) -> Ending | None:
         """Why this variant trains no further, if so; whether the target is met is known only after an evaluation."""

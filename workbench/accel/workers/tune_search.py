@@ -45,6 +45,8 @@ class Aim:
         if missed:
             return f"did not take effect: {'; '.join(missed)}"
         quality, most = row.quality, self.keep_quality
+        if row.effect == "changes training":  # losses are others: a `QualityProof` decides
+            return str(quality) if quality.largest_difference == math.inf else ""
         if most is None:
             return str(quality) if quality.following == "drifts" else ""
         if quality.following in ("unknown", "other batches"):
@@ -103,8 +105,11 @@ class TuneSearch:
 
     def cost(self, plan: Plan, row: Comparison, shown: Interval | None) -> BreakEven:
         """When a plan that compiles is ahead; what its part took for the first time counts, later ones find code on disk."""
-        setup_s = max([row.setup_s, *(self._setups.get(text, 0.0) for text in _compiling(plan))])
-        return break_even(setup_s, row.baseline_ms, shown, "faster")
+        return break_even(self.setup_s(plan, row), row.baseline_ms, shown, "faster")
+
+    def setup_s(self, plan: Plan, row: Comparison) -> float:
+        """What the first steps of a plan take beyond the baseline's where its code is not on disk yet."""
+        return max([row.setup_s, *(self._setups.get(text, 0.0) for text in _compiling(plan))])
 
     def _fitting(self, choices: Sequence[Choice], now: Callable[[], float]) -> Iterator[Choice]:
         """Those, in their order, that there is still time to measure together."""

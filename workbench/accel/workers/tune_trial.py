@@ -2,6 +2,7 @@
 
     search     rounds of plans against one baseline (`tune_search.py`)
     confirm    the winner and its first parts in fresh processes: only these figures are the answer
+    prove      a winner that changes training is trained from several seeds, and has to be as good sooner (`quality_proof.py`)
 
 What won a race of many is partly lucky, so its own figures in the race are too good. Those of the second part are not,
 because nothing was chosen by them; where the best of several is taken, each has to be as sure as one of so many
@@ -11,20 +12,23 @@ because nothing was chosen by them; where the best of several is taken, each has
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from accel.measuring.comparison import WIDE, Comparison
+from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.took import Took, advice_for
 from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning
 from accel.plans.plan import Plan
-from accel.tuning.candidates import Candidates
+from accel.tuning.candidates import CHANGES, Candidates
 from accel.tuning.race import WORTH
 from accel.units import counted
 from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
+from accel.workers.quality_proof import QualityProof
+from accel.workers.quality_seeds import QualitySeeds, QualitySetting
 from accel.workers.relaunch import Relaunch
 from accel.workers.room_for_workers import room_for_workers
 from accel.workers.samples import Effort
@@ -35,7 +39,8 @@ from accel.workers.tune_search import RACING, Aim, TuneSearch
 from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.shipping import Parcel
 
-SEARCH_SHARE = 0.6  # of the budget; the rest confirms the winner
+QUALITY_SHARE = 0.5  # of the budget, where plans may change training: to prove one
+SEARCH_SHARE = 0.6  # of the budget, or of what is left of it then; the rest confirms the winner
 MOST_CONFIRMED = 5  # plans measured anew: the winner and what it is made of
 MOST_RELAUNCHES = 8
 CONFIRMING = Effort(least_rounds=12, most_rounds=30)
@@ -54,9 +59,13 @@ class TuneTrial(BackgroundTrial[Tuning]):
 
     def __init__(
         self, candidates: Candidates, parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, aim: Aim, *,
-        check: Callable[[], str] = lambda: "", groups: GroupFactory = no_groups,
+        check: Callable[[], str] = lambda: "", groups: GroupFactory = no_groups, quality: QualitySetting | None = None,
     ) -> None:  # fmt: skip
         super().__init__(parcel, check, setting.budget)
+        self._quality = quality
+        self._proof: QualityProof | None = None
+        speed_share = 1.0 if quality is None else 1 - QUALITY_SHARE
+        self._speed_s = speed_share * (self.budget.deadline - self.budget.began)
         self._load, self._pool, self._setting, self._aim = load, pool, setting, aim
         self._groups, self._candidates = groups, candidates
         self._is_as_it_is = setting.notebook_is_steady or not setting.can_be_steady
@@ -65,13 +74,14 @@ class TuneTrial(BackgroundTrial[Tuning]):
                 "search", setting.notebook_allocator if self._is_as_it_is else "steady", (), STEADY_NOISE, MOST_RELAUNCHES,
                 RACING, is_headline=False, chosen_from=max(len(candidates.parts), 1),
             ),
-            deadline=self.budget.began + SEARCH_SHARE * (self.budget.deadline - self.budget.began), measures_floor=True,
+            deadline=self.budget.began + SEARCH_SHARE * self._speed_s, measures_floor=True,
         )  # fmt: skip
         self._search = TuneSearch(
             candidates, aim, search_stage, step_s=setting.step_s, start_s=pool.start_s,
             at_once=room_for_workers(load.trains_on),
         )  # fmt: skip
         self._confirm_stage: Stage | None = None
+        self._milder = Plan()  # the winner, if it changes training, with usual settings
         self._ladder: tuple[Plan, ...] = ()  # the winner's first parts, one more each; the winner last
 
     # --- the run ----------------------------------------------------------------------------------------------------
@@ -81,21 +91,27 @@ class TuneTrial(BackgroundTrial[Tuning]):
         self._search.run(is_stopped=self._stop.is_set, now=self.budget.clock)
         if not self._stop.is_set():
             self._confirm()
+        if not self._stop.is_set():
+            self._prove()
 
     def _confirm(self) -> None:
         """The winner anew, with its first parts: what each adds, and whether it holds."""
-        order = self._search.race.in_order_of_gain()
+        changing = self._candidates.changing
+        order = sorted(self._search.race.in_order_of_gain(), key=changing.__contains__)
         parts = [self._candidates.plan(frozenset({part})) for part in order]
         winner, of_process = self._candidates.plan(frozenset(order)), self._candidates.of_process
         goes_with_all = self._candidates.allows(frozenset({str(of_process), *order}))
         if of_process and goes_with_all and not self._setting.notebook_is_steady:
             parts.insert(0, of_process)
         self._ladder = _growing(parts)
-        without = (
-            [winner] if winner and winner not in self._ladder else []
-        )  # what belongs to the process may gain nothing
+        still = self._candidates.plan(self._search.race.best_of(self._candidates.known.keys() - changing))
+        # What belongs to the process may gain nothing, and what changes training has to be proven.
+        self._milder = self._with_usual_settings(order)
+        more = [winner, still, self._milder] if changing else [winner]
+        without = [plan for plan in dict.fromkeys(more) if plan and plan not in self._ladder]
         if not self._ladder:
             return
+        goes_on = changing.isdisjoint(order)
         self._state = "confirming"
         stage = self._confirm_stage = self._stage(
             StagePlan(
@@ -103,12 +119,43 @@ class TuneTrial(BackgroundTrial[Tuning]):
                 STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, MOST_RELAUNCHES, CONFIRMING,
                 is_headline=not self._is_as_it_is, wide_is_fine=WIDE, chosen_from=len(self._ladder) + len(without),
             ),
-            deadline=self.budget.deadline, measures_floor=False,
+            deadline=self.budget.deadline if goes_on else self.budget.began + self._speed_s, measures_floor=False,
         )  # fmt: skip
         try:
             stage.run()
         finally:
             stage.settle()
+
+    def _with_usual_settings(self, order: Sequence[str]) -> Plan:
+        """The winner with the usual settings of what changes training: the fastest may change it too much."""
+        names = {part: self._candidates.known[part].names[0] for part in self._candidates.changing}
+        usual = {part: name for part, name in names.items() if name in self._candidates.parts}
+        parts = frozenset(usual.get(part, part) for part in order)
+        return self._candidates.plan(parts) if self._candidates.allows(parts) else Plan()
+
+    def _prove(self) -> None:
+        """Where the fastest changes training: whether it is as good sooner than the cell, and than the best that does not."""
+        good = [row for row in self._confirmed() if _is_faster(row) and not self._flaw(row)]
+        best, still = _best(good), _best([row for row in good if row.effect != CHANGES])
+        if best is None or best.effect != CHANGES or self._quality is None:
+            return
+        milder = [row for row in good if row.plan == str(self._milder) != best.plan and row.effect == CHANGES]
+        changing = [best, *milder]
+        others = [still] if still is not None else []
+        self._proof = QualityProof(
+            [Plan.parse(row.plan) for row in changing], [Plan.parse(row.plan) for row in others], self._seeds,
+            self._quality, keep_quality=self._aim.keep_quality or 0.0,
+        )  # fmt: skip
+        all_rows = [*changing, *others]
+        compiling_s = [self._search.setup_s(Plan.parse(row.plan), row) for row in all_rows]
+        step_s = max(each for row in all_rows for each in (row.baseline_ms, row.candidate_ms)) / 1e3
+        self._proof.run(step_s=step_s, start_s=self._pool.start_s(1 + len(all_rows)) + sum(compiling_s))
+
+    def _seeds(self, plans: list[Plan], setting: QualitySetting) -> QualitySeeds:
+        return QualitySeeds(
+            plans, setting, self._parcel, self._load, self._pool, hold=self._hold, stop=self._stop,
+            on_change=self._changed, phases=self.phases, groups=self._groups,
+        )  # fmt: skip
 
     def _stage(self, plan: StagePlan, *, deadline: float, measures_floor: bool) -> Stage:
         return Stage(
@@ -145,14 +192,24 @@ class TuneTrial(BackgroundTrial[Tuning]):
     def result(self) -> Tuning:
         """The tuning so far; the final one when it is over."""
         searched, confirmed = self._searched(), self._confirmed()
+        proofs = self._proof.results(is_over=self.is_over) if self._proof is not None else {}
         unwanted = {
-            row.plan: self._why_not(row) for row in confirmed if row.verdict == "faster" and row.headline
+            row.plan: self._flaw(row) or self._why_unproven(row, proofs)
+            for row in confirmed
+            if _is_faster(row)
         }
-        best = _best([row for row in confirmed if unwanted.get(row.plan) == ""])
+        good = [row for row in confirmed if unwanted.get(row.plan) == ""]
+        proven = max(
+            (each for each in proofs.values() if unwanted.get(each.plan) == ""),
+            key=lambda each: each.gain,
+            default=None,
+        )
+        best = _best([row for row in good if proven is None or row.plan == proven.plan])
         plan = Plan.parse(best.plan) if best is not None else Plan()
         timed = [row.baseline_ms for row in (*confirmed, *searched) if row.baseline_ms == row.baseline_ms]
         stages = [self._search.stage, *([self._confirm_stage] if self._confirm_stage else [])]
         others = [each for stage in stages for each in list(stage.others)]
+        others += list(self._proof.seeds.others) if self._proof and self._proof.seeds else []
         return Tuning(
             best=best,
             parts=self._added_parts(plan),
@@ -172,6 +229,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             how_to_run=plan.how_to_run,
             notes=tuple(filter(None, (*self._busy_lines(others, stages[-1].widened), *self._setting.notes, *self._disk_notes))),
             unchanged_line=self._unchanged,
+            quality=proven or next(iter(proofs.values()), None),
         )  # fmt: skip
 
     def _searched(self) -> tuple[Comparison, ...]:
@@ -199,8 +257,18 @@ class TuneTrial(BackgroundTrial[Tuning]):
         row = replace(row, details={"rounds_now": stage.rounds_now})
         return replace(row, state="done" if self.is_over else "confirming")
 
-    def _why_not(self, row: Comparison) -> str:
-        """Why a plan that is faster is none to recommend."""
+    def _why_unproven(self, row: Comparison, proofs: Mapping[str, EqualQuality]) -> str:
+        """Why a plan that changes training is not proven to be worth it; empty for all others."""
+        if row.effect != CHANGES:
+            return ""
+        if (proof := proofs.get(row.plan)) is not None:
+            return "" if proof.is_proven else proof.sentence
+        if proofs:
+            return f"it changes training; {', '.join(proofs)} was compared by quality in its place"
+        return f"it changes training; its quality {'was not' if self.is_over else 'is not yet'} compared"
+
+    def _flaw(self, row: Comparison) -> str:
+        """What speaks against a plan, however fast it is, without training it further."""
         plan = Plan.parse(row.plan)
         if not plan.compiles:
             return self._aim.why_not(row)
@@ -237,6 +305,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
         is_cut = self._search.is_cut_short or (
             self._confirm_stage is not None and self._confirm_stage.is_cut_short
         )
+        is_cut = is_cut or bool(self._proof and self._proof.why_none)
         if not self.is_over:
             ended_by = "it goes on"
         elif self.state in ("stopped", "failed"):
@@ -265,11 +334,17 @@ class TuneTrial(BackgroundTrial[Tuning]):
         )
 
 
+def _is_faster(row: Comparison) -> bool:
+    return row.verdict == "faster" and row.headline is not None
+
+
 def _best(good: Sequence[Comparison]) -> Comparison | None:
-    """The fastest; of those that are as fast, the one with the fewest parts."""
+    """The fastest; of those that are as fast, one that leaves training as it is, with the fewest parts."""
     most = max((row.headline.ratio for row in good if row.headline), default=math.nan)
     as_fast = [row for row in good if row.headline and row.headline.ratio * (1 + WORTH / 2) > most]
-    return min(as_fast, key=lambda row: len(Plan.parse(row.plan).entries), default=None)
+    return min(
+        as_fast, key=lambda row: (row.effect == CHANGES, len(Plan.parse(row.plan).entries)), default=None
+    )
 
 
 def _growing(parts: Sequence[Plan]) -> tuple[Plan, ...]:
