@@ -109,9 +109,13 @@ class BatchSize:
         return reasons
 
     def other_settings(self, machine: Machine) -> tuple[BatchSize, ...]:
-        """Half of the batch, twice and four times this one."""
+        """A quarter of this batch; twice and four times it with a learning rate that grows alike, as larger batches need."""
         factors = (self.factor * times for times in (0.25, 2.0, 4.0))
-        return tuple(replace(self, factor=factor) for factor in factors if factor != 1.0)
+        return tuple(
+            replace(self, factor=factor, lr_rule="linear" if factor > 1.0 else self.lr_rule)
+            for factor in factors
+            if factor != 1.0
+        )
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
