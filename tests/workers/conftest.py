@@ -13,6 +13,7 @@ from accel.workbench import Workbench
 from accel.workers import time_budget
 from accel.workers.samples import Effort
 from accel.workers.time_budget import TimeBudget
+from accel.workers.worker import Worker
 from tests.threads import threads
 from tests.workers.stand_ins import Costly, Costs, MachineClock
 
@@ -101,6 +102,7 @@ def steps_take(monkeypatch, workbench, clock):
 
     def steps_take(shares, together=None, *, make=lambda plan: Costly, compiling=5.0):
         clock.times_trials(monkeypatch)
+        monkeypatch.setattr(Worker, "usual_start_s", 5.0)  # as long as nobody waited for a real one
         monkeypatch.setattr(time_budget, "TimeBudget", partial(TimeBudget, clock=clock))
 
         def stand_in(variant, load):

@@ -176,7 +176,7 @@ y = (x @ torch.randn(8, 3)).argmax(1)
 loader = DataLoader(TensorDataset(x[:2200], y[:2200]), batch_size=8, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[2200:], y[2200:]), batch_size=400)
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.3)  # a rate that grows with the batch is far too high
 """
     exec(setup, workbench.namespace)
     workbench.profile(CELL)
