@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 Verdict = Literal["faster", "slower", "no difference", "undecided"]
 WIDE = 0.15  # half the width of an interval, as a share: beyond it the ratio in its middle is not claimed
+PeakOf = Literal["tensors", "resident", ""]
 Following = Literal["same", "follows", "drifts", "unknown", "other batches"]
 
 
@@ -99,6 +100,8 @@ class Comparison:
     """Of the baseline and of the candidate, where they differ: the intervals are of the time per sample then."""
     peak_bytes: tuple[int, int] | None = None
     """Memory that training took at its peak, without and with the plan; None where nothing told."""
+    peak_of: PeakOf = ""
+    """What that is: of "tensors" it is exact; "resident" are pages of the process, some of which may be free."""
 
     @property
     def shown(self) -> Interval | None:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.comparison import Comparison, Interval, PeakOf
 from accel.measuring.took import Took
 from accel.shown import Drawn
 from accel.units import counted
 
-PLAINLY_LESS = 0.75  # of the memory: equal programs differ by a fifth, because allocators keep pages
+# A share of memory that is plainly less. Tensors of equal programs hold the same; resident pages differ by a fifth, because
+# allocators keep some.
+PLAINLY_LESS: dict[PeakOf, float] = {"tensors": 0.95, "resident": 0.75, "": 0.0}
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def pareto_front(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
     front: list[Comparison] = []
     for row in sorted((row for row in rows if row.shown is not None), key=_ratio, reverse=True):
         smallest = min([1.0, *(memory_share(each) for each in front)])
-        if (not front and row.verdict == "faster") or memory_share(row) < smallest * PLAINLY_LESS:
+        if (not front and row.verdict == "faster") or memory_share(row) < smallest * PLAINLY_LESS[row.peak_of]:
             front.append(row)
     return tuple(front)
 
