@@ -1,4 +1,4 @@
-"""The most bytes that tensors in main memory held during a step: equal programs give equal figures, whatever pages stay resident."""
+"""The most bytes that tensors in main memory held during a step: equal for equal programs, whatever pages stay resident."""
 
 from __future__ import annotations
 

@@ -14,12 +14,13 @@ from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
 from accel.tuning.gain_model import Choice, Measured, Prior
+from accel.tuning.memory_limit import MemoryLimit
 from accel.tuning.race import WORTH, Race
 from accel.workers.relaunch import NoTime
 from accel.workers.relaunch_estimate import COMPILING_S, least_relaunch_s
 from accel.workers.samples import Effort
 from accel.workers.stage import Stage
-from accel.workers.trial_rows import comparison_of, why_failed
+from accel.workers.trial_rows import comparison_of, peaks_of, why_failed
 
 RACING = Effort(
     warm_up=4, least_rounds=10, most_rounds=24, seconds=6.0, precise_enough=0.01, leaves_slower=True
@@ -32,12 +33,13 @@ class Aim:
     """What a search is for: over how many steps of training, and what quality may be lost.
 
     `keep_quality` is the share by which losses may be higher on average (0.005: half a per cent); None: they have to follow
-    the baseline's step by step, as in a trial.
+    the baseline's step by step, as in a trial. `fit_bytes` is the memory that a plan may take at its peak.
     """
 
     steps: int
     keep_quality: float | None = None
     seed: int = 0
+    fit_bytes: int | None = None
 
     def why_not(self, row: Comparison) -> str:
         """Why a plan that runs is none to recommend, however fast it is; empty where nothing speaks against it."""
@@ -73,9 +75,11 @@ class TuneSearch:
     ) -> None:  # fmt: skip
         self._candidates, self._aim, self.stage = candidates, aim, stage
         self._step_s, self._start_s, self._at_once = step_s, start_s, at_once
+        self.limit = MemoryLimit(math.inf if aim.fit_bytes is None else aim.fit_bytes)
         self.race = Race(
-            {part: candidates.prior(part) for part in candidates.parts}, candidates.allows, seed=aim.seed
-        )
+            {part: candidates.prior(part) for part in candidates.parts}, candidates.allows, seed=aim.seed,
+            priced=self.limit.priced,
+        )  # fmt: skip
         self.left_out: list[LeftOut] = []
         self.measured: dict[str, int] = {}  # relaunches of each plan that the race has taken in
         self.is_cut_short = False
@@ -96,6 +100,11 @@ class TuneSearch:
                     self.is_cut_short = True
                     return
             self._race_other_settings()
+
+    @property
+    def has_winner(self) -> bool:
+        """Whether what leads is worth measuring anew: it fits, where that was asked for."""
+        return self.limit.price(self.race.leader) == 0
 
     def row(self, label: str) -> Comparison:
         """What is known of a plan that was searched."""
@@ -135,6 +144,8 @@ class TuneSearch:
             elif len(standing.log_ratios) > self.measured.get(str(plan), 0):
                 self.measured[str(plan)] = len(standing.log_ratios)
                 ratios = standing.log_ratios[-1]
+                if (peaks := peaks_of(standing)[0]) is not None:
+                    self.limit.take(choice, baseline=peaks[0], own=peaks[1])
                 gain = self._over_training(plan, median(ratios))
                 self.race.take([Measured(choice, gain, expected_variance(ratios, STEADY_NOISE) ** 0.5)])
 

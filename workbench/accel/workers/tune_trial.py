@@ -17,7 +17,7 @@ from dataclasses import replace
 from accel.measuring.comparison import WIDE, Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.took import Took, advice_for
-from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning
+from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning, is_needed, why_not_fitting
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
 from accel.tuning.race import WORTH
@@ -79,7 +79,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
     def _measure(self) -> None:
         self._state = "measuring"
         self._search.run(is_stopped=self._stop.is_set, now=self.budget.clock)
-        if not self._stop.is_set():
+        if not self._stop.is_set() and self._search.has_winner:
             self._confirm()
 
     def _confirm(self) -> None:
@@ -146,7 +146,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
         """The tuning so far; the final one when it is over."""
         searched, confirmed = self._searched(), self._confirmed()
         unwanted = {
-            row.plan: self._why_not(row) for row in confirmed if row.verdict == "faster" and row.headline
+            row.plan: self._why_not(row) for row in confirmed if row.headline and self._is_wanted(row)
         }
         best = _best([row for row in confirmed if unwanted.get(row.plan) == ""])
         plan = Plan.parse(best.plan) if best is not None else Plan()
@@ -172,6 +172,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             how_to_run=plan.how_to_run,
             notes=tuple(filter(None, (*self._busy_lines(others), *self._setting.notes, *self._disk_notes))),
             unchanged_line=self._unchanged,
+            fit_bytes=self._aim.fit_bytes,
         )  # fmt: skip
 
     def _searched(self) -> tuple[Comparison, ...]:
@@ -199,10 +200,15 @@ class TuneTrial(BackgroundTrial[Tuning]):
         row = replace(row, details={"rounds_now": stage.rounds_now})
         return replace(row, state="done" if self.is_over else "confirming")
 
+    def _is_wanted(self, row: Comparison) -> bool:
+        return row.verdict == "faster" or is_needed(row, self._aim.fit_bytes)
+
     def _why_not(self, row: Comparison) -> str:
-        """Why a plan that is faster is none to recommend."""
+        """Why a plan that is faster, or that fits where the cell does not, is none to recommend."""
         plan = Plan.parse(row.plan)
-        if not plan.compiles:
+        if too_large := why_not_fitting(row, self._aim.fit_bytes):
+            return too_large
+        if not plan.compiles or is_needed(row, self._aim.fit_bytes):
             return self._aim.why_not(row)
         cost = self._search.cost(plan, row, row.headline)
         if cost.high is None or cost.high > self._aim.steps:
