@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from accel.errors import AccelError
+from accel.errors import AccelError, OutOfMemory
 from accel.plans.plan import Plan
+from accel.workers.messages import StepsDone
 from tests.workers import test_tune
+from tests.workers.stand_ins import Costly
 from tests.workers.test_tune import GIB, TRIED
 
 clock, steps_take = test_tune.clock, test_tune.steps_take
@@ -113,3 +115,49 @@ def test_real_workers_find_a_plan_that_fits(deep):
     tuning = deep.tune(include=["fused_optimizer", SMALLER], budget_s=40, fit=int(0.8 * known.peak_bytes[0]))
     assert SMALLER in tuning.best.plan
     assert tuning.best.peak_bytes[1] < 0.8 * tuning.best.peak_bytes[0]
+
+
+class TooLarge(Costly):
+    """A worker that has too little memory."""
+
+    def receive(self, kind, *, timeout_s):
+        if kind is StepsDone:
+            raise OutOfMemory("a worker", because="it raised OutOfMemoryError", do="Use less.")
+        return super().receive(kind, timeout_s=timeout_s)
+
+
+def too_large_without(*names):
+    """Workers that have too little memory unless one of these is in the plan."""
+    return lambda plan: Costly if set(names) & set(plan.names) else TooLarge
+
+
+def test_where_the_cell_itself_runs_out_of_memory_plans_are_compared_with_the_first_that_runs(
+    deep, steps_take
+):
+    steps_take({"fused_optimizer": 0.8, SMALLER: 1.4}, memory={SMALLER: 0.5}, make=too_large_without(SMALLER))
+    tuning = deep.tune(include=["fused_optimizer", SMALLER], budget_s=600, fit="2GiB")
+    assert tuning.against == SMALLER
+    assert set(tuning.best.plan.split("+")) == {"fused_optimizer", SMALLER}
+    assert tuning.best.headline.ratio == pytest.approx(1 / 0.8, rel=0.05)
+    assert "(1.5 GiB at its peak, the cell as it is runs out of memory)" in tuning.answer
+    assert f"all speed-ups are over {SMALLER}" in str(tuning)
+    assert "<table" in tuning._repr_mimebundle_()["text/html"]
+    assert any(each.plan == "fused_optimizer" and "OutOfMemoryError" in each.why for each in tuning.left_out)
+    assert deep.keep() is not None
+
+
+def test_where_only_what_saves_memory_runs_and_nothing_speeds_it_up_it_is_the_answer(deep, steps_take):
+    steps_take({"fused_optimizer": 1.3}, memory={SMALLER: 0.5}, make=too_large_without(SMALLER))
+    tuning = deep.tune(include=["fused_optimizer", SMALLER], budget_s=600, fit="2GiB")
+    assert tuning.best.plan == tuning.against == SMALLER
+    assert tuning.answer.endswith("the cell as it is runs out of memory); nothing that fits is faster.")
+    assert tuning.keep_line == f"%accel keep {SMALLER}"
+    assert SMALLER in str(deep.keep())
+
+
+def test_where_nothing_runs_the_search_says_so(deep, steps_take):
+    steps_take({}, make=lambda plan: TooLarge)
+    with pytest.raises(AccelError, match="each plan that saves some"):
+        deep.tune(include=["fused_optimizer", SMALLER], budget_s=600, fit="2GiB")
+    with pytest.raises(OutOfMemory):
+        deep.tune(include=["fused_optimizer", SMALLER], budget_s=600)

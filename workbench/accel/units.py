@@ -62,7 +62,7 @@ def in_bytes(text: str) -> float:
         return math.nan
     number, prefix, unit = found.groups()
     step = 1000.0 if unit.upper() == "B" else 1024.0
-    return float(number) * step ** float(" KMGT".index(prefix.upper() or " "))
+    return float(number) * math.pow(step, " KMGT".index(prefix.upper() or " "))
 
 
 def scaled(count: float, unit: str) -> str:

@@ -91,12 +91,16 @@ class Tuning(Drawn):
     unchanged_line: str = ""
     fit_bytes: int | None = None
     """The memory that a plan may take at its peak; None where that was not asked."""
+    against: str = ""
+    """The plan that all were compared with, where the cell as it is runs out of memory; empty: the cell as it is."""
 
     @property
     def answer(self) -> str:
         """What was found, in one sentence."""
         if self.best is not None:
             fits = f" {self._fits(self.best)}" if self.fit_bytes is not None else ""
+            if self.best.plan == self.against:
+                return f"{self.best.plan}{fits}; nothing that fits is faster."
             return f"{self.best.plan}{fits}: {self.best.sentence}; {self.best.quality}."
         if not self.is_over:
             return "Searching …"
@@ -121,9 +125,10 @@ class Tuning(Drawn):
     def _fits(self, row: Comparison) -> str:
         assert self.fit_bytes is not None
         peaks = row.peak_bytes or (0, 0)
-        return (
-            f"fits {size(self.fit_bytes)} ({size(peaks[1])} at its peak, the cell as it is {size(peaks[0])})"
-        )
+        return f"fits {size(self.fit_bytes)} ({size(peaks[1])} at its peak, {self._cell_takes(peaks[0])})"
+
+    def _cell_takes(self, peak: int) -> str:
+        return f"the cell as it is {'runs out of memory' if self.against else size(peak)}"
 
     def _without_a_fit(self, most: int) -> str:
         """What is known where no plan is recommended that fits; empty where the usual words say it."""
@@ -136,7 +141,7 @@ class Tuning(Drawn):
             faster = f"nothing that fits is faster; {counted(len(self.searched), 'plan')} measured"
             return f"The cell as it is fits {size(most)} ({size(base)} at its peak), and {faster}."
         if own > most:
-            took = f"{size(own)} at its peak, the cell as it is {size(base)}"
+            took = f"{size(own)} at its peak, {self._cell_takes(base)}"
             return f"Nothing here fits {size(most)}; least: {least.plan} ({took})."
         return f"Not confirmed: {least.plan} {self._fits(least)} in the search, and was not measured anew."
 

@@ -17,8 +17,8 @@ class MemoryLimit:
     """A limit in bytes, and what plans are expected to need.
 
     >>> limit = MemoryLimit(1000)
-    >>> limit.take(frozenset("a"), baseline=2000, own=1500)
-    >>> limit.take(frozenset("b"), baseline=2000, own=1200)
+    >>> for choice, peak in (("", 2000), ("a", 1500), ("b", 1200)):
+    ...     limit.take(frozenset(choice), peak)
     >>> limit.expected(frozenset("ab"))
     900.0
 
@@ -30,11 +30,9 @@ class MemoryLimit:
         self.most = most
         self._known: dict[Choice, float] = {}
 
-    def take(self, choice: Choice, *, own: float, baseline: float | None = None) -> None:
-        """What a plan was measured to need, and the cell as it is, where that ran with it."""
-        self._known[choice] = own
-        if baseline is not None:
-            self._known[NOTHING] = baseline
+    def take(self, choice: Choice, peak: float) -> None:
+        """What a plan, or nothing, was measured to need."""
+        self._known[choice] = peak
 
     def expected(self, choice: Choice) -> float:
         """Bytes that a plan takes at its peak; NaN where nothing was measured."""

@@ -69,7 +69,7 @@ def figure(tuning: Tuning) -> plotly.graph_objects.Figure:
     times = [base / each.together.ratio for each in tuning.parts]
     changes = [after - before for before, after in zip([base, *times], times, strict=False)]
     trace = go.Waterfall(
-        x=["as it is", *(escaped(each.part) for each in tuning.parts), "with the plan"],
+        x=[tuning.against or "as it is", *(escaped(each.part) for each in tuning.parts), "with the plan"],
         y=[base, *changes, 0.0],
         measure=["absolute", *["relative"] * len(changes), "total"],
         text=[
@@ -156,9 +156,14 @@ def _cannot_work(tuning: Tuning) -> list[str]:
 def _last_lines(tuning: Tuning) -> list[str]:
     took = str(tuning.took) if tuning.took is not None else ""
     front = [f"{row.plan} ({_figures(row)})" for row in tuning.front]
+    against = (
+        f"The cell as it is runs out of memory: all speed-ups are over {tuning.against}."
+        if tuning.against
+        else ""
+    )
     fronts = f"Best for speed and memory: {'; '.join(front)}." if len(front) > 1 else ""
     lines = [
-        fronts, _expected(tuning.expectations), took, *tuning.notes, tuning.allocator_line, tuning.unchanged_line,
+        against, fronts, _expected(tuning.expectations), took, *tuning.notes, tuning.allocator_line, tuning.unchanged_line,
         tuning.machine_line,
     ]  # fmt: skip
     return [line for line in lines if line]

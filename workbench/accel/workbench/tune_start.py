@@ -118,11 +118,7 @@ class _Asked:
             return NOT_INCLUDED
         if getattr(entry, "needs_ranks", False):
             return "it works on ranks only: %%accel ddp --plan"
-        if (
-            entry.name not in self._include
-            and getattr(entry, "saves_memory", False)
-            and not self._saves_memory
-        ):
+        if entry.name not in self._include and part.saves_memory and not self._saves_memory:
             return "it saves memory and costs time: --include takes it in, and so does --fit"
         if (
             entry.effect == "changes training"
@@ -180,7 +176,7 @@ class _Collected:
         }
         known = {**self.parts, **{text: plan for each in settings.values() for text, plan in each.items()}}
         first = sorted(self.parts, key=lambda part: -hints[part].prior.mean if part in hints else 0.0)
-        first.sort(key=lambda part: not _is_small(self.parts[part]))
+        first.sort(key=lambda part: not self.parts[part].saves_memory)  # only they may have room for others
         return Candidates(
             parts={part: self.parts[part].resolved(self._workload) for part in first},
             settings=settings,
@@ -200,11 +196,6 @@ class _Collected:
             asks = any(hasattr(entry, "why_not_beside") for entry in plan.entries)
             if asks and plan.why_not(self._workload, self._workbench.machine):
                 yield frozenset({one, other})
-
-
-def _is_small(part: Plan) -> bool:
-    """Whether it is here to save memory: those are measured first, since only they may have room for the others."""
-    return part in SMALLER_BATCHES or any(getattr(entry, "saves_memory", False) for entry in part.entries)
 
 
 def _first_settings(

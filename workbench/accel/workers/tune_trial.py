@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from accel.measuring.comparison import WIDE, Comparison
+from accel.measuring.comparison import WIDE, Comparison, Interval, Quality
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.took import Took, advice_for
 from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning, is_needed, why_not_fitting
@@ -91,8 +91,11 @@ class TuneTrial(BackgroundTrial[Tuning]):
         if of_process and goes_with_all and not self._setting.notebook_is_steady:
             parts.insert(0, of_process)
         self._ladder = _growing(parts)
+        reference = self._search.stage.reference
+        if reference:  # the first parts alone may not run
+            self._ladder = tuple(each for each in self._ladder[-1:] if each != reference)
         without = (
-            [winner] if winner and winner not in self._ladder else []
+            [winner] if winner not in (Plan(), reference, *self._ladder) else []
         )  # what belongs to the process may gain nothing
         if not self._ladder:
             return
@@ -105,6 +108,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             ),
             deadline=self.budget.deadline, measures_floor=False,
         )  # fmt: skip
+        stage.reference = reference
         try:
             stage.run()
         finally:
@@ -129,7 +133,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
     @property
     def plans(self) -> list[Plan]:
         """All plans that were measured."""
-        return [Plan.parse(row.plan) for row in self.result.rows]
+        reference = [self._search.stage.reference] if self._search.reference else []
+        return [*reference, *(Plan.parse(row.plan) for row in self.result.rows)]
 
     @property
     def goes_on(self) -> str:
@@ -148,7 +153,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
         unwanted = {
             row.plan: self._why_not(row) for row in confirmed if row.headline and self._is_wanted(row)
         }
-        best = _best([row for row in confirmed if unwanted.get(row.plan) == ""])
+        best = _best([row for row in confirmed if unwanted.get(row.plan) == ""]) or self._reference()
         plan = Plan.parse(best.plan) if best is not None else Plan()
         timed = [row.baseline_ms for row in (*confirmed, *searched) if row.baseline_ms == row.baseline_ms]
         stages = [self._search.stage, *([self._confirm_stage] if self._confirm_stage else [])]
@@ -173,6 +178,18 @@ class TuneTrial(BackgroundTrial[Tuning]):
             notes=tuple(filter(None, (*self._busy_lines(others), *self._setting.notes, *self._disk_notes))),
             unchanged_line=self._unchanged,
             fit_bytes=self._aim.fit_bytes,
+            against=str(self._search.stage.reference) if self._search.reference else "",
+        )  # fmt: skip
+
+    def _reference(self) -> Comparison | None:
+        """The plan that all were compared with, as the answer, where it fits; never the cell as it is."""
+        choice, limit = self._search.reference, self._search.limit
+        if not choice or not self.is_over or not limit.fits(choice):
+            return None
+        plan, peak = self._search.stage.reference, int(limit.expected(choice))
+        alike = Interval(1.0, 1.0, 1.0, 0, 0)
+        return Comparison(
+            str(plan), "no difference", alike, None, Quality("unknown"), plan.effect, peak_bytes=(peak, peak)
         )  # fmt: skip
 
     def _searched(self) -> tuple[Comparison, ...]:
@@ -218,7 +235,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
 
     def _added_parts(self, best: Plan) -> tuple[AddedPart, ...]:
         stage = self._confirm_stage
-        if not best or stage is None:
+        if not best or stage is None or str(best) not in stage.standings:
             return ()
         plans = self._ladder[: self._ladder.index(best) + 1] if best in self._ladder else (best,)
         parts, before = [], Plan()
