@@ -67,7 +67,7 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
         budget_s: Wall time of the search in seconds. None: 360 s.
 
     Returns:
-        Each size with its speed per sample, and the fastest.
+        Each size with its speed per sample and its peak memory, the fastest, and the largest that is as fast.
 
     Raises:
         AccelError: Nothing was profiled yet, the workload takes its batches from no DataLoader, or an option makes no sense.
