@@ -6,7 +6,7 @@ import pytest
 
 from accel.errors import AccelError, OutOfMemory
 from accel.plans.plan import Plan
-from accel.workers.messages import StepsDone
+from accel.workers.messages import EffectRead, StepsDone
 from tests.workers import test_tune
 from tests.workers.stand_ins import Costly
 from tests.workers.test_tune import GIB, TRIED
@@ -161,3 +161,29 @@ def test_where_nothing_runs_the_search_says_so(deep, steps_take):
         deep.tune(include=["fused_optimizer", SMALLER], budget_s=600, fit="2GiB")
     with pytest.raises(OutOfMemory):
         deep.tune(include=["fused_optimizer", SMALLER], budget_s=600)
+
+
+def test_where_tensors_were_not_counted_resident_pages_are_compared_and_named(deep, steps_take):
+    steps_take({SMALLER: 1.4}, memory={SMALLER: 0.5}, make=lambda plan: Uncounted)
+    tuning = deep.tune(include=[SMALLER], budget_s=600, fit="2GiB")
+    assert {row.peak_of for row in tuning.rows} == {"resident"}
+    assert "(1.5 GiB of resident pages at its peak, the cell as it is 3 GiB)" in tuning.answer
+    assert "resident memory 0.50×" in str(tuning)
+
+
+class Uncounted(Costly):
+    """A worker that knows its pages alone."""
+
+    def receive(self, kind, *, timeout_s):
+        said = super().receive(kind, timeout_s=timeout_s)
+        return EffectRead([], resident_bytes=said.tensor_bytes) if kind is EffectRead else said
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"), [("", "tensors"), ("# torch.profiler.profile() once ran here\n", "resident")]
+)
+def test_tensors_are_counted_unless_the_cell_may_run_the_profiler_itself(deep, more, kind):
+    deep.profile(more + ON_DEEP)
+    (row,) = deep.try_("fused_optimizer").rows
+    assert row.peak_of == kind
+    assert min(row.peak_bytes) > 0

@@ -125,7 +125,8 @@ class Tuning(Drawn):
     def _fits(self, row: Comparison) -> str:
         assert self.fit_bytes is not None
         peaks = row.peak_bytes or (0, 0)
-        return f"fits {size(self.fit_bytes)} ({size(peaks[1])} at its peak, {self._cell_takes(peaks[0])})"
+        of = " of resident pages" if row.peak_of == "resident" else ""
+        return f"fits {size(self.fit_bytes)} ({size(peaks[1])}{of} at its peak, {self._cell_takes(peaks[0])})"
 
     def _cell_takes(self, peak: int) -> str:
         return f"the cell as it is {'runs out of memory' if self.against else size(peak)}"
@@ -192,7 +193,7 @@ class Tuning(Drawn):
         }
 
     def to_dataframe(self) -> Any:
-        """One row a measured plan: plan, stage, verdict, ratio, low, high, quality, peak bytes (pandas)."""
+        """One row a measured plan: plan, stage, verdict, ratio, low, high, quality, peak bytes and of what (pandas)."""
         import pandas
 
         stages = [("confirmed", self.confirmed), ("searched", self.searched)]
@@ -252,6 +253,7 @@ _COLUMNS = [
     "quality",
     "baseline_bytes",
     "peak_bytes",
+    "peak_of",
     "step_ms",
 ]
 
@@ -268,5 +270,6 @@ def _flat(stage: str, row: Comparison) -> dict[str, Any]:
         "quality": row.quality.following,
         "baseline_bytes": peaks[0],
         "peak_bytes": peaks[1],
+        "peak_of": row.peak_of,
         "step_ms": row.candidate_ms,
     }

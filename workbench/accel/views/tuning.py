@@ -112,8 +112,10 @@ def _searched_title(tuning: Tuning) -> str:
 
 def _figures(row: Comparison) -> str:
     """Speed, memory and quality of a plan that was searched."""
-    share = memory_share(row)
-    memory = f"; memory {share:.2f}× ({size(row.peak_bytes[1])})" if row.peak_bytes and share == share else ""
+    share, of = memory_share(row), "resident " if row.peak_of == "resident" else ""
+    memory = (
+        f"; {of}memory {share:.2f}× ({size(row.peak_bytes[1])})" if row.peak_bytes and share == share else ""
+    )
     return f"{row.shown}{memory}; loss {_FOLLOWING[row.quality.following]}"
 
 
