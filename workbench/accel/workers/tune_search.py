@@ -9,7 +9,7 @@ from statistics import median
 
 from accel.errors import AccelError, OutOfMemory
 from accel.measuring.break_even import BreakEven, break_even
-from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.interval import STEADY_NOISE, expected_variance
 from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
@@ -135,6 +135,16 @@ class TuneSearch:
     def row(self, label: str) -> Comparison:
         """What is known of a plan that was searched."""
         return comparison_of(Plan.parse(label), self.stage.standings[label], None, floor=self.stage.floor)
+
+    def reference_row(self) -> Comparison | None:
+        """The plan that all were compared with, against itself, where it fits; None for the cell as it is."""
+        if not self.reference or not self.limit.fits(self.reference):
+            return None
+        plan, peak = self.stage.reference, int(self.limit.expected(self.reference))
+        alike = Interval(1.0, 1.0, 1.0, 0, 0)
+        return Comparison(
+            str(plan), "no difference", alike, None, Quality("unknown"), plan.effect, peak_bytes=(peak, peak)
+        )
 
     def cost(self, plan: Plan, row: Comparison, shown: Interval | None) -> BreakEven:
         """When a plan that compiles is ahead; what its part took for the first time counts, later ones find code on disk."""

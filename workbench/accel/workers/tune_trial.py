@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from accel.measuring.comparison import WIDE, Comparison, Interval, Quality
+from accel.measuring.comparison import WIDE, Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.took import Took, advice_for
 from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning, is_needed, why_not_fitting
@@ -153,7 +153,9 @@ class TuneTrial(BackgroundTrial[Tuning]):
         unwanted = {
             row.plan: self._why_not(row) for row in confirmed if row.headline and self._is_wanted(row)
         }
-        best = _best([row for row in confirmed if unwanted.get(row.plan) == ""]) or self._reference()
+        best = _best([row for row in confirmed if unwanted.get(row.plan) == ""])
+        if best is None and self.is_over:
+            best = self._search.reference_row()
         plan = Plan.parse(best.plan) if best is not None else Plan()
         timed = [row.baseline_ms for row in (*confirmed, *searched) if row.baseline_ms == row.baseline_ms]
         stages = [self._search.stage, *([self._confirm_stage] if self._confirm_stage else [])]
@@ -179,17 +181,6 @@ class TuneTrial(BackgroundTrial[Tuning]):
             unchanged_line=self._unchanged,
             fit_bytes=self._aim.fit_bytes,
             against=str(self._search.stage.reference) if self._search.reference else "",
-        )  # fmt: skip
-
-    def _reference(self) -> Comparison | None:
-        """The plan that all were compared with, as the answer, where it fits; never the cell as it is."""
-        choice, limit = self._search.reference, self._search.limit
-        if not choice or not self.is_over or not limit.fits(choice):
-            return None
-        plan, peak = self._search.stage.reference, int(limit.expected(choice))
-        alike = Interval(1.0, 1.0, 1.0, 0, 0)
-        return Comparison(
-            str(plan), "no difference", alike, None, Quality("unknown"), plan.effect, peak_bytes=(peak, peak)
         )  # fmt: skip
 
     def _searched(self) -> tuple[Comparison, ...]:
