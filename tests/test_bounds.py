@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from accel.bounds import check_count, check_ranks, check_samples, check_seconds, check_steps
+from accel.bounds import check_count, check_ranks, check_samples, check_seconds, check_steps, checked_size
 from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.sweep.sweep_plan import SweepWish, counts
 from accel.errors import AccelError
@@ -23,6 +23,20 @@ def test_a_time_that_no_clock_takes_is_refused(seconds: object) -> None:
 @pytest.mark.parametrize("seconds", [None, 0.01, 60, 240.0, 1e6])
 def test_a_time_that_makes_sense_is_taken(seconds: float | None) -> None:
     check_seconds("--timeout-s", seconds)
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [("2GB", 2 * 10**9), ("1.5 gib", 1610612736), ("512M", 1 << 29), (1024, 1024), (None, None)],
+)
+def test_a_size_of_memory_is_read_in_powers_of_ten_or_of_two(size: object, count: int | None) -> None:
+    assert checked_size("--fit", size) == count  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", ["much", "-1GB", "2 GB/s", "", "0", 0, -3, True, math.nan, math.inf])
+def test_what_is_no_size_of_memory_is_refused(size: object) -> None:
+    with pytest.raises(AccelError, match="2GiB"):
+        checked_size("--fit", size)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("check", [check_steps, check_samples, check_count, check_ranks])

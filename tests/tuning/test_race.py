@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import pytest
 
 from accel.tuning.gain_model import GainModel, Measured, Prior
+from accel.tuning.memory_limit import MemoryLimit
 from accel.tuning.race import NOTHING, Race
 
 PARTS = "abcdef"
@@ -126,3 +128,44 @@ def test_what_is_expected_holds_until_something_is_measured():
     assert expected.gain(of("a")) == pytest.approx(math.log(1.5))
     measured = GainModel({"a": Prior(math.log(1.5), 0.1)}, [Measured(of("a"), 0.0, 0.01)])
     assert abs(measured.gain(of("a"))) < 0.02
+
+
+def test_a_limit_of_memory_is_kept_by_the_fastest_that_fits():
+    limit = MemoryLimit(1000)
+    race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True, priced=limit.priced)
+    takes = {"a": 1.5, "b": 0.6, "c": 0.7, "d": 0.4}
+    peak = lambda choice: 1500 * math.prod(takes.get(part, 1.0) for part in choice)
+    gain = gain_of({"a": 0.5, "b": -0.3, "c": -0.1, "d": -0.9, "e": 0.2})
+    while choices := race.next_round():
+        limit.take(NOTHING, 1500)
+        for choice in choices:
+            limit.take(choice, peak(choice))
+        race.take([Measured(choice, gain(choice), 0.005) for choice in choices])
+    plans = [of(*parts) for size in range(7) for parts in combinations(PARTS, size)]
+    best = max((plan for plan in plans if peak(plan) <= 1000), key=gain)
+    assert best == of("a", "b", "c", "e"), "two that save memory make room for what is fast and large"
+    assert race.leader - {"f"} == best
+    assert race.in_order_of_gain()[0] in "bcd"
+
+
+def test_what_a_plan_takes_is_expected_from_its_parts_until_it_is_measured():
+    limit = MemoryLimit(1000)
+    assert math.isnan(limit.expected(of("a")))
+    assert limit.price(of("a")) == 0
+    for choice, peak in ((NOTHING, 2000), (of("a"), 1500), (of("b"), 1200)):
+        limit.take(choice, peak)
+    assert limit.expected(of("a", "b", "unknown")) == pytest.approx(900)
+    assert limit.fits(of("a", "b"))
+    limit.take(of("a", "b"), 1100)
+    assert not limit.fits(of("a", "b"))
+    assert limit.price(of("a")) > limit.price(of("a", "b")) > 0
+
+
+def test_where_nothing_but_one_part_runs_others_may_run_with_it():
+    limit = MemoryLimit(1000)
+    limit.take(NOTHING, math.inf)
+    limit.take(of("a"), math.inf)
+    limit.take(of("b"), 900)
+    assert limit.expected(of("a", "b")) == 900
+    assert limit.fits(of("a", "b"))
+    assert not limit.fits(of("c"))

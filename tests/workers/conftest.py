@@ -100,7 +100,7 @@ def clock():
 def steps_take(monkeypatch, workbench, clock):
     """Workers whose step takes a share of 50 ms: the product of the shares of their parts; `make` may give others."""
 
-    def steps_take(shares, together=None, *, make=lambda plan: Costly, compiling=5.0):
+    def steps_take(shares, together=None, *, make=lambda plan: Costly, compiling=5.0, memory=None):
         clock.times_trials(monkeypatch)
         monkeypatch.setattr(Worker, "usual_start_s", 5.0)  # as long as nobody waited for a real one
         monkeypatch.setattr(time_budget, "TimeBudget", partial(TimeBudget, clock=clock))
@@ -111,7 +111,10 @@ def steps_take(monkeypatch, workbench, clock):
                 share *= shares.get(name, 1.0)
             for pair, more in (together or {}).items():
                 share *= more if set(pair) <= set(variant.plan.names) else 1.0
-            costs = Costs(step=0.05 * share, noise=0.01, compiling=compiling)
+            bytes_held = (3 << 30) if memory else 0
+            for name in variant.plan.names:
+                bytes_held *= (memory or {}).get(name, 1.0)
+            costs = Costs(step=0.05 * share, noise=0.01, compiling=compiling, memory=int(bytes_held))
             return make(variant.plan)(clock, costs, variant.plan)
 
         monkeypatch.setattr(trial_group, "group_for", stand_in)

@@ -46,10 +46,12 @@ class MachineClock:
 
 
 class Costs(SimpleNamespace):
-    """Seconds that a machine takes for each thing that a trial waits for; `noise` is a share of a step."""
+    """Seconds for each thing that a trial waits for; `noise` is a share of a step, `memory` bytes of tensors."""
 
-    def __init__(self, start=1.0, ship=0.1, compiling=5.0, step=0.05, effect=0.1, noise=0.0):
-        super().__init__(start=start, ship=ship, compiling=compiling, step=step, effect=effect, noise=noise)
+    def __init__(self, start=1.0, ship=0.1, compiling=5.0, step=0.05, effect=0.1, noise=0.0, memory=0):
+        super().__init__(
+            start=start, ship=ship, compiling=compiling, step=step, effect=effect, noise=noise, memory=memory
+        )
 
 
 class Costly:
@@ -71,7 +73,8 @@ class Costly:
     def receive(self, kind, *, timeout_s):
         if kind is not StepsDone:
             self._takes(self.costs.effect if kind is EffectRead else self.costs.ship, timeout_s)
-            return EffectRead([]) if kind is EffectRead else Hello() if kind is Hello else Loaded()
+            effect = EffectRead([], tensor_bytes=self.costs.memory)
+            return effect if kind is EffectRead else Hello() if kind is Hello else Loaded()
         count = self.asked.count
         compiling = self.costs.compiling if self.is_first and self.plan.compiles else 0.0
         self._takes(compiling + count * self.costs.step, timeout_s)

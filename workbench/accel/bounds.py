@@ -7,6 +7,7 @@ import os
 from numbers import Real
 
 from accel.errors import AccelError, shortened
+from accel.units import in_bytes
 
 LEAST_S = 0.001
 MOST_S = 1_000_000  # eleven days; what poll() takes ends at 24
@@ -67,6 +68,24 @@ def check_share(asked: str, share: float | None) -> None:
         raise AccelError(
             shortened(asked, 60), because="it is a share, from 0 to 1", do="Use for example 0.005, or 0.5%."
         )
+
+
+def checked_size(asked: str, size: int | str | None) -> int | None:
+    """Bytes, also of text with a unit; raises AccelError for what is no size of memory.
+
+    >>> checked_size("--fit 2GB", "2GB"), checked_size("tune(fit=1024)", 1024)
+    (2000000000, 1024)
+    """
+    if size is None:
+        return None
+    is_number = isinstance(size, Real) and not isinstance(size, bool)
+    count = float(size) if is_number else in_bytes(str(size))
+    if not 1 <= count < math.inf:
+        raise AccelError(
+            shortened(asked, 60), because="it is a size of memory, as a number of bytes or with its unit",
+            do="Use for example 2GiB, 2GB or 500MB.",
+        )  # fmt: skip
+    return int(count)
 
 
 def check_count(asked: str, count: int, *, of: str = "processes or threads", most: int = MOST) -> None:

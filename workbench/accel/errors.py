@@ -5,7 +5,8 @@ AccelError
 ├── NotApplicable      an acceleration that cannot work here, with every reason
 ├── NotShippable       a workload that cannot be copied into a worker
 └── WorkerError        a worker raised, was killed, or hung; carries its traceback
-    └── RankError      the same of one rank of several: the one that caused it
+    ├── RankError      the same of one rank of several: the one that caused it
+    └── OutOfMemory    it had too little memory
 """
 
 from __future__ import annotations
@@ -133,6 +134,10 @@ class WorkerError(AccelError):
 
     def _render_traceback_(self) -> list[str]:
         return [*self.traceback_text.rstrip().splitlines(), f"{type(self).__name__}: {super().__str__()}"]
+
+
+class OutOfMemory(WorkerError):
+    """A worker had too little memory, that of its GPU included."""
 
 
 class RankError(WorkerError):

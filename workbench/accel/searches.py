@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def tune(
     *, budget_s: float = 120.0, keep_quality: float | None = None, include: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (), changes_training: bool = False, steps: int | None = None, seed: int = 0,
-    wait: bool = True,
+    fit: int | str | None = None, wait: bool = True,
 ) -> Tuning | TuneTrial:  # fmt: skip
     """Search for the plan that trains your cell fastest without making it worse, by measuring many on copies.
 
@@ -31,6 +31,8 @@ def tune(
             by time to equal quality on held-out data, which takes half of the budget.
         steps: Optimizer steps of your real training, over which compiling has to pay off. None: those of the profiled run.
         seed: Of the search's random draws.
+        fit: The memory that the plan may take at its peak, in bytes or as "2GiB". Where the cell as it is takes more, the answer
+            is the fastest plan that fits, also where it costs time.
         wait: Whether to wait for the result.
 
     Returns:
@@ -51,7 +53,7 @@ def tune(
 
     return current_workbench().tune(
         budget_s=budget_s, keep_quality=keep_quality, include=include, exclude=exclude, changes_training=changes_training,
-        steps=steps, seed=seed, wait=wait, watch=wait_ticking,
+        steps=steps, seed=seed, fit=fit, wait=wait, watch=wait_ticking,
     )  # fmt: skip
 
 
@@ -66,7 +68,7 @@ def fastest_batch(*, largest: int | None = None, budget_s: float | None = None) 
         budget_s: Wall time of the search in seconds. None: 360 s.
 
     Returns:
-        Each size with its speed per sample, and the fastest.
+        Each size with its speed per sample and its peak memory, the fastest, and the largest that is as fast.
 
     Raises:
         AccelError: Nothing was profiled yet, the workload takes its batches from no DataLoader, or an option makes no sense.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 _SIZES = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGT]?)(iB|B|)", re.IGNORECASE)
 _FORMS = re.compile(r"(?:step|batch|process)\b")  # the noun of "step under torch.profiler" is not at the end
 
 
@@ -48,6 +49,20 @@ def size(count: float) -> str:
         if abs(count) >= 0.9765 * unit_bytes:  # 1,000 and more would be shown as 1e+03
             return f"{count / unit_bytes:.3g} {unit}"
     return f"{count:.0f} B"
+
+
+def in_bytes(text: str) -> float:
+    """A size with its unit, in bytes: GB are powers of ten, GiB and G of two; NaN for anything else.
+
+    >>> in_bytes("2GB"), in_bytes("1.5 GiB"), in_bytes("512M"), in_bytes("much")
+    (2000000000.0, 1610612736.0, 536870912.0, nan)
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        return math.nan
+    number, prefix, unit = found.groups()
+    step = 1000.0 if unit.upper() == "B" else 1024.0
+    return float(number) * math.pow(step, " KMGT".index(prefix.upper() or " "))
 
 
 def scaled(count: float, unit: str) -> str:

@@ -84,7 +84,7 @@ class Acceleration(Protocol):
     brings the ranks has `makes_ranks = True`: a trial measures it in a group of processes; keep and `--plan` refuse it. One
     whose undo cannot give back what training would have made of the objects says in `after_undo` what came back and what not.
     `other_settings(machine)` gives the same entry with other knobs that a search tries once it is good; `saves_memory = True`
-    says that it costs time, so that a search for speed does without it.
+    says that it costs time, so that a search for speed does without it, and one for what fits into memory does not.
     """
 
     name: ClassVar[str]

@@ -73,6 +73,11 @@ class BatchSize:
         """What the learning rate is multiplied by."""
         return {"none": 1.0, "linear": float(self.factor), "sqrt": math.sqrt(self.factor)}[self.lr_rule]
 
+    @property
+    def saves_memory(self) -> bool:
+        """Whether the batches are smaller."""
+        return self.factor < 1
+
     def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """Batches that no loader cuts, or that are cut by something else than a batch size."""
         import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from accel.bounds import check_seconds, check_share, check_steps
+from accel.bounds import check_seconds, check_share, check_steps, checked_size
 from accel.commands.command import OUT, Argument, Command, duration, switch
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def _run(options: argparse.Namespace, place: Place) -> object:
         changes_training=options.changes_training,
         steps=options.steps,
         seed=options.seed,
+        fit=options.fit,
         wait=options.wait,
         watch=place.follow,
     )
@@ -85,6 +86,13 @@ COMMAND = Command(
             type=int,
             default=None,
             check=check_steps,
+        ),
+        Argument(
+            "--fit",
+            help="the fastest plan that takes no more memory than this at its peak, such as 2GiB, also where it costs time",
+            metavar="SIZE",
+            default=None,
+            check=checked_size,
         ),
         Argument(
             "--seed", help="of the search's random draws (default: 0)", metavar="N", type=int, default=0

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 Verdict = Literal["faster", "slower", "no difference", "undecided"]
 WIDE = 0.15  # half the width of an interval, as a share: beyond it the ratio in its middle is not claimed
+PeakOf = Literal["tensors", "resident", ""]
 Following = Literal["same", "follows", "drifts", "unknown", "other batches"]
 
 
@@ -102,6 +103,8 @@ class Comparison:
     here: Interval | None = None
     """The speed-up in a notebook that has been running, where that may differ from a fresh process (`headline`): it may hold
     the memory of a step already, which a fresh process maps anew in each."""
+    peak_of: PeakOf = ""
+    """What that is: of "tensors" it is exact; "resident" are pages of the process, some of which may be free."""
 
     @property
     def shown(self) -> Interval | None:

@@ -8,6 +8,7 @@ from typing import Any
 from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.took import Took
 from accel.shown import Drawn
+from accel.units import size
 
 AS_IT_IS = Interval(1.0, 1.0, 1.0, 0, 0)  # the present batch, against itself
 
@@ -58,6 +59,18 @@ class FastestBatch(Drawn):
         return tuple(r for r in self.rungs if r is not fastest and r.speed and _is_as_fast(r.speed, best))
 
     @property
+    def largest(self) -> BatchRung:
+        """The largest batch that could not be told apart from the fastest."""
+        return max((self.fastest, *self.alike), key=lambda rung: rung.batch)
+
+    def peak_bytes(self, rung: BatchRung) -> int | None:
+        """Memory at the peak of training with that batch; of the present one as a trial of another saw it."""
+        if rung.row is not None:
+            return rung.row.peak_bytes[1] if rung.row.peak_bytes else None
+        seen = [each.row.peak_bytes[0] for each in self.rungs if each.row is not None and each.row.peak_bytes]
+        return max(seen, default=None)
+
+    @property
     def highest_speed(self) -> Interval:
         """That of the batch with the most samples a second."""
         return max((rung.speed for rung in self.rungs if rung.speed), key=lambda speed: speed.ratio)
@@ -74,7 +87,18 @@ class FastestBatch(Drawn):
         if larger:
             verb = "is" if len(larger) == 1 else "are"
             first += f" {' and '.join(larger)} {verb} not distinguishable from it: the smallest is taken."
-        return first
+        return f"{first}{self._of_memory}"
+
+    @property
+    def _of_memory(self) -> str:
+        """What the answer takes, and the largest batch that is as fast."""
+        named = list(dict.fromkeys([self.fastest.batch, self.largest.batch]))
+        peaks = {rung.batch: self.peak_bytes(rung) for rung in self.rungs if rung.batch in named}
+        takes = [f"{batch:,} takes {size(peak)}" for batch, peak in sorted(peaks.items()) if peak]
+        if len(named) == 1:
+            return f" Memory at its peak: {size(peak)}." if (peak := peaks[named[0]]) else ""
+        largest = f" The largest batch that is as fast: {self.largest.batch:,} samples."
+        return f"{largest} At the peak of memory {' and '.join(takes)}." if takes else largest
 
     @property
     def advice(self) -> str:
@@ -89,13 +113,18 @@ class FastestBatch(Drawn):
 
     def to_dict(self) -> dict[str, Any]:
         """Sizes with what was measured of each, and the answer."""
-        return {**asdict(self), "fastest": self.fastest.batch, "answer": self.answer}
+        return {
+            **asdict(self),
+            "fastest": self.fastest.batch,
+            "largest_as_fast": self.largest.batch,
+            "answer": self.answer,
+        }
 
     def to_dataframe(self) -> Any:
-        """One row a size: batch, plan, ratio, low, high, step_ms, what is known (pandas)."""
+        """One row a size: batch, plan, ratio, low, high, step_ms, peak bytes, what is known (pandas)."""
         import pandas
 
-        return pandas.DataFrame([_flat(rung, is_fastest=rung is self.fastest) for rung in self.rungs])
+        return pandas.DataFrame([_flat(self, rung) for rung in self.rungs])
 
 
 def is_faster(one: Interval | None, other: Interval | None) -> bool:
@@ -107,8 +136,8 @@ def _is_as_fast(one: Interval, best: Interval) -> bool:
     return not is_faster(best, one)
 
 
-def _flat(rung: BatchRung, *, is_fastest: bool) -> dict[str, Any]:
-    speed, row = rung.speed, rung.row
+def _flat(result: FastestBatch, rung: BatchRung) -> dict[str, Any]:
+    speed, row, peak = rung.speed, rung.row, result.peak_bytes(rung)
     return {
         "batch": rung.batch,
         "plan": rung.plan,
@@ -116,6 +145,7 @@ def _flat(rung: BatchRung, *, is_fastest: bool) -> dict[str, Any]:
         "low": speed.low if speed else float("nan"),
         "high": speed.high if speed else float("nan"),
         "step_ms": row.candidate_ms if row else float("nan"),
-        "is_fastest": is_fastest,
+        "peak_bytes": float("nan") if peak is None else peak,
+        "is_fastest": rung is result.fastest,
         "known": rung.sentence,
     }

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.comparison import Comparison, Interval, PeakOf
 from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.took import Took
 from accel.shown import Drawn
-from accel.units import counted
+from accel.units import counted, size
 
-PLAINLY_LESS = 0.75  # of the memory: equal programs differ by a fifth, because allocators keep pages
+# A share of memory that is plainly less. Tensors of equal programs hold the same; resident pages differ by a fifth, because
+# allocators keep some.
+PLAINLY_LESS: dict[PeakOf, float] = {"tensors": 0.95, "resident": 0.75, "": 0.0}
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,10 @@ class Tuning(Drawn):
     quality: EqualQuality | None = None
     """How soon a plan that changes training is as good as the cell as it is: the best one that is proven, else the fastest; None
     where none was to be proven."""
+    fit_bytes: int | None = None
+    """The memory that a plan may take at its peak; None where that was not asked."""
+    against: str = ""
+    """The plan that all were compared with, where the cell as it is runs out of memory; empty: the cell as it is."""
 
     @property
     def answer(self) -> str:
@@ -98,9 +104,14 @@ class Tuning(Drawn):
         if self.best is not None:
             is_by_quality = self.quality is not None and self.quality.plan == self.best.plan
             follows = self.quality.sentence if self.quality and is_by_quality else self.best.quality
-            return f"{self.best.plan}: {self.best.sentence}; {follows}."
+            fits = f" {self._fits(self.best)}" if self.fit_bytes is not None else ""
+            if self.best.plan == self.against:
+                return f"{self.best.plan}{fits}; nothing that fits is faster."
+            return f"{self.best.plan}{fits}: {self.best.sentence}; {follows}."
         if not self.is_over:
             return "Searching …"
+        if self.fit_bytes is not None and (said := self._without_a_fit(self.fit_bytes)):
+            return said
         measured = [row for row in self.confirmed if row.headline is not None]
         if faster := [row for row in measured if row.verdict == "faster"]:
             compared = self.quality.plan if self.quality is not None else ""
@@ -119,13 +130,38 @@ class Tuning(Drawn):
             f"Nothing here is faster than the cell as it is; {counted(len(self.searched), 'plan')} measured."
         )
 
+    def _fits(self, row: Comparison) -> str:
+        assert self.fit_bytes is not None
+        peaks = row.peak_bytes or (0, 0)
+        of = " of resident pages" if row.peak_of == "resident" else ""
+        return f"fits {size(self.fit_bytes)} ({size(peaks[1])}{of} at its peak, {self._cell_takes(peaks[0])})"
+
+    def _cell_takes(self, peak: int) -> str:
+        return f"the cell as it is {'runs out of memory' if self.against else size(peak)}"
+
+    def _without_a_fit(self, most: int) -> str:
+        """What is known where no plan is recommended that fits; empty where the usual words say it."""
+        known = [row for row in self.rows if row.peak_bytes is not None and not self._why(row.plan)]
+        if not known:
+            return ""
+        least = min(known, key=lambda row: row.peak_bytes[1] if row.peak_bytes else math.inf)
+        base, own = least.peak_bytes or (0, 0)
+        if base <= most:
+            faster = f"nothing that fits is faster; {counted(len(self.searched), 'plan')} measured"
+            return f"The cell as it is fits {size(most)} ({size(base)} at its peak), and {faster}."
+        if own > most:
+            took = f"{size(own)} at its peak, {self._cell_takes(base)}"
+            return f"Nothing here fits {size(most)}; least: {least.plan} ({took})."
+        return f"Not confirmed: {least.plan} {self._fits(least)} in the search, and was not measured anew."
+
     def _why(self, plan: str) -> str:
         """Why a plan was left out; empty where it was not."""
         return next((each.why for each in self.left_out if each.plan == plan), "")
 
     def may_be_kept(self, row: Comparison) -> bool:
-        """Whether a row is a plan to recommend: measured anew, proven faster, and not left out for another reason."""
-        is_proven = row in self.confirmed and row.headline is not None and row.verdict == "faster"
+        """Whether a row is a plan to recommend: measured anew, proven faster or needed to fit, and not left out."""
+        is_wanted = row.verdict == "faster" or is_needed(row, self.fit_bytes)
+        is_proven = row in self.confirmed and row.headline is not None and is_wanted
         return self.is_over and is_proven and not self._why(row.plan)
 
     @property
@@ -169,7 +205,7 @@ class Tuning(Drawn):
         }
 
     def to_dataframe(self) -> Any:
-        """One row a measured plan: plan, stage, verdict, ratio, low, high, quality, peak bytes (pandas)."""
+        """One row a measured plan: plan, stage, verdict, ratio, low, high, quality, peak bytes and of what (pandas)."""
         import pandas
 
         stages = [("confirmed", self.confirmed), ("searched", self.searched)]
@@ -186,9 +222,26 @@ def pareto_front(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
     front: list[Comparison] = []
     for row in sorted((row for row in rows if row.shown is not None), key=_ratio, reverse=True):
         smallest = min([1.0, *(memory_share(each) for each in front)])
-        if (not front and row.verdict == "faster") or memory_share(row) < smallest * PLAINLY_LESS:
+        if (not front and row.verdict == "faster") or memory_share(row) < smallest * PLAINLY_LESS[
+            row.peak_of
+        ]:
             front.append(row)
     return tuple(front)
+
+
+def is_needed(row: Comparison, fit_bytes: int | None) -> bool:
+    """Whether the cell as it is takes more memory than it may, so that a plan that fits is worth having however fast it is."""
+    return fit_bytes is not None and row.peak_bytes is not None and row.peak_bytes[0] > fit_bytes
+
+
+def why_not_fitting(row: Comparison, fit_bytes: int | None) -> str:
+    """Why a plan does not fit; empty where it does, or where that was not asked."""
+    if fit_bytes is None:
+        return ""
+    if row.peak_bytes is None:
+        return "how much memory it takes was not seen"
+    own = row.peak_bytes[1]
+    return f"it takes {size(own)} at its peak, more than {size(fit_bytes)}" if own > fit_bytes else ""
 
 
 def memory_share(row: Comparison) -> float:
@@ -212,6 +265,7 @@ _COLUMNS = [
     "quality",
     "baseline_bytes",
     "peak_bytes",
+    "peak_of",
     "step_ms",
 ]
 
@@ -228,5 +282,6 @@ def _flat(stage: str, row: Comparison) -> dict[str, Any]:
         "quality": row.quality.following,
         "baseline_bytes": peaks[0],
         "peak_bytes": peaks[1],
+        "peak_of": row.peak_of,
         "step_ms": row.candidate_ms,
     }

@@ -101,6 +101,11 @@ class Plan:
         return any(entry.needs_own_process for entry in self.entries)
 
     @property
+    def saves_memory(self) -> bool:
+        """Whether a part of it is there to make training fit into memory."""
+        return any(getattr(entry, "saves_memory", False) for entry in self.entries)
+
+    @property
     def compiles(self) -> bool:
         """Whether its first steps compile, which later ones earn back."""
         return any(entry.layer == "compile" for entry in self.entries)

@@ -29,6 +29,7 @@ class Race:
     Args:
         parts: What a plan can be made of, with what is expected of each.
         allowed: Whether these parts can be in one plan.
+        priced: Gains as the race is to see them: less what plans cost elsewhere, such as memory above a limit.
         width: Plans a round, once each part was measured alone.
         seed: Of the draws: the same race again from the same measurements.
 
@@ -40,9 +41,10 @@ class Race:
     """
 
     def __init__(
-        self, parts: Mapping[str, Prior], allowed: Callable[[Choice], bool], *, width: int = 4, seed: int = 0
-    ) -> None:
-        self._parts, self._is_allowed, self._width = dict(parts), allowed, width
+        self, parts: Mapping[str, Prior], allowed: Callable[[Choice], bool], *,
+        priced: Callable[[Gains], Gains] = lambda gains: gains, width: int = 4, seed: int = 0,
+    ) -> None:  # fmt: skip
+        self._parts, self._is_allowed, self._priced, self._width = dict(parts), allowed, priced, width
         self._random = np.random.default_rng(seed)
         self._measured: list[Measured] = []
         self._model: GainModel | None = None  # of these parts and measurements; None: they are others now
@@ -80,6 +82,10 @@ class Race:
         return self._model
 
     @property
+    def _expected(self) -> Gains:
+        return self._priced(self.model.expected())
+
+    @property
     def leader(self) -> Choice:
         """The best of the plans that were measured, and of nothing at all."""
         return self.best_of(self._parts)
@@ -89,11 +95,11 @@ class Race:
         measured = {
             each.choice for each in self._measured if each.choice <= set(parts) and self._fits(each.choice)
         }
-        return max([NOTHING, *sorted(measured, key=sorted)], key=self.model.gain)
+        return max([NOTHING, *sorted(measured, key=sorted)], key=self._expected.of)
 
     def in_order_of_gain(self) -> list[str]:
         """The parts of the leader, the one that adds most first; without those that hardly add anything."""
-        gains, left, order = self.model.expected(), set(self.leader), list[str]()
+        gains, left, order = self._expected, set(self.leader), list[str]()
         while left:
             so_far = gains.of(frozenset(order))
             added = {part: gains.of(frozenset({*order, part})) - so_far for part in sorted(left)}
@@ -107,14 +113,14 @@ class Race:
     def _drawn_round(self) -> list[Choice]:
         if not self._measured:
             return []
-        model, leader = self.model, self.leader
-        draws = model.drawn(DRAWS, self._random)
+        leader = self.leader
+        draws = list(map(self._priced, self.model.drawn(DRAWS, self._random)))
         best = [self._best_in(gains, leader) for gains in draws]
         gained = [gains.of(choice) - gains.of(leader) for gains, choice in zip(draws, best, strict=True)]
         if sum(gain > WORTH for gain in gained) <= SURE * DRAWS:
             return []
         counts = {choice: best.count(choice) for choice in best if choice}
-        expected = self._best_in(model.expected(), leader)
+        expected = self._best_in(self._expected, leader)
         first = [choice for choice in (expected, leader) if choice]
         often = sorted(counts, key=lambda choice: (-counts[choice], sorted(choice)))
         return list(dict.fromkeys([*first, *often]))[: self._width]

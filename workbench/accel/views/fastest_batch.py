@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, heading, note, table
 from accel.html_parts import text as escaped
 from accel.measuring.fastest_batch import BatchRung, FastestBatch
+from accel.units import size
 from accel.views.figure_look import axis, look
 from accel.views.ladder import explanations
 
@@ -18,7 +19,9 @@ def text(result: FastestBatch) -> str:
     """For a terminal: the answer, a line a size with its small print, what to do."""
     lines = [result.answer]
     for rung in result.rungs:
-        lines.append(f"{'▲' if rung is result.fastest else ' '} {rung.batch:>7,}  {rung.sentence}")
+        lines.append(
+            f"{'▲' if rung is result.fastest else ' '} {rung.batch:>7,}  {rung.sentence}{_memory(result, rung)}"
+        )
         lines += [f"{'':11}{line}" for line in _small_print(rung)]
     return "\n".join([*lines, *_last_lines(result)])
 
@@ -29,7 +32,7 @@ def html(result: FastestBatch) -> Markup:
         (
             f"{'▲ ' if rung is result.fastest else ''}{rung.batch:,}",
             _bar(result, rung),
-            rung.sentence,
+            f"{rung.sentence}{_memory(result, rung)}",
             Markup("<br>".join(map(escaped, _small_print(rung)))),
         )
         for rung in result.rungs
@@ -71,6 +74,11 @@ def _last_lines(result: FastestBatch) -> list[str]:
     """How long it took, what to do, and where it was measured."""
     took = str(result.took) if result.took is not None else ""
     return [line for line in (took, result.advice, result.machine_line) if line]
+
+
+def _memory(result: FastestBatch, rung: BatchRung) -> str:
+    peak = result.peak_bytes(rung)
+    return f"; {size(peak)} at its peak" if peak else ""
 
 
 def _small_print(rung: BatchRung) -> list[str]:

@@ -69,7 +69,7 @@ def figure(tuning: Tuning) -> plotly.graph_objects.Figure:
     times = [base / each.together.ratio for each in tuning.parts]
     changes = [after - before for before, after in zip([base, *times], times, strict=False)]
     trace = go.Waterfall(
-        x=["as it is", *(escaped(each.part) for each in tuning.parts), "with the plan"],
+        x=[tuning.against or "as it is", *(escaped(each.part) for each in tuning.parts), "with the plan"],
         y=[base, *changes, 0.0],
         measure=["absolute", *["relative"] * len(changes), "total"],
         text=[
@@ -112,8 +112,10 @@ def _searched_title(tuning: Tuning) -> str:
 
 def _figures(row: Comparison) -> str:
     """Speed, memory and quality of a plan that was searched."""
-    share = memory_share(row)
-    memory = f"; memory {share:.2f}× ({size(row.peak_bytes[1])})" if row.peak_bytes and share == share else ""
+    share, of = memory_share(row), "resident " if row.peak_of == "resident" else ""
+    memory = (
+        f"; {of}memory {share:.2f}× ({size(row.peak_bytes[1])})" if row.peak_bytes and share == share else ""
+    )
     return f"{row.shown}{memory}; loss {_FOLLOWING[row.quality.following]}"
 
 
@@ -156,10 +158,15 @@ def _cannot_work(tuning: Tuning) -> list[str]:
 def _last_lines(tuning: Tuning) -> list[str]:
     took = str(tuning.took) if tuning.took is not None else ""
     front = [f"{row.plan} ({_figures(row)})" for row in tuning.front]
+    against = (
+        f"The cell as it is runs out of memory: all speed-ups are over {tuning.against}."
+        if tuning.against
+        else ""
+    )
     fronts = f"Best for speed and memory: {'; '.join(front)}." if len(front) > 1 else ""
     how = tuning.quality.how if tuning.quality is not None else ""
     lines = [
-        fronts, how, _expected(tuning.expectations), took, *tuning.notes, tuning.allocator_line, tuning.unchanged_line,
+        against, fronts, how, _expected(tuning.expectations), took, *tuning.notes, tuning.allocator_line, tuning.unchanged_line,
         tuning.machine_line,
     ]  # fmt: skip
     return [line for line in lines if line]

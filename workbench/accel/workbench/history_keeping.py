@@ -181,6 +181,8 @@ def records_of(trial: AnyTrial, about: dict[str, Any]) -> list[TrialRecord]:
     if isinstance(result, TimeToQuality):
         rows = [row for row in result.rows if row is not result.baseline and row.state != "not applicable"]
         return [_by_quality(row, result, about) for row in rows]
+    if isinstance(result, Tuning) and result.against:
+        return []  # speed-ups over a plan, and not over the cell
     measured = (*result.searched, *result.confirmed) if isinstance(result, Tuning) else result.rows
     return [
         _by_speed(row, about, compiles=Plan.parse(row.plan).compiles)

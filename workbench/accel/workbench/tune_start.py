@@ -8,7 +8,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, Acceleration, by_name
+from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.ddp import Ddp
+from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.errors import AccelError, Reason, in_words
 from accel.measuring.comparison import Interval
 from accel.measuring.tuning import LeftOut
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from accel.workload.workload import Workload
 
 EXCLUDED, NOT_INCLUDED = "you excluded it", "you did not include it"
+# As many samples a step as before, in smaller batches.
+SMALLER_BATCHES = tuple(
+    Plan((BatchSize(factor=1 / times), GradientAccumulation(micro_batches=times))) for times in (2, 4)
+)
 FINDING, HISTORY = "a finding", "this machine's history"
 
 
@@ -57,6 +63,7 @@ def prepared_tuning(
             changes_training=changes_training,
             steps=aim.steps,
             unproven=unproven,
+            saves_memory=aim.fit_bytes is not None,
         )
     parcel, while_packing = packed(workbench, shipped)
     try:
@@ -73,21 +80,22 @@ def prepared_tuning(
 
 def candidates_for(
     workbench: NotebookState, workload: Workload, *, include: Sequence[str] = (), exclude: Sequence[str] = (),
-    changes_training: bool = False, steps: int, unproven: str = "",
+    changes_training: bool = False, steps: int, unproven: str = "", saves_memory: bool = False,
 ) -> Candidates:  # fmt: skip
     """The parts that can work here; every other entry with the reason. `unproven` says why none that changes training can be.
 
     >>> candidates_for(workbench, workload, steps=300).parts
     {'channels_last': Plan(…), 'autocast': Plan(…), …}
     """
-    asked = _Asked(_names(include, "--include"), exclude, changes_training)
+    asked = _Asked(_names(include, "--include"), exclude, changes_training, saves_memory)
     hints = {
         **_of_findings(workbench),
         **_of_history(workbench, workload),
     }  # what was measured is known better
     collected = _Collected(workbench, workload)
     for entry in CATALOGUE:
-        for part in _first_settings(entry, include, hints, workbench.machine):
+        smaller = SMALLER_BATCHES if saves_memory and entry is BatchSize and not include else ()
+        for part in (*smaller, *_first_settings(entry, include, hints, workbench.machine)):
             if why := asked.why_not(part):
                 collected.leave_out(part, why)
             elif unproven and part.effect == CHANGES:
@@ -109,25 +117,31 @@ def candidates_for(
 class _Asked:
     """What the user wants in the search."""
 
-    def __init__(self, include: Sequence[str], exclude: Sequence[str], changes_training: bool) -> None:
+    def __init__(
+        self, include: Sequence[str], exclude: Sequence[str], changes_training: bool, saves_memory: bool
+    ) -> None:
         _names(exclude, "--exclude")
-        self._include, self._changes_training = include, changes_training
+        self._include, self._changes_training, self._saves_memory = include, changes_training, saves_memory
         self._exclude = [Plan.parse(text) for text in exclude]
 
     def why_not(self, part: Plan) -> str:
         """Why a part takes no part; empty where it does."""
         entry = part.entries[0]
-        if any(part == each or each == Plan((by_name(entry.name)(),)) for each in self._exclude):
+        if any(part == each or each in map(_usual, part.names) for each in self._exclude):
             return EXCLUDED
         if self._include and entry.name not in self._include:
             return NOT_INCLUDED
         if getattr(entry, "needs_ranks", False):
             return "it works on ranks only: %%accel ddp --plan"
-        if entry.name not in self._include and getattr(entry, "saves_memory", False):
-            return "it saves memory and costs time: --include takes it in"
+        if entry.name not in self._include and part.saves_memory and not self._saves_memory:
+            return "it saves memory and costs time: --include takes it in, and so does --fit"
         if entry.effect == CHANGES and not self._changes_training and entry.name not in self._include:
             return "it changes the training: --changes-training takes it in"
         return ""
+
+
+def _usual(name: str) -> Plan:
+    return Plan((by_name(name)(),))
 
 
 class _Collected:
@@ -162,7 +176,8 @@ class _Collected:
         if part.needs_own_process and entry.name in self._workbench.kept.names:
             return [Reason("It is live in this process, and so in the baseline", "Undo it first to compare.")]
         plan = part.resolved(self._workload)
-        return plan.why_not(self._workload, self._workbench.machine).get(entry.name, [])
+        reasons = plan.why_not(self._workload, self._workbench.machine)
+        return [reason for name in part.names for reason in reasons.get(name, [])]
 
     def candidates(self, hints: dict[str, Hint]) -> Candidates:
         """All of it, the likeliest parts first, and what cannot be in one plan."""
@@ -172,6 +187,7 @@ class _Collected:
         }
         known = {**self.parts, **{text: plan for each in settings.values() for text, plan in each.items()}}
         first = sorted(self.parts, key=lambda part: -hints[part].prior.mean if part in hints else 0.0)
+        first.sort(key=lambda part: not self.parts[part].saves_memory)  # only they may have room for others
         return Candidates(
             parts={part: self.parts[part].resolved(self._workload) for part in first},
             settings=settings,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, Acceleration
-from accel.bounds import check_seconds, check_share, check_steps
+from accel.bounds import check_seconds, check_share, check_steps, checked_size
 from accel.errors import AccelError, Reason
 from accel.plans.plan import Plan
 from accel.private_disk import in_words
@@ -183,7 +183,8 @@ class Workbench(TrialRunner):
     def tune(
         self, *, budget_s: float = 120.0, keep_quality: float | None = None, include: str | Sequence[str] = (),
         exclude: str | Sequence[str] = (), changes_training: bool = False, steps: int | None = None, seed: int = 0,
-        wait: bool = True, timeout_s: float = 60.0, watch: Callable[[Any], Any] | None = None,
+        fit: int | str | None = None, wait: bool = True, timeout_s: float = 60.0,
+        watch: Callable[[Any], Any] | None = None,
     ) -> TuneTrial | Tuning:  # fmt: skip
         """Search for the plan that trains this cell fastest, as `accel.tune` does.
 
@@ -202,11 +203,12 @@ class Workbench(TrialRunner):
         check_share(f"tune(keep_quality={keep_quality})", keep_quality)
         if steps is not None:
             check_steps(f"tune(steps={steps})", steps)
+        fit_bytes = checked_size(f"tune(fit={fit!r})", fit)
         budget = TimeBudget(budget_s)
         workload = self.workload_to_try("tune")
         trial = prepared_tuning(
             self, workload, include=_in_a_row(include), exclude=_in_a_row(exclude), changes_training=changes_training,
-            aim=Aim(steps or workload.steps, keep_quality, seed), budget=budget, timeout_s=timeout_s,
+            aim=Aim(steps or workload.steps, keep_quality, seed, fit_bytes), budget=budget, timeout_s=timeout_s,
         )  # fmt: skip
         answer: TuneTrial | Tuning = self.run_trial(trial, workload, self.kept, wait=wait, watch=watch)
         return answer

@@ -53,6 +53,7 @@ class StepToken(msgspec.Struct, tag="steps", frozen=True):
 
     count: int
     settle: int = 0
+    watches_memory: bool = False  # steps that nobody times: what tensors hold is counted
 
 
 class ReadEffect(msgspec.Struct, tag="read_effect", frozen=True):
@@ -100,7 +101,8 @@ class EffectRead(msgspec.Struct, tag="effect_read", frozen=True):
 
     proofs: list[tuple[str, bool, str]]
     compilation: Compilation | None = None
-    peak_bytes: int = 0  # of memory, since the workload came; 0 where nothing tells
+    resident_bytes: int = 0  # of the process, at the most since the workload came; 0 where nothing tells
+    tensor_bytes: int = 0  # that tensors held at the most; 0 where it was not counted
 
 
 class Finished(msgspec.Struct, tag="finished", frozen=True):

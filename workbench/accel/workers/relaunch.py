@@ -21,7 +21,7 @@ import msgspec
 from accel.errors import AccelError
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.interval import median_variance, paired_log_ratios
-from accel.measuring.per_sample import compared_times, differ
+from accel.measuring.per_sample import compared_times, differ, usual
 from accel.private_disk import current_folder
 from accel.workers.messages import (
     EffectRead,
@@ -48,6 +48,7 @@ FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
 RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one does not warm up
 PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds vary by
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
+WATCHED_S, MOST_WATCHED = 0.1, 6  # memory: so long, or so many steps, beyond the two that it takes
 COMPARED_STEPS = 64  # losses of so many steps are compared: later ones of a chaotic network tell little
 COMPILING_TIMEOUT_S = 900.0  # the first step of a compiled model may take minutes
 
@@ -168,12 +169,15 @@ class Relaunch:
         self._warm_up_all(effort, stop, give_up_at)
         self.prelude_s = time.monotonic() - self.began
         with self.others:
-            self._rounds(effort, stop, deadline, on_round)
+            self._rounds(effort, stop, deadline - self._memory_s(), on_round)
         if stop.is_set() or len(self._running) == 1:
             return self.samples
         self._phases.enter("comparing")
+        watches = time.monotonic() + self._memory_s() < give_up_at
         for variant in self._running:
             with self._isolated(variant.label):
+                if watches:
+                    self._watch_memory(variant.label)
                 self._read_effect(variant.label)
         return self.samples
 
@@ -312,12 +316,37 @@ class Relaunch:
         errors = [median_variance(tuple(pair)) ** 0.5 for pair in pairs]
         return all(error < effort.precise_enough for error in errors)
 
+    def _watched_steps(self) -> int:
+        """How many steps each variant takes for its memory, once nothing is timed any more; a GPU counts by itself."""
+        if self._load.trains_on not in ("", "cpu"):
+            return 0
+        step_s = max(self.samples[variant.label].warm_step_s for variant in self._running)
+        return 2 + min(int(WATCHED_S / step_s), MOST_WATCHED)
+
+    def _memory_s(self) -> float:
+        """What that takes, amply."""
+        return (
+            1.5 * self._watched_steps() * sum(self.samples[each.label].warm_step_s for each in self._running)
+        )
+
+    def _watch_memory(self, label: str) -> None:
+        """Count what tensors hold; once more where the last step was one of fewer samples, as at the end of an epoch."""
+        steps = self._watched_steps()
+        if not steps:
+            return
+        worker, samples = self._workers[label], self.samples[label]
+        for _ in range(2):
+            worker.send(StepToken(steps, watches_memory=True))
+            done = worker.receive(StepsDone, timeout_s=self._timeout_s + steps * samples.warm_step_s)
+            if max(done.samples[1:], default=0) >= usual(samples.every_step_samples):
+                return
+
     def _read_effect(self, label: str) -> None:
         self._workers[label].send(ReadEffect())
         read = self._workers[label].receive(EffectRead, timeout_s=self._timeout_s)
         samples = self.samples[label]
         samples.proofs, samples.compilation = tuple(read.proofs), read.compilation
-        samples.peak_bytes = read.peak_bytes
+        samples.resident_bytes, samples.tensor_bytes = read.resident_bytes, read.tensor_bytes
 
     def noise_floor(self, steps: int, *, stop: threading.Event, deadline: float) -> list[float | None]:
         """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses.

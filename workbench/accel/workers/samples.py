@@ -26,7 +26,8 @@ class Samples:
     steps: int = 0
     proofs: tuple[tuple[str, bool, str], ...] = ()
     compilation: Compilation | None = None  # all that torch.compile did in the worker
-    peak_bytes: int = 0  # of memory, from the arrival of the workload on
+    resident_bytes: int = 0  # of the process, at the most from the arrival of the workload on
+    tensor_bytes: int = 0  # that tensors held at the most
     error: AccelError | None = None
 
 

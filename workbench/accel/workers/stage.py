@@ -26,7 +26,7 @@ from accel.measuring.interval import (
 )
 from accel.measuring.per_sample import compared_times
 from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
-from accel.plans.plan import BASELINE, Plan
+from accel.plans.plan import Plan
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Relaunch
 from accel.workers.samples import Effort, Samples
 from accel.workers.variant_worker import Variant
@@ -85,6 +85,7 @@ class Stage:
     ) -> None:
         self.plan = plan
         self.standings = {str(candidate): Standing() for candidate in plan.candidates}
+        self.reference = Plan()  # what all are compared with: the baseline, where that runs at all
         self.floor: list[float | None] = []
         self.rounds_now = self.relaunches = 0
         self.others: list[OtherWork] = []  # what other programs took of the CPUs, relaunch by relaunch
@@ -134,7 +135,7 @@ class Stage:
         return not has_no_time
 
     def _one(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
-        plans = [Plan(), *(self._candidates[label] for label in labels)]
+        plans = [self.reference, *(self._candidates[label] for label in labels)]
         variants = [Variant(plan, self.plan.allocator) for plan in plans]
         relaunch = self._open_relaunch(variants)
         try:
@@ -175,7 +176,7 @@ class Stage:
 
     def _taken_in(self, label: str, samples: dict[str, Samples]) -> list[float]:
         """What the relaunch tells of a candidate; empty where it failed or had too little time."""
-        standing, base, own = self.standings[label], samples[BASELINE], samples[label]
+        standing, base, own = self.standings[label], samples[str(self.reference)], samples[label]
         standing.error = own.error
         if standing.error is not None or min(len(base.step_ns), len(own.step_ns)) < FEWEST_ROUNDS:
             return []

@@ -21,6 +21,7 @@ from accel.hooks.leading_optimizer import LeadingOptimizer
 from accel.hooks.training_loop import after_step, is_inside_another_step, is_traced, wrap_backward
 from accel.processes.channel import Channel
 from accel.processes.process_tree import forked_children, signal_all
+from accel.profiling.tensor_peak import TensorPeak
 from accel.workers.messages import EffectRead, Evaluate, Finish, ReadEffect, StepsDone, StepToken
 from accel.workers.sample_count import SampleCount
 from accel.workers.step_clock import StepClock
@@ -41,10 +42,10 @@ class StepGate:
     def __init__(
         self, channel: Channel, *, boundary: str, read_effect: Callable[[], EffectRead],
         evaluate: Callable[[], msgspec.Struct] | None = None,
-        samples_per_batch: int = 0, device: str = "",
+        samples_per_batch: int = 0, device: str = "", memory: TensorPeak | None = None,
     ) -> None:  # fmt: skip
         self._channel, self._boundary, self._read_effect = channel, boundary, read_effect
-        self._evaluate = evaluate
+        self._evaluate, self._memory = evaluate, memory
         self._patches = AttributePatches()
         self._leading = LeadingOptimizer()
         self._losses_of_step: list[Any] = []
@@ -101,6 +102,8 @@ class StepGate:
             signal_all(frozen, signal.SIGCONT)
         self._usage = resource.getrusage(resource.RUSAGE_SELF)
         self._granted = token.count
+        if token.watches_memory and self._memory is not None:
+            self._memory.begin()
         self._clock.begin(token.settle)
 
     def _next_token(self) -> StepToken:
@@ -128,6 +131,8 @@ class StepGate:
         if self.is_over:  # a bare `except` in the cell swallowed it
             raise CellIsOver
         self._clock.step()
+        if self._memory is not None:
+            self._memory.step()
         self._losses.append(self._losses_of_step)
         self._losses_of_step = []
         self._samples.append(self._sample_count.step())
@@ -141,6 +146,8 @@ class StepGate:
 
     def _report(self, *, cell_ended: bool = False) -> None:
         wall_ns = self._clock.end()
+        if self._memory is not None:
+            self._memory.end()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         self._channel.send(
             StepsDone(

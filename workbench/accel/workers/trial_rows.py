@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from accel.errors import AccelError, RankError, Reason, first_line, in_words
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
-from accel.measuring.comparison import Comparison, Interval, Quality, Verdict, compare_losses
+from accel.measuring.comparison import Comparison, Interval, PeakOf, Quality, Verdict, compare_losses
 from accel.measuring.per_sample import differ, usual
 from accel.plans.plan import Plan
 from accel.workers.stage import Standing, median_ms
@@ -27,6 +27,7 @@ def comparison_of(
     known = notebook if notebook and notebook.shown else steady
     first = steady if steady and steady.samples else notebook
     quality = _quality(plan, first, floor)
+    peak_bytes, peak_of = peaks_of(known)
     cost = _cost(known, [each for each in (steady, notebook) if each], _verdict(steady, notebook))
     return Comparison(
         plan=str(plan),
@@ -50,7 +51,8 @@ def comparison_of(
             *_applied(steady, notebook),
         ),
         samples_per_step=_samples_per_step(known),
-        peak_bytes=_peak_bytes(known),
+        peak_bytes=peak_bytes,
+        peak_of=peak_of,
         here=_here(plan, steady, notebook),
     )
 
@@ -76,12 +78,16 @@ def _here(plan: Plan, steady: Standing | None, notebook: Standing | None) -> Int
     return Interval(math.sqrt(low * high), low, high, fresh.relaunches, fresh.pairs)
 
 
-def _peak_bytes(standing: Standing | None) -> tuple[int, int] | None:
-    """Of the baseline and of the plan: the most in any relaunch."""
+def peaks_of(standing: Standing | None) -> tuple[tuple[int, int] | None, PeakOf]:
+    """Of the baseline and of the plan: the most in any relaunch, and what it is of."""
     if standing is None or not standing.samples:
-        return None
-    peaks = [max(each.peak_bytes for each in side) for side in (standing.base_samples, standing.samples)]
-    return (peaks[0], peaks[1]) if all(peaks) else None
+        return None, ""
+    sides = [list(side) for side in (standing.base_samples, standing.samples)]
+    tensors = [max(each.tensor_bytes for each in side) for side in sides]
+    if all(tensors):
+        return (tensors[0], tensors[1]), "tensors"
+    resident = [max(each.resident_bytes for each in side) for side in sides]
+    return ((resident[0], resident[1]), "resident") if all(resident) else (None, "")
 
 
 def _samples_per_step(standing: Standing | None) -> tuple[int, int] | None:

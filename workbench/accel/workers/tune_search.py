@@ -7,23 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from accel.errors import AccelError, OutOfMemory
 from accel.measuring.break_even import BreakEven, break_even
-from accel.measuring.comparison import Comparison, Interval
+from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.interval import STEADY_NOISE, expected_variance
 from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
 from accel.tuning.gain_model import Choice, Measured, Prior
-from accel.tuning.race import WORTH, Race
+from accel.tuning.memory_limit import MemoryLimit
+from accel.tuning.race import NOTHING, WORTH, Race
 from accel.workers.relaunch import NoTime
 from accel.workers.relaunch_estimate import COMPILING_S, least_relaunch_s
 from accel.workers.samples import Effort
 from accel.workers.stage import Stage
-from accel.workers.trial_rows import comparison_of, why_failed
+from accel.workers.trial_rows import comparison_of, peaks_of, why_failed
 
 RACING = Effort(
     warm_up=4, least_rounds=10, most_rounds=24, seconds=6.0, precise_enough=0.01, leaves_slower=True
 )
+EXACT, UNKNOWN = 0.001, 10.0  # errors of a log speed-up: of what is compared with itself; of what did not run
 OTHER_SETTING_SD = 0.15  # of log speed-up: how far another setting of a good part lies from it
 
 
@@ -32,12 +35,13 @@ class Aim:
     """What a search is for: over how many steps of training, and what quality may be lost.
 
     `keep_quality` is the share by which losses may be higher on average (0.005: half a per cent); None: they have to follow
-    the baseline's step by step, as in a trial.
+    the baseline's step by step, as in a trial. `fit_bytes` is the memory that a plan may take at its peak.
     """
 
     steps: int
     keep_quality: float | None = None
     seed: int = 0
+    fit_bytes: int | None = None
 
     def why_not(self, row: Comparison) -> str:
         """Why a plan that runs is none to recommend, however fast it is; empty where nothing speaks against it."""
@@ -75,9 +79,13 @@ class TuneSearch:
     ) -> None:  # fmt: skip
         self._candidates, self._aim, self.stage = candidates, aim, stage
         self._step_s, self._start_s, self._at_once = step_s, start_s, at_once
+        self.limit = MemoryLimit(math.inf if aim.fit_bytes is None else aim.fit_bytes)
         self.race = Race(
-            {part: candidates.prior(part) for part in candidates.parts}, candidates.allows, seed=aim.seed
-        )
+            {part: candidates.prior(part) for part in candidates.parts}, candidates.allows, seed=aim.seed,
+            priced=self.limit.priced,
+        )  # fmt: skip
+        self.reference: Choice = NOTHING  # what all are compared with
+        self._references = _small_ones(candidates)
         self.left_out: list[LeftOut] = []
         self.measured: dict[str, int] = {}  # relaunches of each plan that the race has taken in
         self.is_cut_short = False
@@ -90,18 +98,55 @@ class TuneSearch:
         while choices := self.race.next_round():
             for some in _in_turns(choices, self._at_once - 1):
                 fitting = list(self._fitting(some, now)) if self.stage.relaunches else some
-                goes_on = bool(fitting) and self.stage.race(
-                    [self._candidates.plan(choice) for choice in fitting]
-                )
+                goes_on = bool(fitting) and self._raced(fitting)
                 self._take(fitting)
                 if not goes_on or is_stopped() or len(fitting) < len(some):
                     self.is_cut_short = True
                     return
             self._race_other_settings()
 
+    def _raced(self, choices: Sequence[Choice]) -> bool:
+        """One relaunch; where the cell as it is has too little memory, against the first plan that has not."""
+        while True:
+            plans = [self._candidates.plan(choice) for choice in choices if choice != self.reference]
+            try:
+                return not plans or self.stage.race(plans)
+            except OutOfMemory as error:
+                if self._aim.fit_bytes is None or self.stage.relaunches:
+                    raise
+                self._compare_with_another(error)
+
+    def _compare_with_another(self, error: OutOfMemory) -> None:
+        """What all were compared with does not run."""
+        self.limit.take(self.reference, math.inf)
+        if not self._references:
+            raise AccelError(
+                "%accel tune --fit",
+                because=f"the cell as it is has too little memory here, and so has each plan that saves some ({error.because})",
+                do="Make its batch smaller in the cell, profile it and search again.",
+            ) from error
+        self.reference = self._references.pop(0)
+        self.stage.reference = self._candidates.plan(self.reference)
+        self.race.take([Measured(self.reference, 0.0, EXACT)])
+
+    @property
+    def has_winner(self) -> bool:
+        """Whether what leads is worth measuring anew: it fits, where that was asked for."""
+        return self.limit.price(self.race.leader) == 0
+
     def row(self, label: str) -> Comparison:
         """What is known of a plan that was searched."""
         return comparison_of(Plan.parse(label), self.stage.standings[label], None, floor=self.stage.floor)
+
+    def reference_row(self) -> Comparison | None:
+        """The plan that all were compared with, against itself, where it fits; None for the cell as it is."""
+        if not self.reference or not self.limit.fits(self.reference):
+            return None
+        plan, peak = self.stage.reference, int(self.limit.expected(self.reference))
+        alike = Interval(1.0, 1.0, 1.0, 0, 0)
+        return Comparison(
+            str(plan), "no difference", alike, None, Quality("unknown"), plan.effect, peak_bytes=(peak, peak)
+        )
 
     def cost(self, plan: Plan, row: Comparison, shown: Interval | None) -> BreakEven:
         """When a plan that compiles is ahead; what its part took for the first time counts, later ones find code on disk."""
@@ -129,9 +174,15 @@ class TuneSearch:
     def _take(self, choices: Sequence[Choice]) -> None:
         """Give the race what the last relaunch showed; a plan that failed or did not do what it should is out."""
         for choice in choices:
+            if choice == self.reference:
+                continue
             plan = self._candidates.plan(choice)
             standing = self.stage.standings[str(plan)]
-            if isinstance(standing.error, NoTime):
+            if isinstance(standing.error, OutOfMemory) and self._aim.fit_bytes is not None:
+                self.limit.take(choice, math.inf)
+                self.race.take([Measured(choice, 0.0, UNKNOWN)])  # with what saves memory it may run
+                self.left_out.append(LeftOut(str(plan), why_failed(standing.error), is_news=True))
+            elif isinstance(standing.error, NoTime):
                 self._leave_out(choice, "no time was left to measure it: a longer --budget-s takes it in")
             elif standing.error is not None:
                 self._leave_out(choice, why_failed(standing.error))
@@ -140,6 +191,9 @@ class TuneSearch:
             elif len(standing.log_ratios) > self.measured.get(str(plan), 0):
                 self.measured[str(plan)] = len(standing.log_ratios)
                 ratios = standing.log_ratios[-1]
+                if (peaks := peaks_of(standing)[0]) is not None:
+                    self.limit.take(self.reference, peaks[0])
+                    self.limit.take(choice, peaks[1])
                 gain = self._over_training(plan, median(ratios))
                 self.race.take([Measured(choice, gain, expected_variance(ratios, STEADY_NOISE) ** 0.5)])
 
@@ -164,6 +218,16 @@ class TuneSearch:
             new = {text for text in settings if text not in model.parts}
             if new and part in model.parts and (gain := model.gain(frozenset({part}))) > WORTH:
                 self.race.add(dict.fromkeys(sorted(new), Prior(gain, OTHER_SETTING_SD)))
+
+
+def _small_ones(candidates: Candidates) -> list[Choice]:
+    """What may run where the cell does not: each part that saves memory, then all that go together."""
+    parts = [part for part, plan in candidates.parts.items() if plan.saves_memory]
+    together = NOTHING
+    for part in parts:
+        together = more if candidates.allows(more := together | {part}) else together
+    alone = [frozenset({part}) for part in parts]
+    return [*alone, together] if len(together) > 1 else alone
 
 
 def _compiling(plan: Plan) -> list[str]:

@@ -19,7 +19,7 @@ from accel.measuring.comparison import WIDE, Comparison
 from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.took import Took, advice_for
-from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning
+from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning, is_needed, why_not_fitting
 from accel.plans.plan import Plan
 from accel.tuning.candidates import CHANGES, Candidates
 from accel.tuning.race import WORTH
@@ -89,7 +89,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
     def _measure(self) -> None:
         self._state = "measuring"
         self._search.run(is_stopped=self._stop.is_set, now=self.budget.clock)
-        if not self._stop.is_set():
+        if not self._stop.is_set() and self._search.has_winner:
             self._confirm()
         if not self._stop.is_set():
             self._prove()
@@ -104,11 +104,15 @@ class TuneTrial(BackgroundTrial[Tuning]):
         if of_process and goes_with_all and not self._setting.notebook_is_steady:
             parts.insert(0, of_process)
         self._ladder = _growing(parts)
+        reference = self._search.stage.reference
+        if reference:  # the first parts alone may not run
+            self._ladder = tuple(each for each in self._ladder[-1:] if each != reference)
         still = self._candidates.plan(self._search.race.best_of(self._candidates.known.keys() - changing))
         # What belongs to the process may gain nothing, and what changes training has to be proven.
         self._milder = self._with_usual_settings(order)
         more = [winner, still, self._milder] if changing else [winner]
-        without = [plan for plan in dict.fromkeys(more) if plan and plan not in self._ladder]
+        known = (Plan(), reference, *self._ladder)
+        without = [plan for plan in dict.fromkeys(more) if plan not in known]
         if not self._ladder:
             return
         goes_on = changing.isdisjoint(order)
@@ -121,6 +125,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             ),
             deadline=self.budget.deadline if goes_on else self.budget.began + self._speed_s, measures_floor=False,
         )  # fmt: skip
+        stage.reference = reference
         try:
             stage.run()
         finally:
@@ -135,7 +140,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
 
     def _prove(self) -> None:
         """Where the fastest changes training: whether it is as good sooner than the cell, and than the best that does not."""
-        good = [row for row in self._confirmed() if _is_faster(row) and not self._flaw(row)]
+        good = [row for row in self._confirmed() if self._is_wanted(row) and not self._flaw(row)]
         best, still = _best(good), _best([row for row in good if row.effect != CHANGES])
         if best is None or best.effect != CHANGES or self._quality is None:
             return
@@ -176,7 +181,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
     @property
     def plans(self) -> list[Plan]:
         """All plans that were measured."""
-        return [Plan.parse(row.plan) for row in self.result.rows]
+        reference = [self._search.stage.reference] if self._search.reference else []
+        return [*reference, *(Plan.parse(row.plan) for row in self.result.rows)]
 
     @property
     def goes_on(self) -> str:
@@ -196,7 +202,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
         unwanted = {
             row.plan: self._flaw(row) or self._why_unproven(row, proofs)
             for row in confirmed
-            if _is_faster(row)
+            if self._is_wanted(row)
         }
         good = [row for row in confirmed if unwanted.get(row.plan) == ""]
         proven = max(
@@ -205,6 +211,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
             default=None,
         )
         best = _best([row for row in good if proven is None or row.plan == proven.plan])
+        if best is None and self.is_over:
+            best = self._search.reference_row()
         plan = Plan.parse(best.plan) if best is not None else Plan()
         timed = [row.baseline_ms for row in (*confirmed, *searched) if row.baseline_ms == row.baseline_ms]
         stages = [self._search.stage, *([self._confirm_stage] if self._confirm_stage else [])]
@@ -230,6 +238,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
             notes=tuple(filter(None, (*self._busy_lines(others, stages[-1].widened), *self._setting.notes, *self._disk_notes))),
             unchanged_line=self._unchanged,
             quality=proven or next(iter(proofs.values()), None),
+            fit_bytes=self._aim.fit_bytes,
+            against=str(self._search.stage.reference) if self._search.reference else "",
         )  # fmt: skip
 
     def _searched(self) -> tuple[Comparison, ...]:
@@ -257,6 +267,11 @@ class TuneTrial(BackgroundTrial[Tuning]):
         row = replace(row, details={"rounds_now": stage.rounds_now})
         return replace(row, state="done" if self.is_over else "confirming")
 
+    def _is_wanted(self, row: Comparison) -> bool:
+        """Whether it may be the answer: proven faster, or fitting where the cell does not."""
+        is_faster = row.verdict == "faster" or is_needed(row, self._aim.fit_bytes)
+        return row.headline is not None and is_faster
+
     def _why_unproven(self, row: Comparison, proofs: Mapping[str, EqualQuality]) -> str:
         """Why a plan that changes training is not proven to be worth it; empty for all others."""
         if row.effect != CHANGES:
@@ -268,9 +283,11 @@ class TuneTrial(BackgroundTrial[Tuning]):
         return f"it changes training; its quality {'was not' if self.is_over else 'is not yet'} compared"
 
     def _flaw(self, row: Comparison) -> str:
-        """What speaks against a plan, however fast it is, without training it further."""
+        """What speaks against a plan, however fast it is or well it fits, without training it further."""
         plan = Plan.parse(row.plan)
-        if not plan.compiles:
+        if too_large := why_not_fitting(row, self._aim.fit_bytes):
+            return too_large
+        if not plan.compiles or is_needed(row, self._aim.fit_bytes):
             return self._aim.why_not(row)
         cost = self._search.cost(plan, row, row.headline)
         if cost.high is None or cost.high > self._aim.steps:
@@ -280,7 +297,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
 
     def _added_parts(self, best: Plan) -> tuple[AddedPart, ...]:
         stage = self._confirm_stage
-        if not best or stage is None:
+        if not best or stage is None or str(best) not in stage.standings:
             return ()
         plans = self._ladder[: self._ladder.index(best) + 1] if best in self._ladder else (best,)
         parts, before = [], Plan()
@@ -332,10 +349,6 @@ class TuneTrial(BackgroundTrial[Tuning]):
             "Allocator: the search ran under a steady one, which tells plans apart; the answer is measured in fresh "
             "processes with the system's own, as in this notebook."
         )
-
-
-def _is_faster(row: Comparison) -> bool:
-    return row.verdict == "faster" and row.headline is not None
 
 
 def _best(good: Sequence[Comparison]) -> Comparison | None:

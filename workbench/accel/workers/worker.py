@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 import msgspec
 
-from accel.errors import AccelError, NotShippable, WorkerError
+from accel.errors import AccelError, NotShippable, OutOfMemory, WorkerError
 from accel.processes.channel import Closed
 from accel.processes.child import Child, how_it_ended
 from accel.processes.child_main import Hello
@@ -85,10 +85,11 @@ class Worker(Child):
         if failed.asked:
             kind = NotShippable if failed.kind == "NotShippable" else AccelError
             return kind(failed.asked, because=failed.because, do=failed.do)
-        return WorkerError(
+        advice = failed.memory_advice("each plan of a trial", "fewer plans at once")
+        return (OutOfMemory if advice else WorkerError)(
             self._asked,
             because=failed.what,
-            do=failed.memory_advice("each plan of a trial", "fewer plans at once") or _SAFE,
+            do=advice or _SAFE,
             traceback_text=failed.traceback,
         )
 

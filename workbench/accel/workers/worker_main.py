@@ -49,6 +49,7 @@ class Calls:
     evaluation: Context = contextlib.nullcontext
 
 
+PROFILES = "profile"  # in a cell that runs torch's profiler itself, of which there can be one at a time
 Around = Callable[[Load, "Plan", dict[str, Any]], AbstractContextManager[Calls]]
 FailureMessage = Callable[[BaseException, str], msgspec.Struct]
 
@@ -109,14 +110,14 @@ def _step_through(
     channel: Channel, disk: PrivateDisk, load: Load, blob: bytes, descriptor: int, around: Around
 ) -> None:
     from accel.plans.plan import Plan
+    from accel.profiling.peak_memory import PeakMemory
     from accel.workers.evaluating import Evaluator
     from accel.workload.cell_code import compiled
     from accel.workload.discovery import Discovery
-    from accel.workload.peak_memory import PeakMemory
     from accel.workload.training_code import as_changed
 
     namespace = _arrived(disk, load, blob, descriptor)
-    peak = PeakMemory(load.trains_on)
+    peak = PeakMemory(load.trains_on, counts_tensors=PROFILES not in load.source)
     linecache.cache[load.filename] = (len(load.source), None, load.source.splitlines(True), load.filename)
     replica = _replica_at_start(load, namespace)
     plan = Plan.parse(load.plan)
@@ -133,7 +134,7 @@ def _step_through(
         watch = applied.enter_context(CompileWatch())
 
         def read_effect() -> EffectRead:
-            return EffectRead(_proofs(plan, presented), watch.found(), peak.bytes)
+            return EffectRead(_proofs(plan, presented), watch.found(), peak.resident_bytes, peak.tensor_bytes)
 
         channel.send(Loaded(disk.mechanism or ""))
         evaluate = None
@@ -144,7 +145,7 @@ def _step_through(
         code = compiled(tree, load.filename)
         with StepGate(
             channel, boundary=load.boundary, read_effect=read_effect, evaluate=evaluate,
-            samples_per_batch=load.samples_per_batch, device=load.trains_on,
+            samples_per_batch=load.samples_per_batch, device=load.trains_on, memory=peak.tensors,
         ) as gate:  # fmt: skip
             _run_again_and_again(gate, load, code, namespace, found, calls.run_begins)
 

@@ -24,10 +24,12 @@ def joined(answers: Sequence[Any], cpus: Sequence[Sequence[int]], notes: Sequenc
         return _steps(answers)
     if isinstance(first, EffectRead):
         proofs = zip(*(each.proofs for each in answers), strict=True)
-        peak_bytes = sum(each.peak_bytes for each in answers)  # of all ranks together
+        resident_bytes = sum(each.resident_bytes for each in answers)  # of all ranks together
+        tensor_bytes = [each.tensor_bytes for each in answers]
         return EffectRead(
-            [_proof(of_ranks, cpus, notes) for of_ranks in proofs], first.compilation, peak_bytes
-        )
+            [_proof(of_ranks, cpus, notes) for of_ranks in proofs], first.compilation, resident_bytes,
+            sum(tensor_bytes) if all(tensor_bytes) else 0,
+        )  # fmt: skip
     if isinstance(first, Evaluated):  # all ranks have the same model
         return msgspec.structs.replace(first, seconds=max(each.seconds for each in answers))
     return first
