@@ -19,7 +19,7 @@ Figures: of each way its speed over the plain cell's in the same turn, the media
 `…/setup_s`: seconds that the first two runs took longer than later ones (compiling, in the first turn: with nothing cached);
 `…/break_even_steps`: steps until a faster way has made up for that; `…/loss`: mean loss of the first 20 steps (or the first
 epoch) over that of the plain cell; `budget_used_s`: what tune took; `ahead`: 1 if the exported cell has at least 0.98 of the
-speed of the fastest rival.
+speed of the fastest rival; `disturbed_share`: of the processes, those with which others took CPU time at each attempt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from statistics import median
+from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -99,7 +99,7 @@ def undisturbed(text: str, compiled: Path, attempts: int) -> dict[str, Any]:
             run = in_fresh_python(text, TORCHINDUCTOR_CACHE_DIR=str(compiled))
         if not others.disturbed:
             break
-    return {**run, "others": round(others.share, 3)}
+    return {**run, "disturbed": others.disturbed, "others": round(others.share, 3)}
 
 
 def measure(case: Case, effort: Effort) -> dict[str, Any]:
@@ -155,6 +155,9 @@ def figures_of(cells: Mapping[str, Any]) -> dict[str, float]:
                 figures |= _interval(f"{name}/{model}", way["ratio"])
                 figures |= {f"{name}/{model}/{key}": way[key] for key in way if key != "ratio"}
         figures[f"budget_used_s/{model}"] = row["took_s"]
+        figures[f"disturbed_share/{model}"] = fmean(
+            run["disturbed"] for runs in row["runs"].values() for run in runs
+        )
         figures[f"ahead/{model}"] = float(row["verdict"].startswith("ahead"))
     return figures
 

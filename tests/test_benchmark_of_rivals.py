@@ -11,13 +11,20 @@ from benchmarks.rival_ways import RIVALS, Way
 from benchmarks.rivals import FRESH, compared, figures_of, verdict
 
 SETUP = HEAD + MLP.format(width=8) + ADAM + images(96, 16)
-PLAIN = [{"step_ms": 10.0, "setup_s": 1.0, "loss": 2.0}, {"step_ms": 20.0, "setup_s": 0.0, "loss": 2.0}]
-TWICE = [{"step_ms": 5.0, "setup_s": 9.0, "loss": 2.2}, {"step_ms": 10.0, "setup_s": 0.0, "loss": 2.2}]
+PLAIN = [
+    {"step_ms": 10.0, "setup_s": 1.0, "loss": 2.0, "disturbed": False},
+    {"step_ms": 20.0, "setup_s": 0.0, "loss": 2.0, "disturbed": True},
+]
+TWICE = [
+    {"step_ms": 5.0, "setup_s": 9.0, "loss": 2.2, "disturbed": False},
+    {"step_ms": 10.0, "setup_s": 0.0, "loss": 2.2, "disturbed": False},
+]
 
 
 def model(plan: str, **ways: list[dict[str, float]]) -> dict[str, object]:
     """A row, of which these ways were clocked."""
-    compares = {name: compared(runs, PLAIN) for name, runs in {"plain": PLAIN, **ways}.items()}
+    runs = {"plain": PLAIN, **ways}
+    compares = {name: compared(own, PLAIN) for name, own in runs.items()}
     claimed = [1.5, 1.4, 1.6] if plan else [1.0]
     return {
         "plan": plan,
@@ -25,6 +32,7 @@ def model(plan: str, **ways: list[dict[str, float]]) -> dict[str, object]:
         "took_s": 60.0,
         "ways": compares,
         "verdict": verdict(plan, compares),
+        "runs": runs,
     }
 
 
@@ -45,6 +53,7 @@ def test_the_best_of_all_rivals_decides_who_is_ahead():
     )
     assert (figures["ahead/a"], figures["ahead/b"]) == (1.0, 0.0)
     assert (figures["tune/a"], figures["tune/a/low"], figures["tune/a/high"]) == (1.5, 1.4, 1.6)
+    assert figures["disturbed_share/a"] == pytest.approx(2 / 6)
     assert all(type(value) is float for value in figures.values())
 
 
