@@ -12,7 +12,7 @@ Five models are profiled and tuned. Then fresh processes run each way to train o
   *accelerate_fp32*: the same without mixed precision.
 
 A process runs the cell until it has taken so long; its time a step is the median of the runs but the first two (an epoch each).
-One with which other programs took CPU time runs again, twice at most.
+Where other programs took CPU time with it, it runs once more.
 
 Figures: of each way its speed over the plain cell's in the same turn, the median of the turns with the lowest and highest;
 `tune`, what its answer claimed. A cell without a plan proven faster stays the plain cell: its `tune` and `exported` are 1.
@@ -56,7 +56,7 @@ class Effort:
     rivals: tuple[str, ...] = tuple(RIVALS)
     turns: int = 5
     run_s: float = 2.0  # a process runs its cell until it took so long
-    attempts: int = 3
+    attempts: int = 2
 
 
 QUICK = Effort(
