@@ -61,7 +61,7 @@ def test_a_cell_that_tune_leaves_as_it_is_counts_as_the_plain_one_and_says_so():
     row = model("", accelerate=TWICE)
     assert (
         row["verdict"]
-        == "behind accelerate: 1.00 against 2.00; tune found nothing faster, so its cell is the plain one"
+        == "behind accelerate: 1.00 against 2.00; tune proved nothing faster, so its cell is the plain one"
     )
     figures = figures_of({"a": row})
     assert (figures["exported/a"], figures["tune/a"], figures["ahead/a"]) == (1.0, 1.0, 0.0)
