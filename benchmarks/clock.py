@@ -21,9 +21,7 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -78,8 +76,8 @@ def in_notebook(case: Case, budget_s: float, turns: int, include: list[str]) -> 
         tuning: Any = workbench.tune(budget_s=budget_s, include=include, exclude=["ddp"], steps=case.steps)
         sys.stderr.write(f"{case.name}: {tuning}\n\n")
         answer: dict[str, Any] = {
-            "step_ms": profile.step_ms, "answer": tuning.answer, "took": str(tuning.took), "plan": "",
-            "searched": len(tuning.searched),
+            "step_ms": profile.step_ms, "answer": tuning.answer, "took": str(tuning.took), "took_s": tuning.took.seconds,
+            "searched": len(tuning.searched), "plan": "",
         }  # fmt: skip
         if tuning.best is None:
             return answer
@@ -97,7 +95,7 @@ def in_notebook(case: Case, budget_s: float, turns: int, include: list[str]) -> 
             after.append(timed(run))
         ratios = [b / k for b, k in zip(before, kept, strict=True)]
         return answer | {
-            "plan": tuning.best.plan, "claimed": [shown.ratio, shown.low, shown.high], "notebook": _spread(ratios),
+            "plan": tuning.best.plan, "claimed": [shown.ratio, shown.low, shown.high], "notebook": spread(ratios),
             "claimed_here": [here.low, here.high],
             "undone": median(a / b for a, b in zip(after, before, strict=True)), "exported": exported,
         }  # fmt: skip
@@ -110,31 +108,36 @@ def in_fresh_processes(case: Case, exported: str, turns: int) -> list[float]:
     ratios = []
     for _ in range(turns):
         times = [
-            median(_python(FRESH.format(setup=case.setup, code=code, seconds=2 * LEAST_RUN_S, mark=MARK)))
+            median(
+                in_fresh_python(FRESH.format(setup=case.setup, code=code, seconds=2 * LEAST_RUN_S, mark=MARK))
+            )
             for code in (case.cell, exported)
         ]
         ratios.append(times[0] / times[1])
-    return _spread(ratios)
+    return spread(ratios)
 
 
-def _python(text: str) -> Any:
+def in_fresh_python(text: str, **environment: str) -> Any:
     """What a fresh interpreter prints after the mark."""
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder, "cell.py")
-        script.write_text(text)
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not lines:
         raise RuntimeError(f"the cell failed in a fresh process:\n{done.stderr[-3000:]}")
     return json.loads(lines[-1].removeprefix(MARK))
 
 
-def _spread(ratios: list[float]) -> list[float]:
+def spread(ratios: list[float]) -> list[float]:
     return [median(ratios), min(ratios), max(ratios)]
 
 
-def measure(case: Case, budget_s: float, turns: int, include: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A cell in a notebook's process of its own, then in fresh ones."""
+def tuned(case: Case, budget_s: float, turns: int, include: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What `in_notebook` finds, in a process of its own."""
     given = {"--inside": case.name, "--budget-s": budget_s, "--turns": turns}
     command = [
         sys.executable,
@@ -147,6 +150,12 @@ def measure(case: Case, budget_s: float, turns: int, include: tuple[str, ...] = 
         command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "ACCEL_HISTORY": "off"}
     )
     row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1].removeprefix(MARK))
+    return row
+
+
+def measure(case: Case, budget_s: float, turns: int, include: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A cell in a notebook's process of its own, then in fresh ones."""
+    row = tuned(case, budget_s, turns, include)
     if row["plan"]:
         row["fresh"] = in_fresh_processes(case, row.pop("exported"), turns)
     return row
