@@ -7,8 +7,8 @@ import pytest
 from accel.errors import AccelError, OutOfMemory
 from accel.plans.plan import Plan
 from accel.workers.messages import EffectRead, StepsDone
-from tests.workers.test_tune import TRIED
 from tests.workers.stand_ins import Costly
+from tests.workers.test_tune import TRIED
 
 GIB = 1 << 30
 SMALLER = "activation_checkpointing"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
 from accel.errors import Reason
 from accel.plans.plan import Plan
+from accel.private_disk import current_folder
 from accel.techniques.model.model_call import is_compiled_by_user
 from accel.workers.messages import Load
-from accel.workers.relaunch import load_message
 from accel.workers.time_budget import TimeBudget
 from accel.workers.trial import Trial, TrialSetting
 from accel.workload.shipping import Parcel, pack
@@ -71,9 +72,15 @@ def packed(workbench: NotebookState, workload: Workload) -> tuple[Parcel, list[s
 
 def load_for(parcel: Parcel, workload: Workload) -> Load:
     """The message that hands the workload to a worker, for any plan."""
-    return load_message(
-        parcel,
-        names_by_kind(workload),
+    return Load(
+        plan="",
+        allocator="as the notebook",
+        source=parcel.source,
+        filename=parcel.filename,
+        boundary=parcel.boundary,
+        folder=current_folder(),
+        import_path=list(sys.path),
+        roles=names_by_kind(workload),
         finds_objects=builds_objects(workload),
         samples_per_batch=(workload.samples_per_step or 0) // max(workload.accumulation, 1),
         reads_back=[read for read in workload.reads_back or () if read.waits],

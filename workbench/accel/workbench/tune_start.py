@@ -98,7 +98,7 @@ def candidates_for(
         for part in (*smaller, *_first_settings(entry, include, hints, workbench.machine)):
             if why := asked.why_not(part):
                 collected.leave_out(part, why)
-            elif unproven and part.effect == CHANGES:
+            elif unproven and part.effect == CHANGES and part not in SMALLER_BATCHES:
                 collected.leave_out(part, unproven, is_news=True)
             elif why := _too_short_to_compile(part, workload, steps):
                 collected.leave_out(part, why, is_news=True)

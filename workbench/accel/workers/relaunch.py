@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import mean, median
 
@@ -22,7 +21,6 @@ from accel.errors import AccelError
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.interval import median_variance, paired_log_ratios
 from accel.measuring.per_sample import compared_times, differ, usual
-from accel.private_disk import current_folder
 from accel.workers.messages import (
     EffectRead,
     Finish,
@@ -38,7 +36,6 @@ from accel.workers.samples import Effort, Samples
 from accel.workers.step_block import StepBlock
 from accel.workers.time_budget import PhaseClock
 from accel.workers.variant_worker import GroupFactory, Variant, VariantWorker, no_groups
-from accel.workload.read_backs import ReadBack
 from accel.workload.shipping import Parcel
 
 LEAST_ROUNDS = 10  # fewer pairs are bootstrapped only where the time is up
@@ -377,25 +374,4 @@ def _no_time_for(label: str, because: str) -> NoTime:
         f"Warming up {label}",
         because=because,
         do="Give the trial more time with --budget-s, or try this plan alone.",
-    )
-
-
-def load_message(
-    parcel: Parcel, roles: dict[str, list[str]], *, finds_objects: bool, samples_per_batch: int = 0,
-    reads_back: Sequence[ReadBack] = (), trains_on: str = "",
-) -> Load:  # fmt: skip
-    """The Load message that all variants of a trial share."""
-    return Load(
-        plan="",
-        allocator="as the notebook",
-        source=parcel.source,
-        filename=parcel.filename,
-        boundary=parcel.boundary,
-        folder=current_folder(),
-        import_path=list(sys.path),
-        roles=roles,
-        finds_objects=finds_objects,
-        samples_per_batch=samples_per_batch,
-        reads_back=list(reads_back),
-        trains_on=trains_on,
     )

@@ -142,7 +142,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
         """Where the fastest changes training: whether it is as good sooner than the cell, and than the best that does not."""
         good = [row for row in self._confirmed() if self._is_wanted(row) and not self._flaw(row)]
         best, still = _best(good), _best([row for row in good if row.effect != CHANGES])
-        if best is None or best.effect != CHANGES or self._quality is None:
+        if best is None or not self._why_unproven(best, {}) or self._quality is None:
             return
         milder = [row for row in good if row.plan == str(self._milder) != best.plan and row.effect == CHANGES]
         changing = [best, *milder]
@@ -273,8 +273,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
         return row.headline is not None and is_faster
 
     def _why_unproven(self, row: Comparison, proofs: Mapping[str, EqualQuality]) -> str:
-        """Why a plan that changes training is not proven to be worth it; empty for all others."""
-        if row.effect != CHANGES:
+        """Why a plan that changes training is not proven to be worth it; empty for all others, and for what is needed to fit."""
+        if row.effect != CHANGES or is_needed(row, self._aim.fit_bytes):
             return ""
         if (proof := proofs.get(row.plan)) is not None:
             return "" if proof.is_proven else proof.sentence
