@@ -63,7 +63,7 @@ def test_a_loss_that_is_passed_and_lost_again_proves_nothing():
 def test_a_loss_that_may_be_higher_is_higher_for_both():
     found = compared(quick=falling(0.95), keep_quality=0.2)
     assert not found.is_proven, "it would be sooner only by a goal that is easier for it alone"
-    assert "the baseline's loss less 20 % sooner" in found.sentence
+    assert "the baseline's loss plus 20 % sooner" in found.sentence
 
 
 def test_one_that_does_not_come_there_or_diverges_is_said_in_these_words():

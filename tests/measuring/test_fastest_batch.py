@@ -36,7 +36,7 @@ def test_the_fastest_is_the_smallest_of_those_that_cannot_be_told_apart():
     assert result.fastest.batch == 256
     assert result.answer == (
         "Fastest: 256 samples (1.80× [1.70, 1.90] per sample, against 64). "
-        "512 is not distinguishable from it: the smallest is taken. The largest batch that is as fast: 512 samples."
+        "512 is not distinguishable from it: the smallest is taken. The largest of these: 512 samples."
     )
     assert "%accel keep batch_size(factor=4)" in str(result)
     assert "--until" in result.advice
@@ -57,7 +57,7 @@ def test_the_largest_that_is_as_fast_is_named_with_the_memory_of_each():
     )  # fmt: skip
     assert (result.fastest.batch, result.largest.batch) == (256, 512)
     assert result.answer.endswith(
-        "The largest batch that is as fast: 512 samples. At the peak of memory 256 takes 4 MiB and 512 takes 8 MiB."
+        "The largest of these: 512 samples. At the peak of memory 256 takes 4 MiB and 512 takes 8 MiB."
     )
     assert [result.peak_bytes(each) for each in result.rungs] == [MIB, 2 * MIB, 4 * MIB, 8 * MIB]
     assert "as it is; 1 MiB at its peak" in str(result)

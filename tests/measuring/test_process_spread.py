@@ -72,7 +72,7 @@ class Relaunched:
         return self.samples
 
 
-def stage_of(generator, noise, *, is_headline, **trouble):
+def stage_of(generator, noise, *, is_headline, deadline=math.inf, **trouble):
     """A stage that has run such relaunches."""
     plan = StagePlan(
         "a",
@@ -86,7 +86,7 @@ def stage_of(generator, noise, *, is_headline, **trouble):
     )
     stage = Stage(
         plan, lambda variants: Relaunched(generator, variants, **trouble), stop=threading.Event(), on_change=lambda: None,
-        deadline=math.inf, measures_floor=False,
+        deadline=deadline, measures_floor=False,
     )  # fmt: skip
     stage.run()
     return stage
@@ -128,6 +128,16 @@ def test_how_much_wider_trouble_makes_intervals_is_known():
 
     assert 0.7 < widened(step_sd=0.01) < 1.2
     assert widened(step_sd=0.01, longer=busy_loop) > 2
+
+
+def test_what_was_left_undecided_goes_on_where_there_is_time_after_all():
+    stage = stage_of(np.random.default_rng(0), STEADY_ALONE, sd=0.03, is_headline=False, deadline=-math.inf)
+    assert {each.shown.relaunches for each in stage.standings.values()} == {1}
+    undecided = [label for label, each in stage.standings.items() if each.verdict == "undecided"]
+    assert undecided
+    stage.go_on(math.inf)
+    assert all(each.verdict for each in stage.standings.values())
+    assert all(stage.standings[label].shown.relaunches > 1 for label in undecided)
 
 
 def test_one_plan_tells_of_the_spread_what_its_own_relaunches_do():

@@ -130,6 +130,14 @@ def test_what_is_expected_holds_until_something_is_measured():
     assert abs(measured.gain(of("a"))) < 0.02
 
 
+def test_what_runs_out_of_memory_alone_may_run_with_what_saves_memory():
+    limit = MemoryLimit(1000)
+    for choice, peak in ((NOTHING, 900), (of("a"), math.inf), (of("b"), 450)):
+        limit.take(choice, peak)
+    assert limit.expected(of("a", "b")) == 450
+    assert not limit.fits(of("a"))
+
+
 def test_a_limit_of_memory_is_kept_by_the_fastest_that_fits():
     limit = MemoryLimit(1000)
     race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True, priced=limit.priced)

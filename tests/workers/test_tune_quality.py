@@ -108,7 +108,7 @@ def test_it_ends_within_its_budget_and_says_what_there_was_no_time_for(workbench
     began = clock.now
     tuning = tuned(workbench, budget_s=60)
     assert clock.now - began <= 60
-    assert dict(tuning.took.phases)["training"] > 10
+    assert dict(tuning.took.phases)["training"] > 5
     short = tuned(workbench, budget_s=14)
     assert short.best is None or CHANGING not in short.best.plan
     assert any(CHANGING in each.plan and "it changes training" in each.why for each in short.left_out)

@@ -117,7 +117,11 @@ class BatchSize:
         """A quarter of this batch; twice and four times it with a learning rate that grows alike, as larger batches need."""
         factors = (self.factor * times for times in (0.25, 2.0, 4.0))
         return tuple(
-            replace(self, factor=factor, lr_rule="linear" if factor > 1.0 else self.lr_rule)
+            replace(
+                self,
+                factor=factor,
+                lr_rule="linear" if factor > 1.0 and self.lr_rule == "none" else self.lr_rule,
+            )
             for factor in factors
             if factor != 1.0
         )

@@ -136,7 +136,7 @@ class Comparison:
             return ""
         return (
             f" in a fresh process; here between {self.here.low:.2f}× and {self.here.high:.2f}×, "
-            "by how much memory this notebook holds already"
+            "depending on how much memory this notebook holds already"
         )
 
 

@@ -20,14 +20,14 @@ class Disturbance:
     This machine was busy: other programs used 60 % of its 2 CPUs. Times are up to 2.5 times as long as on a quiet machine.
 
     Args:
-        widened: How many times as wide the intervals are as on a quiet machine.
+        widened: How many times as wide the intervals are as on a quiet machine; None where that is not known.
         stopped: The share of periods in which the container's CPU quota, of `quota_cores`, was used up.
     """
 
     share: float
     cpus: int
     wanted: int
-    widened: float = 1.0
+    widened: float | None = None
     stopped: float = 0.0
     quota_cores: float | None = None
 
@@ -47,30 +47,29 @@ class Disturbance:
         return self.is_busy or self.stopped >= STOPPED_WORTH_SAYING
 
     def __str__(self) -> str:
-        told = []
+        lines = []
         if self.is_busy:
-            told.append(
+            lines.append(
                 f"This machine was busy: other programs used {percent(self.share, 0)} of its {self.cpus} CPUs."
             )
         if self.stopped >= STOPPED_WORTH_SAYING:
-            told.append(
+            lines.append(
                 f"The CPU quota of {self.quota_cores or 0:g} cores stopped everything in {percent(self.stopped, 0)} of its "
                 "periods: times hold under this quota."
             )
         longer = f"Times are up to {self.cost:.1f} times as long as on a quiet machine"
-        wider = f"{self.widened:.1f} times as wide as on a quiet machine: more time narrows them"
-        if self.cost >= WORTH_SAYING and self.widened >= WORTH_SAYING:
-            told.append(f"{longer}, and intervals {wider}.")
-        elif self.cost >= WORTH_SAYING:
-            told.append(f"{longer}.")
-        elif self.widened >= WORTH_SAYING:
-            told.append(f"Intervals are {wider}.")
-        else:
-            told.append("A core was left for each thread, and intervals are as narrow as on a quiet machine.")
-        return " ".join(told)
+        if self.cost >= WORTH_SAYING:
+            lines.append(f"{longer}.")
+        elif self.is_busy:
+            lines.append("A core was left for each thread.")
+        if self.widened is not None:
+            wider = f"{self.widened:.1f} times as wide as on a quiet machine: more time narrows them"
+            is_wider = self.widened >= WORTH_SAYING
+            lines.append(f"Intervals are {wider if is_wider else 'as narrow as on a quiet machine'}.")
+        return " ".join(lines)
 
 
-def worst(found: Sequence[Disturbance], widened: float = 1.0) -> Disturbance | None:
+def worst(found: Sequence[Disturbance], widened: float | None = None) -> Disturbance | None:
     """The one that cost most, if any is worth a line; with what it cost in certainty over all."""
     dearest = max(
         (each for each in found if each),

@@ -12,6 +12,8 @@ from accel.measuring.quality_verdict import QualityAnswer, sooner_or_later
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.training_curve import QualityRow
 
+MAY_VARY = 0.01  # of the quality: ends of one training differ by as much from evaluation to evaluation
+
 
 @dataclass(frozen=True)
 class EqualQuality:
@@ -54,7 +56,7 @@ class EqualQuality:
             return f"it changes training; {self.why_none or 'its quality is being compared'}"
         goal = f"the baseline's {self.result.metric}"
         if self.keep_quality:
-            goal += f" less {100 * self.keep_quality:g} %"
+            goal += f" {'less' if self.result.is_higher_better else 'plus'} {100 * self.keep_quality:g} %"
         if self.is_proven:
             first, *others = self.than
             more = [f", {self.answer(other).sentence} than {other}" for other in others]
@@ -102,11 +104,12 @@ class EqualQuality:
         return {seed: end + worse * abs(end) for seed, end in ends.items() if end is not None}
 
     def _is_worse(self, result: TimeToQuality) -> bool:
-        """Whether it passed that quality and lost it again, by more than may be lost."""
-        answer = result.answer(self.plan)
-        if answer.verdict != "worse" or answer.difference is None:
-            return False
-        return abs(answer.difference.mean) > self.keep_quality * abs(fmean(result.baseline.qualities))
+        """Whether it passed that quality and lost it again, by more than may be lost: one good moment is no proof."""
+        ends, mine = result.baseline.qualities, result[self.plan].qualities
+        if not ends or len(mine) < len(ends):
+            return True
+        lost = fmean(ends) - fmean(mine) if result.is_higher_better else fmean(mine) - fmean(ends)
+        return lost > max(self.keep_quality, MAY_VARY) * abs(fmean(ends))
 
 
 def _from_goal(row: QualityRow, goals: Mapping[int, float]) -> QualityRow:

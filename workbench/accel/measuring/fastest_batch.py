@@ -91,13 +91,13 @@ class FastestBatch(Drawn):
 
     @property
     def _of_memory(self) -> str:
-        """What the answer takes, and the largest batch that is as fast."""
+        """What the answer takes, and the largest batch that is not distinguishable from it."""
         named = list(dict.fromkeys([self.fastest.batch, self.largest.batch]))
         peaks = {rung.batch: self.peak_bytes(rung) for rung in self.rungs if rung.batch in named}
         takes = [f"{batch:,} takes {size(peak)}" for batch, peak in sorted(peaks.items()) if peak]
         if len(named) == 1:
             return f" Memory at its peak: {size(peak)}." if (peak := peaks[named[0]]) else ""
-        largest = f" The largest batch that is as fast: {self.largest.batch:,} samples."
+        largest = f" The largest of these: {self.largest.batch:,} samples."
         return f"{largest} At the peak of memory {' and '.join(takes)}." if takes else largest
 
     @property

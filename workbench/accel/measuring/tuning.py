@@ -126,9 +126,8 @@ class Tuning(Drawn):
             return f"Not confirmed: {ahead.plan} was ahead in the search ({ahead.steady}), and was not measured anew."
         if not self.searched and not measured:
             return "Nothing was measured."
-        return (
-            f"Nothing here is faster than the cell as it is; {counted(len(self.searched), 'plan')} measured."
-        )
+        fits = f", which fits {size(self.fit_bytes)}" if self.fit_bytes is not None else ""
+        return f"Nothing here is faster than the cell as it is{fits}; {counted(len(self.searched), 'plan')} measured."
 
     def _fits(self, row: Comparison) -> str:
         assert self.fit_bytes is not None
@@ -137,7 +136,9 @@ class Tuning(Drawn):
         return f"fits {size(self.fit_bytes)} ({size(peaks[1])}{of} at its peak, {self._cell_takes(peaks[0])})"
 
     def _cell_takes(self, peak: int) -> str:
-        return f"the cell as it is {'runs out of memory' if self.against else size(peak)}"
+        return (
+            f"the cell as it is {'ran out of memory next to this notebook' if self.against else size(peak)}"
+        )
 
     def _without_a_fit(self, most: int) -> str:
         """What is known where no plan is recommended that fits; empty where the usual words say it."""
@@ -147,8 +148,7 @@ class Tuning(Drawn):
         least = min(known, key=lambda row: row.peak_bytes[1] if row.peak_bytes else math.inf)
         base, own = least.peak_bytes or (0, 0)
         if base <= most:
-            faster = f"nothing that fits is faster; {counted(len(self.searched), 'plan')} measured"
-            return f"The cell as it is fits {size(most)} ({size(base)} at its peak), and {faster}."
+            return ""
         if own > most:
             took = f"{size(own)} at its peak, {self._cell_takes(base)}"
             return f"Nothing here fits {size(most)}; least: {least.plan} ({took})."

@@ -106,7 +106,9 @@ def _storage(tensor: torch.Tensor) -> tuple[int, int]:
 def most_added(events: Iterable[Any]) -> int:
     """The most bytes by which main memory held more than at the mark, from kineto's events."""
     found = list(events)
-    mark_ns = next(event.start_ns() for event in found if event.name() == _FROM_HERE_ON)
+    mark_ns = next((event.start_ns() for event in found if event.name() == _FROM_HERE_ON), None)
+    if mark_ns is None:
+        return 0
     changes = [
         (event.start_ns(), event.nbytes())
         for event in found

@@ -46,7 +46,8 @@ class MemoryLimit:
 
     def _share(self, part: str) -> float:
         baseline = self._known.get(NOTHING, math.inf)
-        return self._known.get(frozenset({part}), baseline) / baseline if math.isfinite(baseline) else 1.0
+        own = self._known.get(frozenset({part}), baseline)
+        return own / baseline if math.isfinite(own) and math.isfinite(baseline) else 1.0
 
     def fits(self, choice: Choice) -> bool:
         """Whether a plan is expected to fit."""

@@ -159,7 +159,7 @@ def _last_lines(tuning: Tuning) -> list[str]:
     took = str(tuning.took) if tuning.took is not None else ""
     front = [f"{row.plan} ({_figures(row)})" for row in tuning.front]
     against = (
-        f"The cell as it is runs out of memory: all speed-ups are over {tuning.against}."
+        f"The cell as it is ran out of memory next to this notebook: all speed-ups are over {tuning.against}."
         if tuning.against
         else ""
     )

@@ -87,8 +87,9 @@ class RankSweep:
         with OtherWork(counts_children=True) as others:
             run = self._measure(configuration)
         self._others.look()
+        threads = configuration.processes * (configuration.threads or 1)
         if disturbed := Disturbance(
-            others.share, others.cpus, configuration.processes * (configuration.threads or 1)
+            others.share, others.cpus, threads, stopped=others.stopped, quota_cores=others.quota_cores
         ):
             self._notes[f"{configuration.words}: {disturbed}"] = None
         return run

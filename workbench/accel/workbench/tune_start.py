@@ -52,7 +52,7 @@ def prepared_tuning(
                 workbench, workload, QualityRequest(None, None), budget=budget, timeout_s=timeout_s
             )
         except AccelError as error:  # the rest can be searched
-            unproven = f"it changes training, and its quality cannot be compared: {error.because}"
+            unproven = f"it changes training, and its quality cannot be compared: {error.because}. {error.do}"
     quality, shipped = asked or (None, workload)
     with workbench.live.suspended():
         candidates = candidates_for(

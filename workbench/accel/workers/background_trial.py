@@ -149,7 +149,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         """How long it has been running, or took, from the command on."""
         return self._seconds if self.is_over else self.budget.used_s
 
-    def _busy_lines(self, others: Sequence[OtherWork], widened: float = 1.0) -> tuple[str, ...]:
+    def _busy_lines(self, others: Sequence[OtherWork], widened: float | None = None) -> tuple[str, ...]:
         """That others or a quota had the CPUs, and what it cost; and which of the user's own notebooks did."""
         import torch
 

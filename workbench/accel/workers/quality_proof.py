@@ -32,7 +32,7 @@ class QualityProof:
         self.plans, self.others = plans, others
         self._make_seeds, self._setting, self._keep_quality = make_seeds, setting, keep_quality
         self.seeds: QualitySeeds | None = None
-        self.why_none, self._is_over = "", False
+        self.why_none, self.had_no_time, self._is_over = "", False, False
 
     def run(self, *, step_s: float, start_s: float) -> None:
         """Train in the time that is left; a step takes so long, and so long passes until all workers of a seed can train."""
@@ -40,7 +40,8 @@ class QualityProof:
         for_one_s = SPARE * self._setting.budget.left_s / self._setting.seeds - start_s - SHIPPING_S
         train_s = for_one_s / EVALUATING_TOO / (1 + len(plans))
         if train_s < max(LEAST_STEPS * step_s, LEAST_S):
-            self.why_none = "no time was left to compare its quality: a longer --budget-s does"
+            self.had_no_time = True
+            self.why_none = "no time was left to compare its quality: a longer --budget-s leaves some"
         else:
             # Whether compiling pays off is decided by the whole training: here it does not count.
             goal = Goal(train_s=train_s, counts_first_step=False)

@@ -76,6 +76,8 @@ class Relaunch:
         self._randomness = random.Random()  # never the notebook's own generator
         self._ended = False
         self._left: set[str] = set()  # plainly slower: in no further round
+        self._lost: set[str] = set()  # that stopped while memory was counted, when all else was known
+        self.known_bytes: dict[str, int] = {}  # what tensors hold, of those that need not be counted again
         self.disks: set[str] = set()  # what keeps the workers' writes from the user's files
         self.samples = {variant.label: Samples() for variant in variants}
 
@@ -173,9 +175,9 @@ class Relaunch:
         watches = time.monotonic() + self._memory_s() < give_up_at
         for variant in self._running:
             with self._isolated(variant.label):
-                if watches:
-                    self._watch_memory(variant.label)
                 self._read_effect(variant.label)
+                if watches and variant.label not in self.known_bytes:
+                    self._watch_memory(variant.label)
         return self.samples
 
     def _rounds(
@@ -322,28 +324,38 @@ class Relaunch:
 
     def _memory_s(self) -> float:
         """What that takes, amply."""
-        return (
-            1.5 * self._watched_steps() * sum(self.samples[each.label].warm_step_s for each in self._running)
-        )
+        labels = [each.label for each in self._running if each.label not in self.known_bytes]
+        return 1.5 * self._watched_steps() * sum(self.samples[label].warm_step_s for label in labels)
 
     def _watch_memory(self, label: str) -> None:
-        """Count what tensors hold; once more where the last step was one of fewer samples, as at the end of an epoch."""
-        steps = self._watched_steps()
+        """Count what tensors hold; once more where the last step was one of fewer samples, as at the end of an epoch.
+
+        All else is known by now: where it fails, as with a cell that starts a profiler of its own, resident pages remain.
+        """
+        steps, worker, samples = self._watched_steps(), self._workers[label], self.samples[label]
         if not steps:
             return
-        worker, samples = self._workers[label], self.samples[label]
-        for _ in range(2):
-            worker.send(StepToken(steps, watches_memory=True))
-            done = worker.receive(StepsDone, timeout_s=self._timeout_s + steps * samples.warm_step_s)
-            if max(done.samples[1:], default=0) >= usual(samples.every_step_samples):
-                return
+        try:
+            for _ in range(2):
+                worker.send(StepToken(steps, watches_memory=True))
+                done = worker.receive(StepsDone, timeout_s=self._timeout_s + steps * samples.warm_step_s)
+                if max(done.samples[1:], default=0) >= usual(samples.every_step_samples):
+                    break
+            samples.tensor_bytes = self._effect(label).tensor_bytes
+        except AccelError:
+            if self._ended:
+                raise
+            self._lost.add(label)
 
     def _read_effect(self, label: str) -> None:
-        self._workers[label].send(ReadEffect())
-        read = self._workers[label].receive(EffectRead, timeout_s=self._timeout_s)
-        samples = self.samples[label]
+        read, samples = self._effect(label), self.samples[label]
         samples.proofs, samples.compilation = tuple(read.proofs), read.compilation
-        samples.resident_bytes, samples.tensor_bytes = read.resident_bytes, read.tensor_bytes
+        samples.resident_bytes = read.resident_bytes
+        samples.tensor_bytes = read.tensor_bytes or self.known_bytes.get(label, 0)
+
+    def _effect(self, label: str) -> EffectRead:
+        self._workers[label].send(ReadEffect())
+        return self._workers[label].receive(EffectRead, timeout_s=self._timeout_s)
 
     def noise_floor(self, steps: int, *, stop: threading.Event, deadline: float) -> list[float | None]:
         """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses.
@@ -351,7 +363,10 @@ class Relaunch:
         None where that would take much of the time that is left.
         """
         variant = self._variants[0]
-        if steps * self.samples[variant.label].warm_step_s > FLOOR_SHARE * (deadline - time.monotonic()):
+        is_long = steps * self.samples[variant.label].warm_step_s > FLOOR_SHARE * (
+            deadline - time.monotonic()
+        )
+        if is_long or variant.label in self._lost:
             return []
         self._phases.enter("comparing", "losses with those of a nudged baseline")
         worker = self._workers[variant.label]

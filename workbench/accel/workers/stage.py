@@ -91,6 +91,7 @@ class Stage:
         self.others: list[OtherWork] = []  # what other programs took of the CPUs, relaunch by relaunch
         self._spread: Spread | None = None  # of its processes
         self._log_ratios: list[dict[str, list[float]]] = []  # of every plan, relaunch by relaunch
+        self._tensor_bytes: dict[str, int] = {}  # equal programs hold as much: counted once
         self.relaunch_s = 0.0  # what the last one took
         self.is_cut_short = False  # another relaunch would have shown more, and there was no time for it
         self._is_out_of_time = is_out_of_time
@@ -108,6 +109,18 @@ class Stage:
                 open_labels, is_last=number == self.plan.most_relaunches
             ):
                 return
+
+    def go_on(self, until: float) -> None:
+        """Decide what was left undecided because the time was up, in more time."""
+        if self._stop.is_set() or not self.is_cut_short:
+            return
+        self.deadline, self._give_up_at = until, max(self._give_up_at, until)
+        for standing in self.standings.values():
+            standing.verdict = None if standing.verdict == "undecided" else standing.verdict
+        try:
+            self.run()
+        finally:
+            self.settle()
 
     def race(self, plans: Sequence[Plan]) -> bool:
         """One relaunch of these plans, which may be new here or be measured again; whether there is time for another."""
@@ -131,6 +144,9 @@ class Stage:
         self.is_cut_short = (
             has_no_time and not is_last and not all(self._is_answered(label) for label in labels)
         )
+        self._tensor_bytes |= {
+            label: each.tensor_bytes for label, each in samples.items() if each.tensor_bytes
+        }
         self._on_change()
         return not has_no_time
 
@@ -138,6 +154,7 @@ class Stage:
         plans = [self.reference, *(self._candidates[label] for label in labels)]
         variants = [Variant(plan, self.plan.allocator) for plan in plans]
         relaunch = self._open_relaunch(variants)
+        relaunch.known_bytes = self._tensor_bytes
         try:
             with relaunch:
                 self._measure(relaunch, measures_floor=measures_floor)

@@ -110,7 +110,10 @@ class TuneSearch:
         while True:
             plans = [self._candidates.plan(choice) for choice in choices if choice != self.reference]
             try:
-                return not plans or self.stage.race(plans)
+                goes_on = not plans or self.stage.race(plans)
+                if self.reference and self.stage.relaunches == 1:
+                    self.race.take([Measured(self.reference, 0.0, EXACT)])
+                return goes_on
             except OutOfMemory as error:
                 if self._aim.fit_bytes is None or self.stage.relaunches:
                     raise
@@ -127,7 +130,6 @@ class TuneSearch:
             ) from error
         self.reference = self._references.pop(0)
         self.stage.reference = self._candidates.plan(self.reference)
-        self.race.take([Measured(self.reference, 0.0, EXACT)])
 
     @property
     def has_winner(self) -> bool:

@@ -22,7 +22,6 @@ from accel.measuring.took import Took, advice_for
 from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning, is_needed, why_not_fitting
 from accel.plans.plan import Plan
 from accel.tuning.candidates import CHANGES, Candidates
-from accel.tuning.race import WORTH
 from accel.units import counted
 from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load
@@ -35,14 +34,15 @@ from accel.workers.samples import Effort
 from accel.workers.stage import Stage, StagePlan
 from accel.workers.trial import TrialSetting
 from accel.workers.trial_rows import comparison_of, in_steady_worker, why_failed
+from accel.workers.tune_ladder import best_of, growing, only, with_room
 from accel.workers.tune_search import RACING, Aim, TuneSearch
 from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.shipping import Parcel
 
 QUALITY_SHARE = 0.5  # of the budget, where plans may change training: to prove one
 SEARCH_SHARE = 0.6  # of the budget, or of what is left of it then; the rest confirms the winner
-MOST_CONFIRMED = 5  # plans measured anew: the winner and what it is made of
 MOST_RELAUNCHES = 8
+IN_PARTS = {"batch_size", "gradient_accumulation"}  # together they train on the samples of a step in parts
 CONFIRMING = Effort(least_rounds=12, most_rounds=30)
 
 
@@ -76,9 +76,9 @@ class TuneTrial(BackgroundTrial[Tuning]):
             ),
             deadline=self.budget.began + SEARCH_SHARE * self._speed_s, measures_floor=True,
         )  # fmt: skip
+        self._at_once = room_for_workers(load.trains_on)
         self._search = TuneSearch(
-            candidates, aim, search_stage, step_s=setting.step_s, start_s=pool.start_s,
-            at_once=room_for_workers(load.trains_on),
+            candidates, aim, search_stage, step_s=setting.step_s, start_s=pool.start_s, at_once=self._at_once,
         )  # fmt: skip
         self._confirm_stage: Stage | None = None
         self._milder = Plan()  # the winner, if it changes training, with usual settings
@@ -103,16 +103,19 @@ class TuneTrial(BackgroundTrial[Tuning]):
         goes_with_all = self._candidates.allows(frozenset({str(of_process), *order}))
         if of_process and goes_with_all and not self._setting.notebook_is_steady:
             parts.insert(0, of_process)
-        self._ladder = _growing(parts)
+        self._ladder = growing(parts)
         reference = self._search.stage.reference
         if reference:  # the first parts alone may not run
             self._ladder = tuple(each for each in self._ladder[-1:] if each != reference)
-        still = self._candidates.plan(self._search.race.best_of(self._candidates.known.keys() - changing))
+        unchanging = self._candidates.plan(
+            self._search.race.best_of(self._candidates.known.keys() - changing)
+        )
         # What belongs to the process may gain nothing, and what changes training has to be proven.
         self._milder = self._with_usual_settings(order)
-        more = [winner, still, self._milder] if changing else [winner]
+        more = [winner, unchanging, self._milder] if changing else [winner]
         known = (Plan(), reference, *self._ladder)
         without = [plan for plan in dict.fromkeys(more) if plan not in known]
+        self._ladder, without = with_room(self._ladder, without, self._at_once - 1)
         if not self._ladder:
             return
         goes_on = changing.isdisjoint(order)
@@ -133,7 +136,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
 
     def _with_usual_settings(self, order: Sequence[str]) -> Plan:
         """The winner with the usual settings of what changes training: the fastest may change it too much."""
-        names = {part: self._candidates.known[part].names[0] for part in self._candidates.changing}
+        changing = {part: self._candidates.known[part].names for part in self._candidates.changing}
+        names = {part: own[0] for part, own in changing.items() if len(own) == 1}
         usual = {part: name for part, name in names.items() if name in self._candidates.parts}
         parts = frozenset(usual.get(part, part) for part in order)
         return self._candidates.plan(parts) if self._candidates.allows(parts) else Plan()
@@ -141,12 +145,14 @@ class TuneTrial(BackgroundTrial[Tuning]):
     def _prove(self) -> None:
         """Where the fastest changes training: whether it is as good sooner than the cell, and than the best that does not."""
         good = [row for row in self._confirmed() if self._is_wanted(row) and not self._flaw(row)]
-        best, still = _best(good), _best([row for row in good if row.effect != CHANGES])
+        best, unchanging = best_of(good), best_of([row for row in good if row.effect != CHANGES])
+        if best is None and self._quality is not None and self._confirm_stage is not None:
+            self._confirm_stage.go_on(self.budget.deadline)  # nothing is to be proven: its time is free
         if best is None or not self._why_unproven(best, {}) or self._quality is None:
             return
         milder = [row for row in good if row.plan == str(self._milder) != best.plan and row.effect == CHANGES]
         changing = [best, *milder]
-        others = [still] if still is not None else []
+        others = [unchanging] if unchanging is not None else []
         self._proof = QualityProof(
             [Plan.parse(row.plan) for row in changing], [Plan.parse(row.plan) for row in others], self._seeds,
             self._quality, keep_quality=self._aim.keep_quality or 0.0,
@@ -210,7 +216,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             key=lambda each: each.gain,
             default=None,
         )
-        best = _best([row for row in good if proven is None or row.plan == proven.plan])
+        best = best_of([row for row in good if proven is None or row.plan == proven.plan])
         if best is None and self.is_over:
             best = self._search.reference_row()
         plan = Plan.parse(best.plan) if best is not None else Plan()
@@ -235,12 +241,22 @@ class TuneTrial(BackgroundTrial[Tuning]):
             took=self._took(confirmed),
             is_over=self.is_over,
             how_to_run=plan.how_to_run,
-            notes=tuple(filter(None, (*self._busy_lines(others, stages[-1].widened), *self._setting.notes, *self._disk_notes))),
+            notes=tuple(dict.fromkeys(filter(None, (
+                *self._busy_lines(others, stages[-1].widened), *self._notes_on_quality, *self._setting.notes,
+                *self._disk_notes,
+            )))),
             unchanged_line=self._unchanged,
             quality=proven or next(iter(proofs.values()), None),
             fit_bytes=self._aim.fit_bytes,
             against=str(self._search.stage.reference) if self._search.reference else "",
         )  # fmt: skip
+
+    @property
+    def _notes_on_quality(self) -> tuple[str, ...]:
+        """What to know of a proof: data that was trained on too, weights that a seed starts from, seeds left out."""
+        if self._quality is None or self._proof is None or self._proof.seeds is None:
+            return ()
+        return (*self._quality.notes, *self._proof.seeds.notes)
 
     def _searched(self) -> tuple[Comparison, ...]:
         standings = list(self._search.stage.standings.items())
@@ -272,9 +288,15 @@ class TuneTrial(BackgroundTrial[Tuning]):
         is_faster = row.verdict == "faster" or is_needed(row, self._aim.fit_bytes)
         return row.headline is not None and is_faster
 
+    def _fits_in_smaller_batches(self, row: Comparison) -> bool:
+        """Whether all it changes is that a step's samples come in parts, because the cell itself has no room."""
+        is_without_room = bool(self._search.reference) or is_needed(row, self._aim.fit_bytes)
+        changing = {each.name for each in Plan.parse(row.plan).entries if each.effect == CHANGES}
+        return is_without_room and row.samples_per_step is None and changing <= IN_PARTS
+
     def _why_unproven(self, row: Comparison, proofs: Mapping[str, EqualQuality]) -> str:
         """Why a plan that changes training is not proven to be worth it; empty for all others, and for what is needed to fit."""
-        if row.effect != CHANGES or is_needed(row, self._aim.fit_bytes):
+        if row.effect != CHANGES or self._fits_in_smaller_batches(row):
             return ""
         if (proof := proofs.get(row.plan)) is not None:
             return "" if proof.is_proven else proof.sentence
@@ -306,7 +328,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
             own = [name for name in plan.names if name not in before.names]
             added = stage.added(str(plan), str(before)) if before else standing.shown
             if standing.shown is not None and added is not None:
-                parts.append(AddedPart(str(_only(plan, own)), standing.shown, added))
+                parts.append(AddedPart(str(only(plan, own)), standing.shown, added))
             before = plan
         return tuple(parts)
 
@@ -322,7 +344,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
         is_cut = self._search.is_cut_short or (
             self._confirm_stage is not None and self._confirm_stage.is_cut_short
         )
-        is_cut = is_cut or bool(self._proof and self._proof.why_none)
+        is_cut = is_cut or bool(self._proof and self._proof.had_no_time)
         if not self.is_over:
             ended_by = "it goes on"
         elif self.state in ("stopped", "failed"):
@@ -349,28 +371,3 @@ class TuneTrial(BackgroundTrial[Tuning]):
             "Allocator: the search ran under a steady one, which tells plans apart; the answer is measured in fresh "
             "processes with the system's own, as in this notebook."
         )
-
-
-def _best(good: Sequence[Comparison]) -> Comparison | None:
-    """The fastest; of those that are as fast, one that leaves training as it is, with the fewest parts."""
-    most = max((row.headline.ratio for row in good if row.headline), default=math.nan)
-    as_fast = [row for row in good if row.headline and row.headline.ratio * (1 + WORTH / 2) > most]
-    return min(
-        as_fast, key=lambda row: (row.effect == CHANGES, len(Plan.parse(row.plan).entries)), default=None
-    )
-
-
-def _growing(parts: Sequence[Plan]) -> tuple[Plan, ...]:
-    """Plans of the first part, the first two, and so on to all; the last steps are taken together where there are many."""
-    plans, whole = [], Plan()
-    for part in parts:
-        whole = whole.updated(part)
-        plans.append(whole)
-    return tuple(plans if len(plans) <= MOST_CONFIRMED else [*plans[: MOST_CONFIRMED - 1], plans[-1]])
-
-
-def _only(plan: Plan, names: Sequence[str]) -> Plan:
-    for name in plan.names:
-        if name not in names:
-            plan = plan.without(name)
-    return plan

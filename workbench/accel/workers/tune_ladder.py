@@ -1,0 +1,46 @@
+"""Which plans a search measures anew: its winner part by part, so that each one's share is known; and which is the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from accel.measuring.comparison import Comparison
+from accel.plans.plan import Plan
+from accel.tuning.candidates import CHANGES
+from accel.tuning.race import WORTH
+
+MOST_CONFIRMED = 5  # plans measured anew: the winner and what it is made of
+
+
+def best_of(good: Sequence[Comparison]) -> Comparison | None:
+    """The fastest; of those that are as fast, one that leaves training as it is, with the fewest parts."""
+    most = max((row.headline.ratio for row in good if row.headline), default=math.nan)
+    as_fast = [row for row in good if row.headline and row.headline.ratio * (1 + WORTH / 2) > most]
+    return min(
+        as_fast, key=lambda row: (row.effect == CHANGES, len(Plan.parse(row.plan).entries)), default=None
+    )
+
+
+def with_room(ladder: tuple[Plan, ...], others: list[Plan], most: int) -> tuple[tuple[Plan, ...], list[Plan]]:
+    """As many as have room at once: steps in the middle of the ladder go first, its last never."""
+    kept = max(most - len(others), 1)
+    ladder = (*ladder[: kept - 1], *ladder[-1:]) if len(ladder) > kept else ladder
+    return ladder, others[: max(most - len(ladder), 0)]
+
+
+def growing(parts: Sequence[Plan]) -> tuple[Plan, ...]:
+    """Plans of the first part, the first two, and so on to all; the last steps are taken together where there are many."""
+    plans, whole = [], Plan()
+    for part in parts:
+        whole = whole.updated(part)
+        plans.append(whole)
+    return tuple(plans if len(plans) <= MOST_CONFIRMED else [*plans[: MOST_CONFIRMED - 1], plans[-1]])
+
+
+def only(plan: Plan, names: Sequence[str]) -> Plan:
+    """The entries of these names."""
+    for name in plan.names:
+        if name not in names:
+            plan = plan.without(name)
+    return plan
