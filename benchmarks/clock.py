@@ -7,11 +7,11 @@ loop runs in turns: plain, with the plan kept, and after undo. Fresh processes, 
 cell that `%accel export` wrote. A run's time is wall time over its steps, without the first run of each kind (compiling,
 first touches).
 
-Figures: `inside_notebook` and `inside_fresh`, the share of cells whose ratio on the clock lies inside the interval that the
-answer claimed (for a fresh process, and "here" where it names that apart); `faster_notebook` and `faster_fresh`, the share in
-which the plan was faster at all; `undone`, the median over cells of the time after undo over that before. `cells` has each
-cell's plan, interval and both ratios with the lowest and highest of the turns. A cell without a plan proven faster claims
-nothing and counts in none of these.
+Figures: `inside_notebook_share` and `inside_fresh_share`, the share of cells whose ratio on the clock lies inside the interval
+that the answer claimed (for a fresh process, and "here" where it names that apart); `faster_notebook_share` and
+`faster_fresh_share`, the share in which the plan was faster at all; `undone`, the median over cells of the time after undo over
+that before. `cells` has each cell's plan, interval and both ratios with the lowest and highest of the turns. A cell without a
+plan proven faster claims nothing and counts in none of these.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def figures_of(cells: dict[str, Any]) -> dict[str, float]:
     for where, claim in (("notebook", "claimed_here"), ("fresh", "claimed")):
         if rows:
             inside = [row[claim][-2] <= row[where][0] <= row[claim][-1] for row in rows]
-            figures[f"inside_{where}"] = sum(inside) / len(rows)
-            figures[f"faster_{where}"] = sum(row[where][0] > 1 for row in rows) / len(rows)
+            figures[f"inside_{where}_share"] = sum(inside) / len(rows)
+            figures[f"faster_{where}_share"] = sum(row[where][0] > 1 for row in rows) / len(rows)
     if rows:
         figures["undone"] = median(row["undone"] for row in rows)
     for name, row in cells.items():

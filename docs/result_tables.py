@@ -24,6 +24,8 @@ CLAIMS = (
     ("Profiled steps of the course's CNN (32 ms) against plain ones", "profile_options", "{ratio_no_option} of the time"),
     ("Simulated searches of `%accel tune` that end within 5 % of the best of all plans", "tuner",
      "{race_within_5pct_share} of {seeds}, with {measured_share} of the measurements of trying all"),
+    ("Cells whose speed-up on the clock lies in the interval that `%accel tune` claimed", "clock",
+     "{inside_notebook_share} of {cells} in the notebook, {inside_fresh_share} in fresh processes"),
     ("A cell compared with itself: false claims of a difference", "aa", "{false_verdict_rate} of {aa_trials} trials"),
     ("Findings whose predicted interval holds the measured gain", "predictions", "{inside_share} of {cases} findings"),
     ("From `%%accel ddp` to the first step on two warm ranks", "launch",

@@ -176,15 +176,14 @@ y = (x @ torch.randn(8, 3)).argmax(1)
 loader = DataLoader(TensorDataset(x[:2200], y[:2200]), batch_size=8, shuffle=True)
 val_loader = DataLoader(TensorDataset(x[2200:], y[2200:]), batch_size=400)
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.3)  # a rate that grows with the batch is far too high
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 """
     exec(setup, workbench.namespace)
     workbench.profile(CELL)
     tuning = workbench.tune(include=["batch_size(factor=128)"], budget_s=24)
-    assert tuning.best is None
     assert any("batch_size" in row.plan and row.verdict == "faster" for row in tuning.confirmed)
-    assert tuning.quality.result is not None, tuning.quality.why_none
-    assert tuning.quality.answer("baseline").verdict != "sooner"
+    # With a rate that grows alike a large batch may learn sooner; with the rate as it is it makes too few updates.
+    assert tuning.best is None or ("linear" in tuning.best.plan and tuning.quality.is_proven)
     assert "unchanged" in tuning.unchanged_line
 
 

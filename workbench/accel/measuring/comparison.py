@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Verdict = Literal["faster", "slower", "no difference", "undecided"]
+MANY_FAULTS = 500  # a step: about 2 MB that are mapped anew
 WIDE = 0.15  # half the width of an interval, as a share: beyond it the ratio in its middle is not claimed
 PeakOf = Literal["tensors", "resident", ""]
 Following = Literal["same", "follows", "drifts", "unknown", "other batches"]
@@ -100,11 +101,18 @@ class Comparison:
     """Of the baseline and of the candidate, where they differ: the intervals are of the time per sample then."""
     peak_bytes: tuple[int, int] | None = None
     """Memory that training took at its peak, without and with the plan; None where nothing told."""
+    page_faults: tuple[float, float] | None = None
+    """Page faults a step, without and with the plan, as the notebook runs; each maps 4 kB of memory anew."""
     here: Interval | None = None
     """The speed-up in a notebook that has been running, where that may differ from a fresh process (`headline`): it may hold
     the memory of a step already, which a fresh process maps anew in each."""
     peak_of: PeakOf = ""
     """What that is: of "tensors" it is exact; "resident" are pages of the process, some of which may be free."""
+
+    @property
+    def maps_much(self) -> bool:
+        """Whether steps of the cell map so much memory that the state of the allocator shows in their time."""
+        return self.page_faults is not None and self.page_faults[0] > MANY_FAULTS
 
     @property
     def shown(self) -> Interval | None:

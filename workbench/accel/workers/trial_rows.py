@@ -7,12 +7,19 @@ from collections.abc import Sequence
 
 from accel.errors import AccelError, RankError, Reason, first_line, in_words
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
-from accel.measuring.comparison import Comparison, Interval, PeakOf, Quality, Verdict, compare_losses
+from accel.measuring.comparison import (
+    MANY_FAULTS,
+    Comparison,
+    Interval,
+    PeakOf,
+    Quality,
+    Verdict,
+    compare_losses,
+)
 from accel.measuring.per_sample import differ, usual
 from accel.plans.plan import Plan
 from accel.workers.stage import Standing, median_ms
 
-_MANY_FAULTS = 500  # page faults a step: about 2 MB of memory that is mapped anew
 _APART = 1.03  # an end of an interval that lies further from another one is worth a word
 _LEAST_APPLYING_S = 0.01  # less goes without saying
 _SHOWN = (
@@ -53,8 +60,19 @@ def comparison_of(
         samples_per_step=_samples_per_step(known),
         peak_bytes=peak_bytes,
         peak_of=peak_of,
+        page_faults=_page_faults(notebook),
         here=_here(plan, steady, notebook),
     )
+
+
+def _page_faults(notebook: Standing | None) -> tuple[float, float] | None:
+    """A step's, of the baseline and of the plan, in the last relaunch."""
+    if notebook is None or not notebook.samples:
+        return None
+    base, own = notebook.base_samples[-1], notebook.samples[-1]
+    if not base.steps or not own.steps:
+        return None
+    return base.minor_faults / base.steps, own.minor_faults / own.steps
 
 
 def _here(plan: Plan, steady: Standing | None, notebook: Standing | None) -> Interval | None:
@@ -66,11 +84,11 @@ def _here(plan: Plan, steady: Standing | None, notebook: Standing | None) -> Int
     """
     if notebook is None or notebook.shown is None or not notebook.samples:
         return None
-    base, fresh = notebook.base_samples[-1], notebook.shown
+    faults, fresh = _page_faults(notebook), notebook.shown
     held = steady.shown if steady else None
     if not in_steady_worker(plan):  # of the allocator alone: nothing is left to gain where memory is held
         held = Interval(1.0, 1.0, 1.0, 0, 0)
-    if held is None or not base.steps or base.minor_faults / base.steps < _MANY_FAULTS:
+    if held is None or faults is None or faults[0] < MANY_FAULTS:
         return None
     low, high = min(fresh.low, held.low), max(fresh.high, held.high)
     if low * _APART > fresh.low and high < fresh.high * _APART:
@@ -164,11 +182,8 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
         notes.append(
             "a median step: validation, which comes once an epoch, is not in it; nor is the memory it saves"
         )
-    if notebook and notebook.samples:
-        base, own = notebook.base_samples[-1], notebook.samples[-1]
-        if base.steps and own.steps and base.minor_faults / base.steps > _MANY_FAULTS:
-            faults = [each.minor_faults // each.steps for each in (base, own)]
-            notes.append(f"page faults per step: {faults[0]:,} baseline, {faults[1]:,} with the plan")
+    if (faults := _page_faults(notebook)) and faults[0] > MANY_FAULTS:
+        notes.append(f"page faults per step: {faults[0]:,.0f} baseline, {faults[1]:,.0f} with the plan")
     return tuple(notes)
 
 

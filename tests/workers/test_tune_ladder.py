@@ -1,0 +1,50 @@
+"""Which plans a search measures anew, and which of those that are as fast is the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.measuring.comparison import Comparison, Interval, Quality
+from accel.plans.plan import Plan
+from accel.workers.tune_ladder import best_of, growing, with_room
+
+
+def row(plan, ratio, *, effect="exact", faults=0.0):
+    shown = Interval(ratio, 0.9 * ratio, 1.1 * ratio, 3, 30)
+    return Comparison(
+        plan, "faster", shown, None, Quality("same"), effect, page_faults=(faults, 0.0)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "best"),
+    [
+        ([("channels_last", 2.0), ("channels_last+fused_optimizer", 2.01)], "channels_last"),
+        ([("channels_last", 1.5), ("channels_last+fused_optimizer", 2.0)], "channels_last+fused_optimizer"),
+        ([("batch_size", 2.01, "changes training"), ("channels_last", 2.0)], "channels_last"),
+    ],
+)
+def test_of_those_that_are_as_fast_the_plainest_is_taken(rows, best):
+    made = [row(plan, ratio, effect=effect[0] if effect else "exact") for plan, ratio, *effect in rows]
+    assert best_of(made).plan == best
+
+
+@pytest.mark.parametrize(
+    ("faults", "best"), [(4000.0, "steady_allocator+channels_last"), (20.0, "channels_last")]
+)
+def test_where_steps_map_much_memory_the_plan_that_does_not_hang_on_it_is_taken(faults, best):
+    rows = [
+        row("channels_last", 2.0, faults=faults),
+        row("steady_allocator+channels_last", 1.99, faults=faults),
+    ]
+    assert best_of(rows).plan == best
+
+
+def test_plans_have_room_at_once_and_the_winner_is_always_among_them():
+    plans = growing(
+        [Plan.parse(name) for name in ("channels_last", "fused_optimizer", "autocast", "set_to_none")]
+    )
+    other = Plan.parse("cache_dataset")
+    assert with_room(plans, [other], 9) == (plans, [other])
+    assert with_room(plans, [other], 3) == ((plans[0], plans[-1]), [other])
+    assert with_room(plans, [other], 1) == ((plans[-1],), [])
