@@ -42,4 +42,4 @@ def test_a_trial_beside_other_programs_says_what_they_took_and_what_that_costs(w
     workbench.profile(CELL)
     trial = workbench.try_("fused_optimizer", wait=False)
     ladder = trial.wait()
-    assert any(note.startswith("Other programs used") and "times as long" in note for note in ladder.notes)
+    assert any("other programs used" in note and "times as long" in note for note in ladder.notes)
