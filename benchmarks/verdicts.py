@@ -5,7 +5,7 @@
 Every trial takes the path of `%accel try` with four plans: the course's CNN (one thread, batches of 32), fresh worker
 processes for every relaunch, tokens in random order, the same stopping rule. One plan sets another thread count, one fuses the
 optimizer, two switch anomaly detection off; the cell sets all of it back at once, so all sides run the same program. Where
-anomaly detection was off it then spins for 5 % of each step. *busy* has a program beside it that computes all the time on
+anomaly detection was off it then spins for 5 % of each step. *busy* has another program running that computes all the time on
 one core.
 
 Two other ways to compare get both questions once a trial, in turns with it: *sequential*, a second of steps of one and then

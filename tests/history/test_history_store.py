@@ -242,7 +242,7 @@ file = Path(sys.argv[1])
 store = HistoryStore(file)
 store.add([TRIAL])
 most = file.stat().st_size + 20_000
-resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))  # what a full disk says to whoever writes on
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))  # writing on fails, as on a full disk
 written = 1
 while written < 10_000 and store.add([replace(TRIAL, described="x" * 500)]):
     written += 1
@@ -250,7 +250,7 @@ print(written, store.problem)
 """
 
 
-def test_a_full_disk_loses_no_row_that_was_written_and_is_told(file):
+def test_a_full_disk_loses_no_row_that_was_written_and_is_reported(file):
     done = subprocess.run(
         [sys.executable, "-c", FILLS, str(file)],
         capture_output=True,

@@ -7,9 +7,9 @@ from itertools import combinations
 
 import pytest
 
-from accel.tuning.gain_model import GainModel, Measured, Prior
+from accel.tuning.gain_model import NOTHING, GainModel, Measured, Prior
 from accel.tuning.memory_limit import MemoryLimit
-from accel.tuning.race import NOTHING, Race
+from accel.tuning.race import Race
 
 PARTS = "abcdef"
 

@@ -102,7 +102,7 @@ def steps_take(monkeypatch, workbench, clock):
 
     def steps_take(shares, together=None, *, make=lambda plan: Costly, compiling=5.0, memory=None):
         clock.times_trials(monkeypatch)
-        monkeypatch.setattr(Worker, "usual_start_s", 5.0)  # as long as nobody waited for a real one
+        monkeypatch.setattr(Worker, "usual_start_s", 5.0)  # as before a real one was started
         monkeypatch.setattr(time_budget, "TimeBudget", partial(TimeBudget, clock=clock))
 
         def stand_in(variant, load):

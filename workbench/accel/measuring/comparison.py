@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Verdict = Literal["faster", "slower", "no difference", "undecided"]
+CHANGES = "changes training"  # the effect of a plan whose losses are others, so that steps tell nothing of its quality
 MANY_FAULTS = 500  # a step: about 2 MB that are mapped anew
 WIDE = 0.15  # half the width of an interval, as a share: beyond it the ratio in its middle is not claimed
 PeakOf = Literal["tensors", "resident", ""]
@@ -100,14 +101,14 @@ class Comparison:
     samples_per_step: tuple[int, int] | None = None
     """Of the baseline and of the candidate, where they differ: the intervals are of the time per sample then."""
     peak_bytes: tuple[int, int] | None = None
-    """Memory that training took at its peak, without and with the plan; None where nothing told."""
+    """Memory that training took at its peak, without and with the plan; None where it was not counted."""
+    peak_of: PeakOf = ""
+    """What that is: of "tensors" it is exact; "resident" are pages of the process, some of which may be free."""
     page_faults: tuple[float, float] | None = None
     """Page faults a step, without and with the plan, as the notebook runs; each maps 4 kB of memory anew."""
     here: Interval | None = None
     """The speed-up in a notebook that has been running, where that may differ from a fresh process (`headline`): it may hold
     the memory of a step already, which a fresh process maps anew in each."""
-    peak_of: PeakOf = ""
-    """What that is: of "tensors" it is exact; "resident" are pages of the process, some of which may be free."""
 
     @property
     def maps_much(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from accel.measuring.comparison import Comparison, Interval, PeakOf
+from accel.measuring.comparison import CHANGES, Comparison, Interval, PeakOf
 from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.took import Took
 from accel.shown import Drawn
@@ -160,8 +160,7 @@ class Tuning(Drawn):
 
     def may_be_kept(self, row: Comparison) -> bool:
         """Whether a row is a plan to recommend: measured anew, proven faster or needed to fit, and not left out."""
-        is_wanted = row.verdict == "faster" or is_needed(row, self.fit_bytes)
-        is_proven = row in self.confirmed and row.headline is not None and is_wanted
+        is_proven = row in self.confirmed and is_wanted(row, self.fit_bytes)
         return self.is_over and is_proven and not self._why(row.plan)
 
     @property
@@ -190,7 +189,7 @@ class Tuning(Drawn):
 
     def _is_as_good(self, row: Comparison) -> bool:
         """Whether a plan leaves training as it is, or was proven to be worth the change."""
-        return row.effect != "changes training" or (self.best is not None and self.best.plan == row.plan)
+        return row.effect != CHANGES or (self.best is not None and self.best.plan == row.plan)
 
     def __getitem__(self, plan: str) -> Comparison:
         return next(row for row in self.rows if row.plan == plan)
@@ -232,6 +231,11 @@ def pareto_front(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
 def is_needed(row: Comparison, fit_bytes: int | None) -> bool:
     """Whether the cell as it is takes more memory than it may, so that a plan that fits is worth having however fast it is."""
     return fit_bytes is not None and row.peak_bytes is not None and row.peak_bytes[0] > fit_bytes
+
+
+def is_wanted(row: Comparison, fit_bytes: int | None) -> bool:
+    """Whether a plan that was measured anew may be the answer: proven faster, or needed to fit."""
+    return row.headline is not None and (row.verdict == "faster" or is_needed(row, fit_bytes))
 
 
 def why_not_fitting(row: Comparison, fit_bytes: int | None) -> str:

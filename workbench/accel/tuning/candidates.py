@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from accel.measuring.comparison import Interval
+from accel.measuring.comparison import CHANGES, Interval
 from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.gain_model import Choice, Prior
 
-CHANGES = "changes training"
 _SIGMAS = 2.0  # from the middle of an expected interval to its ends
 _LEAST_SD, _MOST_SD = 0.1, 0.4
 

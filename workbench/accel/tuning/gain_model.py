@@ -17,6 +17,7 @@ from itertools import combinations
 import numpy as np
 
 Choice = frozenset[str]
+NOTHING: Choice = frozenset()
 """Parts that make a plan together; the empty one is the baseline."""
 
 INTERACTION_SD = 0.06  # of log speed-ups: what two parts usually add to, or take from, each other

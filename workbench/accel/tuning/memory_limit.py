@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from accel.tuning.gain_model import Choice, Gains
+from accel.tuning.gain_model import NOTHING, Choice, Gains
 
-NOTHING: Choice = frozenset()
 TOO_LARGE = 3.0  # of log speed-up, which no plan gains: any plan that fits is better
 STEEP = 10.0  # more for each factor of e above the limit, so that a search comes down to it
 

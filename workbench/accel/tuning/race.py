@@ -15,9 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
-from accel.tuning.gain_model import Choice, GainModel, Gains, Measured, Prior
+from accel.tuning.gain_model import NOTHING, Choice, GainModel, Gains, Measured, Prior
 
-NOTHING: Choice = frozenset()
 WORTH = 0.03  # of log speed-up: a plan that adds less is not worth another round
 DRAWS = 40  # possible models that decide whether the race is over
 SURE = 0.1  # share of the draws that may still have something better
@@ -92,8 +91,9 @@ class Race:
 
     def best_of(self, parts: Collection[str]) -> Choice:
         """The best of the plans that were measured and are made of these parts alone."""
+        among = frozenset(parts)
         measured = {
-            each.choice for each in self._measured if each.choice <= set(parts) and self._fits(each.choice)
+            each.choice for each in self._measured if each.choice <= among and self._fits(each.choice)
         }
         return max([NOTHING, *sorted(measured, key=sorted)], key=self._expected.of)
 

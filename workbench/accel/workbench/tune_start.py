@@ -12,10 +12,10 @@ from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.ddp import Ddp
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.errors import AccelError, Reason, in_words
-from accel.measuring.comparison import Interval
+from accel.measuring.comparison import CHANGES, Interval
 from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
-from accel.tuning.candidates import CHANGES, Candidates, Hint
+from accel.tuning.candidates import Candidates, Hint
 from accel.tuning.gain_model import Choice
 from accel.workbench.quality_request import QualityRequest
 from accel.workbench.quality_start import asked_of_quality

@@ -53,7 +53,7 @@ class StepToken(msgspec.Struct, tag="steps", frozen=True):
 
     count: int
     settle: int = 0
-    watches_memory: bool = False  # steps that nobody times: what tensors hold is counted
+    watches_memory: bool = False  # steps that are not timed, in which what tensors hold is counted
 
 
 class ReadEffect(msgspec.Struct, tag="read_effect", frozen=True):

@@ -205,9 +205,8 @@ class QualitySchedule:
             own.first_step_s = seconds[0]
         elif not own.steps:
             seconds = seconds[1:]
-        elif (
-            own.steps == 1 and not self._goal.counts_first_step
-        ):  # what it learnt counts: as long as the next ones
+        elif own.steps == 1 and not self._goal.counts_first_step:
+            # What the first one learnt counts, so it takes as long as these.
             own.seconds += sum(seconds) / len(seconds)
         own.seconds += sum(seconds)
         own.steps += len(taken.seconds)

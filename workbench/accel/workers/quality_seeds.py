@@ -85,7 +85,7 @@ class QualitySeeds:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nobody wants more of it, or the time is up."""
+        """Whether the user stopped it, or the time is up."""
         return self._stop.is_set()
 
     @property

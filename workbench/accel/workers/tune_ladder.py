@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from accel.measuring.comparison import Comparison
+from accel.measuring.comparison import CHANGES, Comparison
 from accel.plans.plan import Plan
-from accel.tuning.candidates import CHANGES
 from accel.tuning.race import WORTH
 
 MOST_CONFIRMED = 5  # plans measured anew: the winner and what it is made of

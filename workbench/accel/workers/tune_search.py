@@ -9,14 +9,14 @@ from statistics import median
 
 from accel.errors import AccelError, OutOfMemory
 from accel.measuring.break_even import BreakEven, break_even
-from accel.measuring.comparison import Comparison, Interval, Quality
+from accel.measuring.comparison import CHANGES, Comparison, Interval, Quality
 from accel.measuring.interval import STEADY_NOISE, expected_variance
 from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
-from accel.tuning.gain_model import Choice, Measured, Prior
+from accel.tuning.gain_model import NOTHING, Choice, Measured, Prior
 from accel.tuning.memory_limit import MemoryLimit
-from accel.tuning.race import NOTHING, WORTH, Race
+from accel.tuning.race import WORTH, Race
 from accel.workers.relaunch import NoTime
 from accel.workers.relaunch_estimate import COMPILING_S, least_relaunch_s
 from accel.workers.samples import Effort
@@ -49,7 +49,7 @@ class Aim:
         if missed:
             return f"did not take effect: {'; '.join(missed)}"
         quality, most = row.quality, self.keep_quality
-        if row.effect == "changes training":  # losses are others: a `QualityProof` decides
+        if row.effect == CHANGES:  # losses are others: a `QualityProof` decides
             return str(quality) if quality.largest_difference == math.inf else ""
         if most is None:
             return str(quality) if quality.following == "drifts" else ""

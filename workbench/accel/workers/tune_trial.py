@@ -15,13 +15,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from accel.measuring.comparison import WIDE, Comparison
+from accel.measuring.comparison import CHANGES, WIDE, Comparison
 from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.took import Took, advice_for
-from accel.measuring.tuning import AddedPart, Expectation, LeftOut, Tuning, is_needed, why_not_fitting
+from accel.measuring.tuning import (
+    AddedPart,
+    Expectation,
+    LeftOut,
+    Tuning,
+    is_needed,
+    is_wanted,
+    why_not_fitting,
+)
 from accel.plans.plan import Plan
-from accel.tuning.candidates import CHANGES, Candidates
+from accel.tuning.candidates import Candidates
 from accel.units import counted
 from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load
@@ -144,11 +152,15 @@ class TuneTrial(BackgroundTrial[Tuning]):
 
     def _prove(self) -> None:
         """Where the fastest changes training: whether it is as good sooner than the cell, and than the best that does not."""
-        good = [row for row in self._confirmed() if self._is_wanted(row) and not self._flaw(row)]
+        good = [
+            row for row in self._confirmed() if is_wanted(row, self._aim.fit_bytes) and not self._flaw(row)
+        ]
         best, unchanging = best_of(good), best_of([row for row in good if row.effect != CHANGES])
-        if best is None and self._quality is not None and self._confirm_stage is not None:
-            self._confirm_stage.go_on(self.budget.deadline)  # nothing is to be proven: its time is free
-        if best is None or not self._why_unproven(best, {}) or self._quality is None:
+        if self._quality is None or self._confirm_stage is None:
+            return
+        if best is None:  # nothing is to be proven: its time is free
+            self._confirm_stage.go_on(self.budget.deadline)
+        if best is None or not self._why_unproven(best, {}):
             return
         milder = [row for row in good if row.plan == str(self._milder) != best.plan and row.effect == CHANGES]
         changing = [best, *milder]
@@ -208,7 +220,7 @@ class TuneTrial(BackgroundTrial[Tuning]):
         unwanted = {
             row.plan: self._flaw(row) or self._why_unproven(row, proofs)
             for row in confirmed
-            if self._is_wanted(row)
+            if is_wanted(row, self._aim.fit_bytes)
         }
         good = [row for row in confirmed if unwanted.get(row.plan) == ""]
         proven = max(
@@ -282,11 +294,6 @@ class TuneTrial(BackgroundTrial[Tuning]):
             row = replace(row, setup_s=cost.setup_s, break_even_steps=cost.steps)
         row = replace(row, details={"rounds_now": stage.rounds_now})
         return replace(row, state="done" if self.is_over else "confirming")
-
-    def _is_wanted(self, row: Comparison) -> bool:
-        """Whether it may be the answer: proven faster, or fitting where the cell does not."""
-        is_faster = row.verdict == "faster" or is_needed(row, self._aim.fit_bytes)
-        return row.headline is not None and is_faster
 
     def _fits_in_smaller_batches(self, row: Comparison) -> bool:
         """Whether all it changes is that a step's samples come in parts, because the cell itself has no room."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from accel.plans.plan import Plan
     from accel.workload.replica import Replica
 
+PROFILES = "profile"  # in a cell that runs torch's profiler itself, of which there can be one at a time
 RunBegins = Callable[[], None]
 Context = Callable[[], AbstractContextManager[Any]]
 
@@ -49,7 +50,6 @@ class Calls:
     evaluation: Context = contextlib.nullcontext
 
 
-PROFILES = "profile"  # in a cell that runs torch's profiler itself, of which there can be one at a time
 Around = Callable[[Load, "Plan", dict[str, Any]], AbstractContextManager[Calls]]
 FailureMessage = Callable[[BaseException, str], msgspec.Struct]
 
