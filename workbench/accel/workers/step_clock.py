@@ -43,12 +43,18 @@ class StepClock:
 
     def resume(self) -> None:
         """The next step begins: what was done since the last one ended is no part of it."""
-        self._began, self._applied = time.perf_counter_ns(), applied_ns()
+        self._applied, self._left_out_ns = applied_ns(), 0
+        self._began = time.perf_counter_ns()
 
-    def step(self) -> None:
-        """A step has ended, as far as the CPU is concerned."""
+    def leave_out(self, since_ns: int) -> None:
+        """What has gone on since then was watching, which a plain loop does not pay for: of a step of 0.3 ms it was a tenth."""
+        self._left_out_ns += time.perf_counter_ns() - since_ns
+
+    def step(self, ended_ns: int | None = None) -> None:
+        """A step has ended, as far as the CPU is concerned: now, or a little ago."""
+        ended_ns = time.perf_counter_ns() if ended_ns is None else ended_ns
         self.apart_ns.append(applied_ns() - self._applied)
-        self._wall_ns.append(time.perf_counter_ns() - self._began - self.apart_ns[-1])
+        self._wall_ns.append(ended_ns - self._began - self.apart_ns[-1] - self._left_out_ns)
         if len(self._wall_ns) == self._settle:
             self._counts_from = self._event()
 
