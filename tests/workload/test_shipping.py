@@ -199,6 +199,25 @@ def test_gradients_travel_too():
         assert torch.equal(own.grad, theirs.grad)
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="only Linux tells what is mapped where")
+def test_gradients_stay_where_they_are_mapped_and_parameters_do_not():
+    """Freed in the first step, a gradient in malloc's memory would leave the heap other than a fresh process has it."""
+    copy = delivered(captured("train()", "\n"))
+    with open("/proc/self/maps") as maps:
+        spans = [line.split()[0].split("-") for line in maps if "accel-workload" in line]
+    mapped = [range(int(begin, 16), int(end, 16)) for begin, end in spans]
+
+    def is_mapped(tensor):
+        return any(tensor.data_ptr() in each for each in mapped)
+
+    parameters = list(copy["model"].parameters())
+    assert all(is_mapped(p.grad) for p in parameters)
+    assert not any(is_mapped(p) for p in parameters)
+    parameters[0].grad.add_(1.0)  # and is this process's own
+    again = delivered(captured("train()", "\n"))
+    assert not torch.equal(next(again["model"].parameters()).grad, parameters[0].grad)
+
+
 def test_generators_of_torch_python_and_numpy_go_on_as_at_home():
     workload = captured("train()")
     parcel = pack(workload)

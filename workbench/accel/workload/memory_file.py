@@ -30,6 +30,7 @@ class MemoryFile:
         self.descriptor = _anonymous_file() if descriptor is None else descriptor
         self.size_bytes = 0 if descriptor is None else os.fstat(descriptor).st_size
         self._storages: dict[int, tuple[int, Any]] = {}
+        self._in_place: set[int] = set()
         self._map: mmap.mmap | None = None
 
     def add_bytes(self, data: Any) -> int:
@@ -67,6 +68,24 @@ class MemoryFile:
                 storage,
             )  # keeps the storage, so that its key stays its own
         return known[0]
+
+    def leave_in_place(self, tensor: Any) -> None:
+        """Let workers use this tensor's memory where it is mapped, however small it is.
+
+        A gradient is freed as the first step begins. In memory of malloc that would raise glibc's thresholds before anything was
+        computed, and leave the heap in another state for good than that of a process which trains from the start: one CNN then
+        took no page faults a step in place of 3,100.
+        """
+        import torch
+
+        if (
+            type(tensor) is torch.Tensor and tensor.layout == torch.strided
+        ):  # others have no storage of their own
+            self._in_place.add(tensor.untyped_storage()._cdata)
+
+    def is_left_in_place(self, storage: Any) -> bool:
+        """Whether workers use this storage where it is mapped."""
+        return storage._cdata in self._in_place
 
     def seal(self) -> None:
         """No more is added: round the size up to what was promised, and let go of the storages."""

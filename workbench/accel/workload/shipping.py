@@ -105,7 +105,10 @@ def pack_cell(
     names = {name: namespace[name] for name in reads if name in namespace} | dict(extra or {})
     memory = MemoryFile()
     try:
-        blob = pickle.dumps((_sources(), dump(_contents(namespace, names, models or {}), memory)))
+        contents = _contents(namespace, names, models or {})
+        for _, gradient in contents["gradients"]:
+            memory.leave_in_place(gradient)
+        blob = pickle.dumps((_sources(), dump(contents, memory)))
     except BaseException as error:
         memory.close()
         is_of_system = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.EFBIG, errno.ENOSPC)
@@ -169,7 +172,8 @@ def make_pickler(
             if isinstance(obj, torch.storage.TypedStorage):
                 storage = obj._untyped_storage
                 place = memory.add_storage(storage)
-                return ("storage", place, storage.nbytes(), obj.dtype, str(storage.device))
+                kind = "storage in place" if memory.is_left_in_place(storage) else "storage"
+                return (kind, place, storage.nbytes(), obj.dtype, str(storage.device))
             return None
 
         def reducer_override(self, obj: Any) -> Any:
@@ -299,10 +303,11 @@ class Found:
                 raise pickle.UnpicklingError(f"{name}, which it leads to, is not found here") from None
         if key[0] == "globals":
             return vars(importlib.import_module(key[1]))
-        _, offset, size_bytes, dtype, device = key
+        kind, offset, size_bytes, dtype, device = key
         storage = self._storages.get(offset)
         if storage is None:
-            storage = self._memory.storage(offset, size_bytes, copy=size_bytes < _SMALL_BYTES)
+            copy = kind == "storage" and size_bytes < _SMALL_BYTES
+            storage = self._memory.storage(offset, size_bytes, copy=copy)
             if device != "cpu":
                 here = device_here(device, torch.cuda.device_count())
                 storage = storage.to(device=torch.device(here))
