@@ -73,7 +73,7 @@ def kernel(kind: str) -> dict[str, Any]:
     from accel.workbench.kept_ranks import DdpOptions
     from accel.workbench.rank_sweep import sweep_of
     from accel.workers.samples import Effort
-    from accel.workers.trial import TrialSetting
+    from accel.workers.staged_trial import TrialSetting
 
     short = Effort(warm_up=1, least_rounds=2, most_rounds=3, seconds=1)
     once = partial(TrialSetting, effort=short, steady_relaunches=1, notebook_relaunches=1)

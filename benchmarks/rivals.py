@@ -18,8 +18,8 @@ Figures: of each way its speed over the plain cell's in the same turn, the media
 `tune`, what its answer claimed. A cell without a plan proven faster stays the plain cell: its `tune` and `exported` are 1.
 `…/setup_s`: seconds that the first two runs took longer than later ones (compiling, in the first turn: with nothing cached);
 `…/break_even_steps`: steps until a faster way has made up for that; `…/loss`: mean loss of the first 20 steps (or the first
-epoch) over that of the plain cell; `budget_used_s`: what tune took; `ahead`: 1 if the exported cell has at least 0.98 of the
-speed of the fastest rival; `disturbed_share`: of the processes, those with which others took CPU time at each attempt.
+epoch) over that of the plain cell; `budget_used_s`: what tune took; `ahead`: 1 if the exported cell is faster than the
+fastest rival; `disturbed_share`: of the processes, those with which others took CPU time at each attempt.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from benchmarks.machine_line import RESULTS, report
 from benchmarks.rival_ways import RIVALS, Way
 
 MODELS = ("cnn", "densenet121", "resnet18", "transformer", "lstm")
-AHEAD = 0.98
+LEVEL = 0.98
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def verdict(plan: str, ways: Mapping[str, Any]) -> str:
     own = ways["exported"]["ratio"][0] if plan else 1.0
     rival = max((name for name in ways if name in RIVALS), key=lambda name: ways[name]["ratio"][0])
     best = ways[rival]["ratio"][0]
-    where = "ahead of" if own > best else "level with" if own >= AHEAD * best else "behind"
+    where = "ahead of" if own > best else "level with" if own >= LEVEL * best else "behind"
     said = f"{where} {rival}: {own:.2f} against {best:.2f}"
     return said if plan else f"{said}; tune proved nothing faster, so its cell is the plain one"
 
@@ -159,7 +159,7 @@ def figures_of(cells: Mapping[str, Any]) -> dict[str, float]:
         figures[f"disturbed_share/{model}"] = fmean(
             run["disturbed"] for runs in row["runs"].values() for run in runs
         )
-        figures[f"ahead/{model}"] = float(not row["verdict"].startswith("behind"))
+        figures[f"ahead/{model}"] = float(row["verdict"].startswith("ahead"))
     return figures
 
 

@@ -24,7 +24,7 @@ from accel.commands.accelerations import AccelerationList
 from accel.commands.line.completing import complete
 from accel.workbench import Workbench, trial_start
 from accel.workers.samples import Effort
-from accel.workers.trial import TrialSetting
+from accel.workers.staged_trial import TrialSetting
 
 plan = Plan.parse("gentle_steps(by=4)+channels_last")
 assert str(plan) == "channels_last+gentle_steps(by=4)", plan

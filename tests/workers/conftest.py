@@ -83,7 +83,7 @@ def two_stages(workbench, monkeypatch):
 def trials_with(monkeypatch, **more):
     """Let trials be short; `more` is of TrialSetting."""
     from accel.workbench import trial_start
-    from accel.workers.trial import TrialSetting
+    from accel.workers.staged_trial import TrialSetting
 
     def setting(**given):
         return TrialSetting(**given | more, effort=QUICK, notebook_relaunches=1)

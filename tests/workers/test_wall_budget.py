@@ -14,8 +14,9 @@ from accel.workbench import trial_start
 from accel.workbench import workbench as workbench_module
 from accel.workers import time_budget
 from accel.workers.messages import Load
+from accel.workers.staged_trial import TrialSetting
 from accel.workers.time_budget import TimeBudget
-from accel.workers.trial import Trial, TrialSetting
+from accel.workers.trial import Trial
 from tests.workers.conftest import CELL
 from tests.workers.stand_ins import Costly, Costs, MachineClock
 

@@ -25,7 +25,7 @@ from accel.errors import AccelError
 from accel.processes.kernel_folder import own_kernel_folder
 from accel.workbench import Workbench, trial_start
 from accel.workers.samples import Effort
-from accel.workers.trial import TrialSetting
+from accel.workers.staged_trial import TrialSetting
 
 SETUP = """
 import torch

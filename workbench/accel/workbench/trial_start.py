@@ -12,8 +12,9 @@ from accel.plans.plan import Plan
 from accel.private_disk import current_folder
 from accel.techniques.model.model_call import is_compiled_by_user
 from accel.workers.messages import Load
+from accel.workers.staged_trial import TrialSetting
 from accel.workers.time_budget import TimeBudget
-from accel.workers.trial import Trial, TrialSetting
+from accel.workers.trial import Trial
 from accel.workload.shipping import Parcel, pack
 from accel.workload.state_guard import StateGuard
 from accel.workload.workload import Workload, look_up

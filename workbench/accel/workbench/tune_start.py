@@ -20,6 +20,7 @@ from accel.tuning.gain_model import Choice
 from accel.workbench.quality_request import QualityRequest
 from accel.workbench.quality_start import asked_of_quality
 from accel.workbench.trial_start import load_for, packed, trial_setting, unchanged_check
+from accel.workers.quality_seeds import QualitySetting
 from accel.workers.relaunch_estimate import COMPILING_S
 from accel.workers.tune_search import Aim
 from accel.workers.tune_trial import TuneTrial
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from accel.machine import Machine
     from accel.workbench.notebook_state import NotebookState
     from accel.workers.time_budget import TimeBudget
+    from accel.workload.shipping import Parcel
     from accel.workload.workload import Workload
 
 EXCLUDED, NOT_INCLUDED = "you excluded it", "you did not include it"
@@ -45,28 +47,16 @@ def prepared_tuning(
     """Collect the parts, pack and guard; the trial is ready to start."""
     from accel.distributed.trials.trial_group import group_for
 
-    unproven, asked = "", None
-    if changes_training or any(Plan.parse(each).effect == CHANGES for each in include):
-        try:
-            asked = asked_of_quality(
-                workbench, workload, QualityRequest(None, None), budget=budget, timeout_s=timeout_s
-            )
-        except AccelError as error:  # the rest can be searched
-            unproven = f"it changes training, and its quality cannot be compared: {error.because}. {error.do}"
-    quality, shipped = asked or (None, workload)
-    with workbench.live.suspended():
-        candidates = candidates_for(
-            workbench,
-            workload,
-            include=include,
-            exclude=exclude,
-            changes_training=changes_training,
-            steps=aim.steps,
-            unproven=unproven,
-            saves_memory=aim.fit_bytes is not None,
-        )
-    parcel, while_packing = packed(workbench, shipped)
+    asks_quality = changes_training or any(Plan.parse(each).effect == CHANGES for each in include)
+    quality, (parcel, while_packing), unproven = _parcel_for(
+        workbench, workload, asks_quality=asks_quality, budget=budget, timeout_s=timeout_s
+    )
     try:
+        with workbench.live.suspended():
+            candidates = candidates_for(
+                workbench, workload, include=include, exclude=exclude, changes_training=changes_training,
+                steps=aim.steps, unproven=unproven, saves_memory=aim.fit_bytes is not None,
+            )  # fmt: skip
         return TuneTrial(
             candidates, parcel, load_for(parcel, workload), workbench.pool,
             trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s), aim,
@@ -76,6 +66,23 @@ def prepared_tuning(
     except BaseException:
         parcel.close()
         raise
+
+
+def _parcel_for(
+    workbench: NotebookState, workload: Workload, *, asks_quality: bool, budget: TimeBudget, timeout_s: float
+) -> tuple[QualitySetting | None, tuple[Parcel, list[str]], str]:
+    """The workload packed, with what its quality is measured by, where that is asked; else why it cannot be measured."""
+    unproven = ""
+    if asks_quality:
+        try:
+            request = QualityRequest(None, None)
+            quality, shipped = asked_of_quality(
+                workbench, workload, request, budget=budget, timeout_s=timeout_s
+            )
+            return quality, packed(workbench, shipped), ""
+        except AccelError as error:  # the rest can be searched
+            unproven = f"it changes training, and its quality cannot be compared: {error.because}. {error.do}"
+    return None, packed(workbench, workload), unproven
 
 
 def candidates_for(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal
 
 from accel.errors import AccelError, Reason
@@ -13,39 +12,20 @@ from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_
 from accel.measuring.ladder import Ladder, speed
 from accel.measuring.took import Took, advice_for
 from accel.plans.plan import Plan
-from accel.workers.background_trial import BackgroundTrial, TrialState
+from accel.workers.background_trial import TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
-from accel.workers.relaunch import Relaunch
 from accel.workers.relaunch_estimate import least_relaunch_s, what_does_not_fit
-from accel.workers.samples import Effort
 from accel.workers.stage import Stage, StagePlan, Standing
-from accel.workers.time_budget import TimeBudget
+from accel.workers.staged_trial import StagedTrial, TrialSetting
 from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row, why_failed
-from accel.workers.variant_worker import GroupFactory, Variant, no_groups
+from accel.workers.variant_worker import GroupFactory, no_groups
 from accel.workload.shipping import Parcel
 
 MOST_RELAUNCHES = 60  # with a budget of one's own: more than fit into an hour
 
 
-@dataclass(frozen=True)
-class TrialSetting:
-    """Where a trial runs: what the notebook's allocator is, and how long things may take."""
-
-    machine_line: str
-    notes: tuple[str, ...]
-    notebook_allocator: str  # what its processes are to use: "steady", "set back to …" or "as the notebook"
-    notebook_is_steady: bool  # its allocator is steady already (kept live, by environment, or not glibc)
-    can_be_steady: bool
-    timeout_s: float = 60.0
-    budget: TimeBudget = field(default_factory=TimeBudget)
-    step_s: float = 0.0  # of the profile; 0 where it is not known
-    steady_relaunches: int = 4
-    notebook_relaunches: int = 5
-    effort: Effort = field(default_factory=Effort)
-
-
-class Trial(BackgroundTrial[Ladder]):
+class Trial(StagedTrial[Ladder]):
     """Runs in the background; wait for it, await it, watch it, or stop it.
 
     >>> trial = accel.try_("channels_last", wait=False)
@@ -58,10 +38,8 @@ class Trial(BackgroundTrial[Ladder]):
         check: Callable[[], str] = lambda: "", refused: dict[str, list[Reason]] | None = None,
         groups: GroupFactory = no_groups,
     ) -> None:  # fmt: skip
-        super().__init__(parcel, check, setting.budget)
-        self._groups = groups
-        self.plans, self._load, self._pool, self._setting = plans, load, pool, setting
-        self._refused = refused or {}
+        super().__init__(parcel, load, pool, setting, check=check, groups=groups)
+        self.plans, self._refused = plans, refused or {}
         self._stages: dict[str, Stage] = {}
         self._start_s = pool.start_s(1 + len(plans))
         self._does_not_fit = self._what_does_not_fit()
@@ -94,15 +72,8 @@ class Trial(BackgroundTrial[Ladder]):
         if not plan.candidates or self._stop.is_set():
             return
         self._state = state
-        stage = self._stages[plan.name] = Stage(
-            plan,
-            self._open,
-            stop=self._stop,
-            on_change=self._changed,
-            deadline=deadline,
-            measures_floor=not self._stages,
-            is_out_of_time=lambda: self.is_out_of_time,
-            give_up_at=self.budget.deadline if self.budget.is_strict else math.inf,
+        stage = self._stages[plan.name] = self._stage(
+            plan, deadline=deadline, give_up_at=self.budget.deadline, measures_floor=not self._stages
         )
         self._changed()
         stage.run()
@@ -186,10 +157,8 @@ class Trial(BackgroundTrial[Ladder]):
         )  # fmt: skip
 
     def _what_ended_it(self, rows: list[Comparison]) -> str:
-        if not self.is_over:
-            return "it goes on"
-        if self.state in ("stopped", "failed"):
-            return {"stopped": "you stopped it", "failed": "it failed"}[self.state]
+        if self._ended_early:
+            return self._ended_early
         # The last stage has the verdict: one before it that was cut short left it its time.
         if self.is_out_of_time or any(stage.is_cut_short for stage in list(self._stages.values())[-1:]):
             return "the time was up"
@@ -197,14 +166,6 @@ class Trial(BackgroundTrial[Ladder]):
             relaunches = max((stage.relaunches for stage in self._stages.values()), default=0)
             return f"{relaunches} relaunch{'es' * (relaunches != 1)} did not decide it"
         return "every plan is decided"
-
-    def _open(self, variants: list[Variant]) -> Relaunch:
-        relaunch = Relaunch(
-            self._pool, self._parcel, variants, load=self._load, timeout_s=self._setting.timeout_s, groups=self._groups,
-            phases=self.phases,
-        )  # fmt: skip
-        self._hold(relaunch)
-        return relaunch
 
     # --- what is known ----------------------------------------------------------------------------------------------
 

@@ -15,9 +15,8 @@ MOST_CONFIRMED = 5  # plans measured anew: the winner and what it is made of
 def best_of(good: Sequence[Comparison]) -> Comparison | None:
     """The fastest; of those that are as fast, one that leaves training as it is, with the fewest parts.
 
-    Where steps map much memory, first of all one with a steady allocator. How much is mapped is luck of each process: on one
-    cell a worker took 430 page faults a step or 3,700, five fresh processes 3,900 each, so that a plan without it was 2.35
-    times as fast in the trial and 1.46 times at home.
+    Where steps map much memory, first of all one with a steady allocator. How much is mapped is luck of each process: fresh ones
+    of one CNN took from 1,200 to 4,900 page faults a step. Without it the next process may be slower than those measured.
     """
     most = max((row.headline.ratio for row in good if row.headline), default=math.nan)
     as_fast = [row for row in good if row.headline and row.headline.ratio * (1 + WORTH / 2) > most]

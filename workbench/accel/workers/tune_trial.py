@@ -31,20 +31,18 @@ from accel.measuring.tuning import (
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
 from accel.units import counted
-from accel.workers.background_trial import BackgroundTrial
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_proof import QualityProof
 from accel.workers.quality_seeds import QualitySeeds, QualitySetting
-from accel.workers.relaunch import Relaunch
 from accel.workers.room_for_workers import room_for_workers
 from accel.workers.samples import Effort
 from accel.workers.stage import Stage, StagePlan
-from accel.workers.trial import TrialSetting
+from accel.workers.staged_trial import StagedTrial, TrialSetting
 from accel.workers.trial_rows import comparison_of, in_steady_worker, why_failed
 from accel.workers.tune_ladder import best_of, growing, only, with_room
 from accel.workers.tune_search import RACING, Aim, TuneSearch
-from accel.workers.variant_worker import GroupFactory, Variant, no_groups
+from accel.workers.variant_worker import GroupFactory, no_groups
 from accel.workload.shipping import Parcel
 
 QUALITY_SHARE = 0.5  # of the budget, where plans may change training: to prove one
@@ -54,7 +52,7 @@ IN_PARTS = {"batch_size", "gradient_accumulation"}  # together they train on the
 CONFIRMING = Effort(least_rounds=12, most_rounds=30)
 
 
-class TuneTrial(BackgroundTrial[Tuning]):
+class TuneTrial(StagedTrial[Tuning]):
     """Runs in the background, as any trial does; `result` is the tuning so far.
 
     >>> trial = accel.tune(wait=False)
@@ -69,20 +67,20 @@ class TuneTrial(BackgroundTrial[Tuning]):
         self, candidates: Candidates, parcel: Parcel, load: Load, pool: WorkerPool, setting: TrialSetting, aim: Aim, *,
         check: Callable[[], str] = lambda: "", groups: GroupFactory = no_groups, quality: QualitySetting | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(parcel, check, setting.budget)
+        super().__init__(parcel, load, pool, setting, check=check, groups=groups)
         self._quality = quality
         self._proof: QualityProof | None = None
         speed_share = 1.0 if quality is None else 1 - QUALITY_SHARE
         self._speed_s = speed_share * (self.budget.deadline - self.budget.began)
-        self._load, self._pool, self._setting, self._aim = load, pool, setting, aim
-        self._groups, self._candidates = groups, candidates
+        self._aim, self._candidates = aim, candidates
         self._is_as_it_is = setting.notebook_is_steady or not setting.can_be_steady
+        search_until = self.budget.began + SEARCH_SHARE * self._speed_s
         search_stage = self._stage(
             StagePlan(
                 "search", setting.notebook_allocator if self._is_as_it_is else "steady", (), STEADY_NOISE, MOST_RELAUNCHES,
                 RACING, is_headline=False, chosen_from=max(len(candidates.parts), 1),
             ),
-            deadline=self.budget.began + SEARCH_SHARE * self._speed_s, measures_floor=True,
+            deadline=search_until, give_up_at=search_until, measures_floor=True,
         )  # fmt: skip
         self._at_once = room_for_workers(load.trains_on)
         self._search = TuneSearch(
@@ -128,13 +126,14 @@ class TuneTrial(BackgroundTrial[Tuning]):
             return
         goes_on = changing.isdisjoint(order)
         self._state = "confirming"
+        until = self.budget.deadline if goes_on else self.budget.began + self._speed_s
         stage = self._confirm_stage = self._stage(
             StagePlan(
                 "notebook", self._setting.notebook_allocator, (*without, *self._ladder),
                 STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, MOST_RELAUNCHES, CONFIRMING,
                 is_headline=not self._is_as_it_is, wide_is_fine=WIDE, chosen_from=len(self._ladder) + len(without),
             ),
-            deadline=self.budget.deadline if goes_on else self.budget.began + self._speed_s, measures_floor=False,
+            deadline=until, give_up_at=until, measures_floor=False,
         )  # fmt: skip
         stage.reference = reference
         try:
@@ -179,20 +178,6 @@ class TuneTrial(BackgroundTrial[Tuning]):
             plans, setting, self._parcel, self._load, self._pool, hold=self._hold, stop=self._stop,
             on_change=self._changed, phases=self.phases, groups=self._groups,
         )  # fmt: skip
-
-    def _stage(self, plan: StagePlan, *, deadline: float, measures_floor: bool) -> Stage:
-        return Stage(
-            plan, self._open, stop=self._stop, on_change=self._changed, deadline=deadline, measures_floor=measures_floor,
-            is_out_of_time=lambda: self.is_out_of_time, give_up_at=deadline if self.budget.is_strict else math.inf,
-        )  # fmt: skip
-
-    def _open(self, variants: list[Variant]) -> Relaunch:
-        relaunch = Relaunch(
-            self._pool, self._parcel, variants, load=self._load, timeout_s=self._setting.timeout_s, groups=self._groups,
-            phases=self.phases,
-        )  # fmt: skip
-        self._hold(relaunch)
-        return relaunch
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -352,11 +337,8 @@ class TuneTrial(BackgroundTrial[Tuning]):
             self._confirm_stage is not None and self._confirm_stage.is_cut_short
         )
         is_cut = is_cut or bool(self._proof and self._proof.had_no_time)
-        if not self.is_over:
-            ended_by = "it goes on"
-        elif self.state in ("stopped", "failed"):
-            ended_by = {"stopped": "you stopped it", "failed": "it failed"}[self.state]
-        else:
+        ended_by = self._ended_early
+        if not ended_by:
             searched = counted(len(self._search.measured), "plan")
             ended_by = f"nothing better is to be expected after {searched}"
             if is_cut or self.is_out_of_time:
