@@ -3,9 +3,9 @@
     python -m benchmarks.clock [--quick] [--only CELL …] [--budget-s 60]
 
 Twelve training cells of different kinds. In a process that stands for the notebook each is profiled and tuned; then its own
-loop runs in turns: plain, with the plan kept, and after undo. Fresh processes, in turns too, run the cell as it is and the
-cell that `%accel export` wrote. A run's time is wall time over its steps, without the first run of each kind (compiling,
-first touches).
+loop runs in turns: plain, with the plan kept, and after undo. Then pairs of fresh processes run the cell as it is and the cell
+that `%accel export` wrote, one at a time, half a second each: this machine is shared, and has slow and fast seconds. A run's
+time is wall time over its steps, without the first runs of each kind (compiling, first touches).
 
 Figures: `inside_notebook_share` and `inside_fresh_share`, the share of cells whose ratio on the clock lies inside the interval
 that the answer claimed (for a fresh process, and "here" where it names that apart); `faster_notebook_share` and
@@ -30,6 +30,7 @@ from benchmarks.machine_line import RESULTS, report
 
 TURNS = 5  # of notebook and of fresh processes
 LEAST_RUN_S = 1.0  # a turn runs the cell again until it took so long
+WARM_TURNS, PAIRED_TURNS, TURN_S = 2, 4, 0.5  # of a pair of fresh processes
 MARK = "clock:"
 
 FRESH = """
@@ -37,13 +38,13 @@ import json, sys, time
 namespace = {{"__name__": "__main__"}}
 exec(compile({setup!r}, "<setup>", "exec"), namespace)
 code = compile({code!r}, "<cell>", "exec")
-times = []
-until = time.perf_counter() + {seconds}
-while len(times) < 2 or time.perf_counter() < until:
-    began = time.perf_counter()
-    exec(code, namespace)
-    times.append(time.perf_counter() - began)
-print({mark!r} + json.dumps(times[1:]))
+for line in sys.stdin:  # a turn: as many runs as fit into so many seconds
+    times, until = [], time.perf_counter() + float(line)
+    while not times or time.perf_counter() < until:
+        began = time.perf_counter()
+        exec(code, namespace)
+        times.append(time.perf_counter() - began)
+    print({mark!r} + json.dumps(times), flush=True)
 """
 
 
@@ -58,7 +59,9 @@ def timed(run: Any, seconds: float = LEAST_RUN_S) -> float:
     return median(times)
 
 
-def in_notebook(case: Case, budget_s: float, turns: int, include: list[str]) -> dict[str, Any]:
+def in_notebook(
+    case: Case, budget_s: float, turns: int, include: list[str], steps: int | None
+) -> dict[str, Any]:
     """Profile, tune, then the notebook's own loop before, with the plan, and after undo; and what was exported."""
     from accel.workbench import Workbench
 
@@ -73,7 +76,7 @@ def in_notebook(case: Case, budget_s: float, turns: int, include: list[str]) -> 
     try:
         run()
         profile = workbench.profile(case.cell)
-        tuning: Any = workbench.tune(budget_s=budget_s, include=include, exclude=["ddp"], steps=case.steps)
+        tuning: Any = workbench.tune(budget_s=budget_s, include=include, exclude=["ddp"], steps=steps)
         sys.stderr.write(f"{case.name}: {tuning}\n\n")
         answer: dict[str, Any] = {
             "step_ms": profile.step_ms, "answer": tuning.answer, "took": str(tuning.took), "took_s": tuning.took.seconds,
@@ -104,17 +107,45 @@ def in_notebook(case: Case, budget_s: float, turns: int, include: list[str]) -> 
 
 
 def in_fresh_processes(case: Case, exported: str, turns: int) -> list[float]:
-    """Median, lowest and highest ratio of the cell as it is over the exported one, a process each, in turns."""
-    ratios = []
-    for _ in range(turns):
-        times = [
-            median(
-                in_fresh_python(FRESH.format(setup=case.setup, code=code, seconds=2 * LEAST_RUN_S, mark=MARK))
-            )
-            for code in (case.cell, exported)
-        ]
-        ratios.append(times[0] / times[1])
-    return spread(ratios)
+    """Median, lowest and highest ratio of the cell as it is over the exported one, of pairs of fresh processes.
+
+    One of them runs at a time, the other waits: a machine that is shared has slow and fast seconds, and these are for both.
+    """
+    return spread([_ratio_of_a_pair(case, exported) for _ in range(turns)])
+
+
+def _ratio_of_a_pair(case: Case, exported: str) -> float:
+    codes, times = (case.cell, exported), ([], [])  # type: tuple[str, str], tuple[list[float], list[float]]
+    pair = [_started(FRESH.format(setup=case.setup, code=code, mark=MARK)) for code in codes]
+    try:
+        for process in pair:
+            for _ in range(WARM_TURNS):  # compiling, and the state that memory comes to
+                _turn(process, TURN_S)
+        for number in range(2 * PAIRED_TURNS):
+            which = number % 2
+            times[which].append(median(_turn(pair[which], TURN_S)))
+    finally:
+        for process in pair:
+            process.communicate()  # the end of its input ends it
+    return median(base / own for base, own in zip(*times, strict=True))
+
+
+def _started(text: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+
+
+def _turn(process: subprocess.Popen[str], seconds: float) -> list[float]:
+    """The times of the runs that a process makes in its turn."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{seconds}\n")
+    for line in process.stdout:
+        if line.startswith(MARK):
+            times: list[float] = json.loads(line.removeprefix(MARK))
+            return times
+    raise RuntimeError(f"the cell failed in a fresh process, which ended with {process.wait()}")
 
 
 def in_fresh_python(text: str, **environment: str) -> Any:
@@ -136,9 +167,16 @@ def spread(ratios: list[float]) -> list[float]:
     return [median(ratios), min(ratios), max(ratios)]
 
 
-def tuned(case: Case, budget_s: float, turns: int, include: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What `in_notebook` finds, in a process of its own."""
-    given = {"--inside": case.name, "--budget-s": budget_s, "--turns": turns}
+def tuned(
+    case: Case, budget_s: float, turns: int, include: tuple[str, ...] = (), steps: int | None = None
+) -> dict[str, Any]:
+    """What `in_notebook` finds, in a process of its own; `steps` of the real training, if not the case's."""
+    given = {
+        "--inside": case.name,
+        "--budget-s": budget_s,
+        "--turns": turns,
+        "--steps": steps or case.steps or 0,
+    }
     command = [
         sys.executable,
         "-m",
@@ -195,10 +233,12 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=TURNS, help=argparse.SUPPRESS)
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--include", nargs="*", default=[], help=argparse.SUPPRESS)
+    parser.add_argument("--steps", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     by_name = {case.name: case for case in CASES}
     if given.inside:
-        answer = in_notebook(by_name[given.inside], given.budget_s, given.turns, given.include)
+        case, steps = by_name[given.inside], given.steps or None
+        answer = in_notebook(case, given.budget_s, given.turns, given.include, steps)
         sys.stdout.write(f"{MARK}{json.dumps(answer)}\n")
         return
     if given.quick:

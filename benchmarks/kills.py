@@ -3,7 +3,8 @@
     python -m benchmarks.kills [--quick] [--times 50]
 
 A process that stands for the kernel tunes a small cell and writes down each plan as its figures are known. At a random moment it
-is killed by SIGKILL, or one of its workers is; in turns. Then the history has to hold every plan that was known, SQLite has to
+is killed by SIGKILL, or one of its workers is; in turns. Then the history has to hold every plan that was known, as the search or
+the confirmation measured it, SQLite has to
 find its file intact, and no process of that kernel may be left.
 
 Figures: `lost_rows`, `damaged_files`, `processes_left` (all to be 0), `rows_kept`, `kernels_killed`, `workers_killed`,
@@ -16,7 +17,6 @@ import argparse
 import json
 import os
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -35,6 +35,7 @@ KERNEL = """
 import sys, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+from accel.history.records import AS_THE_NOTEBOOK_RUNS, STEADY
 from accel.workbench import Workbench
 
 torch.manual_seed(0)
@@ -58,9 +59,10 @@ known = set()
 
 def note():
     for row in (*trial.result.searched, *(row for row in trial.result.confirmed if row.shown)):
-        if row.plan not in known:
-            known.add(row.plan)
-            print("row", row.plan, flush=True)
+        said = f"{AS_THE_NOTEBOOK_RUNS if row.headline else STEADY}: {row.plan}"
+        if said not in known:
+            known.add(said)
+            print("row", said, flush=True)
 
 trial.on_change(note)
 trial.wait()
@@ -102,9 +104,8 @@ def one(counts: Counts, folder: Path, *, kills_kernel: bool, budget_s: float, mo
         time.sleep(moment.uniform(0.3, budget_s))
         family = _family(kernel.pid)
         if kills_kernel:
-            counts.add(kernels_killed=1)
-            with suppress(ProcessLookupError):
-                os.kill(kernel.pid, signal.SIGKILL)
+            counts.add(kernels_killed=int(kernel.poll() is None))  # it may have ended just now
+            kernel.kill()
         elif workers := [each for each in family if "worker_main" in _command(each)]:
             counts.add(workers_killed=1)
             with suppress(psutil.NoSuchProcess):
@@ -114,7 +115,8 @@ def one(counts: Counts, folder: Path, *, kills_kernel: bool, budget_s: float, mo
     known = {line.removeprefix("row ") for line in lines if line.startswith("row ")}
     with closing(sqlite3.connect(history)) as connection:
         is_sound = connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-        kept = {row[0] for row in connection.execute("SELECT plan FROM trials")}
+        rows = connection.execute("SELECT where_measured, plan FROM trials")
+        kept = {f"{where}: {plan}" for where, plan in rows}
     counts.add(
         lost_rows=len(known - kept), rows_kept=len(kept), damaged_files=int(not is_sound),
         processes_left=len(_left(family)), searches_ended=int("ended" in lines),

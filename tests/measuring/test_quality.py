@@ -32,6 +32,24 @@ def test_a_loss_that_is_no_number_any_more_drifts():
     assert compare_losses(BASE, [2.3, None, None, None]).following == "drifts"
 
 
+def test_a_loss_that_is_no_number_is_lost_by_more_than_any_share():
+    assert compare_losses(BASE, [2.3, None, None, None], BASE[:1]).lost == float("inf")
+
+
+def test_where_the_floor_is_of_fewer_steps_these_are_compared():
+    """Chaotic losses part more and more: a floor of two steps says nothing of the fourth."""
+    moved = [2.3, 2.101, 2.5, 3.0]
+    quality = compare_losses(BASE, moved, [2.3, 2.1005])
+    assert (quality.following, quality.steps) == ("follows", 2)
+
+
+def test_losses_that_are_worse_on_average_are_measured_against_the_noise_of_that_average():
+    floor = [2.4, 2.0, 2.0, 1.6]  # far off in each step, and not on average
+    quality = compare_losses(BASE, [loss * 1.02 for loss in BASE], floor)
+    assert quality.lost > 0.019
+    assert quality.lost_by_noise < 0.001
+
+
 def test_without_a_scalar_loss_quality_is_unknown():
     assert compare_losses([None, None], [None, None]).following == "unknown"
 

@@ -79,9 +79,7 @@ class Costly:
         compiling = self.costs.compiling if self.is_first and self.plan.compiles else 0.0
         self._takes(compiling + count * self.costs.step, timeout_s)
         self.is_first = False
-        return StepsDone(
-            self._step_ns(count), [1.0] * count, [self.batch] * count, 0, 0, apart_ns=[0] * count
-        )
+        return StepsDone(self._step_ns(count), [1.0] * count, [self.batch] * count, 0, apart_ns=[0] * count)
 
     def _step_ns(self, count):
         return [int(1e9 * self.costs.step * self._noise.gauss(1.0, self.costs.noise)) for _ in range(count)]

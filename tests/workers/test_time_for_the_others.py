@@ -38,7 +38,7 @@ class Steady:
         if kind is StepsDone:
             self.patience_s.append(timeout_s)
             count = self.asked.count
-            return StepsDone([10_000] * count, [1.0] * count, [16] * count, 0, 0)
+            return StepsDone([10_000] * count, [1.0] * count, [16] * count, 0)
         return EffectRead([]) if kind is EffectRead else Loaded()
 
     def close(self):

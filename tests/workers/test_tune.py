@@ -16,11 +16,38 @@ TRIED = ["channels_last", "fused_optimizer", "loader_workers"]
 class Lossy(Costly):
     """A worker whose losses are other ones."""
 
+    loss: float | None = 2.0
+
     def receive(self, kind, *, timeout_s):
         done = super().receive(kind, timeout_s=timeout_s)
         if hasattr(done, "losses"):
-            done.losses[:] = [2.0] * len(done.losses)
+            done.losses[:] = [self.loss] * len(done.losses)
         return done
+
+
+class SlightlyLossy(Lossy):
+    loss = 1.25
+
+
+class Exploding(Lossy):
+    loss = None
+
+
+class KilledOnce(Costly):
+    """A worker that is killed in the third relaunch."""
+
+    relaunches = 0
+
+    def wait_until_ready(self):
+        KilledOnce.relaunches += 1
+        super().wait_until_ready()
+
+    def receive(self, kind, *, timeout_s):
+        if kind is StepsDone and KilledOnce.relaunches == 3:
+            raise AccelError(
+                "a worker", because="it was killed by SIGKILL", do="Close what else needs memory."
+            )
+        return super().receive(kind, timeout_s=timeout_s)
 
 
 class Failing(Costly):
@@ -164,6 +191,79 @@ def test_quality_that_was_given_up_allows_a_drift_and_no_more(workbench, steps_t
     kept = workbench.tune(include=TRIED, budget_s=300, keep_quality=0.005)
     assert kept.best is None or "channels_last" not in kept.best.plan
     assert any("0.5 % was allowed" in each.why for each in kept.left_out)
+
+
+def test_a_loss_that_is_no_number_is_more_than_any_share_allows(workbench, steps_take):
+    steps_take(
+        {"channels_last": 0.5}, make=lambda plan: Exploding if "channels_last" in plan.names else Costly
+    )
+    tuning = workbench.tune(include=TRIED, budget_s=300, keep_quality=0.5)
+    assert tuning.best is None or "channels_last" not in tuning.best.plan
+    assert any(each.plan == "channels_last" and "50 % was allowed" in each.why for each in tuning.left_out)
+
+
+def test_a_drift_that_was_allowed_is_told_in_the_words_of_what_was_allowed(workbench, steps_take):
+    steps_take(
+        {"channels_last": 0.5}, make=lambda plan: SlightlyLossy if "channels_last" in plan.names else Costly
+    )
+    tuning = workbench.tune(include=TRIED, budget_s=300, keep_quality=0.3)
+    assert tuning.best.plan == "channels_last"
+    assert "losses are 25 % higher on average, and 30 % was allowed" in tuning.answer
+    assert "DRIFTS" not in tuning.answer
+
+
+def test_a_baseline_that_is_killed_once_costs_a_relaunch_and_not_the_search(
+    workbench, steps_take, monkeypatch
+):
+    monkeypatch.setattr(KilledOnce, "relaunches", 0)
+    steps_take({"channels_last": 0.8}, make=lambda plan: Costly if plan else KilledOnce)
+    assert workbench.tune(include=TRIED, budget_s=300).best.plan == "channels_last"
+    assert KilledOnce.relaunches > 3
+
+
+def test_what_was_not_measured_is_named_and_no_word_is_said_of_it(workbench, steps_take):
+    """A minute to compile: the one that does so does not fit, and the others are measured all the same."""
+    steps_take({"channels_last": 1.2, "fused_optimizer": 1.2, "compile_model": 0.5}, compiling=60.0)
+    tuning = workbench.tune(
+        include=["channels_last", "fused_optimizer", "compile_model"], steps=1_000_000, budget_s=30
+    )
+    assert tuning.best is None
+    assert {row.plan for row in tuning.searched} == {"channels_last", "fused_optimizer"}
+    assert tuning.answer.startswith("None of 2 plans is faster than the cell as it is;")
+    assert any(each.plan == "compile_model" and "--budget-s" in each.why for each in tuning.left_out)
+
+
+def test_a_setting_that_is_named_is_searched_or_left_out_by_itself(workbench, steps_take):
+    steps_take({"loader_workers": 0.8})
+    only = workbench.tune(include=["loader_workers(n=1)"], budget_s=300)
+    assert {row.plan for row in only.searched} == {"loader_workers(n=1)"}
+    without = workbench.tune(
+        include=["loader_workers"], exclude=["loader_workers(persistent=True)"], budget_s=900
+    )
+    assert "loader_workers(persistent=True)" not in [row.plan for row in without.searched]
+    assert len(without.searched) > 1, "no other setting was searched"
+    with pytest.raises(AccelError, match="both name loader_workers"):
+        workbench.tune(include="loader_workers", exclude="loader_workers")
+
+
+def test_what_is_kept_in_the_first_epoch_is_searched_where_there_is_a_second(workbench, steps_take):
+    steps_take({"cache_dataset": 0.5})
+    wanted = ["cache_dataset", "channels_last"]
+    once = workbench.tune(include=wanted, budget_s=300)
+    assert any(each.plan == "cache_dataset" and "second epoch" in each.why for each in once.left_out)
+    longer = workbench.tune(include=wanted, steps=10_000, budget_s=300)
+    assert not any("second epoch" in each.why for each in longer.left_out)
+
+
+def test_the_line_of_progress_names_what_is_ahead(workbench, steps_take):
+    steps_take({"channels_last": 0.5, "fused_optimizer": 0.9})
+    trial = workbench.tune(include=TRIED, budget_s=300, wait=False)
+    said = []
+    trial.on_change(lambda: said.append(trial.goes_on))
+    trial.wait(60)
+    ahead = [line.split("ahead: ")[1] for line in said if "ahead: " in line]
+    assert ahead
+    assert all(line.startswith("channels_last") for line in ahead)
 
 
 def test_what_is_measured_is_in_the_history_before_the_search_is_over(

@@ -9,10 +9,10 @@ from accel.plans.plan import Plan
 from accel.workers.tune_ladder import best_of, growing, with_room
 
 
-def row(plan, ratio, *, effect="exact", faults=0.0):
+def row(plan, ratio, *, effect="exact", faults=0.0, setup_s=0.0):
     shown = Interval(ratio, 0.9 * ratio, 1.1 * ratio, 3, 30)
     return Comparison(
-        plan, "faster", shown, None, Quality("same"), effect, page_faults=(faults, 0.0)
+        plan, "faster", shown, None, Quality("same"), effect, page_faults=(faults, 0.0), baseline_ms=10.0, setup_s=setup_s
     )  # fmt: skip
 
 
@@ -26,7 +26,13 @@ def row(plan, ratio, *, effect="exact", faults=0.0):
 )
 def test_of_those_that_are_as_fast_the_plainest_is_taken(rows, best):
     made = [row(plan, ratio, effect=effect[0] if effect else "exact") for plan, ratio, *effect in rows]
-    assert best_of(made).plan == best
+    assert best_of(made, steps=1000).plan == best
+
+
+@pytest.mark.parametrize(("steps", "best"), [(3_000, "channels_last"), (100_000, "compile_model")])
+def test_what_compiling_takes_counts_by_how_long_the_training_is(steps, best):
+    rows = [row("compile_model", 1.6, setup_s=20.0), row("channels_last", 1.5)]
+    assert best_of(rows, steps).plan == best
 
 
 @pytest.mark.parametrize(
@@ -37,7 +43,7 @@ def test_where_steps_map_much_memory_the_plan_that_does_not_hang_on_it_is_taken(
         row("channels_last", 2.0, faults=faults),
         row("steady_allocator+channels_last", 1.99, faults=faults),
     ]
-    assert best_of(rows).plan == best
+    assert best_of(rows, steps=1000).plan == best
 
 
 def test_plans_have_room_at_once_and_the_winner_is_always_among_them():

@@ -68,6 +68,7 @@ class CacheDataset:
     layer: ClassVar[Layer] = "data"
     effect: ClassVar[Effect] = "exact"
     needs_own_process: ClassVar[bool] = False
+    gains_from_second_epoch: ClassVar[bool] = True
     conflicts: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:

@@ -53,9 +53,10 @@ class Quality:
     largest_difference: float = float("nan")
     noise_floor: float = float("nan")
     steps: int = 0
-    lost: float = (
-        0.0  # by how much the losses are worse on average, relative to the baseline's; below 0: better
-    )
+    lost: float = 0.0
+    """By how much losses are worse on average, relative to the baseline's; below 0: better."""
+    lost_by_noise: float = 0.0
+    """The same, of the baseline that was moved by rounding, without its sign."""
 
     def __str__(self) -> str:
         if self.following == "unknown":
@@ -224,16 +225,25 @@ def compare_losses(
     pairs = [(b, c) for b, c in zip(baseline, candidate, strict=False) if b is not None]
     if not pairs:
         return Quality("unknown")
-    base = [b for b, _ in pairs]
     if any(c is None for _, c in pairs):
-        return Quality("drifts", math.inf, _floor(base, floor), len(pairs))
-    other = [c for _, c in pairs if c is not None]
+        return Quality("drifts", math.inf, _floor([b for b, _ in pairs], floor), len(pairs), lost=math.inf)
+    pairs = pairs[: len(floor) or None]  # where there was no time for as many steps of the floor
+    base, other = [b for b, _ in pairs], [c for _, c in pairs if c is not None]
     if base == other:
         return Quality("same", 0.0, 0.0, len(pairs))
     difference, noise = largest_difference(base, other), _floor(base, floor)
     allowed = max(_FLOOR_FACTOR * noise, _CLOSE_BAND if effect == "close" else 1e-5)
-    lost = (sum(other) - sum(base)) / (sum(map(abs, base)) or 1.0)
-    return Quality("follows" if difference <= allowed else "drifts", difference, noise, len(pairs), lost)
+    nudged = [value for value in floor if value is not None]
+    by_noise = abs(_lost(base, nudged)) if nudged else 0.0
+    following: Following = "follows" if difference <= allowed else "drifts"
+    return Quality(following, difference, noise, len(pairs), _lost(base, other), by_noise)
+
+
+def _lost(baseline: Sequence[float], other: Sequence[float]) -> float:
+    """How much worse losses are on average over the steps that both have, relative to the baseline's."""
+    steps = min(len(baseline), len(other))
+    base = baseline[:steps]
+    return (sum(other[:steps]) - sum(base)) / (sum(map(abs, base)) or 1.0)
 
 
 def _floor(baseline: Sequence[float], floor: Sequence[float | None]) -> float:

@@ -13,6 +13,9 @@ from accel.measuring.took import Took
 from accel.shown import Drawn
 from accel.units import counted, size
 
+# Why a plan was not measured.
+NO_TIME = "no time was left to measure it: a longer --budget-s takes it in"
+STOPPED = "you stopped the search before it was measured"
 # A share of memory that is plainly less. Tensors of equal programs hold the same; resident pages differ by a fifth, because
 # allocators keep some.
 PLAINLY_LESS: dict[PeakOf, float] = {"tensors": 0.95, "resident": 0.75, "": 0.0}
@@ -95,6 +98,8 @@ class Tuning(Drawn):
     where none was to be proven."""
     fit_bytes: int | None = None
     """The memory that a plan may take at its peak; None where that was not asked."""
+    keep_quality: float | None = None
+    """The share by which losses may be higher on average; None: they have to follow those of the cell as it is."""
     against: str = ""
     """The plan that all were compared with, where the cell as it is runs out of memory; empty: the cell as it is."""
 
@@ -103,7 +108,7 @@ class Tuning(Drawn):
         """What was found, in one sentence."""
         if self.best is not None:
             is_by_quality = self.quality is not None and self.quality.plan == self.best.plan
-            follows = self.quality.sentence if self.quality and is_by_quality else self.best.quality
+            follows = self.quality.sentence if self.quality and is_by_quality else self._losses(self.best)
             fits = f" {self._fits(self.best)}" if self.fit_bytes is not None else ""
             if self.best.plan == self.against:
                 return f"{self.best.plan}{fits}; nothing that fits is faster."
@@ -119,15 +124,29 @@ class Tuning(Drawn):
             return f"{row.plan} is faster ({row.headline}), but not to be recommended: {self._why(row.plan)}"
         if any(row.verdict == "undecided" for row in measured):
             return "Undecided: what looked best is not proven faster than the cell as it is."
-        ahead = next(
-            (row for row in self.searched if row.verdict == "faster" and not self._why(row.plan)), None
-        )
-        if ahead is not None and not measured:
+        ahead = self.ahead
+        if ahead is not None and ahead.verdict == "faster" and not measured:
             return f"Not confirmed: {ahead.plan} was ahead in the search ({ahead.steady}), and was not measured anew."
         if not self.searched and not measured:
             return "Nothing was measured."
         fits = f", which fits {size(self.fit_bytes)}" if self.fit_bytes is not None else ""
-        return f"Nothing here is faster than the cell as it is{fits}; {counted(len(self.searched), 'plan')} measured."
+        plans = counted(len(self.searched), "plan")
+        if left := sum(each.why in (NO_TIME, STOPPED) for each in self.left_out):
+            return f"None of {plans} is faster than the cell as it is{fits}; {left} more were not measured."
+        return f"Nothing here is faster than the cell as it is{fits}; {plans} measured."
+
+    @property
+    def ahead(self) -> Comparison | None:
+        """The plan that is the fastest so far, of those that may be the answer."""
+        rows = [row for row in self.confirmed if row.headline is not None] or self.searched
+        good = [row for row in rows if row.shown is not None and not self._why(row.plan)]
+        return max(good, key=lambda row: row.shown.carried if row.shown else 0.0, default=None)
+
+    def _losses(self, row: Comparison) -> str:
+        """How a plan's losses compare, in the words of what was allowed."""
+        if self.keep_quality is None or row.quality.following != "drifts":
+            return str(row.quality)
+        return f"losses are {100 * row.quality.lost:.2g} % higher on average, and {100 * self.keep_quality:g} % was allowed"
 
     def _fits(self, row: Comparison) -> str:
         assert self.fit_bytes is not None
@@ -184,8 +203,8 @@ class Tuning(Drawn):
     @property
     def front(self) -> tuple[Comparison, ...]:
         """Plans that no other beats in both speed and memory, fastest first, of those that were not left out."""
-        rows = self.searched or self.confirmed
-        return pareto_front([row for row in rows if not self._why(row.plan) and self._is_as_good(row)])
+        good = [row for row in self.rows if not self._why(row.plan) and self._is_as_good(row)]
+        return pareto_front([row for row in good if row.headline is None or row.verdict != "no difference"])
 
     def _is_as_good(self, row: Comparison) -> bool:
         """Whether a plan leaves training as it is, or was proven to be worth the change."""

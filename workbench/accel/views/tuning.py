@@ -16,12 +16,13 @@ from accel.views.ladder import explanations, symbol
 if TYPE_CHECKING:
     import plotly.graph_objects
 
+_LEAST_SETUP_S = 0.5  # less goes without saying
 SHOWN = 8  # plans of the search: more are in .to_dataframe()
 
 
 def text(tuning: Tuning) -> str:
     """For a terminal, at most a screen: the answer, its parts, the fastest of the others, what to type."""
-    lines = [tuning.answer, *_next_lines(tuning)]
+    lines = [tuning.answer, _pays_off(tuning), *_next_lines(tuning)]
     lines += [f"  {line}" if number else line for number, line in enumerate(part_lines(tuning))]
     rows = _shown_rows(tuning)
     if rows:
@@ -52,7 +53,7 @@ def html(tuning: Tuning) -> Markup:
     evidence = [note(line) for line in explanations(tuning.best)] if tuning.best is not None else []
     return block(
         heading(tuning.answer),
-        *map(note, _next_lines(tuning)),
+        *map(note, filter(None, [_pays_off(tuning), *_next_lines(tuning)])),
         table(["part", "with the parts before it", "speed-up", "adds"], parts) if parts else "",
         _folded(tuning.is_over, _searched_title(tuning), table(["plan", "speed-up", "measured"], searched)) if rows else "",
         details("How the answer was found", *evidence) if evidence else "",
@@ -98,7 +99,20 @@ def _folded(is_over: bool, title: str, rows: Markup) -> Markup:
 
 def _next_lines(tuning: Tuning) -> list[str]:
     lines = [tuning.keep_line, f"then {tuning.export_line}" if tuning.export_line else ""]
-    return [f"Next: {', '.join(filter(None, lines))}"] if tuning.keep_line else []
+    may_gain_nothing = tuning.best is not None and tuning.best.here is not None and tuning.best.here.low <= 1
+    more = ". In this notebook it may gain nothing; in a fresh process it does." if may_gain_nothing else ""
+    return [f"Next: {', '.join(filter(None, lines))}{more}"] if tuning.keep_line else []
+
+
+def _pays_off(tuning: Tuning) -> str:
+    """From which step on a plan that compiles is ahead; empty for others."""
+    best = tuning.best
+    if best is None or best.break_even_steps is None or not best.setup_s >= _LEAST_SETUP_S:
+        return ""
+    return (
+        f"Compiling takes {best.setup_s:.2g} s: it is ahead from step {best.break_even_steps:,} on, and this training has "
+        f"{tuning.steps:,}."
+    )
 
 
 def _shown_rows(tuning: Tuning) -> list[Comparison]:
@@ -157,7 +171,9 @@ def _cannot_work(tuning: Tuning) -> list[str]:
 
 def _last_lines(tuning: Tuning) -> list[str]:
     took = str(tuning.took) if tuning.took is not None else ""
-    front = [f"{row.plan} ({_figures(row)})" for row in tuning.front]
+    front = [
+        f"{row.plan} ({_figures(row)}{'' if row.headline else ', in the search'})" for row in tuning.front
+    ]
     against = (
         f"The cell as it is ran out of memory next to this notebook: all speed-ups are over {tuning.against}."
         if tuning.against

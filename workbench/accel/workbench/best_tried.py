@@ -36,7 +36,10 @@ def best_plan(trials: Sequence[AnyTrial]) -> Plan:
         )
     result = trials[-1].result
     if result.best is None:
-        tried = [row.plan for row in result.rows if row.state == "done" and row.plan != "baseline"]
+        rows = [row for row in result.rows if row.state == "done" and row.plan != "baseline"]
+        if isinstance(result, Tuning):  # the first may be one that was left out
+            rows = [result.ahead] if result.ahead is not None else []
+        tried = [row.plan for row in rows]
         raise AccelError(
             "%accel keep", because=FOUND_NONE[isinstance(result, TimeToQuality)],
             do=f"Name the plan to keep all the same: %accel keep {tried[0]}" if tried else "Name a plan, or try others.",

@@ -94,12 +94,12 @@ def candidates_for(
     >>> candidates_for(workbench, workload, steps=300).parts
     {'channels_last': Plan(…), 'autocast': Plan(…), …}
     """
-    asked = _Asked(_names(include, "--include"), exclude, changes_training, saves_memory)
+    asked = _Asked(include, exclude, changes_training, saves_memory)
     hints = {
         **_of_findings(workbench),
         **_of_history(workbench, workload),
     }  # what was measured is known better
-    collected = _Collected(workbench, workload)
+    collected = _Collected(workbench, workload, asked)
     for entry in CATALOGUE:
         smaller = SMALLER_BATCHES if saves_memory and entry is BatchSize and not include else ()
         for part in (*smaller, *_first_settings(entry, include, hints, workbench.machine)):
@@ -107,7 +107,9 @@ def candidates_for(
                 collected.leave_out(part, why)
             elif unproven and part.effect == CHANGES and part not in SMALLER_BATCHES:
                 collected.leave_out(part, unproven, is_news=True)
-            elif why := _too_short_to_compile(part, workload, steps):
+            elif why := _too_short_to_compile(part, workload, steps) or _too_short_to_keep(
+                part, workload, steps
+            ):
                 collected.leave_out(part, why, is_news=True)
             else:
                 collected.consider(part)
@@ -127,12 +129,18 @@ class _Asked:
     def __init__(
         self, include: Sequence[str], exclude: Sequence[str], changes_training: bool, saves_memory: bool
     ) -> None:
-        _names(exclude, "--exclude")
-        self._include, self._changes_training, self._saves_memory = include, changes_training, saves_memory
+        self._include, self._changes_training = _names(include, "--include"), changes_training
+        self._saves_memory, _ = saves_memory, _names(exclude, "--exclude")
         self._exclude = [Plan.parse(text) for text in exclude]
+        included = [Plan.parse(text) for text in include]
+        self._exact = {plan.names[0] for plan in included if plan != _usual(plan.names[0])}
+        if both := [plan for plan in included if plan in self._exclude]:
+            raise AccelError(
+                "%accel tune", because=f"--include and --exclude both name {both[0]}", do="Leave it out of one of them."
+            )  # fmt: skip
 
     def why_not(self, part: Plan) -> str:
-        """Why a part takes no part; empty where it does."""
+        """Why a part is not searched; empty where it is."""
         entry = part.entries[0]
         if any(part == each or each in map(_usual, part.names) for each in self._exclude):
             return EXCLUDED
@@ -146,6 +154,10 @@ class _Asked:
             return "it changes the training: --changes-training takes it in"
         return ""
 
+    def takes_other_settings_of(self, part: Plan) -> bool:
+        """Whether only the entry was named, so that which settings are best is for the search to find."""
+        return part.entries[0].name not in self._exact
+
 
 def _usual(name: str) -> Plan:
     return Plan((by_name(name)(),))
@@ -154,8 +166,8 @@ def _usual(name: str) -> Plan:
 class _Collected:
     """Parts as they are found to work, with what each excludes."""
 
-    def __init__(self, workbench: NotebookState, workload: Workload) -> None:
-        self._workbench, self._workload = workbench, workload
+    def __init__(self, workbench: NotebookState, workload: Workload, asked: _Asked) -> None:
+        self._workbench, self._workload, self._asked = workbench, workload, asked
         self.parts: dict[str, Plan] = {}
         self.settings: dict[str, dict[str, Plan]] = {}
         self.of_process = Plan()
@@ -173,9 +185,13 @@ class _Collected:
             self.of_process = self.of_process.updated(part)
         else:
             self.parts[str(part)] = part
+            if not self._asked.takes_other_settings_of(part):
+                return
             other = {str(each): each for each in _other_settings(part, self._workbench.machine)}
             self.settings[str(part)] = {
-                text: each.resolved(self._workload) for text, each in other.items() if not self._refused(each)
+                text: each.resolved(self._workload)
+                for text, each in other.items()
+                if not self._asked.why_not(each) and not self._refused(each)
             }
 
     def _refused(self, part: Plan) -> list[Reason]:
@@ -260,6 +276,17 @@ def _too_short_to_compile(part: Plan, workload: Workload, steps: int) -> str:
         f"all {steps:,} steps of this training take {whole_s:.2g} s, and compiling alone about {COMPILING_S:.0f} s: "
         "--steps says how many steps the real one has"
     )
+
+
+def _too_short_to_keep(part: Plan, workload: Workload, steps: int) -> str:
+    """What is kept in the first epoch helps from the second on."""
+    if not getattr(part.entries[0], "gains_from_second_epoch", False):
+        return ""
+    loaders = workload.objects().loaders.values()
+    batches = max((len(each) for each in loaders if hasattr(each.dataset, "__len__")), default=0)
+    if steps * max(workload.accumulation, 1) > batches:
+        return ""
+    return "it gains from the second epoch on, and this training has one: --steps says how many steps the real one has"
 
 
 def _names(texts: Sequence[str], option: str) -> list[str]:

@@ -81,7 +81,6 @@ class StepsDone(msgspec.Struct, tag="steps_done", frozen=True):
     losses: list[float | None]
     samples: list[int]  # that each step trained on; 0 where nothing tells
     minor_faults: int
-    preempted: int
     cell_ended: bool = (
         False  # the cell is over and is not run again: there may be fewer steps than were asked for
     )

@@ -41,7 +41,10 @@ from accel.workload.shipping import Parcel
 LEAST_ROUNDS = 10  # fewer pairs are bootstrapped only where the time is up
 FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
 LEAST_WARM_UP = 2  # the second step may compile anew
-FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
+FLOOR_SHARE, LEAST_FLOOR_STEPS = (
+    0.2,
+    8,
+)  # of the time that is left, for the noise floor; fewer steps tell nothing
 RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one does not warm up
 PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds vary by
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
@@ -250,7 +253,7 @@ class Relaunch:
                 self._step(variant.label, StepBlock(), timeout_s)
         samples.warm_up_s, samples.warm_up_steps = time.monotonic() - started, samples.steps
         samples.warm_step_s = median(samples.step_ns or [1e9]) / 1e9
-        samples.minor_faults = samples.preempted = samples.steps = 0
+        samples.minor_faults = samples.steps = 0
         samples.step_ns.clear()
         samples.step_samples.clear()
         return steps
@@ -259,7 +262,7 @@ class Relaunch:
         """The step that may compile: as long as the others still have time to be measured afterwards."""
         patience_s = leave_off - time.monotonic()
         if patience_s <= 0:
-            raise _no_time_for(label, "the time that is left is needed to measure the plans that are warm")
+            raise _no_time_for(label, "there was only time for the other plans")
         try:
             self._step(label, StepBlock(), min(patience_s, timeout_s))
         except AccelError:
@@ -305,7 +308,6 @@ class Relaunch:
         samples.losses += done.losses[: max(COMPARED_STEPS - len(samples.losses), 0)]
         samples.applied_s = max([samples.applied_s, *(ns / 1e9 for ns in done.apart_ns)])
         samples.minor_faults += done.minor_faults
-        samples.preempted += done.preempted
         samples.steps += block.steps
 
     def _is_precise(self, effort: Effort) -> bool:
@@ -360,13 +362,13 @@ class Relaunch:
     def noise_floor(self, steps: int, *, stop: threading.Event, deadline: float) -> list[float | None]:
         """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses.
 
-        None where that would take much of the time that is left.
+        Of fewer steps where these would take much of the time that is left, and of none where too few would remain.
         """
         variant = self._variants[0]
-        is_long = steps * self.samples[variant.label].warm_step_s > FLOOR_SHARE * (
-            deadline - time.monotonic()
-        )
-        if is_long or variant.label in self._lost:
+        spare_s = FLOOR_SHARE * (deadline - time.monotonic())
+        if spare_s < math.inf:
+            steps = min(steps, int(spare_s / self.samples[variant.label].warm_step_s))
+        if steps < LEAST_FLOOR_STEPS or variant.label in self._lost:
             return []
         self._phases.enter("comparing", "losses with those of a nudged baseline")
         worker = self._workers[variant.label]

@@ -22,7 +22,6 @@ class Samples:
     warm_step_s: float = 0.0
     applied_s: float = 0.0  # the longest that applying the plan took in the middle of the cell's run
     minor_faults: int = 0
-    preempted: int = 0
     steps: int = 0
     proofs: tuple[tuple[str, bool, str], ...] = ()
     compilation: Compilation | None = None  # all that torch.compile did in the worker

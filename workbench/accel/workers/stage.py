@@ -27,7 +27,7 @@ from accel.measuring.interval import (
 from accel.measuring.per_sample import compared_times
 from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
 from accel.plans.plan import Plan
-from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, Relaunch
+from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, NoTime, Relaunch
 from accel.workers.samples import Effort, Samples
 from accel.workers.variant_worker import Variant
 
@@ -64,8 +64,8 @@ class Standing:
 
     @property
     def is_open(self) -> bool:
-        """Whether more relaunches would tell more."""
-        return self.verdict is None and self.error is None
+        """Whether more relaunches would tell more: also of a plan that had no time to compile, whose code lies on disk now."""
+        return self.verdict is None and (self.error is None or isinstance(self.error, NoTime))
 
 
 class Stage:
@@ -134,7 +134,7 @@ class Stage:
         if self._stop.is_set():
             return False
         began = time.monotonic()
-        samples = self._one(labels, measures_floor=self._measures_floor and not self.floor)
+        samples = self._one_or_again(labels, measures_floor=self._measures_floor and not self.floor)
         if self._stop.is_set() and not self._is_out_of_time():
             return False
         now = time.monotonic()
@@ -149,6 +149,16 @@ class Stage:
         }
         self._on_change()
         return not has_no_time
+
+    def _one_or_again(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
+        """A baseline that fails after it has run before was killed or hung: what is known is worth a second try."""
+        try:
+            return self._one(labels, measures_floor=measures_floor)
+        except AccelError:
+            is_first = self._measures_floor and not self.relaunches  # it may be the cell that fails
+            if is_first or self._stop.is_set():
+                raise
+            return self._one(labels, measures_floor=measures_floor)
 
     def _one(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
         plans = [self.reference, *(self._candidates[label] for label in labels)]
@@ -243,7 +253,7 @@ class Stage:
 
     def _is_answered(self, label: str) -> bool:
         standing = self.standings[label]
-        return standing.error is not None or standing.verdict not in (None, "undecided")
+        return not standing.is_open and standing.verdict != "undecided"
 
     def _decide(self, standing: Standing, *, is_last: bool) -> Verdict | None:
         shown = standing.shown

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from accel.measuring.comparison import Comparison
 from accel.workers.background_trial import BackgroundTrial, Result
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
@@ -15,6 +16,8 @@ from accel.workers.stage import Stage, StagePlan
 from accel.workers.time_budget import TimeBudget
 from accel.workers.variant_worker import GroupFactory, Variant, no_groups
 from accel.workload.shipping import Parcel
+
+MOST_RELAUNCHES = 60  # with a budget: more than fit into an hour
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,10 @@ class StagedTrial(BackgroundTrial[Result]):
             is_out_of_time=lambda: self.is_out_of_time, give_up_at=give_up_at if self.budget.is_strict else math.inf,
         )  # fmt: skip
 
+    def _most_relaunches(self, usual: int) -> int:
+        """With a budget that the user set it goes on until every plan is decided or the time is up."""
+        return MOST_RELAUNCHES if self.budget.is_strict else usual
+
     def _open(self, variants: list[Variant]) -> Relaunch:
         relaunch = Relaunch(
             self._pool, self._parcel, variants, load=self._load, timeout_s=self._setting.timeout_s, groups=self._groups,
@@ -58,6 +65,12 @@ class StagedTrial(BackgroundTrial[Result]):
         )  # fmt: skip
         self._hold(relaunch)
         return relaunch
+
+    def _undecided(self, rows: Sequence[Comparison], stage: Stage | None) -> str:
+        """That all relaunches of the last stage left something undecided; empty where they did not."""
+        if stage is None or not any(row.verdict == "undecided" and row.state == "done" for row in rows):
+            return ""
+        return f"{stage.relaunches} relaunch{'es' * (stage.relaunches != 1)} did not decide it"
 
     @property
     def _ended_early(self) -> str:

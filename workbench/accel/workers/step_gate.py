@@ -160,7 +160,6 @@ class StepGate:
                 losses=[_mean(losses) for losses in self._losses],
                 samples=self._samples,
                 minor_faults=usage.ru_minflt - self._usage.ru_minflt,
-                preempted=usage.ru_nivcsw - self._usage.ru_nivcsw,
                 cell_ended=cell_ended,
                 apart_ns=self._clock.apart_ns,
             )

@@ -22,8 +22,6 @@ from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_ro
 from accel.workers.variant_worker import GroupFactory, no_groups
 from accel.workload.shipping import Parcel
 
-MOST_RELAUNCHES = 60  # with a budget of one's own: more than fit into an hour
-
 
 class Trial(StagedTrial[Ladder]):
     """Runs in the background; wait for it, await it, watch it, or stop it.
@@ -110,14 +108,14 @@ class Trial(StagedTrial[Ladder]):
                 or steady.standings[str(plan)].verdict != "no difference"
             )
         )
-        allocator = setting.notebook_allocator
+        allocator, most = setting.notebook_allocator, self._most_relaunches(setting.notebook_relaunches)
         if is_only_stage and setting.notebook_is_steady:
             return StagePlan(
                 "notebook",
                 allocator,
                 candidates,
                 STEADY_ALONE,
-                self._most_relaunches(),
+                most,
                 setting.effort,
                 is_headline=False,
             )
@@ -125,7 +123,7 @@ class Trial(StagedTrial[Ladder]):
             setting.effort, least_rounds=12, most_rounds=30, seconds=min(setting.effort.seconds, 6.0)
         )
         return StagePlan(
-            "notebook", allocator, candidates, DEFAULT_MALLOC_NOISE, self._most_relaunches(), few,
+            "notebook", allocator, candidates, DEFAULT_MALLOC_NOISE, most, few,
             is_headline=True, wide_is_fine=WIDE,
         )  # fmt: skip
 
@@ -144,10 +142,6 @@ class Trial(StagedTrial[Ladder]):
             return ""
         return what_does_not_fit(self.plans, self._setting.step_s, self._start_s, self.budget.seconds)
 
-    def _most_relaunches(self) -> int:
-        """With a budget of one's own it goes on until every plan is decided or the time is up."""
-        return MOST_RELAUNCHES if self.budget.is_strict else self._setting.notebook_relaunches
-
     def _took(self, rows: list[Comparison]) -> Took:
         stages = list(self._stages.values())
         relaunch_s = max((stage.relaunch_s for stage in stages), default=self._least_s)
@@ -160,12 +154,10 @@ class Trial(StagedTrial[Ladder]):
         if self._ended_early:
             return self._ended_early
         # The last stage has the verdict: one before it that was cut short left it its time.
-        if self.is_out_of_time or any(stage.is_cut_short for stage in list(self._stages.values())[-1:]):
+        last = next(reversed(list(self._stages.values())), None)
+        if self.is_out_of_time or (last is not None and last.is_cut_short):
             return "the time was up"
-        if any(row.verdict == "undecided" and row.state == "done" for row in rows):
-            relaunches = max((stage.relaunches for stage in self._stages.values()), default=0)
-            return f"{relaunches} relaunch{'es' * (relaunches != 1)} did not decide it"
-        return "every plan is decided"
+        return self._undecided(rows, last) or "every plan is decided"
 
     # --- what is known ----------------------------------------------------------------------------------------------
 

@@ -28,14 +28,19 @@ _SHOWN = (
 
 
 def comparison_of(
-    plan: Plan, steady: Standing | None, notebook: Standing | None, *, floor: Sequence[float | None]
-) -> Comparison:
-    """The row of a plan; a standing is None for a stage that has not begun, `floor` are the losses of the noise floor."""
+    plan: Plan, steady: Standing | None, notebook: Standing | None, *, floor: Sequence[float | None],
+    compiled_s: float = 0.0,
+) -> Comparison:  # fmt: skip
+    """The row of a plan; a standing is None for a stage that has not begun, `floor` are the losses of the noise floor.
+
+    `compiled_s` is what compiling took elsewhere, where the code was not on disk yet.
+    """
     known = notebook if notebook and notebook.shown else steady
     first = steady if steady and steady.samples else notebook
     quality = _quality(plan, first, floor)
     peak_bytes, peak_of = peaks_of(known)
-    cost = _cost(known, [each for each in (steady, notebook) if each], _verdict(steady, notebook))
+    stages = [each for each in (steady, notebook) if each]
+    cost = _cost(known, stages, _verdict(steady, notebook), compiled_s)
     return Comparison(
         plan=str(plan),
         verdict=_verdict(steady, notebook),
@@ -197,7 +202,9 @@ def _drawn_elsewhere(plan: Plan, quality: Quality) -> list[str]:
     ]
 
 
-def _cost(shown: Standing | None, stages: Sequence[Standing], verdict: Verdict) -> BreakEven | None:
+def _cost(
+    shown: Standing | None, stages: Sequence[Standing], verdict: Verdict, compiled_s: float
+) -> BreakEven | None:
     """What the plan costs before it helps, of the relaunch that paid most: later ones find compiled code on disk."""
     if shown is None or not shown.samples:
         return None
@@ -210,7 +217,7 @@ def _cost(shown: Standing | None, stages: Sequence[Standing], verdict: Verdict) 
             standing.samples, standing.base_samples, strict=False
         )  # another thread may be adding one
     )
-    return break_even(setup_s, base_ms, shown.shown, verdict)
+    return break_even(max(setup_s, compiled_s), base_ms, shown.shown, verdict)
 
 
 def _compiling(

@@ -12,14 +12,27 @@ from accel.tuning.race import WORTH
 MOST_CONFIRMED = 5  # plans measured anew: the winner and what it is made of
 
 
-def best_of(good: Sequence[Comparison]) -> Comparison | None:
-    """The fastest; of those that are as fast, one that leaves training as it is, with the fewest parts.
+def over_training(ratio: float, row: Comparison, steps: int) -> float:
+    """The speed-up of a whole training: what a plan compiles first has to be earned back by its steps.
+
+    >>> over_training(2.0, row, steps=1000)     # of 10 ms, where compiling takes 5 s
+    1.0
+    """
+    whole_s = steps * row.baseline_ms / 1000
+    if not Plan.parse(row.plan).compiles or not row.setup_s > 0 or not whole_s > 0:
+        return ratio
+    return 1 / (1 / ratio + row.setup_s / whole_s)
+
+
+def best_of(good: Sequence[Comparison], steps: int) -> Comparison | None:
+    """With which so many steps are over first; of those as good, one that leaves training as it is, with the fewest parts.
 
     Where steps map much memory, first of all one with a steady allocator. How much is mapped is luck of each process: fresh ones
     of one CNN took from 1,200 to 4,900 page faults a step. Without it the next process may be slower than those measured.
     """
-    most = max((row.headline.ratio for row in good if row.headline), default=math.nan)
-    as_fast = [row for row in good if row.headline and row.headline.ratio * (1 + WORTH / 2) > most]
+    speeds = {row.plan: over_training(row.headline.ratio, row, steps) for row in good if row.headline}
+    most = max(speeds.values(), default=math.nan)
+    as_fast = [row for row in good if speeds.get(row.plan, 0.0) * (1 + WORTH / 2) > most]
 
     def order(row: Comparison) -> tuple[bool, bool, int]:
         plan = Plan.parse(row.plan)

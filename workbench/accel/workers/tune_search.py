@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from accel.errors import AccelError, OutOfMemory
-from accel.measuring.break_even import BreakEven, break_even
 from accel.measuring.comparison import CHANGES, Comparison, Interval, Quality
 from accel.measuring.interval import STEADY_NOISE, expected_variance
-from accel.measuring.tuning import LeftOut
+from accel.measuring.tuning import NO_TIME, LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
 from accel.tuning.gain_model import NOTHING, Choice, Measured, Prior
@@ -20,8 +19,9 @@ from accel.tuning.race import WORTH, Race
 from accel.workers.relaunch import NoTime
 from accel.workers.relaunch_estimate import COMPILING_S, least_relaunch_s
 from accel.workers.samples import Effort
-from accel.workers.stage import Stage
+from accel.workers.stage import Stage, Standing
 from accel.workers.trial_rows import comparison_of, peaks_of, why_failed
+from accel.workers.tune_ladder import over_training
 
 RACING = Effort(
     warm_up=4, least_rounds=10, most_rounds=24, seconds=6.0, precise_enough=0.01, leaves_slower=True
@@ -55,7 +55,7 @@ class Aim:
             return str(quality) if quality.following == "drifts" else ""
         if quality.following in ("unknown", "other batches"):
             return f"--keep-quality cannot be checked: {quality}"
-        if quality.lost > most + quality.noise_floor:
+        if quality.lost > most + quality.lost_by_noise:
             return (
                 f"losses are {100 * quality.lost:.2g} % higher on average, and {100 * most:g} % was allowed"
             )
@@ -95,20 +95,44 @@ class TuneSearch:
 
     def run(self, *, is_stopped: Callable[[], bool], now: Callable[[], float]) -> None:
         """Rounds until nothing better is to be expected, or the stage's time is over."""
-        while choices := self.race.next_round():
-            for some in _in_turns(choices, self._at_once - 1):
-                fitting = list(self._fitting(some, now)) if self.stage.relaunches else some
-                goes_on = bool(fitting) and self._raced(fitting)
-                self._take(fitting)
-                if not goes_on or is_stopped() or len(fitting) < len(some):
-                    self.is_cut_short = True
-                    return
+        while (choices := self.race.next_round()) and self._round(choices, is_stopped, now):
             self._race_other_settings()
+
+    def leave_out_unmeasured(self, why: str) -> None:
+        """It is over: parts that nothing was measured of are told with the reason."""
+        known = {each.plan for each in self.left_out}
+        self.left_out += [
+            LeftOut(part, why, is_news=True)
+            for part in self._candidates.parts
+            if part not in known and self.stage.standings.get(part, Standing()).shown is None
+        ]
+
+    def _round(
+        self, choices: Sequence[Choice], is_stopped: Callable[[], bool], now: Callable[[], float]
+    ) -> bool:
+        """Measure these, as many at once as have room; whether there is time for another round."""
+        is_any_measured = False
+        for some in _in_turns(choices, self._at_once - 1):
+            fitting = list(self._fitting(some, now)) if self.stage.relaunches else some
+            self.is_cut_short = self.is_cut_short or len(fitting) < len(some)
+            if not fitting:
+                continue
+            for choice in some:
+                if choice not in fitting:  # later there is less time still
+                    self._leave_out(choice, NO_TIME)
+            is_any_measured, goes_on = True, self._raced(fitting)
+            self._take(fitting)
+            if not goes_on or is_stopped():
+                self.is_cut_short = self.is_cut_short or is_stopped() or bool(self.race.next_round())
+                return False
+        return is_any_measured
 
     def _raced(self, choices: Sequence[Choice]) -> bool:
         """One relaunch; where the cell as it is has too little memory, against the first plan that has not."""
         while True:
             plans = [self._candidates.plan(choice) for choice in choices if choice != self.reference]
+            if not plans and not self.stage.relaunches:
+                raise self._nothing_to_compare()
             try:
                 goes_on = not plans or self.stage.race(plans)
                 if self.reference and self.stage.relaunches == 1:
@@ -118,6 +142,14 @@ class TuneSearch:
                 if self._aim.fit_bytes is None or self.stage.relaunches:
                     raise
                 self._compare_with_another(error)
+
+    def _nothing_to_compare(self) -> AccelError:
+        only = self.stage.reference
+        return AccelError(
+            f"%accel tune of {only}",
+            because="the cell as it is has too little memory here, and there is nothing else to compare",
+            do=f"Keep it and see whether it runs: %accel keep {only}. Or --include another one.",
+        )  # fmt: skip
 
     def _compare_with_another(self, error: OutOfMemory) -> None:
         """What all were compared with does not run."""
@@ -138,7 +170,9 @@ class TuneSearch:
 
     def row(self, label: str) -> Comparison:
         """What is known of a plan that was searched."""
-        return comparison_of(Plan.parse(label), self.stage.standings[label], None, floor=self.stage.floor)
+        plan = Plan.parse(label)
+        standing, compiled_s = self.stage.standings[label], self.compiled_s(plan)
+        return comparison_of(plan, standing, None, floor=self.stage.floor, compiled_s=compiled_s)
 
     def reference_row(self) -> Comparison | None:
         """The plan that all were compared with, against itself, where it fits; None for the cell as it is."""
@@ -150,13 +184,9 @@ class TuneSearch:
             str(plan), "no difference", alike, None, Quality("unknown"), plan.effect, peak_bytes=(peak, peak)
         )
 
-    def cost(self, plan: Plan, row: Comparison, shown: Interval | None) -> BreakEven:
-        """When a plan that compiles is ahead; what its part took for the first time counts, later ones find code on disk."""
-        return break_even(self.setup_s(plan, row), row.baseline_ms, shown, "faster")
-
-    def setup_s(self, plan: Plan, row: Comparison) -> float:
-        """What the first steps of a plan take beyond the baseline's where its code is not on disk yet."""
-        return max([row.setup_s, *(self._setups.get(text, 0.0) for text in _compiling(plan))])
+    def compiled_s(self, plan: Plan) -> float:
+        """What its parts that compile took when their code was not on disk yet; later relaunches find it there."""
+        return max([0.0, *(self._setups.get(text, 0.0) for text in _compiling(plan))])
 
     def _fitting(self, choices: Sequence[Choice], now: Callable[[], float]) -> Iterator[Choice]:
         """Those, in their order, that there is still time to measure together."""
@@ -185,7 +215,7 @@ class TuneSearch:
                 self.race.take([Measured(choice, 0.0, UNKNOWN)])  # with what saves memory it may run
                 self.left_out.append(LeftOut(str(plan), why_failed(standing.error), is_news=True))
             elif isinstance(standing.error, NoTime):
-                self._leave_out(choice, "no time was left to measure it: a longer --budget-s takes it in")
+                self._leave_out(choice, NO_TIME)
             elif standing.error is not None:
                 self._leave_out(choice, why_failed(standing.error))
             elif standing.samples and (why := self._aim.why_not(self.row(str(plan)))):
@@ -206,12 +236,10 @@ class TuneSearch:
     def _over_training(self, plan: Plan, gain: float) -> float:
         """The log speed-up of the whole training: what is compiled first has to be earned back by its steps."""
         row = self.row(str(plan))
-        if not plan.compiles or not row.setup_s > 0 or not row.baseline_ms > 0:
-            return gain
-        for text in _compiling(plan):
-            self._setups[text] = max(self._setups.get(text, 0.0), row.setup_s)
-        whole_s = self._aim.steps * row.baseline_ms / 1000
-        return -math.log(math.exp(-gain) + self.cost(plan, row, None).setup_s / whole_s)
+        if plan.compiles and row.setup_s > 0:
+            for text in _compiling(plan):
+                self._setups[text] = max(self._setups.get(text, 0.0), row.setup_s)
+        return math.log(over_training(math.exp(gain), row, self._aim.steps))
 
     def _race_other_settings(self) -> None:
         """Once a part is good, its other settings take part too."""

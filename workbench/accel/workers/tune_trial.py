@@ -12,21 +12,16 @@ because nothing was chosen by them; where the best of several is taken, each has
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 from accel.measuring.comparison import CHANGES, WIDE, Comparison
-from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
-from accel.measuring.took import Took, advice_for
+from accel.measuring.took import Took, advice_for, nice
 from accel.measuring.tuning import (
-    AddedPart,
-    Expectation,
+    NO_TIME,
+    STOPPED,
     LeftOut,
     Tuning,
-    is_needed,
-    is_wanted,
-    why_not_fitting,
 )
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
@@ -37,18 +32,17 @@ from accel.workers.quality_proof import QualityProof
 from accel.workers.quality_seeds import QualitySeeds, QualitySetting
 from accel.workers.room_for_workers import room_for_workers
 from accel.workers.samples import Effort
-from accel.workers.stage import Stage, StagePlan
+from accel.workers.stage import StagePlan
 from accel.workers.staged_trial import StagedTrial, TrialSetting
-from accel.workers.trial_rows import comparison_of, in_steady_worker, why_failed
-from accel.workers.tune_ladder import best_of, growing, only, with_room
+from accel.workers.tune_evidence import TuneEvidence
+from accel.workers.tune_ladder import best_of, growing, with_room
 from accel.workers.tune_search import RACING, Aim, TuneSearch
 from accel.workers.variant_worker import GroupFactory, no_groups
 from accel.workload.shipping import Parcel
 
 QUALITY_SHARE = 0.5  # of the budget, where plans may change training: to prove one
 SEARCH_SHARE = 0.6  # of the budget, or of what is left of it then; the rest confirms the winner
-MOST_RELAUNCHES = 8
-IN_PARTS = {"batch_size", "gradient_accumulation"}  # together they train on the samples of a step in parts
+USUAL_RELAUNCHES = 8  # of the answer, without a budget
 CONFIRMING = Effort(least_rounds=12, most_rounds=30)
 
 
@@ -77,7 +71,7 @@ class TuneTrial(StagedTrial[Tuning]):
         search_until = self.budget.began + SEARCH_SHARE * self._speed_s
         search_stage = self._stage(
             StagePlan(
-                "search", setting.notebook_allocator if self._is_as_it_is else "steady", (), STEADY_NOISE, MOST_RELAUNCHES,
+                "search", setting.notebook_allocator if self._is_as_it_is else "steady", (), STEADY_NOISE, USUAL_RELAUNCHES,
                 RACING, is_headline=False, chosen_from=max(len(candidates.parts), 1),
             ),
             deadline=search_until, give_up_at=search_until, measures_floor=True,
@@ -86,15 +80,17 @@ class TuneTrial(StagedTrial[Tuning]):
         self._search = TuneSearch(
             candidates, aim, search_stage, step_s=setting.step_s, start_s=pool.start_s, at_once=self._at_once,
         )  # fmt: skip
-        self._confirm_stage: Stage | None = None
+        self._found = TuneEvidence(self._search, candidates, aim)
         self._milder = Plan()  # the winner, if it changes training, with usual settings
-        self._ladder: tuple[Plan, ...] = ()  # the winner's first parts, one more each; the winner last
 
     # --- the run ----------------------------------------------------------------------------------------------------
 
     def _measure(self) -> None:
         self._state = "measuring"
-        self._search.run(is_stopped=self._stop.is_set, now=self.budget.clock)
+        try:
+            self._search.run(is_stopped=self._stop.is_set, now=self.budget.clock)
+        finally:
+            self._search.leave_out_unmeasured(STOPPED if self._is_stopped else NO_TIME)
         if not self._stop.is_set() and self._search.has_winner:
             self._confirm()
         if not self._stop.is_set():
@@ -109,29 +105,29 @@ class TuneTrial(StagedTrial[Tuning]):
         goes_with_all = self._candidates.allows(frozenset({str(of_process), *order}))
         if of_process and goes_with_all and not self._setting.notebook_is_steady:
             parts.insert(0, of_process)
-        self._ladder = growing(parts)
+        self._found.ladder = growing(parts)
         reference = self._search.stage.reference
         if reference:  # the first parts alone may not run
-            self._ladder = tuple(each for each in self._ladder[-1:] if each != reference)
+            self._found.ladder = tuple(each for each in self._found.ladder[-1:] if each != reference)
         unchanging = self._candidates.plan(
             self._search.race.best_of(self._candidates.known.keys() - changing)
         )
         # What belongs to the process may gain nothing, and what changes training has to be proven.
         self._milder = self._with_usual_settings(order)
         more = [winner, unchanging, self._milder] if changing else [winner]
-        known = (Plan(), reference, *self._ladder)
+        known = (Plan(), reference, *self._found.ladder)
         without = [plan for plan in dict.fromkeys(more) if plan not in known]
-        self._ladder, without = with_room(self._ladder, without, self._at_once - 1)
-        if not self._ladder:
+        self._found.ladder, without = with_room(self._found.ladder, without, self._at_once - 1)
+        if not self._found.ladder:
             return
         goes_on = changing.isdisjoint(order)
         self._state = "confirming"
         until = self.budget.deadline if goes_on else self.budget.began + self._speed_s
-        stage = self._confirm_stage = self._stage(
+        stage = self._found.stage = self._stage(
             StagePlan(
-                "notebook", self._setting.notebook_allocator, (*without, *self._ladder),
-                STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, MOST_RELAUNCHES, CONFIRMING,
-                is_headline=not self._is_as_it_is, wide_is_fine=WIDE, chosen_from=len(self._ladder) + len(without),
+                "notebook", self._setting.notebook_allocator, (*self._found.ladder[-1:], *without, *self._found.ladder[:-1]),
+                STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, self._most_relaunches(USUAL_RELAUNCHES), CONFIRMING,
+                is_headline=not self._is_as_it_is, wide_is_fine=WIDE, chosen_from=len(self._found.ladder) + len(without),
             ),
             deadline=until, give_up_at=until, measures_floor=False,
         )  # fmt: skip
@@ -151,15 +147,18 @@ class TuneTrial(StagedTrial[Tuning]):
 
     def _prove(self) -> None:
         """Where the fastest changes training: whether it is as good sooner than the cell, and than the best that does not."""
-        good = [
-            row for row in self._confirmed() if is_wanted(row, self._aim.fit_bytes) and not self._flaw(row)
-        ]
-        best, unchanging = best_of(good), best_of([row for row in good if row.effect != CHANGES])
-        if self._quality is None or self._confirm_stage is None:
+        if self._quality is None or self._found.stage is None:
             return
-        if best is None:  # nothing is to be proven: its time is free
-            self._confirm_stage.go_on(self.budget.deadline)
-        if best is None or not self._why_unproven(best, {}):
+        good = self._found.good(is_over=False)
+        if not good:  # nothing is to be proven yet: its time is free
+            self._found.stage.go_on(self.budget.deadline)
+            good = self._found.good(is_over=False)
+        steps = self._aim.steps
+        best, unchanging = (
+            best_of(good, steps),
+            best_of([row for row in good if row.effect != CHANGES], steps),
+        )
+        if best is None or not self._found.why_unproven(best, {}, is_over=False):
             return
         milder = [row for row in good if row.plan == str(self._milder) != best.plan and row.effect == CHANGES]
         changing = [best, *milder]
@@ -169,7 +168,7 @@ class TuneTrial(StagedTrial[Tuning]):
             self._quality, keep_quality=self._aim.keep_quality or 0.0,
         )  # fmt: skip
         all_rows = [*changing, *others]
-        compiling_s = [self._search.setup_s(Plan.parse(row.plan), row) for row in all_rows]
+        compiling_s = [max(0.0, row.setup_s) for row in all_rows]
         step_s = max(each for row in all_rows for each in (row.baseline_ms, row.candidate_ms)) / 1e3
         self._proof.run(step_s=step_s, start_s=self._pool.start_s(1 + len(all_rows)) + sum(compiling_s))
 
@@ -192,45 +191,41 @@ class TuneTrial(StagedTrial[Tuning]):
         """How much of the time is gone, what it does, and what leads."""
         share = min(self.seconds / self.budget.seconds, 1.0)
         bar = "█" * round(10 * share) + "░" * (10 - round(10 * share))
-        rows = self.result.rows
-        leads = f"; ahead: {rows[0].plan} {rows[0].shown}" if rows and rows[0].shown else ""
+        ahead = self.result.ahead
+        leads = f"; ahead: {ahead.plan} {ahead.shown}" if ahead is not None else ""
         time = f"{self.seconds:.0f} of {self.budget.seconds:g} s"
         return f"{self.called} {bar} {time}: {self.phases.now or self.state}{leads}. Interrupt stops it."
 
     @property
     def result(self) -> Tuning:
         """The tuning so far; the final one when it is over."""
-        searched, confirmed = self._searched(), self._confirmed()
+        searched, confirmed = self._found.searched(), self._found.confirmed(is_over=self.is_over)
         proofs = self._proof.results(is_over=self.is_over) if self._proof is not None else {}
-        unwanted = {
-            row.plan: self._flaw(row) or self._why_unproven(row, proofs)
-            for row in confirmed
-            if is_wanted(row, self._aim.fit_bytes)
-        }
-        good = [row for row in confirmed if unwanted.get(row.plan) == ""]
+        unwanted = self._found.unwanted(confirmed, proofs, is_over=self.is_over)
         proven = max(
             (each for each in proofs.values() if unwanted.get(each.plan) == ""),
             key=lambda each: each.gain,
             default=None,
         )
-        best = best_of([row for row in good if proven is None or row.plan == proven.plan])
+        good = [row for row in confirmed if unwanted.get(row.plan) == ""]
+        best = best_of([row for row in good if proven is None or row.plan == proven.plan], self._aim.steps)
         if best is None and self.is_over:
             best = self._search.reference_row()
         plan = Plan.parse(best.plan) if best is not None else Plan()
         timed = [row.baseline_ms for row in (*confirmed, *searched) if row.baseline_ms == row.baseline_ms]
-        stages = [self._search.stage, *([self._confirm_stage] if self._confirm_stage else [])]
+        stages = [self._search.stage, *([self._found.stage] if self._found.stage else [])]
         others = [each for stage in stages for each in list(stage.others)]
         others += list(self._proof.seeds.others) if self._proof and self._proof.seeds else []
         return Tuning(
             best=best,
-            parts=self._added_parts(plan),
+            parts=self._found.added_parts(plan),
             confirmed=confirmed,
             searched=searched,
             left_out=(
                 *self._candidates.left_out, *self._search.left_out,
                 *(LeftOut(label, why, is_news=True) for label, why in unwanted.items() if why),
             ),
-            expectations=self._expectations(),
+            expectations=self._found.expectations(),
             baseline_ms=timed[0] if timed else math.nan,
             steps=self._aim.steps,
             machine_line=self._setting.machine_line,
@@ -245,6 +240,7 @@ class TuneTrial(StagedTrial[Tuning]):
             unchanged_line=self._unchanged,
             quality=proven or next(iter(proofs.values()), None),
             fit_bytes=self._aim.fit_bytes,
+            keep_quality=self._aim.keep_quality,
             against=str(self._search.stage.reference) if self._search.reference else "",
         )  # fmt: skip
 
@@ -255,86 +251,10 @@ class TuneTrial(StagedTrial[Tuning]):
             return ()
         return (*self._quality.notes, *self._proof.seeds.notes)
 
-    def _searched(self) -> tuple[Comparison, ...]:
-        standings = list(self._search.stage.standings.items())
-        rows = [self._search.row(label) for label, each in standings if each.shown is not None]
-        return tuple(sorted(rows, key=lambda row: -row.shown.ratio if row.shown else 0.0))
-
-    def _confirmed(self) -> tuple[Comparison, ...]:
-        """The winner's first parts, the winner, and the winner without what belongs to the process."""
-        stage = self._confirm_stage
-        if stage is None:
-            return ()
-        in_order = dict.fromkeys([*map(str, self._ladder), *stage.standings])
-        return tuple(self._confirmed_row(Plan.parse(label), stage) for label in in_order)
-
-    def _confirmed_row(self, plan: Plan, stage: Stage) -> Comparison:
-        standing = stage.standings[str(plan)]
-        searched = self._search.stage.standings.get(str(in_steady_worker(plan)))
-        row = comparison_of(plan, searched, standing, floor=self._search.stage.floor)
-        if standing.error is not None:
-            return replace(row, state="failed", error=why_failed(standing.error))
-        if plan.compiles:
-            cost = self._search.cost(plan, row, row.headline)
-            row = replace(row, setup_s=cost.setup_s, break_even_steps=cost.steps)
-        row = replace(row, details={"rounds_now": stage.rounds_now})
-        return replace(row, state="done" if self.is_over else "confirming")
-
-    def _fits_in_smaller_batches(self, row: Comparison) -> bool:
-        """Whether all it changes is that a step's samples come in parts, because the cell itself has no room."""
-        is_without_room = bool(self._search.reference) or is_needed(row, self._aim.fit_bytes)
-        changing = {each.name for each in Plan.parse(row.plan).entries if each.effect == CHANGES}
-        return is_without_room and row.samples_per_step is None and changing <= IN_PARTS
-
-    def _why_unproven(self, row: Comparison, proofs: Mapping[str, EqualQuality]) -> str:
-        """Why a plan that changes training is not proven to be worth it; empty for all others, and for what is needed to fit."""
-        if row.effect != CHANGES or self._fits_in_smaller_batches(row):
-            return ""
-        if (proof := proofs.get(row.plan)) is not None:
-            return "" if proof.is_proven else proof.sentence
-        if proofs:
-            return f"it changes training; {', '.join(proofs)} was compared by quality in its place"
-        return f"it changes training; its quality {'was not' if self.is_over else 'is not yet'} compared"
-
-    def _flaw(self, row: Comparison) -> str:
-        """What speaks against a plan, however fast it is or well it fits, without training it further."""
-        plan = Plan.parse(row.plan)
-        if too_large := why_not_fitting(row, self._aim.fit_bytes):
-            return too_large
-        if not plan.compiles or is_needed(row, self._aim.fit_bytes):
-            return self._aim.why_not(row)
-        cost = self._search.cost(plan, row, row.headline)
-        if cost.high is None or cost.high > self._aim.steps:
-            has = f"this training has {self._aim.steps:,} steps (--steps says how many the real one has)"
-            return f"{cost.sentence('for compiling')}, and {has}"
-        return self._aim.why_not(row)
-
-    def _added_parts(self, best: Plan) -> tuple[AddedPart, ...]:
-        stage = self._confirm_stage
-        if not best or stage is None or str(best) not in stage.standings:
-            return ()
-        plans = self._ladder[: self._ladder.index(best) + 1] if best in self._ladder else (best,)
-        parts, before = [], Plan()
-        for plan in plans:
-            standing = stage.standings[str(plan)]
-            own = [name for name in plan.names if name not in before.names]
-            added = stage.added(str(plan), str(before)) if before else standing.shown
-            if standing.shown is not None and added is not None:
-                parts.append(AddedPart(str(only(plan, own)), standing.shown, added))
-            before = plan
-        return tuple(parts)
-
-    def _expectations(self) -> tuple[Expectation, ...]:
-        found = []
-        for part, hint in self._candidates.hints.items():
-            standing = self._search.stage.standings.get(str(self._candidates.plan(frozenset({part}))))
-            found.append(Expectation(part, hint.source, hint.expected, standing.shown if standing else None))
-        return tuple(found)
-
     def _took(self, confirmed: Sequence[Comparison]) -> Took:
         advice = ""
         is_cut = self._search.is_cut_short or (
-            self._confirm_stage is not None and self._confirm_stage.is_cut_short
+            self._found.stage is not None and self._found.stage.is_cut_short
         )
         is_cut = is_cut or bool(self._proof and self._proof.had_no_time)
         ended_by = self._ended_early
@@ -343,14 +263,19 @@ class TuneTrial(StagedTrial[Tuning]):
             ended_by = f"nothing better is to be expected after {searched}"
             if is_cut or self.is_out_of_time:
                 ended_by = f"the time was up after {searched}"
+            elif undecided := self._undecided(confirmed, self._found.stage):
+                ended_by = f"{searched} measured; {undecided}"
             advice = self._advice(confirmed)
         return Took(self.seconds, self.budget.asked_s, self.phases.spent, ended_by, advice)
 
     def _advice(self, confirmed: Sequence[Comparison]) -> str:
         """What would decide what is open, where there is no answer."""
-        if self._confirm_stage is None or any(row.verdict == "faster" for row in confirmed):
+        if any(row.verdict == "faster" and row.headline for row in confirmed):
             return ""
-        relaunch_s = self._confirm_stage.relaunch_s / (1 - SEARCH_SHARE)
+        if self._found.stage is None or not any(row.headline for row in confirmed):
+            has_open = not self._search.measured or (self._search.race.leader and self._search.has_winner)
+            return f"--budget-s {nice(2 * self.seconds)} is likely to give an answer." if has_open else ""
+        relaunch_s = self._found.stage.relaunch_s / (1 - SEARCH_SHARE)
         return advice_for(confirmed, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self.seconds)
 
     def _allocator_line(self) -> str:

@@ -14,7 +14,7 @@ def joined(answers: Sequence[Any], cpus: Sequence[Sequence[int]], notes: Sequenc
     """One answer for all ranks, in the order of ranks; `cpus` are those that each was seen to have, `notes` what is to be
     known of them.
 
-    >>> joined([StepsDone([9], [0.5], [16], 0, 0), StepsDone([7], [0.7], [16], 0, 0)], [(0,), (1,)]).wall_ns
+    >>> joined([StepsDone([9], [0.5], [16], 0), StepsDone([7], [0.7], [16], 0)], [(0,), (1,)]).wall_ns
     [9]
 
     A step takes as long as on its slowest rank and trains on the samples of all; its loss is the mean over these samples.
@@ -43,7 +43,6 @@ def _steps(answers: Sequence[StepsDone]) -> StepsDone:
         losses=[_mean(of_ranks, weights) for of_ranks, weights in zip(losses, samples, strict=True)],
         samples=[sum(of_ranks) if all(of_ranks) else 0 for of_ranks in samples],
         minor_faults=sum(each.minor_faults for each in answers),
-        preempted=sum(each.preempted for each in answers),
         cell_ended=answers[0].cell_ended,
         apart_ns=[max(of_ranks) for of_ranks in zip(*(each.apart_ns for each in answers), strict=True)],
     )
