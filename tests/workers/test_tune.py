@@ -199,10 +199,10 @@ def test_a_loss_that_is_no_number_is_more_than_any_share_allows(workbench, steps
     )
     tuning = workbench.tune(include=TRIED, budget_s=300, keep_quality=0.5)
     assert tuning.best is None or "channels_last" not in tuning.best.plan
-    assert any(each.plan == "channels_last" and "50 % was allowed" in each.why for each in tuning.left_out)
+    assert any(each.plan == "channels_last" and "no number any more" in each.why for each in tuning.left_out)
 
 
-def test_a_drift_that_was_allowed_is_told_in_the_words_of_what_was_allowed(workbench, steps_take):
+def test_a_drift_that_was_allowed_is_described_by_what_was_allowed(workbench, steps_take):
     steps_take(
         {"channels_last": 0.5}, make=lambda plan: SlightlyLossy if "channels_last" in plan.names else Costly
     )
@@ -233,6 +233,15 @@ def test_what_was_not_measured_is_named_and_no_word_is_said_of_it(workbench, ste
     assert any(each.plan == "compile_model" and "--budget-s" in each.why for each in tuning.left_out)
 
 
+def test_what_leads_stays_in_where_there_is_no_time_to_measure_it_again(workbench, steps_take):
+    """Twenty seconds to compile, each time: there is one relaunch of the search, and one of the answer."""
+    steps_take({"channels_last": 0.9, "compile_model": 0.5}, compiling=20.0)
+    tuning = workbench.tune(include=["channels_last", "compile_model"], steps=1_000_000, budget_s=80)
+    assert "compile_model" in tuning.best.plan
+    assert not any(each.plan == "compile_model" for each in tuning.left_out)
+    assert "Compiling takes 20 s: it is ahead from step " in str(tuning)
+
+
 def test_a_setting_that_is_named_is_searched_or_left_out_by_itself(workbench, steps_take):
     steps_take({"loader_workers": 0.8})
     only = workbench.tune(include=["loader_workers(n=1)"], budget_s=300)
@@ -246,13 +255,23 @@ def test_a_setting_that_is_named_is_searched_or_left_out_by_itself(workbench, st
         workbench.tune(include="loader_workers", exclude="loader_workers")
 
 
+READS = """
+class Read(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        return torch.full((1, 8, 8), float(index)).sin(), index % 4
+loader = DataLoader(Read(), batch_size=16)
+"""
+
+
 def test_what_is_kept_in_the_first_epoch_is_searched_where_there_is_a_second(workbench, steps_take):
+    exec(READS, workbench.namespace)
     steps_take({"cache_dataset": 0.5})
     wanted = ["cache_dataset", "channels_last"]
     once = workbench.tune(include=wanted, budget_s=300)
     assert any(each.plan == "cache_dataset" and "second epoch" in each.why for each in once.left_out)
-    longer = workbench.tune(include=wanted, steps=10_000, budget_s=300)
-    assert not any("second epoch" in each.why for each in longer.left_out)
+    assert workbench.tune(include=wanted, steps=10_000, budget_s=300).best.plan == "cache_dataset"
 
 
 def test_the_line_of_progress_names_what_is_ahead(workbench, steps_take):
@@ -312,6 +331,7 @@ def test_text_fits_on_a_screen_and_says_what_to_do_next(workbench, steps_take):
     tuning = workbench.tune(budget_s=600)
     assert str(tuning).count("\n") < 40
     assert "Next: %accel keep" in str(tuning)
+    assert "Compiling" not in str(tuning)
     assert "<table" in tuning._repr_mimebundle_()["text/html"]
     assert list(tuning.figure().data[0].measure) == ["absolute", *["relative"] * len(tuning.parts), "total"]
     assert set(tuning.to_dataframe()["stage"]) == {"confirmed", "searched"}

@@ -148,6 +148,8 @@ def test_where_only_what_saves_memory_runs_and_nothing_speeds_it_up_it_is_the_an
         "the cell as it is ran out of memory next to this notebook); nothing that fits is faster."
     )
     assert tuning.keep_line == f"%accel keep {SMALLER}"
+    assert SMALLER not in [each.plan for each in tuning.left_out]
+    assert "--budget-s" not in str(tuning.took)
     assert SMALLER in str(deep.keep())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from types import SimpleNamespace
 
 from accel.private_disk.files_seen import FilesSeen
@@ -12,8 +13,11 @@ from accel.workers.trial import Trial
 def test_a_steady_stage_that_was_cut_short_does_not_end_a_trial_whose_last_stage_was_whole():
     def ended_by(**is_cut_short):
         stages = {name: SimpleNamespace(is_cut_short=cut) for name, cut in is_cut_short.items()}
-        asked = SimpleNamespace(is_over=True, state="done", is_out_of_time=False, _stages=stages)
-        return Trial._what_ended_it(asked, [])
+        trial = Trial.__new__(Trial)  # one that is over, of which nothing but its stages is asked
+        trial._stages, trial._state, trial._is_stopped, trial.is_out_of_time = stages, "done", False, False
+        trial._over = Event()
+        trial._over.set()
+        return trial._what_ended_it([])
 
     assert ended_by(steady=True, notebook=False) == "every plan is decided"
     assert ended_by(steady=False, notebook=True) == "the time was up"

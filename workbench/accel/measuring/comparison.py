@@ -71,6 +71,17 @@ class Quality:
         )
         return f"{says} ({size}, {self.steps} steps)"
 
+    def allowed(self, share: float) -> str:
+        """How much worse losses are on average, next to the share that was allowed.
+
+        >>> Quality("drifts", 0.3, 1e-5, 64, lost=0.25).allowed(0.005)
+        'losses are 25 % higher on average, and 0.5 % was allowed'
+        """
+        if not math.isfinite(self.lost):
+            return f"a loss is no number any more, and {100 * share:g} % higher was allowed"
+        how = "higher" if self.lost >= 0 else "lower"
+        return f"losses are {abs(100 * self.lost):.3g} % {how} on average, and {100 * share:g} % was allowed"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -227,10 +238,10 @@ def compare_losses(
         return Quality("unknown")
     if any(c is None for _, c in pairs):
         return Quality("drifts", math.inf, _floor([b for b, _ in pairs], floor), len(pairs), lost=math.inf)
+    if all(b == c for b, c in pairs):
+        return Quality("same", 0.0, 0.0, len(pairs))
     pairs = pairs[: len(floor) or None]  # where there was no time for as many steps of the floor
     base, other = [b for b, _ in pairs], [c for _, c in pairs if c is not None]
-    if base == other:
-        return Quality("same", 0.0, 0.0, len(pairs))
     difference, noise = largest_difference(base, other), _floor(base, floor)
     allowed = max(_FLOOR_FACTOR * noise, _CLOSE_BAND if effect == "close" else 1e-5)
     nudged = [value for value in floor if value is not None]

@@ -140,13 +140,12 @@ class Tuning(Drawn):
         """The plan that is the fastest so far, of those that may be the answer."""
         rows = [row for row in self.confirmed if row.headline is not None] or self.searched
         good = [row for row in rows if row.shown is not None and not self._why(row.plan)]
-        return max(good, key=lambda row: row.shown.carried if row.shown else 0.0, default=None)
+        return max(good, key=_lead, default=None)
 
     def _losses(self, row: Comparison) -> str:
         """How a plan's losses compare, in the words of what was allowed."""
-        if self.keep_quality is None or row.quality.following != "drifts":
-            return str(row.quality)
-        return f"losses are {100 * row.quality.lost:.2g} % higher on average, and {100 * self.keep_quality:g} % was allowed"
+        is_allowed = self.keep_quality is not None and row.quality.following == "drifts"
+        return row.quality.allowed(self.keep_quality or 0.0) if is_allowed else str(row.quality)
 
     def _fits(self, row: Comparison) -> str:
         assert self.fit_bytes is not None
@@ -204,7 +203,7 @@ class Tuning(Drawn):
     def front(self) -> tuple[Comparison, ...]:
         """Plans that no other beats in both speed and memory, fastest first, of those that were not left out."""
         good = [row for row in self.rows if not self._why(row.plan) and self._is_as_good(row)]
-        return pareto_front([row for row in good if row.headline is None or row.verdict != "no difference"])
+        return pareto_front(good)
 
     def _is_as_good(self, row: Comparison) -> bool:
         """Whether a plan leaves training as it is, or was proven to be worth the change."""
@@ -232,6 +231,10 @@ class Tuning(Drawn):
         )
 
 
+def _lead(row: Comparison) -> tuple[bool, float]:
+    return row.verdict == "faster", row.shown.carried if row.shown else 0.0
+
+
 def pareto_front(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """The fastest that is faster than the cell as it is, then each that needs plainly less memory than those before it.
 
@@ -254,7 +257,9 @@ def is_needed(row: Comparison, fit_bytes: int | None) -> bool:
 
 def is_wanted(row: Comparison, fit_bytes: int | None) -> bool:
     """Whether a plan that was measured anew may be the answer: proven faster, or needed to fit."""
-    return row.headline is not None and (row.verdict == "faster" or is_needed(row, fit_bytes))
+    if row.headline is None or row.state == "failed":
+        return False
+    return row.verdict == "faster" or is_needed(row, fit_bytes)
 
 
 def why_not_fitting(row: Comparison, fit_bytes: int | None) -> str:

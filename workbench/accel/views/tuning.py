@@ -9,6 +9,7 @@ from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, deta
 from accel.html_parts import text as escaped
 from accel.measuring.comparison import Comparison
 from accel.measuring.tuning import Expectation, Tuning, memory_share
+from accel.plans.plan import Plan
 from accel.units import counted, size
 from accel.views.figure_look import axis, look
 from accel.views.ladder import explanations, symbol
@@ -16,7 +17,6 @@ from accel.views.ladder import explanations, symbol
 if TYPE_CHECKING:
     import plotly.graph_objects
 
-_LEAST_SETUP_S = 0.5  # less goes without saying
 SHOWN = 8  # plans of the search: more are in .to_dataframe()
 
 
@@ -99,7 +99,9 @@ def _folded(is_over: bool, title: str, rows: Markup) -> Markup:
 
 def _next_lines(tuning: Tuning) -> list[str]:
     lines = [tuning.keep_line, f"then {tuning.export_line}" if tuning.export_line else ""]
-    may_gain_nothing = tuning.best is not None and tuning.best.here is not None and tuning.best.here.low <= 1
+    best = tuning.best
+    is_faster = best is not None and best.verdict == "faster" and not tuning.how_to_run
+    may_gain_nothing = is_faster and best is not None and best.here is not None and best.here.low <= 1
     more = ". In this notebook it may gain nothing; in a fresh process it does." if may_gain_nothing else ""
     return [f"Next: {', '.join(filter(None, lines))}{more}"] if tuning.keep_line else []
 
@@ -107,10 +109,10 @@ def _next_lines(tuning: Tuning) -> list[str]:
 def _pays_off(tuning: Tuning) -> str:
     """From which step on a plan that compiles is ahead; empty for others."""
     best = tuning.best
-    if best is None or best.break_even_steps is None or not best.setup_s >= _LEAST_SETUP_S:
+    if best is None or best.break_even_steps is None or not Plan.parse(best.plan).compiles:
         return ""
     return (
-        f"Compiling takes {best.setup_s:.2g} s: it is ahead from step {best.break_even_steps:,} on, and this training has "
+        f"Compiling takes {best.setup_s:.3g} s: it is ahead from step {best.break_even_steps:,} on, and this training has "
         f"{tuning.steps:,}."
     )
 

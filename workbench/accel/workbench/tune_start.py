@@ -17,6 +17,7 @@ from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates, Hint
 from accel.tuning.gain_model import Choice
+from accel.workbench.held_out_data import training_loader
 from accel.workbench.quality_request import QualityRequest
 from accel.workbench.quality_start import asked_of_quality
 from accel.workbench.trial_start import load_for, packed, trial_setting, unchanged_check
@@ -47,6 +48,7 @@ def prepared_tuning(
     """Collect the parts, pack and guard; the trial is ready to start."""
     from accel.distributed.trials.trial_group import group_for
 
+    _Asked(include, exclude, changes_training, aim.fit_bytes is not None)  # refuses before anything is packed
     asks_quality = changes_training or any(Plan.parse(each).effect == CHANGES for each in include)
     quality, (parcel, while_packing), unproven = _parcel_for(
         workbench, workload, asks_quality=asks_quality, budget=budget, timeout_s=timeout_s
@@ -108,7 +110,7 @@ def candidates_for(
             elif unproven and part.effect == CHANGES and part not in SMALLER_BATCHES:
                 collected.leave_out(part, unproven, is_news=True)
             elif why := _too_short_to_compile(part, workload, steps) or _too_short_to_keep(
-                part, workload, steps
+                part, workbench, workload, steps
             ):
                 collected.leave_out(part, why, is_news=True)
             else:
@@ -278,12 +280,14 @@ def _too_short_to_compile(part: Plan, workload: Workload, steps: int) -> str:
     )
 
 
-def _too_short_to_keep(part: Plan, workload: Workload, steps: int) -> str:
+def _too_short_to_keep(part: Plan, workbench: NotebookState, workload: Workload, steps: int) -> str:
     """What is kept in the first epoch helps from the second on."""
     if not getattr(part.entries[0], "gains_from_second_epoch", False):
         return ""
-    loaders = workload.objects().loaders.values()
-    batches = max((len(each) for each in loaders if hasattr(each.dataset, "__len__")), default=0)
+    try:
+        batches = len(training_loader(workload, workbench.training_loader))
+    except TypeError:  # none, or a stream
+        return ""
     if steps * max(workload.accumulation, 1) > batches:
         return ""
     return "it gains from the second epoch on, and this training has one: --steps says how many steps the real one has"

@@ -359,16 +359,18 @@ class Relaunch:
         self._workers[label].send(ReadEffect())
         return self._workers[label].receive(EffectRead, timeout_s=self._timeout_s)
 
-    def noise_floor(self, steps: int, *, stop: threading.Event, deadline: float) -> list[float | None]:
+    def noise_floor(
+        self, steps: int, *, longer_than: int = 0, stop: threading.Event, deadline: float
+    ) -> list[float | None]:
         """The baseline once more in its own worker, each parameter moved by one unit in the last place: its losses.
 
-        Of fewer steps where these would take much of the time that is left, and of none where too few would remain.
+        Of fewer steps where these would take much of the time that is left; of none where that is not `longer_than` is known.
         """
         variant = self._variants[0]
         spare_s = FLOOR_SHARE * (deadline - time.monotonic())
         if spare_s < math.inf:
             steps = min(steps, int(spare_s / self.samples[variant.label].warm_step_s))
-        if steps < LEAST_FLOOR_STEPS or variant.label in self._lost:
+        if steps < max(LEAST_FLOOR_STEPS, longer_than + 1) or variant.label in self._lost:
             return []
         self._phases.enter("comparing", "losses with those of a nudged baseline")
         worker = self._workers[variant.label]

@@ -31,6 +31,8 @@ from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, NoTime, Relaunch
 from accel.workers.samples import Effort, Samples
 from accel.workers.variant_worker import Variant
 
+ENOUGH = 8  # relaunches
+
 
 @dataclass(frozen=True)
 class StagePlan:
@@ -46,6 +48,9 @@ class StagePlan:
     wide_is_fine: float = (
         0.0  # a headline is good enough once it excludes 1 and its relative half-width is below this
     )
+    on_the_way: frozenset[str] = (
+        frozenset()
+    )  # plans that lead to the last one: ENOUGH relaunches of them tell what they add
     chosen_from: int = (
         1  # plans of which the best will be claimed: each must be as sure as if it were one of so many
     )
@@ -61,6 +66,11 @@ class Standing:
     shown: Interval | None = None
     verdict: Verdict | None = None
     error: AccelError | None = None
+
+    @property
+    def failure(self) -> AccelError | None:
+        """What it failed by; none where it was measured before and only had no time to compile again."""
+        return None if self.samples and isinstance(self.error, NoTime) else self.error
 
     @property
     def is_open(self) -> bool:
@@ -104,7 +114,10 @@ class Stage:
     def run(self) -> None:
         """Relaunch until everything is decided, the relaunches are used up, time is up, or someone says stop."""
         for number in range(1, self.plan.most_relaunches + 1):
-            open_labels = [label for label, standing in self.standings.items() if standing.is_open]
+            left = self.plan.on_the_way if number > ENOUGH else frozenset()
+            open_labels = [
+                label for label, standing in self.standings.items() if standing.is_open and label not in left
+            ]
             if not open_labels or not self._relaunch(
                 open_labels, is_last=number == self.plan.most_relaunches
             ):
@@ -134,7 +147,7 @@ class Stage:
         if self._stop.is_set():
             return False
         began = time.monotonic()
-        samples = self._one_or_again(labels, measures_floor=self._measures_floor and not self.floor)
+        samples = self._one_or_again(labels)
         if self._stop.is_set() and not self._is_out_of_time():
             return False
         now = time.monotonic()
@@ -150,24 +163,24 @@ class Stage:
         self._on_change()
         return not has_no_time
 
-    def _one_or_again(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
+    def _one_or_again(self, labels: list[str]) -> dict[str, Samples]:
         """A baseline that fails after it has run before was killed or hung: what is known is worth a second try."""
         try:
-            return self._one(labels, measures_floor=measures_floor)
+            return self._one(labels)
         except AccelError:
             is_first = self._measures_floor and not self.relaunches  # it may be the cell that fails
             if is_first or self._stop.is_set():
                 raise
-            return self._one(labels, measures_floor=measures_floor)
+            return self._one(labels)
 
-    def _one(self, labels: list[str], *, measures_floor: bool) -> dict[str, Samples]:
+    def _one(self, labels: list[str]) -> dict[str, Samples]:
         plans = [self.reference, *(self._candidates[label] for label in labels)]
         variants = [Variant(plan, self.plan.allocator) for plan in plans]
         relaunch = self._open_relaunch(variants)
         relaunch.known_bytes = self._tensor_bytes
         try:
             with relaunch:
-                self._measure(relaunch, measures_floor=measures_floor)
+                self._measure(relaunch)
         except AccelError:
             if not self._is_out_of_time():  # else its workers were ended, and what whole rounds gave stays
                 raise
@@ -175,14 +188,18 @@ class Stage:
         self._least_s = 1.1 * (relaunch.prelude_s + LEAST_ROUNDS * relaunch.round_s)
         return relaunch.samples
 
-    def _measure(self, relaunch: Relaunch, *, measures_floor: bool) -> None:
+    def _measure(self, relaunch: Relaunch) -> None:
         samples = relaunch.measure(
             self.plan.effort, stop=self._stop, deadline=self.deadline, give_up_at=self._give_up_at, on_round=self._round,
         )  # fmt: skip
         losses = [each.losses for each in samples.values() if each.error is None]
         compared = [min(len(losses[0]), len(each)) for each in losses[1:] if _differ(losses[0], each)]
-        if measures_floor and compared and not self._stop.is_set():
-            self.floor = relaunch.noise_floor(max(compared), stop=self._stop, deadline=self.deadline)
+        if self._measures_floor and max(compared, default=0) > len(self.floor) and not self._stop.is_set():
+            longer_than, most = len(self.floor), max(compared)
+            floor = relaunch.noise_floor(
+                most, longer_than=longer_than, stop=self._stop, deadline=self.deadline
+            )
+            self.floor = floor or self.floor
 
     def _round(self, number: int) -> None:
         self.rounds_now = number

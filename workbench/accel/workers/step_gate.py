@@ -127,9 +127,9 @@ class StepGate:
 
     def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         ended_ns = time.perf_counter_ns()
-        if is_inside_another_step(sys._getframe(1)):
-            return
-        if self._leading.leads(optimizer):
+        if is_inside_another_step(sys._getframe(1)) or not self._leading.leads(optimizer):
+            self._clock.leave_out(ended_ns)
+        else:
             self._step_is_over(ended_ns)
 
     def _step_is_over(self, ended_ns: int) -> None:

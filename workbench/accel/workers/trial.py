@@ -55,7 +55,7 @@ class Trial(StagedTrial[Ladder]):
             self._standing("steady", str(in_steady_worker(plan))),
             self._standing("notebook", str(plan)),
         )
-        return next((standing.error for standing in standings if standing and standing.error), None)
+        return next((each.failure for each in standings if each and each.failure), None)
 
     def _measure(self) -> None:
         budget = self.budget

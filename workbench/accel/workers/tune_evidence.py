@@ -11,7 +11,6 @@ from accel.measuring.equal_quality import EqualQuality
 from accel.measuring.tuning import AddedPart, Expectation, is_needed, is_wanted, why_not_fitting
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates
-from accel.workers.relaunch import NoTime
 from accel.workers.stage import Stage
 from accel.workers.trial_rows import comparison_of, in_steady_worker, why_failed
 from accel.workers.tune_ladder import only
@@ -69,8 +68,8 @@ class TuneEvidence:
         searched = self._search.stage.standings.get(str(in_steady_worker(plan)))
         floor, compiled_s = self._search.stage.floor, self._search.compiled_s(plan)
         row = comparison_of(plan, searched, standing, floor=floor, compiled_s=compiled_s)
-        if standing.error is not None and not (standing.samples and isinstance(standing.error, NoTime)):
-            return replace(row, state="failed", error=why_failed(standing.error))
+        if standing.failure is not None:
+            return replace(row, state="failed", error=why_failed(standing.failure))
         row = replace(row, details={"rounds_now": stage.rounds_now})
         return replace(row, state="done" if is_over else "confirming")
 

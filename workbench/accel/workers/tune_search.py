@@ -55,11 +55,7 @@ class Aim:
             return str(quality) if quality.following == "drifts" else ""
         if quality.following in ("unknown", "other batches"):
             return f"--keep-quality cannot be checked: {quality}"
-        if quality.lost > most + quality.lost_by_noise:
-            return (
-                f"losses are {100 * quality.lost:.2g} % higher on average, and {100 * most:g} % was allowed"
-            )
-        return ""
+        return quality.allowed(most) if quality.lost > most + quality.lost_by_noise else ""
 
 
 class TuneSearch:
@@ -99,40 +95,42 @@ class TuneSearch:
             self._race_other_settings()
 
     def leave_out_unmeasured(self, why: str) -> None:
-        """It is over: parts that nothing was measured of are told with the reason."""
+        """It is over: parts of which nothing was measured are named with the reason."""
         known = {each.plan for each in self.left_out}
-        self.left_out += [
-            LeftOut(part, why, is_news=True)
-            for part in self._candidates.parts
-            if part not in known and self.stage.standings.get(part, Standing()).shown is None
-        ]
+        for part in self._candidates.parts:
+            choice: Choice = frozenset({part})
+            label = str(self._candidates.plan(choice))
+            is_measured = self.stage.standings.get(label, Standing()).shown is not None
+            if label not in known and choice != self.reference and not is_measured:
+                self.left_out.append(LeftOut(label, why, is_news=True))
 
     def _round(
         self, choices: Sequence[Choice], is_stopped: Callable[[], bool], now: Callable[[], float]
     ) -> bool:
         """Measure these, as many at once as have room; whether there is time for another round."""
-        is_any_measured = False
+        has_news = False
         for some in _in_turns(choices, self._at_once - 1):
             fitting = list(self._fitting(some, now)) if self.stage.relaunches else some
-            self.is_cut_short = self.is_cut_short or len(fitting) < len(some)
+            for choice in some:
+                if choice not in fitting:
+                    self.is_cut_short = True
+                    has_news = self._leave_out_for_time(choice) or has_news
             if not fitting:
                 continue
-            for choice in some:
-                if choice not in fitting:  # later there is less time still
-                    self._leave_out(choice, NO_TIME)
-            is_any_measured, goes_on = True, self._raced(fitting)
+            goes_on = self._raced(fitting)
+            has_news = has_news or any(choice != self.reference for choice in fitting)
             self._take(fitting)
             if not goes_on or is_stopped():
                 self.is_cut_short = self.is_cut_short or is_stopped() or bool(self.race.next_round())
                 return False
-        return is_any_measured
+        if self.reference and not self.stage.relaunches:
+            raise self._nothing_to_compare()
+        return has_news
 
     def _raced(self, choices: Sequence[Choice]) -> bool:
         """One relaunch; where the cell as it is has too little memory, against the first plan that has not."""
         while True:
             plans = [self._candidates.plan(choice) for choice in choices if choice != self.reference]
-            if not plans and not self.stage.relaunches:
-                raise self._nothing_to_compare()
             try:
                 goes_on = not plans or self.stage.race(plans)
                 if self.reference and self.stage.relaunches == 1:
@@ -215,7 +213,7 @@ class TuneSearch:
                 self.race.take([Measured(choice, 0.0, UNKNOWN)])  # with what saves memory it may run
                 self.left_out.append(LeftOut(str(plan), why_failed(standing.error), is_news=True))
             elif isinstance(standing.error, NoTime):
-                self._leave_out(choice, NO_TIME)
+                self._leave_out_for_time(choice)
             elif standing.error is not None:
                 self._leave_out(choice, why_failed(standing.error))
             elif standing.samples and (why := self._aim.why_not(self.row(str(plan)))):
@@ -228,6 +226,13 @@ class TuneSearch:
                     self.limit.take(choice, peaks[1])
                 gain = self._over_training(plan, median(ratios))
                 self.race.take([Measured(choice, gain, expected_variance(ratios, STEADY_NOISE) ** 0.5)])
+
+    def _leave_out_for_time(self, choice: Choice) -> bool:
+        """What was never measured is out, because later there is less time still; whether it was."""
+        if str(self._candidates.plan(choice)) in self.measured or choice == self.reference:
+            return False
+        self._leave_out(choice, NO_TIME)
+        return True
 
     def _leave_out(self, choice: Choice, why: str) -> None:
         self.race.leave_out(choice)

@@ -32,7 +32,7 @@ from accel.workers.quality_proof import QualityProof
 from accel.workers.quality_seeds import QualitySeeds, QualitySetting
 from accel.workers.room_for_workers import room_for_workers
 from accel.workers.samples import Effort
-from accel.workers.stage import StagePlan
+from accel.workers.stage import ENOUGH, StagePlan
 from accel.workers.staged_trial import StagedTrial, TrialSetting
 from accel.workers.tune_evidence import TuneEvidence
 from accel.workers.tune_ladder import best_of, growing, with_room
@@ -42,7 +42,6 @@ from accel.workload.shipping import Parcel
 
 QUALITY_SHARE = 0.5  # of the budget, where plans may change training: to prove one
 SEARCH_SHARE = 0.6  # of the budget, or of what is left of it then; the rest confirms the winner
-USUAL_RELAUNCHES = 8  # of the answer, without a budget
 CONFIRMING = Effort(least_rounds=12, most_rounds=30)
 
 
@@ -71,7 +70,7 @@ class TuneTrial(StagedTrial[Tuning]):
         search_until = self.budget.began + SEARCH_SHARE * self._speed_s
         search_stage = self._stage(
             StagePlan(
-                "search", setting.notebook_allocator if self._is_as_it_is else "steady", (), STEADY_NOISE, USUAL_RELAUNCHES,
+                "search", setting.notebook_allocator if self._is_as_it_is else "steady", (), STEADY_NOISE, ENOUGH,
                 RACING, is_headline=False, chosen_from=max(len(candidates.parts), 1),
             ),
             deadline=search_until, give_up_at=search_until, measures_floor=True,
@@ -126,8 +125,9 @@ class TuneTrial(StagedTrial[Tuning]):
         stage = self._found.stage = self._stage(
             StagePlan(
                 "notebook", self._setting.notebook_allocator, (*self._found.ladder[-1:], *without, *self._found.ladder[:-1]),
-                STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, self._most_relaunches(USUAL_RELAUNCHES), CONFIRMING,
+                STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, self._most_relaunches(ENOUGH), CONFIRMING,
                 is_headline=not self._is_as_it_is, wide_is_fine=WIDE, chosen_from=len(self._found.ladder) + len(without),
+                on_the_way=frozenset(map(str, self._found.ladder[:-1])),
             ),
             deadline=until, give_up_at=until, measures_floor=False,
         )  # fmt: skip
@@ -273,7 +273,9 @@ class TuneTrial(StagedTrial[Tuning]):
         if any(row.verdict == "faster" and row.headline for row in confirmed):
             return ""
         if self._found.stage is None or not any(row.headline for row in confirmed):
-            has_open = not self._search.measured or (self._search.race.leader and self._search.has_winner)
+            leader = self._search.race.leader
+            is_ahead = bool(leader) and leader != self._search.reference and self._search.has_winner
+            has_open = is_ahead or not self._search.measured
             return f"--budget-s {nice(2 * self.seconds)} is likely to give an answer." if has_open else ""
         relaunch_s = self._found.stage.relaunch_s / (1 - SEARCH_SHARE)
         return advice_for(confirmed, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self.seconds)
