@@ -39,9 +39,10 @@ def test_a_chain_written_out_by_hand_is_found_whole():
     finding = memory_bound_elementwise(evidence)
     assert finding.details["chain_length"] > 5
     links = evidence.rows(lambda row: row.op in LINKS and row.phase in ("forward", "backward"))
-    assert finding.share == pytest.approx(
-        sum(row.self_ms for row in links) / evidence.traced_step_ms, rel=0.3
-    )
+    of_links = sum(row.self_ms for row in links) / evidence.traced_step_ms
+    assert 0.7 * of_links < finding.share < 1, (
+        "a part of it is missing"
+    )  # other programs may stretch it in a step
     assert finding.suggests == ("compile_model",)
 
 
