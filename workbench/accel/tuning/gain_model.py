@@ -17,8 +17,8 @@ from itertools import combinations
 import numpy as np
 
 Choice = frozenset[str]
-NOTHING: Choice = frozenset()
 """Parts that make a plan together; the empty one is the baseline."""
+NOTHING: Choice = frozenset()
 
 INTERACTION_SD = 0.06  # of log speed-ups: what two parts usually add to, or take from, each other
 MISFIT_SD = 0.01  # what three parts do together, which the model has no term for

@@ -99,9 +99,8 @@ def _folded(is_over: bool, title: str, rows: Markup) -> Markup:
 
 def _next_lines(tuning: Tuning) -> list[str]:
     lines = [tuning.keep_line, f"then {tuning.export_line}" if tuning.export_line else ""]
-    best = tuning.best
-    is_faster = best is not None and best.verdict == "faster" and not tuning.how_to_run
-    may_gain_nothing = is_faster and best is not None and best.here is not None and best.here.low <= 1
+    here = tuning.best.here if tuning.best is not None and tuning.best.verdict == "faster" else None
+    may_gain_nothing = here is not None and here.low <= 1 and not tuning.how_to_run
     more = ". In this notebook it may gain nothing; in a fresh process it does." if may_gain_nothing else ""
     return [f"Next: {', '.join(filter(None, lines))}{more}"] if tuning.keep_line else []
 

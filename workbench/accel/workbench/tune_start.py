@@ -48,17 +48,13 @@ def prepared_tuning(
     """Collect the parts, pack and guard; the trial is ready to start."""
     from accel.distributed.trials.trial_group import group_for
 
-    _Asked(include, exclude, changes_training, aim.fit_bytes is not None)  # refuses before anything is packed
-    asks_quality = changes_training or any(Plan.parse(each).effect == CHANGES for each in include)
+    asked = _Asked(include, exclude, changes_training, saves_memory=aim.fit_bytes is not None)
     quality, (parcel, while_packing), unproven = _parcel_for(
-        workbench, workload, asks_quality=asks_quality, budget=budget, timeout_s=timeout_s
+        workbench, workload, asks_quality=asked.asks_quality, budget=budget, timeout_s=timeout_s
     )
     try:
         with workbench.live.suspended():
-            candidates = candidates_for(
-                workbench, workload, include=include, exclude=exclude, changes_training=changes_training,
-                steps=aim.steps, unproven=unproven, saves_memory=aim.fit_bytes is not None,
-            )  # fmt: skip
+            candidates = _candidates_for(workbench, workload, asked, steps=aim.steps, unproven=unproven)
         return TuneTrial(
             candidates, parcel, load_for(parcel, workload), workbench.pool,
             trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s), aim,
@@ -87,24 +83,18 @@ def _parcel_for(
     return None, packed(workbench, workload), unproven
 
 
-def candidates_for(
-    workbench: NotebookState, workload: Workload, *, include: Sequence[str] = (), exclude: Sequence[str] = (),
-    changes_training: bool = False, steps: int, unproven: str = "", saves_memory: bool = False,
-) -> Candidates:  # fmt: skip
-    """The parts that can work here; every other entry with the reason. `unproven` says why none that changes training can be.
-
-    >>> candidates_for(workbench, workload, steps=300).parts
-    {'channels_last': Plan(…), 'autocast': Plan(…), …}
-    """
-    asked = _Asked(include, exclude, changes_training, saves_memory)
+def _candidates_for(
+    workbench: NotebookState, workload: Workload, asked: _Asked, *, steps: int, unproven: str
+) -> Candidates:
+    """The parts that can work here; every other entry with the reason. `unproven` says why none that changes training can be."""
     hints = {
         **_of_findings(workbench),
         **_of_history(workbench, workload),
     }  # what was measured is known better
     collected = _Collected(workbench, workload, asked)
     for entry in CATALOGUE:
-        smaller = SMALLER_BATCHES if saves_memory and entry is BatchSize and not include else ()
-        for part in (*smaller, *_first_settings(entry, include, hints, workbench.machine)):
+        smaller = SMALLER_BATCHES if asked.saves_memory and entry is BatchSize and not asked.included else ()
+        for part in (*smaller, *_first_settings(entry, asked.included, hints, workbench.machine)):
             if why := asked.why_not(part):
                 collected.leave_out(part, why)
             elif unproven and part.effect == CHANGES and part not in SMALLER_BATCHES:
@@ -126,33 +116,37 @@ def candidates_for(
 
 
 class _Asked:
-    """What the user wants in the search."""
+    """What the user wants in the search; refuses what names no acceleration, or one twice."""
 
     def __init__(
-        self, include: Sequence[str], exclude: Sequence[str], changes_training: bool, saves_memory: bool
+        self, include: Sequence[str], exclude: Sequence[str], changes_training: bool, *, saves_memory: bool
     ) -> None:
-        self._include, self._changes_training = _names(include, "--include"), changes_training
-        self._saves_memory, _ = saves_memory, _names(exclude, "--exclude")
-        self._exclude = [Plan.parse(text) for text in exclude]
-        included = [Plan.parse(text) for text in include]
-        self._exact = {plan.names[0] for plan in included if plan != _usual(plan.names[0])}
-        if both := [plan for plan in included if plan in self._exclude]:
+        self.included, self._exclude = _single(include, "--include"), _single(exclude, "--exclude")
+        self._changes_training, self.saves_memory = changes_training, saves_memory
+        self._names = {plan.names[0] for plan in self.included}
+        self._exact = {plan.names[0] for plan in self.included if plan != _usual(plan.names[0])}
+        if both := [plan for plan in self.included if plan in self._exclude]:
             raise AccelError(
                 "%accel tune", because=f"--include and --exclude both name {both[0]}", do="Leave it out of one of them."
             )  # fmt: skip
+
+    @property
+    def asks_quality(self) -> bool:
+        """Whether plans that change training take part, and have to be proven."""
+        return self._changes_training or any(plan.effect == CHANGES for plan in self.included)
 
     def why_not(self, part: Plan) -> str:
         """Why a part is not searched; empty where it is."""
         entry = part.entries[0]
         if any(part == each or each in map(_usual, part.names) for each in self._exclude):
             return EXCLUDED
-        if self._include and entry.name not in self._include:
+        if self._names and entry.name not in self._names:
             return NOT_INCLUDED
         if getattr(entry, "needs_ranks", False):
             return "it works on ranks only: %%accel ddp --plan"
-        if entry.name not in self._include and part.saves_memory and not self._saves_memory:
+        if entry.name not in self._names and part.saves_memory and not self.saves_memory:
             return "it saves memory and costs time: --include takes it in, and so does --fit"
-        if entry.effect == CHANGES and not self._changes_training and entry.name not in self._include:
+        if entry.effect == CHANGES and not self._changes_training and entry.name not in self._names:
             return "it changes the training: --changes-training takes it in"
         return ""
 
@@ -235,12 +229,10 @@ class _Collected:
 
 
 def _first_settings(
-    entry: type[Acceleration], include: Sequence[str], hints: Mapping[str, Hint], machine: Machine
+    entry: type[Acceleration], included: Sequence[Plan], hints: Mapping[str, Hint], machine: Machine
 ) -> list[Plan]:
     """The settings of an entry that the search begins with: as included, as a finding names them, or the usual one."""
-    own = [
-        plan for plan in map(Plan.parse, include) if plan.names == (entry.name,) and plan != Plan((entry(),))
-    ]
+    own = [plan for plan in included if plan.names == (entry.name,) and plan != Plan((entry(),))]
     usual = Plan((Ddp(batch="global") if entry is Ddp else entry(),))
     if own:
         return list(dict.fromkeys(own))
@@ -293,8 +285,8 @@ def _too_short_to_keep(part: Plan, workbench: NotebookState, workload: Workload,
     return "it gains from the second epoch on, and this training has one: --steps says how many steps the real one has"
 
 
-def _names(texts: Sequence[str], option: str) -> list[str]:
-    """The names of accelerations, each perhaps with its knobs; raises UnknownName, or AccelError where one is a whole plan."""
+def _single(texts: Sequence[str], option: str) -> list[Plan]:
+    """Accelerations, each perhaps with its knobs; raises UnknownName, or AccelError where one is a whole plan."""
     plans = [Plan.parse(text) for text in texts]
     for text, plan in zip(texts, plans, strict=True):
         if len(plan.names) != 1:
@@ -302,7 +294,7 @@ def _names(texts: Sequence[str], option: str) -> list[str]:
                 f"%accel tune {option} {text}", because="each word is one acceleration",
                 do=f"Write them apart by spaces: {option} {' '.join(plan.names) or 'channels_last autocast'}",
             )  # fmt: skip
-    return [plan.names[0] for plan in plans]
+    return plans
 
 
 def _of_findings(workbench: NotebookState) -> dict[str, Hint]:

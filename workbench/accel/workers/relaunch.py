@@ -41,10 +41,8 @@ from accel.workload.shipping import Parcel
 LEAST_ROUNDS = 10  # fewer pairs are bootstrapped only where the time is up
 FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
 LEAST_WARM_UP = 2  # the second step may compile anew
-FLOOR_SHARE, LEAST_FLOOR_STEPS = (
-    0.2,
-    8,
-)  # of the time that is left, for the noise floor; fewer steps tell nothing
+FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
+LEAST_FLOOR_STEPS = 8  # fewer tell nothing
 RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one does not warm up
 PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds vary by
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long

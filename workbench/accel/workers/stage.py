@@ -48,9 +48,8 @@ class StagePlan:
     wide_is_fine: float = (
         0.0  # a headline is good enough once it excludes 1 and its relative half-width is below this
     )
-    on_the_way: frozenset[str] = (
-        frozenset()
-    )  # plans that lead to the last one: ENOUGH relaunches of them tell what they add
+    on_the_way: frozenset[str] = frozenset()
+    """Plans that lead to the last one: ENOUGH relaunches of them tell what they add."""
     chosen_from: int = (
         1  # plans of which the best will be claimed: each must be as sure as if it were one of so many
     )
