@@ -14,7 +14,6 @@ training, what was read back. A run of one model leaves those of the others in t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -28,7 +27,7 @@ from accel.errors import AccelError, in_words
 from accel.measuring.comparison import Comparison
 from accel.plans.plan import Plan
 from accel.workbench import Workbench
-from benchmarks.machine_line import RESULTS, report
+from benchmarks.machine_line import report, stored
 
 SETUP = """
 import torch
@@ -148,11 +147,6 @@ def _threads() -> int:
     return torch.get_num_threads()
 
 
-def _stored() -> dict[str, Any]:
-    file = RESULTS / "catalogue.json"
-    return json.loads(file.read_text())["models"] if file.exists() else {}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -165,7 +159,7 @@ def main() -> None:
         "--only", nargs="+", default=[], metavar="PLAN", help="these plans only; rows of others stay"
     )
     given = parser.parse_args()
-    models = _stored()
+    models = stored("catalogue").get("models", {})
     if given.quick:
         measured = {"cnn28": measure("cnn28", given.only or QUICK, budget_s=25.0)}
         report("catalogue", figures_of(measured), is_full_run=False, models=measured)
@@ -173,9 +167,9 @@ def main() -> None:
     for model in given.model:
         measured = measure(model, given.only)
         if given.only and model in models:
-            stored = models[model]
-            measured["rows"] = stored["rows"] | measured["rows"]
-            refused = stored["not_applicable"] | measured["not_applicable"]
+            before = models[model]
+            measured["rows"] = before["rows"] | measured["rows"]
+            refused = before["not_applicable"] | measured["not_applicable"]
             measured["not_applicable"] = {
                 plan: why for plan, why in refused.items() if plan not in measured["rows"]
             }

@@ -2,10 +2,11 @@
 
     python -m benchmarks.clock [--quick] [--only CELL …] [--budget-s 60]
 
-Twelve training cells of different kinds. In a process that stands for the notebook each is profiled and tuned; then its own
-loop runs in turns: plain, with the plan kept, and after undo. Then pairs of fresh processes run the cell as it is and the cell
-that `%accel export` wrote, one at a time, half a second each: this machine is shared, and has slow and fast seconds. A run's
-time is wall time over its steps, without the first runs of each kind (compiling, first touches).
+Twelve training cells of different kinds; on a machine with a GPU, three that train there. In a process that stands for the
+notebook each is profiled and tuned; then its own loop runs in turns: plain, with the plan kept, and after undo. Then pairs of
+fresh processes run the cell as it is and the cell that `%accel export` wrote, one at a time, half a second each: this machine
+is shared, and has slow and fast seconds. A run's time is wall time over its steps, without the first runs of each kind
+(compiling, first touches).
 
 Figures: `inside_notebook_share` and `inside_fresh_share`, the share of cells whose ratio on the clock lies inside the interval
 that the answer claimed (for a fresh process, and "here" where it names that apart); `faster_notebook_share` and
@@ -25,8 +26,9 @@ import time
 from statistics import median
 from typing import Any
 
-from benchmarks.clock_cells import CASES, Case
-from benchmarks.machine_line import RESULTS, report
+from accel.machine import read_machine
+from benchmarks.clock_cells import CASES, CASES_ON_GPU, Case
+from benchmarks.machine_line import report, stored
 
 TURNS = 5  # of notebook and of fresh processes
 LEAST_RUN_S = 1.0  # a turn runs the cell again until it took so long
@@ -222,20 +224,19 @@ def figures_of(cells: dict[str, Any]) -> dict[str, float]:
 
 
 def main() -> None:
+    usual = CASES_ON_GPU if read_machine().gpus else CASES
+    by_name = {case.name: case for case in (*CASES, *CASES_ON_GPU)}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="one cell, under a minute; nothing is written")
-    parser.add_argument(
-        "--only", nargs="+", choices=[case.name for case in CASES], help="these cells; rows of others stay"
-    )
+    parser.add_argument("--only", nargs="+", choices=list(by_name), help="these cells; rows of others stay")
     parser.add_argument("--budget-s", type=float, default=90.0, help="of each search (default: 90)")
     parser.add_argument("--turns", type=int, default=TURNS, help=argparse.SUPPRESS)
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--include", nargs="*", default=[], help=argparse.SUPPRESS)
     parser.add_argument("--steps", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    by_name = {case.name: case for case in CASES}
     if given.inside:
         case, steps = by_name[given.inside], given.steps or None
         answer = in_notebook(case, given.budget_s, given.turns, given.include, steps)
@@ -245,9 +246,8 @@ def main() -> None:
         row = measure(by_name["mlp_tiny"], 25.0, 1, include=("fused_optimizer",))
         report("clock", figures_of({"mlp_tiny": row}), is_full_run=False)
         return
-    file = RESULTS / "clock.json"
-    cells = json.loads(file.read_text())["cells"] if given.only and file.exists() else {}
-    for name in given.only or by_name:
+    cells = stored("clock").get("cells", {}) if given.only else {}
+    for name in given.only or [case.name for case in usual]:
         cells[name] = measure(by_name[name], given.budget_s, given.turns)
         sys.stderr.write(f"{name}: {json.dumps(cells[name])}\n")
         report(

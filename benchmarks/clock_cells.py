@@ -1,4 +1,4 @@
-"""Training cells of many kinds, from 0.3 to 300 ms a step, for `python -m benchmarks.clock`."""
+"""Training cells of many kinds, from 0.3 to 300 ms a step, for `python -m benchmarks.clock`; a few for a GPU."""
 
 from __future__ import annotations
 
@@ -107,6 +107,29 @@ RESNET = (
     "optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)\n"
 )
 
+ON_ITS_GPU = """
+for x, y in loader:
+    x, y = x.to("cuda"), y.to("cuda")
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+last = loss.item()
+"""
+TRANSFORMER_ON_GPU = """
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(5000, 512)
+        layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0)
+        self.layers, self.head = nn.TransformerEncoder(layer, 6), nn.Linear(512, 10)
+    def forward(self, x):
+        return self.head(self.layers(self.words(x)).mean(1))
+model = Encoder().cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+loader = DataLoader(TensorDataset(torch.randint(0, 5000, (1280, 256)), torch.randint(0, 10, (1280,))), batch_size=64)
+"""
+
 CASES = (
     Case("cnn", HEAD + CNN + ADAM + images(3200, 64)),
     Case("cnn_small_batch", HEAD + CNN + ADAM + images(800, 8)),
@@ -120,4 +143,16 @@ CASES = (
     Case("gan", HEAD + GAN, GAN_LOOP),
     Case("resnet18", HEAD + RESNET + images(256, 16, channels=3, size=64)),
     Case("densenet121", HEAD + DENSENET + images(96, 8, channels=3, size=32)),
+)
+CASES_ON_GPU = (
+    Case("transformer_on_gpu", HEAD + TRANSFORMER_ON_GPU, ON_ITS_GPU, steps=50_000),
+    Case(
+        "resnet18_on_gpu",
+        HEAD
+        + RESNET.replace("num_classes=10)", "num_classes=10).cuda()")
+        + images(2560, 128, channels=3, size=64),
+        ON_ITS_GPU,
+        steps=50_000,
+    ),
+    Case("cnn_on_gpu", HEAD + CNN.replace("CNN()", "CNN().cuda()") + ADAM + images(6400, 64), ON_ITS_GPU),
 )

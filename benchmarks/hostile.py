@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 
 from benchmarks.hostile_cells import CONDITIONS, HOSTILE_LINES, QUICK
-from benchmarks.machine_line import RESULTS, report
+from benchmarks.machine_line import report, stored
 
 TIMEOUT_S = 4.0
 SETUP = """
@@ -264,15 +264,9 @@ def main() -> None:
         )
         print(*(f"    {word}" for word in words or kernel_report["again"]), sep="\n", flush=True)
     if options.only:
-        kernels = in_order(everything, stored(), kernels)
+        kernels = in_order(everything, stored("hostile").get("kernels_by_kind", []), kernels)
     by_kind = [] if options.quick else kernels
     report("hostile", figures_of(kernels), is_full_run=not options.quick, kernels_by_kind=by_kind)
-
-
-def stored() -> list[dict[str, Any]]:
-    """The kernels of the last run."""
-    file = RESULTS / "hostile.json"
-    return json.loads(file.read_text())["kernels_by_kind"] if file.exists() else []
 
 
 def in_order(pairs: list[tuple[str, str]], *runs: list[dict[str, Any]]) -> list[dict[str, Any]]:

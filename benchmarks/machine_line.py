@@ -11,6 +11,7 @@ from typing import Any
 from accel.machine import read_machine
 
 RESULTS = Path(__file__).parent / "results"
+ON_GPU = RESULTS / "gpu"  # of machines with a GPU
 
 
 def report(benchmark: str, figures: dict[str, float], *, is_full_run: bool, **details: Any) -> None:
@@ -27,6 +28,17 @@ def report(benchmark: str, figures: dict[str, float], *, is_full_run: bool, **de
         **details,
     }
     if is_full_run:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{benchmark}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+        file = _file(benchmark)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+
+
+def stored(benchmark: str) -> dict[str, Any]:
+    """What the last full run on a machine of this kind, with a GPU or without, has written; empty where there was none."""
+    file = _file(benchmark)
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def _file(benchmark: str) -> Path:
+    return (ON_GPU if read_machine().gpus else RESULTS) / f"{benchmark}.json"

@@ -74,7 +74,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--quick", action="store_true", help="one short round, and nothing is written")
-    quick = arguments.parse_args().quick
+    arguments.add_argument("--rounds", type=int, default=5, help="of all there is (default: 5)")
+    given = arguments.parse_args()
+    quick, rounds = given.quick, 1 if given.quick else given.rounds
 
     import torch
 
@@ -82,9 +84,9 @@ def main() -> None:
     from accel.machine.peaks.other_work import OtherWork
 
     with OtherWork(threads=torch.get_num_threads()) as others:
-        peers, ours = compare(rounds=1 if quick else 5, budget_s=0.1 if quick else 0.4)
+        peers, ours = compare(rounds=rounds, budget_s=0.1 if quick else 0.4)
         peaks, (copies, all_reduces) = measure_peaks(), measure_links()
-        for _ in range(0 if quick else 4):
+        for _ in range(rounds - 1):
             peaks = measure_peaks().higher(peaks)
             all_reduces = measure_links()[1].shorter(all_reduces)
     cpu = peaks.devices[0]
@@ -95,13 +97,18 @@ def main() -> None:
         "float32_of_numpy": ours["float32"] / peers["float32"], "float64_of_numpy": ours["float64"] / peers["float64"],
         "memory_of_numpy_copy": ours["memory"] / peers["copy"], "others_share": others.share,
     }  # fmt: skip
+    for gpu in peaks.devices[1:]:
+        figures |= {f"{dtype}_tflop_per_s/{gpu.device}": rate / 1e12 for dtype, rate in gpu.flops_per_s}
+        figures |= {
+            f"memory_tb_per_s/{gpu.device}": gpu.bytes_per_s / 1e12, f"cache_tb_per_s/{gpu.device}": gpu.cache_bytes_per_s / 1e12,
+        }  # fmt: skip
     for row in all_reduces.rows:
         name = f"all_reduce_{row.backend}_{row.ranks}_ranks_{row.bytes // 1024}_kib"
         figures |= {f"{name}_ms": row.seconds * 1e3, f"{name}_bus_gb_per_s": row.bus_bytes_per_s / 1e9}
         if row.device == "cpu" and row.bytes >= MEBIBYTE:
             figures[f"{name}_of_socket"] = row.bus_bytes_per_s / peers[f"socket_{row.bytes}"]
     report(
-        "peaks", {name: float(f"{value:.4g}") for name, value in figures.items()}, is_full_run=not quick,
+        "peaks", {name: float(f"{value:.4g}") for name, value in figures.items()}, is_full_run=not quick, rounds=rounds,
         peers={name: float(f"{rate / 1e9:.4g}") for name, rate in peers.items()},
         peers_unit="GFLOP/s, or GB/s for the copy and the sockets",
         was_busy=peaks.was_busy or all_reduces.was_busy,

@@ -41,7 +41,7 @@ from accel.machine import read_machine
 from accel.machine.peaks.other_work import OtherWork
 from benchmarks.clock import MARK, in_fresh_python, spread, tuned
 from benchmarks.clock_cells import CASES, Case
-from benchmarks.machine_line import RESULTS, report
+from benchmarks.machine_line import report, stored
 from benchmarks.rival_ways import RIVALS, Way
 
 MODELS = ("cnn", "densenet121", "resnet18", "transformer", "lstm")
@@ -185,8 +185,7 @@ def main() -> None:
         rows = {"mlp_tiny": measure(by_name["mlp_tiny"], QUICK)}
         report("rivals", figures_of(rows), is_full_run=False, cells=rows)
         return
-    file = RESULTS / "rivals.json"
-    cells = json.loads(file.read_text())["cells"] if given.only and file.exists() else {}
+    cells = stored("rivals").get("cells", {}) if given.only else {}
     for name in given.only or MODELS:
         cells[name] = measure(by_name[name], Effort(given.budget_s, turns=given.turns))
         sys.stderr.write(f"{name}: {cells[name]['verdict']}\n")

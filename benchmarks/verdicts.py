@@ -38,7 +38,7 @@ from accel.measuring.comparison import Comparison
 from accel.measuring.interval import student_quantile
 from accel.workbench import Workbench
 from benchmarks.aa import wilson_high
-from benchmarks.machine_line import RESULTS, report
+from benchmarks.machine_line import report, stored
 
 TRIALS, QUICK_S = 100, 16.0  # each asks both questions twice
 SHARED = 1.5  # variance of a rate where pairs are correlated by a half, over that of independent answers
@@ -248,10 +248,9 @@ def main() -> None:
     )
     parser.add_argument("--again", action="store_true", help="forget what an earlier run measured")
     given = parser.parse_args()
-    file = RESULTS / "verdicts.json"
     asked: dict[str, list[dict[str, Any]]] = {}
-    if file.exists() and not given.again and not given.quick:
-        asked = json.loads(file.read_text())["asked"]
+    if not given.again and not given.quick:
+        asked = stored("verdicts").get("asked", {})
     until = time.monotonic() + 60 * given.minutes
     questions = Questions()
     try:

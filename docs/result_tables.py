@@ -11,6 +11,7 @@ from typing import Any
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 RESULTS = BENCHMARKS / "results"
+ON_GPU = "gpu"  # its folder holds what was measured on machines with a GPU
 MARKS = {"faster": "▲", "slower": "▼", "undecided": "?", "no difference": "="}
 LOSS = {"same": "bit-equal", "follows": "follows", "drifts": "drifts"}
 SHARES = ("accuracy", "efficiency", "rate", "share")  # words of figures that are shares of 1
@@ -48,7 +49,7 @@ def benchmarks_page() -> str:
         "runs* compares processes as the notebook is, *steady* has a steady allocator on both sides, which resolves smaller "
         "differences (bold: above or below 1).",
     ]
-    for path in sorted(RESULTS.glob("*.json")):
+    for path in [*sorted(RESULTS.glob("*.json")), *sorted((RESULTS / ON_GPU).glob("*.json"))]:
         lines += _benchmark(path)
     return "\n\n".join(lines) + "\n"
 
@@ -79,7 +80,7 @@ def _benchmark(path: Path) -> Iterator[str]:
     docstring = (
         ast.get_docstring(ast.parse((BENCHMARKS / f"{path.stem}.py").read_text(encoding="utf-8"))) or ""
     )
-    yield f"## {path.stem}"
+    yield f"## {path.stem}" + (", on a GPU" if path.parent.name == ON_GPU else "")
     yield "\n\n".join(part for part in docstring.split("\n\n") if not part.startswith("    "))
     yield f"`python -m benchmarks.{path.stem}` · {result['machine']} · {result['date']}"
     yield from _tables(result)

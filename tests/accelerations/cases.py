@@ -95,7 +95,7 @@ CASES: dict[str, Case] = {
     "batched_transforms": Case(with_its_own_data, training=training_on_pictures),
     # the model
     "bias_off": Case(
-        lambda made: setattr(made.model[0], "bias", torch.nn.Parameter(torch.zeros(4))),
+        lambda made: setattr(made.model[0], "bias", torch.nn.Parameter(torch.zeros(4, device=made.device))),
         (BiasOff(), BiasOff(scope="before norm")),
     ),
     "activation_checkpointing": Case(

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 from small_training import training, workload_of
-from torch.utils.data import DataLoader, Subset, default_collate
+from torch.utils.data import DataLoader, Subset, TensorDataset, default_collate
 from torchvision import transforms, tv_tensors
 from torchvision.transforms import v2
 from training_on_pictures import Pictures, training_on, training_on_pictures, usual_transforms
@@ -396,3 +396,8 @@ def test_for_a_model_on_a_gpu_batches_are_finished_there():
     images, _ = next(iter(loader))
     assert images.shape == (4, 3, 8, 8)
     assert images.dtype == torch.float32
+    # What somebody else collates is left as it is.
+    vars(loader).update(
+        collate_fn=default_collate, dataset=TensorDataset(torch.ones(12, 3), torch.arange(12))
+    )
+    assert next(iter(loader))[0].shape == (4, 3)

@@ -96,7 +96,8 @@ def on_gpu(benchmark):
 
 
 def test_convolutions_on_a_gpu_without_benchmarking_are_found():
-    assert "cudnn.benchmark off" in profiling_leftovers(on_gpu(benchmark=False)).title
+    finding = profiling_leftovers(on_gpu(benchmark=False))
+    assert (finding.title, finding.suggests) == ("cudnn.benchmark off", ("cudnn_benchmark",))
     assert profiling_leftovers(on_gpu(benchmark=True)) is None
 
 

@@ -14,6 +14,7 @@ import torch
 import accel
 from accel.machine import Gpu, Machine, read_machine
 from accel.machine.gpus import read_gpus
+from accel.machine.reading import c_compiler
 from accel.machine.reading_software import openmp_runtime, owner_of
 
 
@@ -122,6 +123,27 @@ def test_the_compiler_is_the_one_that_inductor_would_call(monkeypatch, tmp_path)
 def test_the_linker_knows_who_owns_a_function() -> None:
     assert "libc" in (owner_of("getpid") or "")
     assert owner_of("no_such_function_anywhere") is None
+
+
+FIXED = "/usr/bin/python3"  # Debian's is linked to fixed addresses
+
+
+@pytest.mark.skipif(not os.path.isfile(FIXED), reason=f"there is no {FIXED}")
+def test_a_program_at_fixed_addresses_does_not_own_what_it_calls(tmp_path) -> None:
+    asked = "from accel.machine.reading_software import owner_of; print(owner_of('malloc'))"
+    environment = os.environ | {"PYTHONPATH": os.path.dirname(accel.__path__[0]), "LD_PRELOAD": ""}
+    alone = subprocess.run([FIXED, "-c", asked], env=environment, capture_output=True, text=True, check=True)
+    assert "libc" in alone.stdout
+    if (compiler := c_compiler()) is None:
+        pytest.skip("no compiler for a malloc of its own")
+    (tmp_path / "own.c").write_text(
+        "void *__libc_malloc(unsigned long); void *malloc(unsigned long n) {return __libc_malloc(n);}"
+    )
+    own = tmp_path / "own.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", "-o", own, tmp_path / "own.c"], check=True)
+    environment["LD_PRELOAD"] = str(own)
+    beside = subprocess.run([FIXED, "-c", asked], env=environment, capture_output=True, text=True, check=True)
+    assert beside.stdout.strip() == str(own)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems link other OpenMP runtimes")

@@ -36,6 +36,14 @@ def test_a_loss_that_is_no_number_is_lost_by_more_than_any_share():
     assert compare_losses(BASE, [2.3, None, None, None], BASE[:1]).lost == float("inf")
 
 
+def test_without_a_floor_a_small_difference_is_no_drift():
+    """A GPU's kernels add up in an order of their own, so that the same program gives other losses too."""
+    quality = compare_losses(BASE, [loss * 1.0001 for loss in BASE])
+    assert quality.following == "follows"
+    assert "noise floor not measured" in str(quality)
+    assert compare_losses(BASE, [loss * 1.05 for loss in BASE]).following == "drifts"
+
+
 def test_where_the_floor_is_of_fewer_steps_these_are_compared():
     """Chaotic losses part more and more: a floor of two steps says nothing of the fourth."""
     moved = [2.3, 2.101, 2.5, 3.0]

@@ -27,6 +27,7 @@ ONE_A_GRADIENT = ("aten::any", "aten::_is_any_true")
 UNTOUCHED = ("data", "copy", "zero_grad", "optimizer", "scaler")
 NODE = "autograd::engine::evaluate_function"
 OPERATIONS_TIMED = 10
+OFF = "cudnn.benchmark off"  # nothing that somebody left on
 
 
 class _Leftover(NamedTuple):
@@ -48,9 +49,10 @@ def profiling_leftovers(evidence: Evidence) -> Finding | None:
         return None
     share = sum(each.share for each in left)
     names = ", ".join(each.name for each in left)
+    title = names if names == OFF else f"Left on from looking for faults: {names}"
     return Finding(
         kind="profiling_leftovers",
-        title=f"Left on from looking for faults: {names}" + (f", {percent(share)} of each step" if share else ""),
+        title=title + (f", {percent(share)} of each step" if share else ""),
         what=" ".join(each.what for each in left),
         share=share,
         evidence=tuple(f"{each.name}: " + (f"{percent(each.share)} of the step" if each.share else "seen in this run")
@@ -135,8 +137,9 @@ def _from_conditions(evidence: Evidence, conditions: RunConditions) -> Iterator[
         )  # fmt: skip
     if evidence.on_gpu and not conditions.cudnn_benchmark and _has_convolutions(evidence):
         yield _Leftover(
-            "cudnn.benchmark off", "cuDNN chooses each convolution by rule; with one shape of batch it could measure once.",
+            OFF, "cuDNN chooses each convolution by rule; with one shape of batch it could measure once.",
             "Set torch.backends.cudnn.benchmark = True (where batches keep one shape: drop_last=True).",
+            suggests=("cudnn_benchmark",),
         )  # fmt: skip
     for name, value in conditions.debugging:
         yield _Leftover(

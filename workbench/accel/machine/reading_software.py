@@ -182,20 +182,67 @@ class _DlInfo(ctypes.Structure):
     ]  # fmt: skip
 
 
+class _ElfSymbol(ctypes.Structure):
+    _fields_: ClassVar[list[tuple[str, Any]]] = [
+        ("name", ctypes.c_uint32), ("kind", ctypes.c_ubyte), ("visibility", ctypes.c_ubyte), ("section", ctypes.c_uint16),
+    ]  # fmt: skip
+
+
+class _LoadedObject(ctypes.Structure):
+    _fields_: ClassVar[list[tuple[str, Any]]] = [("base", ctypes.c_void_p), ("file", ctypes.c_char_p)]
+
+
+WITH_ITS_ENTRY = 1  # RTLD_DL_SYMENT: dladdr1 tells the symbol's entry in the table of that file too
+
+
 def owner_of(symbol: str) -> str | None:
     """The file of the library that a call of `symbol` reaches; None when no loaded library has it.
 
     >>> owner_of("malloc")
     '/lib/x86_64-linux-gnu/libc.so.6'
+
+    A program that is linked to fixed addresses, as Debian's and Ubuntu's Python is, answers for what it calls: with a jump of
+    its own. Then its libraries are asked, in the order in which the loader looks through them.
     """
     try:
         process = ctypes.CDLL(None)
-        address = ctypes.cast(getattr(process, symbol), ctypes.c_void_p)
-        info = _DlInfo()
-        found = process.dladdr(address, ctypes.byref(info))
-    except (AttributeError, OSError, TypeError):  # no such symbol; Windows has neither CDLL(None) nor dladdr
+        if not hasattr(process, symbol):
+            return None
+        if (file := _defining_file(process, process, symbol)) is not None:
+            return file
+        for each in _loaded_files(process)[1:]:
+            library = ctypes.CDLL(each, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+            if hasattr(library, symbol) and (file := _defining_file(process, library, symbol)) is not None:
+                return file
+    except (AttributeError, OSError, TypeError):  # Windows has neither CDLL(None) nor dladdr
         return None
-    return info.file.decode() if found and info.file else None
+    return None
+
+
+def _defining_file(process: ctypes.CDLL, library: ctypes.CDLL, symbol: str) -> str | None:
+    """Where the function lies that `library` finds under this name; None where it is a program's jump to it."""
+    info, entry = _DlInfo(), ctypes.POINTER(_ElfSymbol)()
+    address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p)
+    if hasattr(process, "dladdr1"):
+        found = process.dladdr1(address, ctypes.byref(info), ctypes.byref(entry), WITH_ITS_ENTRY)
+    else:  # not of glibc
+        found = process.dladdr(address, ctypes.byref(info))
+    if not found or not info.file or (entry and entry.contents.section == 0):
+        return None
+    return str(info.file.decode())
+
+
+def _loaded_files(process: ctypes.CDLL) -> list[str]:
+    """The program (nameless) and its libraries, in the order in which they were loaded: preloaded ones first."""
+    files: list[str] = []
+
+    def note(loaded: Any, _size: int, _data: Any) -> int:
+        files.append((loaded.contents.file or b"").decode())
+        return 0
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_LoadedObject), ctypes.c_size_t, ctypes.c_void_p)
+    process.dl_iterate_phdr(kind(note), None)
+    return [file for file in files if "linux-vdso" not in file]
 
 
 def openmp_runtime() -> str | None:

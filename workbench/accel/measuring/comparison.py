@@ -66,9 +66,8 @@ class Quality:
         if self.following == "same":
             return f"losses bit-equal over {self.steps} steps"
         says = "loss follows the baseline" if self.following == "follows" else "LOSS DRIFTS from the baseline"
-        size = (
-            f"largest relative difference {self.largest_difference:.1e}, noise floor {self.noise_floor:.1e}"
-        )
+        floor = "not measured" if math.isnan(self.noise_floor) else f"{self.noise_floor:.1e}"
+        size = f"largest relative difference {self.largest_difference:.1e}, noise floor {floor}"
         return f"{says} ({size}, {self.steps} steps)"
 
     def allowed(self, share: float) -> str:
@@ -228,7 +227,8 @@ def compare_losses(
 
     Chaotic networks part from themselves within a few steps when sums are taken in another order, so that a fixed tolerance is
     wrong for some models and blind for others. So the `floor` is measured: the baseline again, with every parameter moved by
-    one unit in the last place.
+    one unit in the last place. Where there was no time for it, a difference within the band is no drift: kernels of a GPU
+    add up in an order of their own, so that even the same program gives other losses.
 
     `effect` is the plan's label: "exact", "close" or "changes training". A loss that is not a number where the baseline's
     is one is a drift.
@@ -243,7 +243,8 @@ def compare_losses(
     pairs = pairs[: len(floor) or None]  # where there was no time for as many steps of the floor
     base, other = [b for b, _ in pairs], [c for _, c in pairs if c is not None]
     difference, noise = largest_difference(base, other), _floor(base, floor)
-    allowed = max(_FLOOR_FACTOR * noise, _CLOSE_BAND if effect == "close" else 1e-5)
+    is_near = effect == "close" or math.isnan(noise)
+    allowed = max(0.0 if math.isnan(noise) else _FLOOR_FACTOR * noise, _CLOSE_BAND if is_near else 1e-5)
     nudged = [value for value in floor if value is not None]
     by_noise = abs(_lost(base, nudged)) if nudged else 0.0
     following: Following = "follows" if difference <= allowed else "drifts"
@@ -259,4 +260,4 @@ def _lost(baseline: Sequence[float], other: Sequence[float]) -> float:
 
 def _floor(baseline: Sequence[float], floor: Sequence[float | None]) -> float:
     numbers = [value for value in floor if value is not None]
-    return largest_difference(baseline, numbers) if numbers and baseline else 0.0
+    return largest_difference(baseline, numbers) if numbers and baseline else math.nan

@@ -63,9 +63,12 @@ class OnDevice(InBatches):
         return super().__call__(samples), True
 
     def finished(self, collated: Any) -> Any:
-        """The batch, its images on the device and transformed."""
-        batch, is_done = collated
-        parts, structure = tree_flatten(batch)
+        """The batch, its images on the device and transformed; one that this did not collate is left as it is."""
+        match collated:
+            case [batch, bool(is_done)]:
+                parts, structure = tree_flatten(batch)
+            case _:
+                return collated
         images = parts[self.position].to(self.device, non_blocking=True)
         parts[self.position] = images if is_done else self.transformed(images)
         return tree_unflatten(parts, structure)
