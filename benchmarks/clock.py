@@ -26,7 +26,8 @@ import time
 from statistics import median
 from typing import Any
 
-from accel.machine import read_machine
+import torch
+
 from benchmarks.clock_cells import CASES, CASES_ON_GPU, Case
 from benchmarks.machine_line import report, stored
 
@@ -224,7 +225,7 @@ def figures_of(cells: dict[str, Any]) -> dict[str, float]:
 
 
 def main() -> None:
-    usual = CASES_ON_GPU if read_machine().gpus else CASES
+    usual = CASES_ON_GPU if torch.cuda.is_available() else CASES
     by_name = {case.name: case for case in (*CASES, *CASES_ON_GPU)}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

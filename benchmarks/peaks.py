@@ -95,7 +95,7 @@ def main() -> None:
         "memory_gb_per_s": cpu.bytes_per_s / 1e9, "caches_gb_per_s": cpu.cache_bytes_per_s / 1e9,
         "core_caches_gb_per_s": cpu.core_cache_bytes_per_s / 1e9, "seconds": peaks.seconds,
         "float32_of_numpy": ours["float32"] / peers["float32"], "float64_of_numpy": ours["float64"] / peers["float64"],
-        "memory_of_numpy_copy": ours["memory"] / peers["copy"], "others_share": others.share,
+        "memory_of_numpy_copy": ours["memory"] / peers["copy"], "others_share": others.share, "rounds": rounds,
     }  # fmt: skip
     for gpu in peaks.devices[1:]:
         figures |= {f"{dtype}_tflop_per_s/{gpu.device}": rate / 1e12 for dtype, rate in gpu.flops_per_s}

@@ -154,7 +154,7 @@ def test_a_gpu_is_asked_often_for_little_data_and_once_for_much(monkeypatch):
 
     monkeypatch.setattr(timing, "BUDGET_S", 0.0)
     for total in (12 << 20, 900 << 20):
-        moving(total, "meta", timed)  # only "cpu" is another case
+        moving(total, "meta", timed)  # as on the CPU; a GPU repeats them in a graph
     assert calls == [64, 64, 1, 1]
 
 

@@ -51,6 +51,27 @@ def test_parts_that_help_are_put_together():
     assert "a" not in race.best_of("bcd")
 
 
+def test_a_race_that_was_cut_short_puts_together_what_helped_alone_and_nothing_unmeasured():
+    race = Race(dict.fromkeys(PARTS, Prior(0.2, 0.3)), lambda choice: not of("a", "b") <= choice)
+    gains = {"a": 0.3, "b": 0.25, "c": 0.1, "d": -0.1}
+    race.take([Measured(of(part), gain, 0.01) for part, gain in gains.items()])
+    race.take([Measured(of("e"), 0.0, 10.0)])  # it had no room, which tells nothing of its time
+    assert race.leader == of("a")
+    assert race.likely_of(PARTS) == of("a", "c")
+    assert race.likely_of("bcd") == of("b", "c")
+    assert race.in_order_of_gain(race.likely_of(PARTS)) == ["a", "c"]
+
+
+def test_what_had_no_time_is_likely_all_the_same_and_nothing_that_holds_what_failed():
+    race = Race(dict.fromkeys("abc", Prior()), lambda choice: True)
+    race.take([Measured(of(part), 0.2, 0.01) for part in "abc"])
+    race.leave_out(of("a", "b", "c"), for_time=True)
+    assert race.likely_of("abc") == of("a", "b", "c")
+    assert of("a", "b", "c") not in race.next_round()
+    race.leave_out(of("a", "b"))
+    assert race.likely_of("abc") in (of("a", "c"), of("b", "c"))
+
+
 def test_of_two_parts_that_take_from_each_other_the_better_one_stays():
     race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
     run(race, gain_of({"a": 0.3, "b": 0.25}, {("a", "b"): -0.3}))
@@ -74,7 +95,7 @@ def test_nothing_leads_where_every_part_costs_time():
     race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
     run(race, gain_of(dict.fromkeys(PARTS, -0.1)))
     assert race.leader == NOTHING
-    assert race.in_order_of_gain() == []
+    assert race.in_order_of_gain(race.leader) == []
 
 
 def test_a_part_that_failed_comes_up_in_no_plan():
@@ -112,7 +133,7 @@ def test_the_same_seed_asks_for_the_same_plans():
 def test_parts_are_put_in_the_order_of_what_they_add():
     race = Race(dict.fromkeys(PARTS, Prior()), lambda choice: True)
     run(race, gain_of({"a": 0.1, "b": 0.5, "c": 0.25}))
-    assert race.in_order_of_gain() == ["b", "c", "a"]
+    assert race.in_order_of_gain(race.leader) == ["b", "c", "a"]
 
 
 def test_a_plan_never_measured_is_known_by_its_parts_and_less_surely():
@@ -156,7 +177,7 @@ def test_a_limit_of_memory_is_kept_by_the_fastest_that_fits():
     )  # the one without what adds nothing
     assert best == of("a", "b", "c", "e"), "two that save memory make room for what is fast and large"
     assert race.leader - {"f"} == best
-    assert race.in_order_of_gain()[0] in "bcd"
+    assert race.in_order_of_gain(race.leader)[0] in "bcd"
 
 
 def test_what_a_plan_takes_is_expected_from_its_parts_until_it_is_measured():

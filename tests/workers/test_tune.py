@@ -120,6 +120,21 @@ def test_a_training_shorter_than_any_compilation_leaves_compiling_out_at_once(wo
     assert "compile_model" not in [row.plan for row in tuning.rows]
 
 
+def test_when_the_time_is_up_before_good_parts_ran_together_the_answer_has_them_together(
+    workbench, steps_take
+):
+    steps_take({"channels_last": 0.8, "fused_optimizer": 0.9})
+    tuning = workbench.tune(include=TRIED, budget_s=40)
+    assert sorted(row.plan for row in tuning.searched) == sorted(TRIED)
+    assert tuning.best.plan == "channels_last+fused_optimizer"
+
+
+def test_of_parts_that_fail_only_together_the_best_alone_is_the_answer(workbench, steps_take):
+    steps_take({"channels_last": 0.8, "fused_optimizer": 0.9},
+               make=lambda plan: Failing if len(plan.entries) > 1 else Costly)  # fmt: skip
+    assert workbench.tune(include=TRIED, budget_s=40).best.plan == "channels_last"
+
+
 def test_it_ends_within_its_budget_and_says_so(workbench, steps_take, clock):
     steps_take({"channels_last": 0.8, "fused_optimizer": 0.9})
     began = clock.now

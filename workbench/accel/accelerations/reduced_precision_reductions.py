@@ -35,7 +35,7 @@ class ReducedPrecisionReductions:
     When it hurts
         float16 overflows at 65504 and loses small addends to large sums: long rows can give infinities. Where losses
         drift or turn to NaN, forbid it. A training in float32 has no such products, and for it nothing changes.
-        Not measured here yet: no GPU was at hand.
+        Not measured here yet.
     In plain PyTorch
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = True
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = True

@@ -48,8 +48,8 @@ def profiling_leftovers(evidence: Evidence) -> Finding | None:
     if not left:
         return None
     share = sum(each.share for each in left)
-    names = ", ".join(each.name for each in left)
-    title = names if names == OFF else f"Left on from looking for faults: {names}"
+    left_on = ", ".join(each.name for each in left if each.name != OFF)
+    title = f"Left on from looking for faults: {left_on}" if left_on else OFF
     return Finding(
         kind="profiling_leftovers",
         title=title + (f", {percent(share)} of each step" if share else ""),

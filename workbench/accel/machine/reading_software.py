@@ -212,8 +212,10 @@ def owner_of(symbol: str) -> str | None:
             return file
         for each in _loaded_files(process)[1:]:
             library = ctypes.CDLL(each, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-            if hasattr(library, symbol) and (file := _defining_file(process, library, symbol)) is not None:
-                return file
+            if (
+                hasattr(library, symbol) and _defining_file(process, library, symbol) == each
+            ):  # not one of those it needs
+                return each
     except (AttributeError, OSError, TypeError):  # Windows has neither CDLL(None) nor dladdr
         return None
     return None
@@ -229,7 +231,7 @@ def _defining_file(process: ctypes.CDLL, library: ctypes.CDLL, symbol: str) -> s
         found = process.dladdr(address, ctypes.byref(info))
     if not found or not info.file or (entry and entry.contents.section == 0):
         return None
-    return str(info.file.decode())
+    return os.fsdecode(info.file)
 
 
 def _loaded_files(process: ctypes.CDLL) -> list[str]:
@@ -237,7 +239,7 @@ def _loaded_files(process: ctypes.CDLL) -> list[str]:
     files: list[str] = []
 
     def note(loaded: Any, _size: int, _data: Any) -> int:
-        files.append((loaded.contents.file or b"").decode())
+        files.append(os.fsdecode(loaded.contents.file or b""))
         return 0
 
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_LoadedObject), ctypes.c_size_t, ctypes.c_void_p)

@@ -202,6 +202,7 @@ def _rounded_up(high: float) -> str:
 _CLOSE_BAND = (
     0.02  # what a low-precision format may move a loss without being called a drift, relative to its scale
 )
+_UNMEASURED_BAND = 0.001  # for any plan, where there was no time for the noise floor
 _FLOOR_FACTOR = 10.0
 
 
@@ -227,8 +228,8 @@ def compare_losses(
 
     Chaotic networks part from themselves within a few steps when sums are taken in another order, so that a fixed tolerance is
     wrong for some models and blind for others. So the `floor` is measured: the baseline again, with every parameter moved by
-    one unit in the last place. Where there was no time for it, a difference within the band is no drift: kernels of a GPU
-    add up in an order of their own, so that even the same program gives other losses.
+    one unit in the last place. Where there was no time for it, a difference of up to a thousandth is no drift: kernels of a
+    GPU add up in an order of their own, so that even the same program gives other losses.
 
     `effect` is the plan's label: "exact", "close" or "changes training". A loss that is not a number where the baseline's
     is one is a drift.
@@ -243,8 +244,8 @@ def compare_losses(
     pairs = pairs[: len(floor) or None]  # where there was no time for as many steps of the floor
     base, other = [b for b, _ in pairs], [c for _, c in pairs if c is not None]
     difference, noise = largest_difference(base, other), _floor(base, floor)
-    is_near = effect == "close" or math.isnan(noise)
-    allowed = max(0.0 if math.isnan(noise) else _FLOOR_FACTOR * noise, _CLOSE_BAND if is_near else 1e-5)
+    by_floor = _UNMEASURED_BAND if math.isnan(noise) else _FLOOR_FACTOR * noise
+    allowed = max(by_floor, _CLOSE_BAND if effect == "close" else 1e-5)
     nudged = [value for value in floor if value is not None]
     by_noise = abs(_lost(base, nudged)) if nudged else 0.0
     following: Following = "follows" if difference <= allowed else "drifts"

@@ -20,6 +20,7 @@ from accel.tuning.gain_model import NOTHING, Choice, GainModel, Gains, Measured,
 WORTH = 0.03  # of log speed-up: a plan that adds less is not worth another round
 DRAWS = 40  # possible models that decide whether the race is over
 SURE = 0.1  # share of the draws that may still have something better
+TELLS = 1.0  # standard error of a log speed-up: a measurement with a larger one has seen nothing run
 
 
 class Race:
@@ -48,11 +49,12 @@ class Race:
         self._measured: list[Measured] = []
         self._model: GainModel | None = None  # of these parts and measurements; None: they are others now
         self._allowed: dict[Choice, bool] = {}
-        self._out: set[Choice] = set()
+        self._failed: set[Choice] = set()
+        self._late: set[Choice] = set()
 
     def next_round(self) -> list[Choice]:
         """The plans to measure next, against one baseline; empty when nothing better is to be expected."""
-        known = {each.choice for each in self._measured} | self._out
+        known = {each.choice for each in self._measured} | self._failed | self._late
         alone = [frozenset({part}) for part in self._parts]
         unknown = [choice for choice in alone if choice not in known and self._fits(choice)]
         return unknown or self._drawn_round()
@@ -62,9 +64,12 @@ class Race:
         self._measured += measured
         self._model = None
 
-    def leave_out(self, choice: Choice) -> None:
-        """This plan is not to be asked for again (it failed, its loss drifts); of one part alone, the part is out."""
-        self._out.add(choice)
+    def leave_out(self, choice: Choice, *, for_time: bool = False) -> None:
+        """This plan is not to be asked for again (it failed, its loss drifts); of one part alone, the part is out.
+
+        One that only had no time (`for_time`) may still be `likely`.
+        """
+        (self._late if for_time else self._failed).add(choice)
         self._allowed.clear()
 
     def add(self, parts: Mapping[str, Prior]) -> None:
@@ -97,9 +102,15 @@ class Race:
         }
         return max([NOTHING, *sorted(measured, key=sorted)], key=self._expected.of)
 
-    def in_order_of_gain(self) -> list[str]:
-        """The parts of the leader, the one that adds most first; without those that hardly add anything."""
-        gains, left, order = self._expected, set(self.leader), list[str]()
+    def likely_of(self, parts: Collection[str]) -> Choice:
+        """What is expected to be the best, measured or not, of these parts, as far as they were measured."""
+        known = frozenset[str]().union(*(each.choice for each in self._measured if each.error < TELLS))
+        among = sorted(known.intersection(parts))
+        return self._best_in(self._expected, self.best_of(among), among, self._may_run)
+
+    def in_order_of_gain(self, choice: Choice) -> list[str]:
+        """The parts of a plan, the one that adds most first; without those that hardly add anything."""
+        gains, left, order = self._expected, set(choice), list[str]()
         while left:
             so_far = gains.of(frozenset(order))
             added = {part: gains.of(frozenset({*order, part})) - so_far for part in sorted(left)}
@@ -115,47 +126,59 @@ class Race:
             return []
         leader = self.leader
         draws = list(map(self._priced, self.model.drawn(DRAWS, self._random)))
-        best = [self._best_in(gains, leader) for gains in draws]
+        parts = list(self._parts)
+        best = [self._best_in(gains, leader, parts, self._fits) for gains in draws]
         gained = [gains.of(choice) - gains.of(leader) for gains, choice in zip(draws, best, strict=True)]
         if sum(gain > WORTH for gain in gained) <= SURE * DRAWS:
             return []
         counts = {choice: best.count(choice) for choice in best if choice}
-        expected = self._best_in(self._expected, leader)
+        expected = self._best_in(self._expected, leader, parts, self._fits)
         first = [choice for choice in (expected, leader) if choice]
         often = sorted(counts, key=lambda choice: (-counts[choice], sorted(choice)))
         return list(dict.fromkeys([*first, *often]))[: self._width]
 
-    def _best_in(self, gains: Gains, start: Choice) -> Choice:
-        """The best plan under known gains: change by change from two starts, as far as changes help."""
-        ends = [self._climbed(gains, each) for each in (start, NOTHING)]
+    def _best_in(
+        self, gains: Gains, start: Choice, among: list[str], fits: Callable[[Choice], bool]
+    ) -> Choice:
+        """The best plan under known gains, of these parts: change by change from two starts, while it helps."""
+        ends = [_climbed(gains, each, among, fits) for each in (start, NOTHING)]
         return max(ends, key=gains.of)
 
-    def _climbed(self, gains: Gains, choice: Choice) -> Choice:
-        while True:
-            steps = gains.changes(choice)
-            for part in sorted(steps, key=lambda part: -steps[part]):
-                if steps[part] <= 0:
-                    return self._swapped(gains, choice)
-                if self._fits(changed := choice ^ {part}):
-                    choice = changed
-                    break
-            else:
-                return self._swapped(gains, choice)
-
-    def _swapped(self, gains: Gains, choice: Choice) -> Choice:
-        """Better by one part in place of another, where the two exclude each other; else as it is."""
-        for new in self._parts:
-            if new in choice or self._fits(choice | {new}):
-                continue
-            for old in sorted(choice):
-                changed = choice - {old} | {new}
-                if self._fits(changed) and gains.of(changed) > gains.of(choice) + 1e-9:
-                    return self._climbed(gains, changed)
-        return choice
-
     def _fits(self, choice: Choice) -> bool:
-        """Whether it can be run, and nothing in it is out."""
+        """Whether it can be run and asked for: nothing in it is out."""
         if choice not in self._allowed:
-            is_out = choice in self._out or any(frozenset({part}) in self._out for part in choice)
+            out = self._failed | self._late
+            is_out = choice in out or any(frozenset({part}) in out for part in choice)
             self._allowed[choice] = not is_out and (not choice or self._is_allowed(choice))
         return self._allowed[choice]
+
+    def _may_run(self, choice: Choice) -> bool:
+        """Whether it can be run, and nothing that failed is in it; what had no time is no reason against it."""
+        return not any(failed <= choice for failed in self._failed) and (
+            not choice or self._is_allowed(choice)
+        )
+
+
+def _climbed(gains: Gains, choice: Choice, among: list[str], fits: Callable[[Choice], bool]) -> Choice:
+    """From this plan on, change by change, as far as each helps."""
+    while True:
+        changes = gains.changes(choice)
+        helping = [part for part in sorted(among, key=lambda part: -changes[part]) if changes[part] > 0]
+        changed = next((choice ^ {part} for part in helping if fits(choice ^ {part})), None)
+        if changed is None:
+            changed = _swapped(gains, choice, among, fits)
+        if changed is None:
+            return choice
+        choice = changed
+
+
+def _swapped(gains: Gains, choice: Choice, among: list[str], fits: Callable[[Choice], bool]) -> Choice | None:
+    """Better by one part in place of another, where the two exclude each other; None where nothing is."""
+    for new in among:
+        if new in choice or fits(choice | {new}):
+            continue
+        for old in sorted(choice):
+            changed = choice - {old} | {new}
+            if fits(changed) and gains.of(changed) > gains.of(choice) + 1e-9:
+                return changed
+    return None

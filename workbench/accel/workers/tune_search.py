@@ -164,7 +164,23 @@ class TuneSearch:
     @property
     def has_winner(self) -> bool:
         """Whether what leads is worth measuring anew: it fits, where that was asked for."""
-        return self.limit.price(self.race.leader) == 0
+        return any(self.limit.price(each) == 0 for each in (self.race.leader, self.likely))
+
+    @property
+    def likely(self) -> Choice:
+        """What is expected to be the best: perhaps not measured yet, and then nothing that has to be compiled first."""
+        parts = self._candidates.known
+        running = [part for part, plan in parts.items() if not plan.compiles]
+        likely = [self.race.likely_of(each) for each in (parts, running)]
+        return next(
+            (each for each in likely if self._is_measured(each) or not self._compiles(each)), self.race.leader
+        )
+
+    def _is_measured(self, choice: Choice) -> bool:
+        return str(self._candidates.plan(choice)) in self.measured
+
+    def _compiles(self, choice: Choice) -> bool:
+        return self._candidates.plan(choice).compiles
 
     def row(self, label: str) -> Comparison:
         """What is known of a plan that was searched."""
@@ -229,13 +245,13 @@ class TuneSearch:
 
     def _leave_out_for_time(self, choice: Choice) -> bool:
         """What was never measured is out, because later there is less time still; whether it was."""
-        if str(self._candidates.plan(choice)) in self.measured or choice == self.reference:
+        if self._is_measured(choice) or choice == self.reference:
             return False
         self._leave_out(choice, NO_TIME)
         return True
 
     def _leave_out(self, choice: Choice, why: str) -> None:
-        self.race.leave_out(choice)
+        self.race.leave_out(choice, for_time=why == NO_TIME)
         self.left_out.append(LeftOut(str(self._candidates.plan(choice)), why, is_news=True))
 
     def _over_training(self, plan: Plan, gain: float) -> float:

@@ -96,11 +96,14 @@ class TuneTrial(StagedTrial[Tuning]):
             self._prove()
 
     def _confirm(self) -> None:
-        """The winner anew, with its first parts: what each adds, and whether it holds."""
-        changing = self._candidates.changing
-        order = sorted(self._search.race.in_order_of_gain(), key=changing.__contains__)
+        """The winner anew, with its first parts: what each adds, and whether it holds; and the best that was measured."""
+        changing, race = self._candidates.changing, self._search.race
+        has_room_for_both = self._at_once > 2
+        order = race.in_order_of_gain(self._search.likely if has_room_for_both else race.leader)
+        order.sort(key=changing.__contains__)
         parts = [self._candidates.plan(frozenset({part})) for part in order]
         winner, of_process = self._candidates.plan(frozenset(order)), self._candidates.of_process
+        leader = self._candidates.plan(frozenset(race.in_order_of_gain(race.leader)))
         goes_with_all = self._candidates.allows(frozenset({str(of_process), *order}))
         if of_process and goes_with_all and not self._setting.notebook_is_steady:
             parts.insert(0, of_process)
@@ -108,12 +111,10 @@ class TuneTrial(StagedTrial[Tuning]):
         reference = self._search.stage.reference
         if reference:  # the first parts alone may not run
             self._found.ladder = tuple(each for each in self._found.ladder[-1:] if each != reference)
-        unchanging = self._candidates.plan(
-            self._search.race.best_of(self._candidates.known.keys() - changing)
-        )
+        unchanging = self._candidates.plan(race.best_of(self._candidates.known.keys() - changing))
         # What belongs to the process may gain nothing, and what changes training has to be proven.
         self._milder = self._with_usual_settings(order)
-        more = [winner, unchanging, self._milder] if changing else [winner]
+        more = [winner, *([unchanging, self._milder] if changing else []), leader]
         known = (Plan(), reference, *self._found.ladder)
         without = [plan for plan in dict.fromkeys(more) if plan not in known]
         self._found.ladder, without = with_room(self._found.ladder, without, self._at_once - 1)

@@ -218,7 +218,8 @@ def _repeated(call: Callable[[], object], times: int, device: str) -> Callable[[
         return lambda: [call() for _ in range(times)]
     call()  # loads the kernel
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.device(device), torch.cuda.graph(graph):
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    with torch.cuda.graph(graph, stream=stream):  # by itself it takes one of the first GPU
         for _ in range(times):
             call()
     return graph.replay
