@@ -14,7 +14,14 @@ RESULTS = BENCHMARKS / "results"
 ON_GPU = "gpu"  # its folder holds what was measured on machines with a GPU
 MARKS = {"faster": "▲", "slower": "▼", "undecided": "?", "no difference": "="}
 LOSS = {"same": "bit-equal", "follows": "follows", "drifts": "drifts"}
-SHARES = ("accuracy", "efficiency", "rate", "share")  # words of figures that are shares of 1
+SHARES = (
+    "accuracy",
+    "detection",
+    "efficiency",
+    "rate",
+    "said",
+    "share",
+)  # words of figures that are shares of 1
 
 # What README shows of the results: a claim, the benchmark that measures it, and its figures.
 CLAIMS = (
@@ -27,7 +34,9 @@ CLAIMS = (
      "{race_within_5pct_share} of {seeds}, with {measured_share} of the measurements of trying all"),
     ("Cells whose speed-up on the clock lies in the interval that `%accel tune` claimed", "clock",
      "{inside_notebook_share} of {cells} in the notebook, {inside_fresh_share} in fresh processes"),
-    ("A cell compared with itself: false claims of a difference", "aa", "{false_verdict_rate} of {aa_trials} trials"),
+    ("A cell compared with itself: false claims of a difference", "verdicts",
+     "{quiet/false_verdict_rate} of {quiet/questions}; timed one after the other {quiet/sequential_false_verdict_rate}"),
+    ("The same cell made 5 % slower: found", "verdicts", "{quiet/detection_5pct}"),
     ("Findings whose predicted interval holds the measured gain", "predictions", "{inside_share} of {cases} findings"),
     ("From `%%accel ddp` to the first step on two warm ranks", "launch",
      "{warm_s} s; torchrun {torchrun_s} s, `notebook_launcher` {notebook_launcher_s} s"),
