@@ -104,6 +104,16 @@ def test_a_faster_plan_whose_loss_drifts_is_left_out_with_the_reason(workbench, 
     assert any(each.plan == "channels_last" and "DRIFTS" in each.why for each in tuning.left_out)
 
 
+@pytest.mark.parametrize("budget_s", [14, 18, 25])
+def test_rounds_end_early_enough_for_the_noise_that_a_difference_of_losses_is_held_against(
+    workbench, steps_take, budget_s
+):
+    steps_take({"channels_last": 0.8}, make=lambda plan: SlightlyLossy if plan.entries else Costly)
+    tuning = workbench.tune(include=TRIED, budget_s=budget_s)
+    assert tuning.searched
+    assert not any("noise floor not measured" in str(row.quality) for row in tuning.searched)
+
+
 def test_a_plan_that_compiles_longer_than_it_saves_is_not_recommended(workbench, steps_take):
     steps_take({"compile_model": 0.5}, compiling=60.0)
     few = workbench.tune(include=["compile_model"], steps=1_000, budget_s=300)

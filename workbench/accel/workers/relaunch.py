@@ -43,6 +43,9 @@ FEWEST_ROUNDS = 5  # with fewer a relaunch tells nothing
 LEAST_WARM_UP = 2  # the second step may compile anew
 FLOOR_SHARE = 0.2  # of the time that is left, for the noise floor
 LEAST_FLOOR_STEPS = 8  # fewer tell nothing
+FLOOR_STEPS = (
+    24  # time is kept back for so many: chaotic networks part by noise alone, and only the floor tells
+)
 RESERVE_SHARE = 0.2  # of a relaunch's time, for measuring the others when one does not warm up
 PLAINLY_SLOWER = -0.15  # log of the speed-up, beyond what processes and rounds vary by
 WARM_UP_SHARE = 0.25  # of the time that is left, for warming up where steps are long
@@ -154,22 +157,19 @@ class Relaunch:
         self.disks.add(worker.receive(Loaded, timeout_s=self._timeout_s).disk)
 
     def measure(
-        self,
-        effort: Effort,
-        *,
-        stop: threading.Event,
-        deadline: float,
-        give_up_at: float = math.inf,
-        on_round: Callable[[int], None] = lambda _: None,
-    ) -> dict[str, Samples]:
+        self, effort: Effort, *, stop: threading.Event, deadline: float, give_up_at: float = math.inf,
+        keeps_floor: bool = False, on_round: Callable[[int], None] = lambda _: None,
+    ) -> dict[str, Samples]:  # fmt: skip
         """Warm up, then rounds in random order until precise enough or out of time; returns samples by label.
 
-        Rounds end at the deadline. A plan whose first step would leave the others no time until `give_up_at` is left out.
+        Rounds end at the deadline, or early enough for a noise floor. A plan whose first step would leave the others no time
+        until `give_up_at` is left out.
         """
         self._warm_up_all(effort, stop, give_up_at)
         self.prelude_s = time.monotonic() - self.began
         with self.others:
-            self._rounds(effort, stop, deadline - self._memory_s(), on_round)
+            floor_s = min(self._floor_s, FLOOR_SHARE * (deadline - time.monotonic())) if keeps_floor else 0.0
+            self._rounds(effort, stop, deadline - self._memory_s() - max(floor_s, 0.0), on_round)
         if stop.is_set() or len(self._running) == 1:
             return self.samples
         self._phases.enter("comparing")
@@ -357,6 +357,11 @@ class Relaunch:
         self._workers[label].send(ReadEffect())
         return self._workers[label].receive(EffectRead, timeout_s=self._timeout_s)
 
+    @property
+    def _floor_s(self) -> float:
+        """What the steps of a noise floor take for which time is kept back."""
+        return FLOOR_STEPS * self.samples[self._variants[0].label].warm_step_s
+
     def noise_floor(
         self, steps: int, *, longer_than: int = 0, stop: threading.Event, deadline: float
     ) -> list[float | None]:
@@ -364,8 +369,8 @@ class Relaunch:
 
         Of fewer steps where these would take much of the time that is left; of none where that is not `longer_than` is known.
         """
-        variant = self._variants[0]
-        spare_s = FLOOR_SHARE * (deadline - time.monotonic())
+        variant, left_s = self._variants[0], deadline - time.monotonic()
+        spare_s = max(FLOOR_SHARE * left_s, min(left_s, self._floor_s))
         if spare_s < math.inf:
             steps = min(steps, int(spare_s / self.samples[variant.label].warm_step_s))
         if steps < max(LEAST_FLOOR_STEPS, longer_than + 1) or variant.label in self._lost:

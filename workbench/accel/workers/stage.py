@@ -189,7 +189,8 @@ class Stage:
 
     def _measure(self, relaunch: Relaunch) -> None:
         samples = relaunch.measure(
-            self.plan.effort, stop=self._stop, deadline=self.deadline, give_up_at=self._give_up_at, on_round=self._round,
+            self.plan.effort, stop=self._stop, deadline=self.deadline, give_up_at=self._give_up_at,
+            keeps_floor=self._measures_floor and not self.floor, on_round=self._round,
         )  # fmt: skip
         losses = [each.losses for each in samples.values() if each.error is None]
         compared = [min(len(losses[0]), len(each)) for each in losses[1:] if _differ(losses[0], each)]
