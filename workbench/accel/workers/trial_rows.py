@@ -181,11 +181,6 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
             "processes of one program differ by several per cent as this notebook runs, by 1 % with steady_allocator: "
             f"%accel try {plan}+steady_allocator tells more"
         )
-    if not steady and notebook and (faults := _page_faults(notebook)) and faults[0] > MANY_FAULTS:
-        notes.append(
-            "measured in fresh processes alone: a notebook that has been running may hold the memory of a step already, and "
-            "gain less"
-        )
     if any(entry.layer == "data" for entry in plan.entries):
         notes.append("a median step: starting the loader's workers, once an epoch, is not in it")
     if "no_grad_validation" in plan.names:

@@ -18,6 +18,11 @@ from accel.workers.tune_search import Aim, TuneSearch
 
 IN_PARTS = {"batch_size", "gradient_accumulation"}  # together they train on the samples of a step in parts
 
+NOT_SEARCHED = (
+    "measured in fresh processes alone: a notebook that has been running may hold the memory of a step already, and "
+    "gain less"
+)
+
 
 class TuneEvidence:
     """The rows of a search, made from what its stages measured so far.
@@ -70,6 +75,8 @@ class TuneEvidence:
         row = comparison_of(plan, searched, standing, floor=floor, compiled_s=compiled_s)
         if standing.failure is not None:
             return replace(row, state="failed", error=why_failed(standing.failure))
+        if searched is None and row.maps_much and in_steady_worker(plan):
+            row = replace(row, notes=(*row.notes, NOT_SEARCHED))
         row = replace(row, details={"rounds_now": stage.rounds_now})
         return replace(row, state="done" if is_over else "confirming")
 
