@@ -6,11 +6,14 @@ import pytest
 
 from accel.errors import AccelError, UnknownName
 from accel.history import HistoryStore
+from accel.measuring.interval import ProcessNoise
+from accel.plans.plan import Plan
 from accel.workers.messages import StepsDone
 from tests.workers.conftest import CELL, trials_with
 from tests.workers.stand_ins import Costly
 
 TRIED = ["channels_last", "fused_optimizer", "loader_workers"]
+THREE = [*TRIED[:2], "intraop_threads(n=2)"]
 
 
 class Lossy(Costly):
@@ -72,6 +75,34 @@ def test_parts_that_help_are_found_together_and_those_that_hurt_are_not_in(workb
     assert tuning["loader_workers"].shown.pairs < tuning["channels_last"].shown.pairs, (
         "it went on although it was slower"
     )
+
+
+def test_plans_that_lead_to_the_answer_take_part_once_that_is_proven_and_show_what_each_part_adds(
+    workbench, steps_take
+):
+    steps_take({"channels_last": 0.7, "fused_optimizer": 0.8, "intraop_threads": 0.9})
+    tuning = workbench.tune(include=THREE, budget_s=900)
+    assert [each.part for each in tuning.parts] == THREE
+    relaunches = [row.headline.relaunches for row in (tuning["channels_last"], tuning.best)]
+    assert 2 <= relaunches[0] < relaunches[1]
+
+
+def test_where_the_answer_fails_when_it_is_measured_anew_the_plans_that_lead_to_it_are_measured(
+    workbench, steps_take
+):
+    steps_take({"channels_last": 0.7, "fused_optimizer": 0.8, "intraop_threads": 0.9},
+               make=lambda plan: Failing if len(plan.entries) == 3 else Costly)  # fmt: skip
+    tuning = workbench.tune(include=THREE, budget_s=40)
+    assert len(Plan.parse(tuning.best.plan).entries) == 2
+
+
+def test_what_is_undecided_is_named_with_how_far_it_came(workbench, steps_take, monkeypatch):
+    monkeypatch.setattr("accel.workers.tune_trial.STEADY_ALONE", ProcessNoise(sd=0.5, weight=50))
+    steps_take({"channels_last": 0.9})
+    tuning = workbench.tune(include=TRIED, budget_s=40)
+    assert tuning.best is None
+    assert tuning.answer.startswith("Undecided: channels_last")
+    assert "looked best (1." in tuning.answer
 
 
 def test_the_answer_is_measured_anew_and_not_taken_from_the_search(workbench, steps_take):

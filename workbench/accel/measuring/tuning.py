@@ -122,9 +122,10 @@ class Tuning(Drawn):
             compared = self.quality.plan if self.quality is not None else ""
             row = next((row for row in faster if row.plan == compared), faster[-1])
             return f"{row.plan} is faster ({row.headline}), but not to be recommended: {self._why(row.plan)}"
-        if any(row.verdict == "undecided" for row in measured):
-            return "Undecided: what looked best is not proven faster than the cell as it is."
         ahead = self.ahead
+        if any(row.verdict == "undecided" for row in measured):
+            best = f"{ahead.plan} looked best ({ahead.headline})" if ahead is not None else "what looked best"
+            return f"Undecided: {best}, which does not prove it faster than the cell as it is."
         if ahead is not None and ahead.verdict == "faster" and not measured:
             return f"Not confirmed: {ahead.plan} was ahead in the search ({ahead.steady}), and was not measured anew."
         if not self.searched and not measured:

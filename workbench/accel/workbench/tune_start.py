@@ -17,14 +17,13 @@ from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates, Hint
 from accel.tuning.gain_model import Choice
-from accel.workbench.held_out_data import training_loader
 from accel.workbench.quality_request import QualityRequest
 from accel.workbench.quality_start import asked_of_quality
+from accel.workbench.time_for_parts import TimeForParts
 from accel.workbench.trial_start import load_for, packed, trial_setting, unchanged_check
 from accel.workers.quality_seeds import QualitySetting
-from accel.workers.relaunch_estimate import COMPILING_S
 from accel.workers.tune_search import Aim
-from accel.workers.tune_trial import TuneTrial
+from accel.workers.tune_trial import SEARCH_SHARE, TuneTrial
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -54,7 +53,9 @@ def prepared_tuning(
     )
     try:
         with workbench.live.suspended():
-            candidates = _candidates_for(workbench, workload, asked, steps=aim.steps, unproven=unproven)
+            candidates = _candidates_for(
+                workbench, workload, asked, steps=aim.steps, search_s=SEARCH_SHARE * budget.seconds, unproven=unproven
+            )  # fmt: skip
         return TuneTrial(
             candidates, parcel, load_for(parcel, workload), workbench.pool,
             trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s), aim,
@@ -84,7 +85,7 @@ def _parcel_for(
 
 
 def _candidates_for(
-    workbench: NotebookState, workload: Workload, asked: _Asked, *, steps: int, unproven: str
+    workbench: NotebookState, workload: Workload, asked: _Asked, *, steps: int, search_s: float, unproven: str
 ) -> Candidates:
     """The parts that can work here; every other entry with the reason. `unproven` says why none that changes training can be."""
     hints = {
@@ -92,6 +93,7 @@ def _candidates_for(
         **_of_history(workbench, workload),
     }  # what was measured is known better
     collected = _Collected(workbench, workload, asked)
+    time = TimeForParts(workbench, workload, steps=steps, search_s=search_s)
     for entry in CATALOGUE:
         smaller = SMALLER_BATCHES if asked.saves_memory and entry is BatchSize and not asked.included else ()
         for part in (*smaller, *_first_settings(entry, asked.included, hints, workbench.machine)):
@@ -99,8 +101,8 @@ def _candidates_for(
                 collected.leave_out(part, why)
             elif unproven and part.effect == CHANGES and part not in SMALLER_BATCHES:
                 collected.leave_out(part, unproven, is_news=True)
-            elif why := _too_short_to_compile(part, workload, steps) or _too_short_to_keep(
-                part, workbench, workload, steps
+            elif why := time.too_short_for(
+                part, is_asked=bool(asked.included) or _is_of_history(part, hints)
             ):
                 collected.leave_out(part, why, is_news=True)
             else:
@@ -245,6 +247,11 @@ def _first_settings(
     return list(dict.fromkeys([usual, *hinted, *others]))
 
 
+def _is_of_history(part: Plan, hints: Mapping[str, Hint]) -> bool:
+    """Whether it was measured here before: what it compiles is likely to lie on disk."""
+    return str(part) in hints and hints[str(part)].source == HISTORY
+
+
 def _plans_of(text: str, name: str) -> list[Plan]:
     """A plan of this one entry; none where the text is of another, or of an accel that called things otherwise."""
     try:
@@ -260,29 +267,6 @@ def _other_settings(part: Plan, machine: Machine) -> list[Plan]:
         part.entries[0], "other_settings", lambda _: ()
     )
     return [Plan((entry,), tuple((entry.name, names) for _, names in part.on)) for entry in settings(machine)]
-
-
-def _too_short_to_compile(part: Plan, workload: Workload, steps: int) -> str:
-    whole_s = steps * (workload.step_ms or 0.0) / 1000
-    if not part.compiles or not whole_s or whole_s > COMPILING_S:
-        return ""
-    return (
-        f"all {steps:,} steps of this training take {whole_s:.2g} s, and compiling alone about {COMPILING_S:.0f} s: "
-        "--steps says how many steps the real one has"
-    )
-
-
-def _too_short_to_keep(part: Plan, workbench: NotebookState, workload: Workload, steps: int) -> str:
-    """What is kept in the first epoch helps from the second on."""
-    if not getattr(part.entries[0], "gains_from_second_epoch", False):
-        return ""
-    try:
-        batches = len(training_loader(workload, workbench.training_loader))
-    except TypeError:  # none, or a stream
-        return ""
-    if steps * max(workload.accumulation, 1) > batches:
-        return ""
-    return "it gains from the second epoch on, and this training has one: --steps says how many steps the real one has"
 
 
 def _single(texts: Sequence[str], option: str) -> list[Plan]:

@@ -25,13 +25,14 @@ from accel.measuring.interval import (
     student_quantile,
 )
 from accel.measuring.per_sample import compared_times
-from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide
+from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide, direction
 from accel.plans.plan import Plan
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, NoTime, Relaunch
 from accel.workers.samples import Effort, Samples
 from accel.workers.variant_worker import Variant
 
 ENOUGH = 8  # relaunches
+STEPS_ENOUGH = 2  # of plans on the way to one that is decided
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ class StagePlan:
     wide_is_fine: float = (
         0.0  # a headline is good enough once it excludes 1 and its relative half-width is below this
     )
+    ladder: tuple[str, ...] = ()
+    """Plans that lead to the first candidate, and it: side by side they tell what each part adds."""
     on_the_way: frozenset[str] = frozenset()
-    """Plans that lead to the last one: ENOUGH relaunches of them tell what they add."""
+    """Those of the ladder that wait until the first candidate is proven: until then there are fewer processes to start."""
     chosen_from: int = (
         1  # plans of which the best will be claimed: each must be as sure as if it were one of so many
     )
@@ -113,14 +116,38 @@ class Stage:
     def run(self) -> None:
         """Relaunch until everything is decided, the relaunches are used up, time is up, or someone says stop."""
         for number in range(1, self.plan.most_relaunches + 1):
-            left = self.plan.on_the_way if number > ENOUGH else frozenset()
-            open_labels = [
-                label for label, standing in self.standings.items() if standing.is_open and label not in left
-            ]
-            if not open_labels or not self._relaunch(
-                open_labels, is_last=number == self.plan.most_relaunches
-            ):
+            labels = self._next(number)
+            if not labels or not self._relaunch(labels, is_last=number == self.plan.most_relaunches):
                 return
+
+    def _next(self, number: int) -> list[str]:
+        """What is open; with it, or after it, the plans on the way to the first candidate, once that is proven faster."""
+        steps = self.plan.on_the_way
+        first = [
+            label for label, standing in self.standings.items() if standing.is_open and label not in steps
+        ]
+        goal = next(iter(self.standings), "")
+        if not steps or number > ENOUGH:
+            return first
+        beside = [label for label in self.standings if label in steps]
+        if self.standings[goal].failure is not None:  # one of them may be the answer
+            return [*first, *(label for label in beside if self.standings[label].is_open)]
+        least = ENOUGH if first else STEPS_ENOUGH
+        beside = [
+            label
+            for label in beside
+            if self.standings[label].failure is None and len(self.standings[label].log_ratios) < least
+        ]
+        if not beside or not self._is_proven(goal):
+            return first
+        return list(dict.fromkeys([*first, *self.plan.ladder]))
+
+    def _is_proven(self, label: str) -> bool:
+        shown = self.standings[label].shown
+        if shown is None or self.standings[label].failure is not None:
+            return False
+        strict = self._interval(self.standings[label], confidence_to_stop(shown.relaunches))
+        return direction(strict) == "faster"
 
     def go_on(self, until: float) -> None:
         """Decide what was left undecided because the time was up, in more time."""
@@ -154,7 +181,9 @@ class Stage:
         has_no_time = self._stop.is_set() or now + self._least_s > self.deadline
         self._add(labels, samples, is_last=has_no_time or is_last)
         self.is_cut_short = (
-            has_no_time and not is_last and not all(self._is_answered(label) for label in labels)
+            has_no_time
+            and not is_last
+            and not all(self._is_answered(label) for label in labels if label not in self.plan.on_the_way)
         )
         self._tensor_bytes |= {
             label: each.tensor_bytes for label, each in samples.items() if each.tensor_bytes
@@ -216,7 +245,9 @@ class Stage:
             if label in measured:
                 standing.shown = self._interval(standing, confidence_shown(len(standing.log_ratios)))
             if label in measured or (standing.shown and is_last):
-                standing.verdict = self._decide(standing, is_last=is_last)
+                # What was decided and is measured on, for others to be compared with, can only become less sure.
+                was_decided = standing.verdict is not None
+                standing.verdict = self._decide(standing, is_last=is_last or was_decided)
 
     def _taken_in(self, label: str, samples: dict[str, Samples]) -> list[float]:
         """What the relaunch tells of a candidate; empty where it failed or had too little time."""

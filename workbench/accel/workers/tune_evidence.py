@@ -66,7 +66,16 @@ class TuneEvidence:
         if stage is None:
             return ()
         in_order = dict.fromkeys([*map(str, self.ladder), *stage.standings])
-        return tuple(self._confirmed_row(Plan.parse(label), stage, is_over) for label in in_order)
+        waiting = {
+            label
+            for label in stage.plan.on_the_way
+            if stage.standings[label].shown is None and stage.standings[label].error is None
+        }
+        return tuple(
+            self._confirmed_row(Plan.parse(label), stage, is_over)
+            for label in in_order
+            if label not in waiting
+        )
 
     def _confirmed_row(self, plan: Plan, stage: Stage, is_over: bool) -> Comparison:
         standing = stage.standings[str(plan)]

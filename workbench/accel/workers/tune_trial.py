@@ -43,6 +43,8 @@ from accel.workload.shipping import Parcel
 QUALITY_SHARE = 0.5  # of the budget, where plans may change training: to prove one
 SEARCH_SHARE = 0.6  # of the budget, or of what is left of it then; the rest confirms the winner
 CONFIRMING = Effort(least_rounds=12, most_rounds=30)
+# Under glibc's own allocator processes lie some 9 % apart: more rounds of one tell nothing, more of them do.
+CONFIRMING_NOISY = Effort(least_rounds=8, most_rounds=30, precise_enough=0.02)
 
 
 class TuneTrial(StagedTrial[Tuning]):
@@ -120,15 +122,19 @@ class TuneTrial(StagedTrial[Tuning]):
         self._found.ladder, without = with_room(self._found.ladder, without, self._at_once - 1)
         if not self._found.ladder:
             return
+        # The last step is with the winner from the start: what it lacks may add nothing.
+        on_the_way = frozenset(map(str, self._found.ladder[:-2])) - set(map(str, more))
+        candidates = (*self._found.ladder[-1:], *without, *self._found.ladder[:-1])
         goes_on = changing.isdisjoint(order)
         self._state = "confirming"
         until = self.budget.deadline if goes_on else self.budget.began + self._speed_s
         stage = self._found.stage = self._stage(
             StagePlan(
-                "notebook", self._setting.notebook_allocator, (*self._found.ladder[-1:], *without, *self._found.ladder[:-1]),
-                STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, self._most_relaunches(ENOUGH), CONFIRMING,
-                is_headline=not self._is_as_it_is, wide_is_fine=WIDE, chosen_from=len(self._found.ladder) + len(without),
-                on_the_way=frozenset(map(str, self._found.ladder[:-1])),
+                "notebook", self._setting.notebook_allocator, candidates,
+                STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, self._most_relaunches(ENOUGH),
+                CONFIRMING if self._is_as_it_is else CONFIRMING_NOISY, is_headline=not self._is_as_it_is, wide_is_fine=WIDE,
+                chosen_from=max(len(candidates) - len(on_the_way), len(on_the_way)),
+                ladder=tuple(map(str, self._found.ladder)), on_the_way=on_the_way,
             ),
             deadline=until, give_up_at=until, measures_floor=False,
         )  # fmt: skip
