@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import threading
+
 import pytest
 
 from accel.measuring.comparison import Comparison, Interval, Quality
+from accel.measuring.interval import DEFAULT_MALLOC_NOISE
 from accel.plans.plan import Plan
+from accel.workers.samples import Effort
+from accel.workers.stage import ENOUGH, Stage, StagePlan
 from accel.workers.tune_ladder import best_of, growing, with_room
 
 
@@ -54,3 +60,16 @@ def test_plans_have_room_at_once_and_the_winner_is_always_among_them():
     assert with_room(plans, [other], 9) == (plans, [other])
     assert with_room(plans, [other], 3) == ((plans[0], plans[-1]), [other])
     assert with_room(plans, [other], 1) == ((plans[-1],), [])
+
+
+def test_plans_below_the_winner_wait_until_it_is_proven_and_keep_no_stage_going_once_it_is_decided():
+    ladder = ("channels_last", "channels_last+autocast", "channels_last+autocast+fused_optimizer")
+    plan = StagePlan(
+        "notebook", "as the notebook", tuple(map(Plan.parse, reversed(ladder))), DEFAULT_MALLOC_NOISE, 60, Effort(),
+        is_headline=True, ladder=ladder, on_the_way=frozenset(ladder[:1]),
+    )  # fmt: skip
+    stage = Stage(plan, lambda variants: None, stop=threading.Event(), on_change=lambda: None, deadline=math.inf,
+                  measures_floor=False)  # fmt: skip
+    assert stage._next(1) == [ladder[2], ladder[1]]
+    stage.standings[ladder[2]].verdict = "faster"
+    assert stage._next(ENOUGH + 1) == []

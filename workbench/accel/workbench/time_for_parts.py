@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from accel.workbench.notebook_state import NotebookState
     from accel.workload.workload import Workload
 
-COMPILED = {
-    "compile_model": "forward",
-    "compile_optimizer": "optimizer",
-}  # and the phase whose operations are compiled
+COMPILED = {"compile_model": "forward", "compile_optimizer": "optimizer"}  # each with the phase it compiles
 COMPILING_SHARE = 1 / 3  # of a search at most: what is compiled longer leaves too little for all other plans
 
 

@@ -50,7 +50,7 @@ class StagePlan:
         0.0  # a headline is good enough once it excludes 1 and its relative half-width is below this
     )
     ladder: tuple[str, ...] = ()
-    """Plans that lead to the first candidate, and it: side by side they tell what each part adds."""
+    """Plans that lead to the first candidate, and it: ENOUGH relaunches of them side by side tell what each part adds."""
     on_the_way: frozenset[str] = frozenset()
     """Those of the ladder that wait until the first candidate is proven: until then there are fewer processes to start."""
     chosen_from: int = (
@@ -121,26 +121,18 @@ class Stage:
                 return
 
     def _next(self, number: int) -> list[str]:
-        """What is open; with it, or after it, the plans on the way to the first candidate, once that is proven faster."""
-        steps = self.plan.on_the_way
-        first = [
-            label for label, standing in self.standings.items() if standing.is_open and label not in steps
-        ]
-        goal = next(iter(self.standings), "")
-        if not steps or number > ENOUGH:
+        """What is open; with it, or after it, the whole ladder, once the first candidate is proven faster."""
+        ladder, goal = self.plan.ladder, next(iter(self.standings), "")
+        waiting = self.plan.on_the_way if number <= ENOUGH else frozenset(ladder[:-1])
+        first = [label for label, each in self.standings.items() if each.is_open and label not in waiting]
+        if not waiting or number > ENOUGH:
             return first
-        beside = [label for label in self.standings if label in steps]
         if self.standings[goal].failure is not None:  # one of them may be the answer
-            return [*first, *(label for label in beside if self.standings[label].is_open)]
+            return [label for label, each in self.standings.items() if each.is_open]
+        runs = [label for label in ladder if self.standings[label].failure is None]
         least = ENOUGH if first else STEPS_ENOUGH
-        beside = [
-            label
-            for label in beside
-            if self.standings[label].failure is None and len(self.standings[label].log_ratios) < least
-        ]
-        if not beside or not self._is_proven(goal):
-            return first
-        return list(dict.fromkeys([*first, *self.plan.ladder]))
+        has_few = any(len(self.standings[label].log_ratios) < least for label in waiting.intersection(runs))
+        return list(dict.fromkeys([*first, *runs])) if has_few and self._is_proven(goal) else first
 
     def _is_proven(self, label: str) -> bool:
         shown = self.standings[label].shown

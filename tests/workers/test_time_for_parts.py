@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from torch import nn
 
 from accel.plans.plan import Plan
-from accel.workbench import Workbench
 from accel.workbench.time_for_parts import TimeForParts
 from accel.workers.relaunch_estimate import compiling_s
-
-CELL = """
-for _ in range(12):
-    optimizer.zero_grad()
-    loss = criterion(model(x), y)
-    loss.backward()
-    optimizer.step()
-"""
-
-
-@pytest.fixture(scope="module")
-def workbench():
-    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
-    bench = Workbench(
-        {
-            "model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1), "criterion": nn.CrossEntropyLoss(),
-            "x": torch.randn(8, 16), "y": torch.randint(4, (8,)),
-        },
-        spare_workers=0,
-    )  # fmt: skip
-    bench.profile(CELL)
-    yield bench
-    bench.close()
+from tests.workers.conftest import CELL
 
 
 def why_not(workbench, part, *, search_s, is_asked=False):
+    if workbench.workload is None:
+        workbench.profile(CELL)
     time = TimeForParts(workbench, workbench.workload, steps=10**9, search_s=search_s)
     return time.too_short_for(Plan.parse(part), is_asked=is_asked)
 
