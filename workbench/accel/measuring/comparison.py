@@ -118,8 +118,8 @@ class Comparison:
     page_faults: tuple[float, float] | None = None
     """Page faults a step, without and with the plan, as the notebook runs; each maps 4 kB of memory anew."""
     here: Interval | None = None
-    """The speed-up in a notebook that has been running, where that may differ from a fresh process (`headline`): it may hold
-    the memory of a step already, which a fresh process maps anew in each."""
+    """The speed-up in a process that holds the memory of a step, as a notebook that has been running may, where that may differ
+    from most fresh processes (`headline`), which map it anew in each step."""
 
     @property
     def maps_much(self) -> bool:
@@ -155,8 +155,8 @@ class Comparison:
         if self.here is None or self.verdict not in ("faster", "slower"):
             return ""
         return (
-            f" in a fresh process; here between {self.here.low:.2f}× and {self.here.high:.2f}×, "
-            "depending on how much memory this notebook holds already"
+            f" in a fresh process that maps memory anew in each step, as most do; between {self.here.low:.2f}× and "
+            f"{self.here.high:.2f}× in one that holds it, as this notebook may"
         )
 
 

@@ -101,7 +101,9 @@ def _next_lines(tuning: Tuning) -> list[str]:
     lines = [tuning.keep_line, f"then {tuning.export_line}" if tuning.export_line else ""]
     here = tuning.best.here if tuning.best is not None and tuning.best.verdict == "faster" else None
     may_gain_nothing = here is not None and here.low <= 1 and not tuning.how_to_run
-    more = ". In this notebook it may gain nothing; in a fresh process it does." if may_gain_nothing else ""
+    more = (
+        ". In this notebook it may gain nothing; in most fresh processes it does." if may_gain_nothing else ""
+    )
     return [f"Next: {', '.join(filter(None, lines))}{more}"] if tuning.keep_line else []
 
 
