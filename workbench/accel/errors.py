@@ -77,6 +77,8 @@ class Reason:
 
     because: str
     do: str
+    environment: str = ""
+    """What `%accel env create` would have to make first, where that is the reason."""
 
     def __str__(self) -> str:
         return f"{self.because}. {self.do}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from accel.commands.accelerations import AccelerationList
+    from accel.environments.asked import Environments
     from accel.history import PastPredictions, PastTrials
     from accel.machine.affinity import Affinity
     from accel.machine.installation import Installation
@@ -191,6 +192,33 @@ def compile_backends() -> CompileBackends:
     from accel.techniques.compiling.compile_backends import compile_backends as look
 
     return look()
+
+
+def environments(
+    does: Literal["list", "create", "remove", "show"] = "list",
+    name: str | None = None,
+    *,
+    python: str | None = None,
+) -> Environments:
+    """List, make and remove environments: other versions of torch, Intel's libraries, NNI.
+
+    Args:
+        does: What to do.
+        name: "intel", "nni", "openmp", "torch==2.8", or a name of your own with `python`.
+        python: The file of an interpreter to take in place of making one.
+
+    Returns:
+        What is there now.
+
+    Raises:
+        AccelError: One cannot be made; says why, and nothing of it is left. UnknownName: there is none of that name.
+
+    Examples:
+        >>> print(accel.environments())
+    """
+    from accel.commands.env import with_progress
+
+    return with_progress(does, name, python)
 
 
 def doctor() -> Installation:

@@ -32,6 +32,15 @@ def one_line(name: str, longest: int = LONGEST_NAME) -> str:
     return shown(name).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def where_tried(plan: str, environment: str) -> str:
+    """A plan with the environment that it ran in, where that was not the notebook's own.
+
+    >>> where_tried("ipex", "intel"), where_tried("autocast", "")
+    ('ipex (in intel)', 'autocast')
+    """
+    return f"{plan} (in {environment})" if environment else plan
+
+
 def _escape(found: re.Match[str]) -> str:
     number = ord(found[0])
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

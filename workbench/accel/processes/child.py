@@ -7,11 +7,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import IO, Any, ClassVar
 
 import psutil
@@ -20,6 +20,7 @@ from accel.processes.channel import Channel
 from accel.processes.kernel_folder import FOLDER, KernelFolder
 from accel.processes.process_tree import end_tree, signal_all
 from accel.processes.spawner import spawn
+from accel.processes.start import Start
 
 PAST_THE_CELL = "  past the cell: it is about to say how that ended"
 _STANDS_S = 1.0  # at most, for faulthandler to print where a child stands
@@ -28,6 +29,7 @@ _AT_WORK_S = 2.0  # of these, at most, in which it has memory still, and sleeps 
 _LOOK_S = 0.1
 _DRAIN_S = 2.0  # at most, for what an ended process printed to be read
 _LAST_WORDS_S = 0.5  # longer where a process that it started holds on to its output
+AS_THE_KERNEL = Start()
 _BOTTOM = "in _run_module_as_main"  # the outermost line of an interpreter started with -m
 _alive: weakref.WeakSet[Child] = weakref.WeakSet()
 
@@ -79,7 +81,7 @@ class Child:
     >>> child = Child("accel.machine.peaks.gpus", incoming=Measured, folder=KernelFolder("peaks"))
     >>> child.channel.receive(timeout_s=60.0); child.close()
 
-    It is `python -m module DESCRIPTOR KERNEL_PID *words`; the module calls `child_main.begin` first.
+    It is `python -m module DESCRIPTOR KERNEL_PID *words`, started as `start` says; the module calls `child_main.begin` first.
     """
 
     outermost_files: ClassVar[
@@ -87,13 +89,13 @@ class Child:
     ] = ()  # of ours: what lies further out is the same for all cells
 
     def __init__(
-        self, module: str, *words: str, incoming: Any, folder: KernelFolder, python: str = sys.executable,
-        environment: Mapping[str, str] | None = None, output: type[Output] = Output,
+        self, module: str, *words: str, incoming: Any, folder: KernelFolder, start: Start = AS_THE_KERNEL,
+        output: type[Output] = Output,
     ) -> None:  # fmt: skip
         self.folder = folder
-        variables = {**(environment or {}), FOLDER: folder.path}
+        start = replace(start, variables=(*start.variables, (FOLDER, folder.path)))
         try:
-            self._process, end = spawn(python, variables, module=module, words=words)
+            self._process, end = spawn(start, module=module, words=words)
         except BaseException:
             folder.close()
             raise
@@ -111,6 +113,12 @@ class Child:
     def is_alive(self) -> bool:
         """Whether the process runs."""
         return not self._is_ended and self._process.poll() is None
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, if it runs: its number is not another process's before it is reaped, which waits for us."""
+        with self._lock:
+            if self.is_alive:
+                signal_all([self.pid], number)
 
     def ask_where_it_stands(self) -> int:
         """Have its own faulthandler print the Python lines that it is in; `where_it_stands` takes what this returns."""

@@ -19,6 +19,7 @@ import msgspec
 
 from accel.processes.channel import Channel
 from accel.processes.kernel_folder import keep_multiprocessing_in, own_folder
+from accel.processes.start import give_back_preload
 from accel.processes.starting_mask import unbind
 
 
@@ -36,6 +37,7 @@ def begin(descriptor: int, kernel_pid: int, incoming: Any) -> Channel:
     >>> channel = begin(int(sys.argv[1]), int(sys.argv[2]), ToWorker)
     """
     _die_with(kernel_pid)
+    give_back_preload()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=False)

@@ -127,7 +127,7 @@ def own_kernel_folder() -> KernelFolder:
     global _own
     with _lock:
         if _own is None or not os.path.isdir(_own.path):
-            remove_abandoned("trial", "peaks", "kernel")
+            remove_abandoned("trial", "peaks", "prune", "kernel")
             _own = KernelFolder("kernel")
             keep_multiprocessing_in(_own.path)
         return _own

@@ -12,29 +12,28 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 
 from accel.errors import AccelError
 from accel.processes.kernel_folder import own_kernel_folder
 from accel.processes.process_tree import MarkedProcess
+from accel.processes.start import Start
 from accel.processes.starting_mask import binding_variables, starting_mask
 
-_Start = tuple["Future[tuple[MarkedProcess, socket.socket]]", "list[str]", "Mapping[str, str]"]
-_requests: queue.SimpleQueue[_Start] = queue.SimpleQueue()
+_Request = tuple["Future[tuple[MarkedProcess, socket.socket]]", "list[str]", Start]
+_requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 
 
-def spawn(
-    python: str, environment: Mapping[str, str], *, module: str, words: Sequence[str]
-) -> tuple[MarkedProcess, socket.socket]:
+def spawn(start: Start, *, module: str, words: Sequence[str]) -> tuple[MarkedProcess, socket.socket]:
     """Start one child; returns its process and our end of its socket pair.
 
-    >>> process, end = spawn(sys.executable, {}, module="accel.workers.worker_main", words=("0",))
+    >>> process, end = spawn(Start(), module="accel.workers.worker_main", words=("0",))
 
-    `environment` is added to this process's own. Standard output and error are one pipe, which the caller must drain.
+    Standard output and error are one pipe, which the caller must drain.
     The child is `python -m module DESCRIPTOR KERNEL_PID *words`.
     """
     global _thread
@@ -44,28 +43,33 @@ def spawn(
             _thread.start()
     own_kernel_folder()
     started: Future[tuple[MarkedProcess, socket.socket]] = Future()
-    _requests.put((started, [python, "-u", "-m", module, *words], environment))
+    _requests.put((started, [start.interpreter, "-u", "-m", module, *words], start))
     try:
         return started.result()
-    except OSError as error:
-        raise _no_process_for(error) from error
+    except (OSError, ValueError) as error:  # a value with a zero byte is a ValueError
+        raise _no_process_for(error, start) from error
 
 
-def _no_process_for(error: OSError) -> AccelError:
+def _no_process_for(error: OSError | ValueError, start: Start) -> AccelError:
     """Why none could be started, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        return AccelError(
+            f"Starting a process of {start.environment or 'accel'}", because=f"its Python is gone: {start.interpreter}",
+            do=f"Make it again: %accel env create {start.environment}." if start.environment else "Restart the kernel.",
+        )  # fmt: skip
     return AccelError(
         "Starting a process of accel's own",
-        because=f"the system refuses: {error.strerror or error}",
+        because=f"the system refuses: {getattr(error, 'strerror', None) or error}",
         do="Close what holds many files or processes open, or raise the limit (ulimit -n, ulimit -u), then try again.",
     )
 
 
 def _serve() -> None:
     while True:
-        future, command, extra = _requests.get()
+        future, command, start = _requests.get()
         try:
             _undo_narrowing()
-            future.set_result(_popen(command, extra))
+            future.set_result(_popen(command, start))
         except BaseException as error:
             future.set_exception(error)
 
@@ -78,7 +82,7 @@ def _undo_narrowing() -> None:
         os.sched_setaffinity(0, starting_mask())
 
 
-def _popen(command: list[str], extra: Mapping[str, str]) -> tuple[MarkedProcess, socket.socket]:
+def _popen(command: list[str], start: Start) -> tuple[MarkedProcess, socket.socket]:
     ours, theirs = socket.socketpair()
     program, words = command[:4], command[4:]
     with theirs, ExitStack() as where_it_fails:
@@ -89,7 +93,7 @@ def _popen(command: list[str], extra: Mapping[str, str]) -> tuple[MarkedProcess,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **extra},
+            env=start.of_child(os.environ),
             start_new_session=True,  # the notebook's Ctrl-C goes to the kernel's group; we stop children on purpose
         )
         where_it_fails.pop_all()

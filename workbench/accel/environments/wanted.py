@@ -1,0 +1,38 @@
+"""Which environment has what an acceleration needs, or how to make one."""
+
+from __future__ import annotations
+
+from accel.environments.environment import Environment, environments
+from accel.environments.recipes import is_version
+from accel.errors import Reason
+
+
+def environment_with(distribution: str, version: str = "") -> Environment | None:
+    """The first environment that has it, and where cells of this notebook can run; None where none has.
+
+    >>> environment_with("torch", "2.8").name
+    'intel'
+    """
+    for each in environments():
+        if (
+            distribution in each.versions
+            and not each.why_not
+            and (not version or is_version(each.versions[distribution], version))
+        ):
+            return each
+    return None
+
+
+def no_environment(what: str, name: str) -> Reason:
+    """Why an entry cannot be tried yet, and how to make what it needs.
+
+    >>> print(no_environment("NNI", "nni"))
+    No environment here has NNI. Make one: %accel env create nni.
+    """
+    for each in environments():
+        if each.name == name.replace("==", "-"):  # an interpreter that somebody changed
+            return Reason(
+                f"The environment {each.name} has no {what}",
+                f"Remove it, and make it again: %accel env remove {each.name}.",
+            )
+    return Reason(f"No environment here has {what}", f"Make one: %accel env create {name}.", environment=name)
