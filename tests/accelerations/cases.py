@@ -26,6 +26,7 @@ from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.prune import Prune
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
+from accel.accelerations.started import Started
 from accel.accelerations.steady_allocator import fix_thresholds
 
 
@@ -138,10 +139,15 @@ CASES: dict[str, Case] = {
 }
 
 # Those that need or make ranks have no training in one process to be asked about: tests/distributed and tests/workers ask them.
+# So have those that a process is started with: test_started.py asks them.
 IN_ONE_PROCESS = [
     kind
     for kind in CATALOGUE
-    if not (getattr(kind, "needs_ranks", False) or getattr(kind, "makes_ranks", False))
+    if not (
+        getattr(kind, "needs_ranks", False)
+        or getattr(kind, "makes_ranks", False)
+        or issubclass(kind, Started)
+    )
 ]
 if missing := [kind.name for kind in IN_ONE_PROCESS if kind.name not in CASES]:
     raise LookupError(f"{missing} have no line in CASES: see 'Add an acceleration' in CONTRIBUTING.md")

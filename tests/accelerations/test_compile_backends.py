@@ -96,7 +96,7 @@ def test_a_mode_for_gpus_is_asked_about_the_device_of_an_optimizer_alone():
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        (CompileModel(backend="ipex"), "Intel ended IPEX"),
+        (CompileModel(backend="ipex"), "Intel ended it"),
         (CompileModel(backend="nonsense"), 'no backend "nonsense". Choose one of: '),
         (CompileModel(mode="max-autotune", backend="aot_eager"), "Leave out mode or backend."),
         (CompileModel(mode="reduce-overhead"), "CUDA graphs"),

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torchvision
 from small_training import bits, training, wiring, workload_of
+from tests.environments.real import real_environment
 from torch import nn
 
 from accel.accelerations.bias_off import BiasOff
@@ -51,6 +52,28 @@ def test_half_of_the_filters_of_the_course_model_leave_1_059_306_parameters():
         proof = Prune().took_effect(of(model))
         assert proof.evidence == "filters conv1 32→16, conv2 64→32; 2,122,186 → 1,059,306 parameters"
     assert parameters(model) == 2_122_186
+
+
+@pytest.mark.environment
+@pytest.mark.fresh_interpreters
+@pytest.mark.timeout(300)
+def test_nni_takes_the_same_filters_and_the_weights_come_home(monkeypatch):
+    real_environment("nni", monkeypatch)
+    model, entry = CNN(channels=3, size=32), Prune(engine="nni")
+    before = copy.deepcopy(model.state_dict())
+    of_nni, of_torch_pruning = (
+        plan_pruning(model, (IMAGES,), sparsity=0.5, engine=engine) for engine in ("nni", "torch_pruning")
+    )
+    assert of_nni.filters == of_torch_pruning.filters == {"conv1": (32, 16), "conv2": (64, 32)}
+    strongest = model.conv1.weight.detach().abs().sum(dim=(1, 2, 3)).topk(16).indices.sort().values
+    expected = model.conv1.weight.detach()[strongest].clone()
+    with entry.apply(of(model)):
+        model(IMAGES).sum().backward()
+        assert parameters(model) == 1_059_306
+        assert torch.equal(model.conv1.weight, expected)
+        assert model.conv1.weight.grad.shape == (16, 3, 3, 3)
+        assert "2,122,186 → 1,059,306 parameters" in entry.took_effect(of(model)).evidence
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from accel.accelerations import CATALOGUE
+from accel.accelerations.started import Started
 from accel.workbench import Workbench
 
 pytestmark = [
@@ -64,7 +65,11 @@ def test_a_trial_on_the_device_answers_and_proves_its_effect(workbench):
 KEPT_IN_ONE_PROCESS = [
     entry.name
     for entry in CATALOGUE
-    if not (getattr(entry, "needs_ranks", False) or getattr(entry, "makes_ranks", False))
+    if not (
+        getattr(entry, "needs_ranks", False)
+        or getattr(entry, "makes_ranks", False)
+        or issubclass(entry, Started)
+    )
 ]
 
 

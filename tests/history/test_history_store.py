@@ -127,13 +127,19 @@ def test_the_file_works_where_memory_cannot_be_shared_as_on_a_network(file):
     assert journal_mode(file) == "delete"
 
 
-SINCE_FORMAT_4 = {"run"}
+SINCE_FORMAT_5 = {"environment"}
+SINCE_FORMAT_4 = {"run", *SINCE_FORMAT_5}
 SINCE_FORMAT_3 = {"asked", "seconds", "baseline_seconds", "seeds", "break_even_steps", *SINCE_FORMAT_4}
 
 
 @pytest.mark.parametrize(
     ("written", "missing", "live"),
-    [(1, {"live", *SINCE_FORMAT_3}, "?"), (2, SINCE_FORMAT_3, ""), (3, SINCE_FORMAT_4, "")],
+    [
+        (1, {"live", *SINCE_FORMAT_3}, "?"),
+        (2, SINCE_FORMAT_3, ""),
+        (3, SINCE_FORMAT_4, ""),
+        (4, SINCE_FORMAT_5, ""),
+    ],
 )
 def test_a_file_of_an_earlier_format_keeps_its_records_and_leaves_its_log(file, written, missing, live):
     file.parent.mkdir()

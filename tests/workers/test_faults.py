@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from accel.errors import AccelError, NotShippable, WorkerError
+from accel.processes.child import AS_THE_KERNEL
 from accel.processes.process_tree import MarkedProcess, end_tree
 from accel.workers.pool import WorkerPool
 from accel.workers.worker import Worker
@@ -310,7 +311,7 @@ def test_a_child_of_another_user_is_left_and_all_else_ends(monkeypatch):
 def test_where_one_worker_cannot_be_started_those_before_it_are_ended(monkeypatch):
     started = []
 
-    def start():
+    def start(as_the_kernel):
         if started:
             raise AccelError("Starting a process", because="the system refuses", do="Try again.")
         started.append(Worker())
@@ -318,5 +319,5 @@ def test_where_one_worker_cannot_be_started_those_before_it_are_ended(monkeypatc
 
     monkeypatch.setattr("accel.workers.pool.Worker", start)
     with pytest.raises(AccelError, match="the system refuses"):
-        WorkerPool(spares=0).take(2)
+        WorkerPool(spares=0).take([AS_THE_KERNEL] * 2)
     assert not started[0].is_alive

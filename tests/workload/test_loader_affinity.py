@@ -161,8 +161,10 @@ def test_a_thread_that_ends_while_the_mask_is_set_does_not_end_the_worker(monkey
 WORKER = """
 import os, sys, torch
 from accel.processes.spawner import spawn
+from accel.processes.start import Start
 torch.ones(300, 300) @ torch.ones(300, 300)
-process, end = spawn(sys.argv[0].replace("masks.py", "interpreter"), {}, module="accel.workers.worker_main", words=())
+start = Start(python=sys.argv[0].replace("masks.py", "interpreter"))
+process, end = spawn(start, module="accel.workers.worker_main", words=())
 told = process.stdout.read().decode().split()[1]
 process.wait()
 print((len(os.sched_getaffinity(0)), told))

@@ -20,7 +20,8 @@ a function here, for scripts and tests:
     accel.affinity()               the cores, which threads, workers and ranks are on them, and any problems
     accel.monitor()                the load of CPUs, memory and GPUs, live and as means
     accel.labs() · accel.lab(5)    the course: eleven labs with quizzes; accel.progress() says how far you are
-    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, oneccl, panel, quiz, doctor, help
+    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, environments,
+    oneccl, panel, quiz, doctor, help
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs.
 Other namespaces have a `Workbench` of their own.
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 from accel.callable_package import FUNCTION_OF as _FUNCTION_OF
 from accel.learning import labs as _labs
 from accel.on_machine import accelerations as _accelerations
+from accel.on_machine import environments as _environments
 from accel.on_machine import history as _history
 from accel.on_machine import machine as _machine
 
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from accel.commands.help import Help
     from accel.distributed.ranks.rank_pool import RankPool as RankPool
     from accel.exporting.export import Export
+    from accel.exporting.launcher import Launcher
     from accel.learning import lab as lab
     from accel.learning import progress as progress
     from accel.learning import quiz as quiz
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
     from accel.searches import fastest_batch as fastest_batch
     from accel.searches import tune as tune
     from accel.workbench import Workbench as Workbench
+    from accel.workbench.kernelspec import KernelSpec
     from accel.workbench.quality_request import Better
     from accel.workbench.status import Status
     from accel.workers.quality_trial import QualityTrial
@@ -81,7 +85,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "export", "fastest_batch",
+    "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "environments", "export",
+    "fastest_batch",
     "findings", "graph", "help", "history", "keep", "lab", "labs", "loader_affinity", "machine", "monitor",
     "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "progress", "quiz", "status", "sweep",
     "topology", "try_", "tune", "undo",
@@ -93,7 +98,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("ddp", "oneccl", "sweep"), "accel.on_ranks"),
     **dict.fromkeys(("fastest_batch", "tune"), "accel.searches"),
     **dict.fromkeys((
-        "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks",
+        "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats",
+        "open_trace", "peaks",
         "topology",
     ), "accel.on_machine"),
 }  # fmt: skip
@@ -179,15 +185,18 @@ def try_(
     )  # fmt: skip
 
 
-def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:
+def keep(
+    plan: str | Plan | None = None, *, on: str | None = None, as_kernel: str | None = None
+) -> Status | KernelSpec:
     """Make a plan live: your own cells run with it from now on.
 
     Args:
         plan: The plan. None: the fastest of the last trial whose loss follows.
         on: Names of objects of your cell that it acts on, such as "generator". None: all.
+        as_kernel: Install a Jupyter kernel of this name that starts with the plan, for what a running one cannot take.
 
     Returns:
-        What is live now.
+        What is live now; or the kernel.
 
     Raises:
         AccelError: Nothing was profiled yet, no trial found a plan to keep, or this one cannot be kept here.
@@ -195,7 +204,7 @@ def keep(plan: str | Plan | None = None, *, on: str | None = None) -> Status:
     Examples:
         >>> accel.keep("channels_last", on="model")
     """
-    return _workbench().keep(plan, on=on)
+    return _workbench().keep(plan, on=on, as_kernel=as_kernel)
 
 
 def undo(name: str | None = None) -> Status:
@@ -281,11 +290,13 @@ def status() -> Status:
     return _workbench().status()
 
 
-def export(to: str = "cell") -> Export:
+def export(to: str = "cell", plan: str | Plan | None = None) -> Export | Launcher:
     """Write what is kept as plain PyTorch that does not need accel.
 
     Args:
-        to: The form: "cell" is your own cell with the accelerations written in.
+        to: The form: "cell" is your own cell with the accelerations written in; "shell", "dockerfile" and "apptainer" are files
+            that start a program with a plan's variables, libraries and interpreter.
+        plan: Of the other forms: what to start with.
 
     Returns:
         The source, with `.code` and what could not be written; with nothing kept, the cell as it is.
@@ -298,7 +309,7 @@ def export(to: str = "cell") -> Export:
 
     Method: the cell's syntax tree is rewritten by libcst, which keeps comments and layout (decision 1).
     """
-    return _workbench().export(to)
+    return _workbench().export(to, plan)
 
 
 def panel() -> Any:
@@ -358,6 +369,7 @@ def _workbench() -> Workbench:
 _FUNCTION_OF.update(
     {
         "accel.accelerations": _accelerations,
+        "accel.environments": _environments,
         "accel.history": _history,
         "accel.labs": _labs,
         "accel.machine": _machine,

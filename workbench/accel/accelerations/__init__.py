@@ -16,6 +16,7 @@ import sys
 
 from accel.accelerations.acceleration import CARD_HEADINGS, Acceleration, Proof
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
+from accel.accelerations.allocator import Allocator
 from accel.accelerations.async_metrics import AsyncMetrics
 from accel.accelerations.autocast import Autocast
 from accel.accelerations.batch_size import BatchSize
@@ -28,19 +29,27 @@ from accel.accelerations.compile_optimizer import CompileOptimizer
 from accel.accelerations.cudnn_benchmark import CudnnBenchmark
 from accel.accelerations.ddp import Ddp
 from accel.accelerations.detect_anomaly_off import DetectAnomalyOff
+from accel.accelerations.env_var import EnvVar
 from accel.accelerations.fully_shard import FullyShard
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.accelerations.gradient_accumulation import GradientAccumulation
+from accel.accelerations.intel_openmp import IntelOpenmp
+from accel.accelerations.interop_threads import InteropThreads
 from accel.accelerations.intraop_threads import IntraopThreads
+from accel.accelerations.ipex import Ipex
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.accelerations.matmul_precision import MatmulPrecision
 from accel.accelerations.no_grad_validation import NoGradValidation
+from accel.accelerations.omp_wait_policy import OmpWaitPolicy
+from accel.accelerations.onednn import Onednn
+from accel.accelerations.openmp_affinity import OpenmpAffinity
 from accel.accelerations.pin_memory import PinMemory
 from accel.accelerations.prefetch_to_device import PrefetchToDevice
 from accel.accelerations.prune import Prune
 from accel.accelerations.reduced_precision_reductions import ReducedPrecisionReductions
 from accel.accelerations.set_to_none import SetToNone
 from accel.accelerations.steady_allocator import SteadyAllocator
+from accel.accelerations.torch_version import TorchVersion
 from accel.callable_package import CallablePackage
 from accel.errors import UnknownName
 from accel.techniques.source.other_tools import instead_of
@@ -49,6 +58,15 @@ from accel.techniques.source.other_tools import instead_of
 # from the inside of the model's call outwards (autocast is entered round the compiled call, and pruning has changed the model
 # before any of them sees it); last the optimizer, which needs the weights in their final layout.
 CATALOGUE: tuple[type[Acceleration], ...] = (
+    # what the process is started with
+    TorchVersion,
+    EnvVar,
+    Allocator,
+    IntelOpenmp,
+    OpenmpAffinity,
+    OmpWaitPolicy,
+    Onednn,
+    InteropThreads,
     # the process
     SteadyAllocator,
     IntraopThreads,
@@ -69,6 +87,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     ActivationCheckpointing,
     # compilation
     CompileModel,
+    Ipex,
     # layout and number formats of the model's call
     ChannelsLast,
     Autocast,

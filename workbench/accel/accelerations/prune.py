@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
+from accel.environments.wanted import environment_with, no_environment
 from accel.errors import AccelError, Reason
 from accel.techniques.model.fixed_tensors import why_fixed
 from accel.techniques.model.model_call import distinct, find_wrapper, why_never_called, wrapped_call
@@ -31,9 +32,10 @@ class Prune(PruningSchedule):
     """Take the least important filters out of the model: smaller tensors, less to compute.
 
     What it does
-        At the model's first call torch-pruning ranks the filters of each layer (`types`: convolutions, linear layers, or
-        both) by `criterion` and takes the share `sparsity` out, with all that goes with them: BatchNorm, the inputs
-        of the next layers, gradients and optimizer state. The parameters stay the same objects, with smaller
+        At the model's first call torch-pruning (or NNI, in an environment of its own: `engine="nni"`) ranks the
+        filters of each layer (`types`: convolutions, linear layers, or both) by `criterion` and takes the share
+        `sparsity` out, with all that goes with them: BatchNorm, the inputs of the next layers, gradients and optimizer
+        state. The parameters stay the same objects, with smaller
         tensors. Layers as wide as the output stay whole. An untrained model ranks filters by chance: with
         `warm_up_steps` it is trained whole for so many steps (training calls of the model; an epoch has
         len(loader)), with `stages` the share goes in equal parts, `steps_between` steps apart.
@@ -82,10 +84,7 @@ class Prune(PruningSchedule):
         if unseen := nothing_seen(workload, "models"):
             return unseen
         reasons = []
-        if not is_installed():
-            reasons.append(
-                Reason("torch-pruning is not installed", "Install it with: pip install torch-pruning.")
-            )
+        reasons += self._why_no_engine()
         if self.sparsity == 0:
             reasons.append(
                 Reason("At sparsity=0 nothing is taken out", "Write for example prune(sparsity=0.5).")
@@ -107,9 +106,22 @@ class Prune(PruningSchedule):
                 reasons += self._why_not_planned(workload, model, role)
         return reasons
 
+    def _why_no_engine(self) -> list[Reason]:
+        if self.engine == "torch_pruning":
+            missing = Reason("torch-pruning is not installed", "Install it with: pip install torch-pruning.")
+            return [] if is_installed() else [missing]
+        if self.criterion == "taylor":
+            return [
+                Reason(
+                    "NNI is not given the gradients of steps here",
+                    'Use criterion="l1", or engine="torch_pruning".',
+                )
+            ]
+        return [] if environment_with("nni") else [no_environment("NNI", "nni")]
+
     def _why_not_planned(self, workload: Workload, model: torch.nn.Module, role: Role) -> list[Reason]:
-        if role.inputs is None or role.inputs.strange or _call_of(model) is not None:
-            return []  # its first call will tell
+        if role.inputs is None or role.inputs.strange or _call_of(model) is not None or self.engine == "nni":
+            return []  # its first call will tell; NNI would take seconds, or a minute, here
         known, asked = _reasons_of.setdefault(workload, {}), (self, role.name, _layers_of(model))
         if asked not in known:
             known[asked] = self._why_not_tried(role.name, model, role.inputs)

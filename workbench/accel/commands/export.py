@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _run(options: argparse.Namespace, place: Place) -> object:
-    return place.workbench.export(to=options.to)
+    return place.workbench.export(to=options.to, plan=options.plan)
 
 
 COMMAND = Command(
@@ -23,9 +23,13 @@ COMMAND = Command(
     (
         Argument(
             "--to",
-            help="the form to write: cell is your own cell with the accelerations written in",
-            choices=("cell",),
+            help="cell: your own cell with the accelerations written in; shell, dockerfile, apptainer: a file that starts a "
+            "program as PLAN was tried",
+            choices=("cell", "shell", "dockerfile", "apptainer"),
             default="cell",
+        ),
+        Argument(
+            "plan", help="of the other forms: what to start with", metavar="PLAN", nargs="?", completes="plan"
         ),
         OUT,
     ),

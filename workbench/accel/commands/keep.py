@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _run(options: argparse.Namespace, place: Place) -> object:
-    return place.workbench.keep(options.plan, on=options.on)
+    return place.workbench.keep(options.plan, on=options.on, as_kernel=options.as_kernel)
 
 
 COMMAND = Command(
@@ -23,6 +23,12 @@ COMMAND = Command(
     (
         Argument("plan", help="the plan to keep", metavar="PLAN", nargs="?", completes="plan"),
         ON,
+        Argument(
+            "--as-kernel",
+            metavar="NAME",
+            default=None,
+            help="install a Jupyter kernel that starts with the plan: for what a running one cannot take",
+        ),
         OUT,
     ),
 )

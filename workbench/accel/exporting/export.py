@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError
 from accel.exporting.cell_rewriter import Note, rewrite
+from accel.exporting.saving import save_new
 from accel.shown import Shown
 
 if TYPE_CHECKING:
@@ -45,19 +45,7 @@ class Export(Shown):
 
     def save(self, path: str | Path) -> Path:
         """Write the code, and notes as comments at its end, to a new file; an existing one is never overwritten."""
-        path = Path(path).expanduser()
-        try:
-            with path.open("x", encoding="utf-8", newline="") as file:
-                file.write(self.code_with_notes + "\n")
-        except FileExistsError:
-            because, do = "a file of that name is there already", "Give another name, or remove it first."
-            raise AccelError(f"save {path}", because=because, do=do) from None
-        except OSError as error:
-            because = error.strerror or str(error)
-            raise AccelError(
-                f"save {path}", because=because, do="Give a path in a folder that you can write to."
-            ) from error
-        return path
+        return save_new(path, self.code_with_notes + "\n")
 
     @property
     def code_with_notes(self) -> str:

@@ -10,7 +10,7 @@ from accel.history.records import UNKNOWN, PredictionRecord, TrialRecord
 
 _TABLES = {PredictionRecord: "predictions", TrialRecord: "trials"}
 _INDEXES = [f"CREATE INDEX {table}_by_profile ON {table} (profile)" for table in _TABLES.values()]
-_UPGRADES = [  # from format 1, from format 2, from format 3
+_UPGRADES = [  # from format 1, 2, and so on
     [f"ALTER TABLE {table} ADD COLUMN live TEXT NOT NULL DEFAULT '{UNKNOWN}'" for table in _TABLES.values()],
     [
         "ALTER TABLE trials ADD COLUMN asked TEXT NOT NULL DEFAULT ''",
@@ -20,6 +20,7 @@ _UPGRADES = [  # from format 1, from format 2, from format 3
         ),
     ],
     ["ALTER TABLE trials ADD COLUMN run TEXT NOT NULL DEFAULT ''"],
+    ["ALTER TABLE trials ADD COLUMN environment TEXT NOT NULL DEFAULT ''"],
 ]
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel.shown import Shown
+from accel.shown_text import where_tried
 
 if TYPE_CHECKING:
     import pandas
@@ -70,6 +71,12 @@ class TrialRecord:
     seeds: float = math.nan
     break_even_steps: float = math.nan
     run: str = ""  # a search's own name: it writes a plan again each time that it knows more; "" of a trial, which writes once
+    environment: str = ""  # that it ran in; "": the notebook's own
+
+    @property
+    def title(self) -> str:
+        """The plan, and where it ran."""
+        return where_tried(self.plan, self.environment)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from accel.shown_text import where_tried
+
 Verdict = Literal["faster", "slower", "no difference", "undecided"]
 CHANGES = "changes training"  # the effect of a plan whose losses are others, so that steps tell nothing of its quality
 MANY_FAULTS = 500  # a step: about 2 MB that are mapped anew
@@ -120,6 +122,17 @@ class Comparison:
     here: Interval | None = None
     """The speed-up in a process that holds the memory of a step, as a notebook that has been running may, where that may differ
     from most fresh processes (`headline`), which map it anew in each step."""
+    environment: str = ""
+    """The environment that the plan ran in; empty for the notebook's own."""
+
+    @property
+    def title(self) -> str:
+        """The plan, and where it ran if that was not the notebook's own environment.
+
+        >>> Comparison("ipex", "faster", None, None, Quality("same"), "close", environment="intel").title
+        'ipex (in intel)'
+        """
+        return where_tried(self.plan, self.environment)
 
     @property
     def maps_much(self) -> bool:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from accel.measuring.quality_target import QualityTarget
+from accel.shown_text import where_tried
 
 Ending = Literal[
     "running", "reached", "budget spent", "out of time", "given up", "cell over", "diverged", "stopped", "failed"
@@ -124,6 +125,13 @@ class QualityRow:
     proofs: tuple[tuple[str, bool, str], ...] = ()
     state: RowState = "done"
     error: str = ""
+    environment: str = ""
+    """The environment that the plan ran in; empty for the notebook's own."""
+
+    @property
+    def title(self) -> str:
+        """The plan, and where it ran."""
+        return where_tried(self.plan, self.environment)
 
     def ends(self, target: QualityTarget | None) -> list[tuple[TrainingCurve, float, float]]:
         """For each seed its curve with the seconds and steps that count: until the target was met, or in all without one."""

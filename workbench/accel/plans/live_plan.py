@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from accel.accelerations.acceleration import Acceleration
+from accel.accelerations.started import Started
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import repair_patches
 from accel.plans.plan import Plan
@@ -50,7 +51,23 @@ class LivePlan:
                 f"%accel keep {plan}", because="it trains on several processes, and a notebook is one",
                 do=plan.how_to_run,
             )  # fmt: skip
+        if started := [entry for entry in plan.entries if isinstance(entry, Started)]:
+            names = " and ".join(entry.name for entry in started)
+            raise AccelError(
+                f"%accel keep {plan}", because=f"a process is started with {names}, and this kernel runs already",
+                do=self._how_to_start(plan, Plan(tuple(started))),
+            )  # fmt: skip
         self._replace_by(self.plan.updated(plan))
+
+    def _how_to_start(self, plan: Plan, started: Plan) -> str:
+        if missing := started.missing:
+            return missing[0].do
+        if plan.start:
+            rest = [str(Plan((entry,))) for entry in plan.entries if entry not in started.entries]
+            then = f" There, keep the rest: %accel keep {'+'.join(rest)}." if rest else ""
+            return f"Make a kernel that starts with it: %accel keep {started} --as-kernel NAME.{then}"
+        code = started.entries[0].as_code(self.workload).strip().splitlines()[-1]
+        return f"Put this first into the notebook, and restart the kernel: {code}"
 
     @property
     def has_trained(self) -> bool:

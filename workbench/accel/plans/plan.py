@@ -7,14 +7,18 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from accel.accelerations import CATALOGUE, by_name
 from accel.accelerations.acceleration import Acceleration, Effect, Proof
 from accel.accelerations.ddp import Ddp
+from accel.accelerations.intraop_threads import IntraopThreads
+from accel.accelerations.started import Started
 from accel.errors import AccelError, Reason
 from accel.plans.chosen import OF_THE_PROCESS, ON, only, only_roles, read_names, resolve
 from accel.plans.knobs import as_literal, check_knobs, knobs_of
+from accel.processes.start import Start, together
 from accel.techniques.steps.live_optimizers import noted_optimizers
 
 if TYPE_CHECKING:
@@ -108,12 +112,56 @@ class Plan:
     @property
     def compiles(self) -> bool:
         """Whether its first steps compile, which later ones earn back."""
-        return any(entry.layer == "compile" for entry in self.entries)
+        return any(
+            entry.layer == "compile" or getattr(entry, "by", "") == "compile" for entry in self.entries
+        )
 
     @property
     def group(self) -> Ddp | None:
         """The entry that trains on several processes, if there is one."""
         return next((entry for entry in self.entries if isinstance(entry, Ddp)), None)
+
+    @cached_property
+    def start(self) -> Start:
+        """How a process has to be started for it: what its entries ask for together, when somebody first asks.
+
+        Raises AccelError where they cannot be together.
+        """
+        found = together([entry.start() for entry in self.entries if isinstance(entry, Started)])
+        return found.with_cache(self._threads) if found.python else found
+
+    @property
+    def missing(self) -> list[Reason]:
+        """What a process cannot be started with, because it is not here: an environment, a library."""
+        return [reason for entry in self.entries if isinstance(entry, Started) for reason in entry.missing()]
+
+    @property
+    def _threads(self) -> int:
+        """Those of each operation: its own, or the notebook's."""
+        import torch
+
+        own = [entry.n for entry in self.entries if isinstance(entry, IntraopThreads)]
+        return (own[0] if own else None) or torch.get_num_threads()
+
+    def check_starts(self, asked: str) -> Start:
+        """How a process is started for it; raises AccelError where nothing has to be, something is missing, or more is in it."""
+        started = [entry for entry in self.entries if isinstance(entry, Started)]
+        rest = [entry.name for entry in self.entries if entry not in started]
+        if rest and self.start:
+            raise AccelError(
+                asked,
+                because=f"{' and '.join(rest)} is no part of how a process starts",
+                do="Leave it out here; it goes into the cell.",
+            )
+        for reason in self.missing:
+            raise AccelError(asked, because=reason.because, do=reason.do)
+        if not self.start:
+            raise AccelError(
+                asked,
+                because="no process has to be started with it",
+                do="Its code goes into the cell: %accel export writes it.",
+            )
+        return self.start
 
     @property
     def how_to_run(self) -> str:
@@ -181,7 +229,8 @@ class Plan:
             ]
             for entry in self.entries
         }
-        return {name: why for name, why in reasons.items() if why}
+        found = {name: why for name, why in reasons.items() if why}
+        return found or self._why_not_started()
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
@@ -221,6 +270,15 @@ class Plan:
             return []
         written = entry_text(entry, self.objects_of(entry.name))
         return [Reason(f"{entry.name} works on ranks", f"Put %%accel ddp --plan {written} over the cell.")]
+
+    def _why_not_started(self) -> dict[str, list[Reason]]:
+        """Two of its entries may want different interpreters, or different values of a variable."""
+        try:
+            self.start  # noqa: B018
+        except AccelError as error:
+            started = [entry.name for entry in self.entries if isinstance(entry, Started)]
+            return {started[-1]: [Reason(error.because[:1].upper() + error.because[1:], error.do)]}
+        return {}
 
     def _of_the_process(self, entry: Acceleration) -> list[Reason]:
         names = self.objects_of(entry.name)
@@ -288,18 +346,20 @@ def _entry(node: ast.expr, text: str) -> tuple[Acceleration, tuple[str, ...]]:
             f"plan {text!r}", because="a plan is names of accelerations joined by +", do=_EXAMPLE
         )
     entry = by_name(node.func.id)
-    if node.args or any(keyword.arg is None for keyword in node.keywords):
+    if len(node.args) > 1 or any(keyword.arg is None for keyword in node.keywords):
         known = ", ".join(f"{knob.name}=…" for knob in knobs_of(entry))
         do = f"Write {entry.name}({known})." if known else f"Write {entry.name}; it has no knobs."
-        raise AccelError(f"plan {text!r}", because="knobs are given by name", do=do)
-    given = [keyword.arg for keyword in node.keywords]
+        raise AccelError(f"plan {text!r}", because="knobs but the first are given by name", do=do)
+    if node.args and not knobs_of(entry):
+        raise AccelError(f"plan {text!r}", because=f"{entry.name} has no knobs", do=f"Write {entry.name}.")
+    first = [(knobs_of(entry)[0].name, value) for value in node.args]
+    written = [*first, *((str(keyword.arg), keyword.value) for keyword in node.keywords)]
+    given = [knob for knob, _ in written]
     if twice := next((knob for knob in given if given.count(knob) > 1), None):
         raise AccelError(
             f"plan {text!r}", because=f"{twice} is given twice", do=f"Write {twice}= once in {entry.name}."
         )
-    knobs = {
-        str(keyword.arg): _literal(keyword.value, str(keyword.arg), entry.name) for keyword in node.keywords
-    }
+    knobs = {knob: _literal(value, knob, entry.name) for knob, value in written}
     names = _names_of_on(knobs.pop(ON), entry.name) if ON in knobs else ()
     check_knobs(entry, knobs)
     return entry(**knobs), names

@@ -14,10 +14,10 @@ _SYMBOL = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": 
 
 def text(ladder: Ladder) -> str:
     """For a terminal: a line a plan with its small print, then what a reader must know."""
-    width = max([len(row.plan) for row in ladder.rows] + [8])
+    width = max([len(row.title) for row in ladder.rows] + [8])
     lines = [ladder.baseline_line]
     for row in ladder.rows:
-        lines.append(f"{symbol(row)} {row.plan:<{width}}  {row.sentence}")
+        lines.append(f"{symbol(row)} {row.title:<{width}}  {row.sentence}")
         lines += [f"    {line}" for line in explanations(row)]
     return "\n".join(line for line in (*lines, *ladder.last_lines) if line)
 
@@ -27,7 +27,7 @@ def html(ladder: Ladder) -> Markup:
     fastest = max([speed(row) for row in ladder.rows if not math.isnan(speed(row))] + [1.0])
     rows = [
         (
-            Markup("+<wbr>").join(map(escaped, f"{symbol(row)} {row.plan}".split("+"))),
+            Markup("+<wbr>").join(map(escaped, f"{symbol(row)} {row.title}".split("+"))),
             ""
             if math.isnan(speed(row))
             else bar(speed(row) / fastest, colour=BEST_COLOUR if row.verdict == "faster" else OTHER_COLOUR),

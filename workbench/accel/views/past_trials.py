@@ -19,7 +19,7 @@ def text(past: PastTrials) -> str:
         return past.csv.rstrip("\n")
     width = len(str(len(past.rows)))
     lines = [
-        f"{number:>{width}}  {row.time[:16].replace('T', ' ')}  {_speed_up(row):<34} {row.plan}  · {_found(row)}"
+        f"{number:>{width}}  {row.time[:16].replace('T', ' ')}  {_speed_up(row):<34} {row.title}  · {_found(row)}"
         for number, row in past.numbered[:SHOWN]
     ]
     return "\n".join(
@@ -32,7 +32,14 @@ def html(past: PastTrials) -> Markup:
     if past.as_csv:
         return block(preformatted(past.csv))
     rows = [
-        (number, row.time[:16].replace("T", " "), row.plan, _speed_up(row), _found(row), row.described)
+        (
+            number,
+            row.time[:16].replace("T", " "),
+            row.title,
+            _speed_up(row),
+            _found(row),
+            row.described,
+        )
         for number, row in past.numbered[:SHOWN]
     ]
     shown = (

@@ -59,7 +59,7 @@ def _cells(result: TimeToQuality, row: QualityRow) -> list[str]:
     epochs = samples / result.epoch_samples if samples is not None and result.epoch_samples else None
     symbol = " " if row is result.baseline else "✗" if row.error else _SYMBOL[answer.verdict]
     return [
-        f"{symbol} {row.plan}", shown_value(row.seconds(target), ".3g") + _often(len(row.ends(target)), row),
+        f"{symbol} {row.title}", shown_value(row.seconds(target), ".3g") + _often(len(row.ends(target)), row),
         shown_value(row.steps(target), ",.0f"), shown_value(epochs, ".1f"), shown_value(row.samples_per_s, ",.0f"),
         shown_value(row.quality, ".4g") + _often(len(row.qualities), row), answer.sentence,
     ]  # fmt: skip

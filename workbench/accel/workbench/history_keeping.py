@@ -204,6 +204,7 @@ def _by_speed(row: Comparison, about: dict[str, Any], *, compiles: bool) -> Tria
         quality=row.quality.following,
         baseline_ms=row.baseline_ms,
         break_even_steps=_known(row.break_even_steps) if compiles else math.nan,
+        environment=row.environment,
         **about,
     )
 
@@ -229,6 +230,7 @@ def _by_quality(row: QualityRow, result: TimeToQuality, about: dict[str, Any]) -
         seconds=_known(row.seconds(result.target)),
         baseline_seconds=_known(result.baseline.seconds(result.target)),
         seeds=float(len(row.curves)),
+        environment=row.environment,
         **about,
     )
 

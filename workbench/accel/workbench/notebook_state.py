@@ -126,7 +126,10 @@ class NotebookState:
         return self._live.plan if self._live is not None else Plan(())
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Call `listener("profile" | "trial" | "kept" | "ranks")` on changes, from any thread; returns how to unsubscribe."""
+        """Call `listener` with what changed, from any thread: "profile", "trial", "kept", "ranks" or "environments".
+
+        Returns how to unsubscribe.
+        """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 

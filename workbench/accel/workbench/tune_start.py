@@ -11,6 +11,7 @@ from accel.accelerations import CATALOGUE, Acceleration, by_name
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.ddp import Ddp
 from accel.accelerations.gradient_accumulation import GradientAccumulation
+from accel.accelerations.started import Started
 from accel.errors import AccelError, Reason, in_words
 from accel.measuring.comparison import CHANGES, Interval
 from accel.measuring.tuning import LeftOut
@@ -144,6 +145,8 @@ class _Asked:
             return EXCLUDED
         if self._names and entry.name not in self._names:
             return NOT_INCLUDED
+        if isinstance(entry, Started) and entry.name not in self._names:
+            return "a process is started with it: --include takes it in"
         if getattr(entry, "needs_ranks", False):
             return "it works on ranks only: %%accel ddp --plan"
         if entry.name not in self._names and part.saves_memory and not self.saves_memory:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from accel.exporting.export import Export
+    from accel.exporting.launcher import Launcher
     from accel.history import PastPredictions, PastTrials
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from accel.profiling.findings import Findings
     from accel.profiling.profile import Profile
     from accel.workbench.batch_search import Watch
+    from accel.workbench.kernelspec import KernelSpec
     from accel.workbench.profile_session import ProfileSession
     from accel.workbench.quality_request import Better
     from accel.workers.quality_trial import QualityTrial
@@ -244,7 +246,9 @@ class Workbench(TrialRunner):
 
     # --- keep, undo, status, export ---------------------------------------------------------------------------------
 
-    def keep(self, plan: str | Plan | None = None, *, on: str | None = None) -> Status:
+    def keep(
+        self, plan: str | Plan | None = None, *, on: str | None = None, as_kernel: str | None = None
+    ) -> Status | KernelSpec:
         """Make a plan live in the notebook, by default the best of the last trial, as `accel.keep` does.
 
         Examples:
@@ -254,7 +258,12 @@ class Workbench(TrialRunner):
         if self.running_trial is not None:
             raise AccelError("%accel keep", because="a trial is running", do="Wait for it, or stop it first.")
         tried = self.trials[self.first_trial :]
-        self.live.keep(self.checked(best_plan(tried) if plan is None else plan, workload, on))
+        wanted = self.checked(best_plan(tried) if plan is None else plan, workload, on)
+        if as_kernel is not None:
+            from accel.workbench.kernelspec import install_kernel
+
+            return install_kernel(wanted, as_kernel)
+        self.live.keep(wanted)
         self.tell("kept")
         return self.status()
 
@@ -280,21 +289,26 @@ class Workbench(TrialRunner):
         """
         return Status.of(self, self.ranks.line)
 
-    def export(self, to: str = "cell") -> Export:
+    def export(self, to: str = "cell", plan: str | Plan | None = None) -> Export | Launcher:
         """The workload's cell with the kept plan written in as plain PyTorch, as `accel.export` gives it.
 
         Examples:
             >>> print(workbench.export().code)
         """
         from accel.exporting.export import export_cell
+        from accel.workbench.launching import launcher_for
 
         if to != "cell":
+            return launcher_for(to, plan)
+        if plan is not None:
+            wanted = Plan.parse(plan) if isinstance(plan, str) else plan
             raise AccelError(
-                f"%accel export --to {to}", because="only --to cell is known", do="Use --to cell."
-            )
-        workload, plan = self.workload_to_train("export"), self.kept
+                f"%accel export {wanted}", because="the cell is written with what is kept",
+                do=f"Keep it first: %accel keep {wanted}. Or write --to shell.",
+            )  # fmt: skip
+        workload, kept = self.workload_to_train("export"), self.kept
         with self.live.suspended():  # entries read the objects as the cell will find them
-            return export_cell(workload, plan)
+            return export_cell(workload, kept)
 
     def accelerations(self) -> list[Applicability]:
         """Every entry of the catalogue with the reasons why it cannot work here (none: it can) and whether it is kept.

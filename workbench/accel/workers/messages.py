@@ -46,6 +46,9 @@ class Load(msgspec.Struct, tag="load", frozen=True):
     reads_back: list[ReadBack] = []  # by the cell and its functions, where that makes them wait
     perturb: bool = False
     quality: QualityQuestion | None = None
+    keeps_path: bool = (
+        False  # the worker has an interpreter of its own: `import_path` comes behind its own folders
+    )
 
 
 class StepToken(msgspec.Struct, tag="steps", frozen=True):

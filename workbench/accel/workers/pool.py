@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 
+from accel.processes.start import Start
 from accel.workers.worker import Worker
 
 
 class WorkerPool:
     """Spare workers for measuring. Each serves one relaunch and is ended; spares are refilled between trials only.
 
-    >>> pool = WorkerPool(spares=2); pool.refill(); workers = pool.take(3); pool.close()
+    >>> pool = WorkerPool(spares=2); pool.refill(); workers = pool.take([Start()] * 3); pool.close()
     """
 
     def __init__(self, spares: int = 2) -> None:
@@ -30,23 +32,28 @@ class WorkerPool:
         for worker in dead:
             worker.close()
 
-    def take(self, count: int) -> list[Worker]:
-        """Workers that run but may still be importing, ready spares first; the caller waits for them and ends them."""
+    def take(self, starts: Sequence[Start]) -> list[Worker]:
+        """A worker for each start, in this order, which may still be importing; the caller waits for them and ends them.
+
+        A ready spare serves where the start is the usual one.
+        """
+        usual = sum(not start for start in starts)
         with self._lock:
             usable = [
-                worker for worker in self._warm if worker.is_ready and worker.environment == dict(os.environ)
+                worker for worker in self._warm if worker.is_ready and worker.variables == dict(os.environ)
             ]
             stale = [
                 worker for worker in self._warm if worker not in usable
             ]  # %env was used since it started, or it still imports, when no other process wants the CPUs: a new one is faster
-            taken, self._warm = usable[:count], usable[count:]
+            spares, self._warm = usable[:usual], usable[usual:]
         for worker in stale:
             worker.close()
+        taken: list[Worker] = []
         try:
-            while len(taken) < count:
-                taken.append(Worker())
+            for start in starts:
+                taken.append(spares.pop() if spares and not start else Worker(start))
         except BaseException:  # the caller gets none of them
-            for worker in taken:
+            for worker in [*taken, *spares]:
                 worker.close()
             raise
         return taken

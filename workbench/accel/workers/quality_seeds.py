@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -141,7 +141,11 @@ class QualitySeeds:
             self.setting,
             {BASELINE: "exact", **{str(plan): plan.effect for plan in self.plans}},
         )
-        rows = [self._row(label, effect, state, error) for label, effect in effects.items()]
+        places = {str(plan): plan.start.environment for plan in self.plans}
+        rows = [
+            replace(self._row(label, effect, state, error), environment=places.get(label, ""))
+            for label, effect in effects.items()
+        ]
         return TimeToQuality(
             rows=(*rows, *more), metric=setting.metric, metric_line=setting.metric_line,
             is_higher_better=setting.is_higher_better, target=setting.goal.target, train_s=setting.goal.train_s,

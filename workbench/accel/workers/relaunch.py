@@ -21,6 +21,7 @@ from accel.errors import AccelError
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.interval import median_variance, paired_log_ratios
 from accel.measuring.per_sample import compared_times, differ, usual
+from accel.processes.start import Start
 from accel.workers.messages import (
     EffectRead,
     Finish,
@@ -33,6 +34,7 @@ from accel.workers.messages import (
 )
 from accel.workers.pool import WorkerPool
 from accel.workers.samples import Effort, Samples
+from accel.workers.starting import load_of
 from accel.workers.step_block import StepBlock
 from accel.workers.time_budget import PhaseClock
 from accel.workers.variant_worker import GroupFactory, Variant, VariantWorker, no_groups
@@ -112,11 +114,11 @@ class Relaunch:
         for variant in self._variants:
             with self._isolated(variant.label):
                 group = self._groups(variant, self._load)
-                if group is None:
+                if group is None and not variant.start:
                     alone.append(variant.label)
                 else:
-                    self._take({variant.label: group})
-        self._take(dict(zip(alone, self._pool.take(len(alone)), strict=True)))
+                    self._take({variant.label: group or self._pool.take([variant.start])[0]})
+        self._take(dict(zip(alone, self._pool.take([Start()] * len(alone)), strict=True)))
 
     def _take(self, workers: Mapping[str, VariantWorker]) -> None:
         with self._lock:
@@ -152,8 +154,7 @@ class Relaunch:
     def _give(self, variant: Variant, load: Load) -> None:
         worker = self._workers[variant.label]
         worker.label = f"{variant.label!r}"
-        message = msgspec.structs.replace(load, plan=variant.label, allocator=variant.allocator)
-        worker.send(message, self._parcel.blob, self._parcel.memory.descriptor)
+        worker.send(load_of(variant, load), self._parcel.blob, self._parcel.memory.descriptor)
         self.disks.add(worker.receive(Loaded, timeout_s=self._timeout_s).disk)
 
     def measure(
@@ -212,7 +213,7 @@ class Relaunch:
     def _warm_up_all(self, effort: Effort, stop: threading.Event, give_up_at: float) -> None:
         """Those that compile come last, and leave time to measure the others."""
         steps, warm = effort.warm_up, 0
-        for variant in sorted(self._variants, key=lambda variant: variant.plan.compiles):
+        for variant in sorted(self._running, key=lambda variant: variant.plan.compiles):
             with self._isolated(variant.label):
                 is_free = warm <= 1 or give_up_at == math.inf
                 leave_off = math.inf if is_free else give_up_at - self._reserve_s(give_up_at)

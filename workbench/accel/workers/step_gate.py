@@ -154,6 +154,9 @@ class StepGate:
         if self._memory is not None:
             self._memory.end()
         usage = resource.getrusage(resource.RUSAGE_SELF)
+        signal_all(
+            forked_children(), signal.SIGSTOP
+        )  # before the kernel may stop this process (`Worker.receive`)
         self._channel.send(
             StepsDone(
                 wall_ns=wall_ns,

@@ -67,6 +67,7 @@ def comparison_of(
         peak_of=peak_of,
         page_faults=_page_faults(notebook),
         here=_here(plan, steady, notebook),
+        environment=plan.start.environment,
     )
 
 
@@ -224,7 +225,7 @@ def _compiling(
     plan: Plan, steady: Standing | None, notebook: Standing | None, cost: BreakEven | None
 ) -> list[str]:
     """When compiling pays off, and what it did: graphs, recompilations with their guard, breaks with their line."""
-    if cost is None or not any(entry.layer == "compile" for entry in plan.entries):
+    if cost is None or not plan.compiles:
         return []
     samples = [each for standing in (steady, notebook) if standing for each in standing.samples]
     found = [each.compilation for each in samples if each.compilation is not None]

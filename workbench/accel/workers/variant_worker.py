@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from accel.plans.plan import Plan
+from accel.processes.start import Start
 from accel.workers.messages import Load
 
 _Message = TypeVar("_Message")
@@ -24,6 +25,11 @@ class Variant:
 
     plan: Plan
     allocator: str  # as `notebook_allocator` says it
+
+    @property
+    def start(self) -> Start:
+        """How its process is started."""
+        return self.plan.start
 
     @property
     def label(self) -> str:

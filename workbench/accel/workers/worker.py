@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from accel.errors import AccelError, NotShippable, OutOfMemory, WorkerError
 from accel.processes.channel import Closed
-from accel.processes.child import Child, how_it_ended
+from accel.processes.child import AS_THE_KERNEL, Child, how_it_ended
 from accel.processes.child_main import Hello
 from accel.processes.failure import Failed
 from accel.processes.kernel_folder import KernelFolder
-from accel.workers.messages import FromWorker
+from accel.processes.start import Start
+from accel.workers.messages import EffectRead, FromWorker
+from accel.workers.starting import check_python, displayed_with
 
 MODULE = "accel.workers.worker_main"
+SHOWN_BY_RUNTIMES = ("openmp_affinity", "omp_wait_policy", "intel_openmp")
 _START_TIMEOUT_S = 120.0
 _Message = TypeVar("_Message")
 
@@ -31,11 +34,13 @@ class Worker(Child):
     usual_start_s: ClassVar[float] = 5.0  # what starting took, the last time that somebody waited for it
     outermost_files = ("workload/cell_code.py", "workers/worker_main.py")
 
-    def __init__(self, *, in_background: bool = False) -> None:
-        self.label = ""
-        self._began, self._is_spare = time.monotonic(), in_background
-        self.environment = dict(os.environ)  # what it was started with
-        super().__init__(MODULE, str(int(in_background)), incoming=FromWorker, folder=KernelFolder("trial"))
+    def __init__(self, start: Start = AS_THE_KERNEL, *, in_background: bool = False) -> None:
+        self.label, self.start = "", start
+        self._began, self._is_usual = time.monotonic(), not (in_background or start)
+        self.variables = dict(os.environ)  # of the kernel, when it was started
+        super().__init__(
+            MODULE, str(int(in_background)), incoming=FromWorker, folder=KernelFolder("trial"), start=start
+        )
         self.hello: Hello | None = None
 
     @property
@@ -47,11 +52,14 @@ class Worker(Child):
         """Wait for the worker's imports to be over."""
         if self.hello is None:
             self.hello = self.receive(Hello, timeout_s=_START_TIMEOUT_S)
-            if not self._is_spare:
+            check_python(self.hello, self.start.environment)
+            if self._is_usual:
                 Worker.usual_start_s = time.monotonic() - self._began
 
     def send(self, message: msgspec.Struct, blob: bytes = b"", descriptor: int | None = None) -> None:
         """Send a message; raises WorkerError where the worker is gone."""
+        if self.start:
+            self.signal(signal.SIGCONT)
         try:
             self.channel.send(message, blob, descriptor)
         except Closed:
@@ -73,7 +81,18 @@ class Worker(Child):
             raise self._failed(message)
         if not isinstance(message, kind):
             raise self._failed(Failed("ProtocolError", f"expected {kind.__name__}, got {message!r}", ""))
-        return message
+        if self.start:  # threads that were started to spin while they wait would do so in the turns of others
+            self.signal(signal.SIGSTOP)
+        return self._with_runtimes(message) if isinstance(message, EffectRead) else message
+
+    def _with_runtimes(self, read: Any) -> Any:
+        """What the runtimes that it loaded printed of themselves, as a part of the evidence."""
+        said = displayed_with(self.start, self.output.text)
+        proofs = [
+            (name, took, f"{evidence}; {said}" if name in SHOWN_BY_RUNTIMES else evidence)
+            for name, took, evidence in read.proofs
+        ]
+        return msgspec.structs.replace(read, proofs=proofs) if said else read
 
     @property
     def _asked(self) -> str:

@@ -179,7 +179,7 @@ def _arrived(disk: PrivateDisk, load: Load, blob: bytes, descriptor: int) -> dic
 
     os.chdir(load.folder)
     disk.enter("A trial", "Move that line to a cell of its own and profile this one again.")
-    sys.path[:] = load.import_path
+    sys.path[:] = [*sys.path, *load.import_path] if load.keeps_path else load.import_path
     allocate_as(load.allocator)
     memory = MemoryFile(descriptor)
     namespace = unpack(blob, memory)

@@ -77,10 +77,11 @@ _REDUCTIONS = (
 
 
 def _reduction(owner: Any, name: str) -> tuple[Read, Write]:
-    """Newer versions of torch take a pair here, whose second half says whether a product may be split."""
+    """Newer versions of torch take a pair here, whose second half says whether a product may be split; others its first half."""
     split = f"{name}_split_k"
     if not hasattr(owner, split):
-        return _attribute(owner, name)
+        read, write = _attribute(owner, name)
+        return read, lambda value: write(value[0] if isinstance(value, tuple) else value)
     return lambda: (getattr(owner, name), getattr(owner, split)), lambda value: setattr(owner, name, value)
 
 

@@ -38,7 +38,8 @@ def arguments_of(command: Command, program: str) -> list[Argument]:
 class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            raise UnknownName(f"value of {action.option_strings[-1]}", str(value), map(str, action.choices))
+            name = [action.dest, *action.option_strings][-1]
+            raise UnknownName(f"value of {name}", str(value), map(str, action.choices))
 
     def error(self, message: str) -> NoReturn:
         words = one_line(message[:1].lower() + message[1:], LONGEST_WORDS)

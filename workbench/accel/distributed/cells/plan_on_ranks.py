@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from accel.accelerations.started import Started
 from accel.errors import AccelError, NotApplicable, Reason
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ def _sharding(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
     return None
 
 
+_STARTED = Reason(
+    "Ranks are started as the notebook was, before there is a plan",
+    "Start the kernel with it (%accel keep PLAN --as-kernel NAME), and leave it out here.",
+)
+
 # Asked of every plan, whatever the cell is; what only a cell can tell, its profile is asked for.
 WHY_NOT_ON_RANKS: dict[str, WhyNot] = {
     "fully_shard": _sharding,
@@ -97,7 +103,8 @@ def check_on_ranks(plan: Plan, options: RunOptions) -> None:
 
     >>> check_on_ranks(Plan.parse("channels_last+autocast"), RunOptions())
     """
-    for name, reason in _refused(plan, options).items():
+    started = {entry.name: _STARTED for entry in plan.entries if isinstance(entry, Started)}
+    for name, reason in {**_refused(plan, options), **started}.items():
         raise NotApplicable(f"--plan {name}", [reason])
 
 

@@ -15,9 +15,11 @@ from accel.distributed.ranks.rank_page import RankPage
 from accel.errors import WorkerError
 from accel.machine.cpu_lists import cpu_list
 from accel.processes.channel import Closed
-from accel.processes.child import Child, how_it_ended
+from accel.processes.child import AS_THE_KERNEL, Child, how_it_ended
 from accel.processes.child_main import Hello
 from accel.processes.kernel_folder import KernelFolder, remove_abandoned
+from accel.processes.start import Start, together
+from accel.workers.starting import check_python
 
 MODULE = "accel.distributed.ranks.rank_main"
 PRIVATE = "private"  # the word for a rank whose writes to disk go with it
@@ -60,13 +62,13 @@ class RankProcess(Child):
 
     def __init__(
         self, rank: int, cpus: Sequence[int] = (), environment: dict[str, str] | None = None, *,
-        module: str = MODULE, words: Sequence[str] = (), incoming: Any = FromRank,
+        module: str = MODULE, words: Sequence[str] = (), incoming: Any = FromRank, start: Start = AS_THE_KERNEL,
     ) -> None:  # fmt: skip
-        self.rank, self.cpus = rank, tuple(cpus)
+        self.rank, self.cpus, self.start = rank, tuple(cpus), start
         self.ready: RankReady | None = None
         super().__init__(
             module, str(rank), cpu_list(self.cpus), *words, incoming=incoming, folder=RankFolder(),
-            environment={"RANK": str(rank), **(environment or {})}, output=RankOutput,
+            start=together([start, Start((("RANK", str(rank)), *(environment or {}).items()))]), output=RankOutput,
         )  # fmt: skip
 
     def meet(self, page: RankPage, look: Callable[[], object] | None = None) -> None:
@@ -76,6 +78,7 @@ class RankProcess(Child):
                 hello, _, _ = self.channel.receive(_START_TIMEOUT_S, look)
                 if not isinstance(hello, Hello):
                     raise self._did_not_start(f"it said {type(hello).__name__} first")
+                check_python(hello, self.start.environment)
             self.channel.send(Meet(self.rank, page.ranks), descriptor=page.descriptor)
             patience_s = _START_TIMEOUT_S if self.ready is None else _WARM_TIMEOUT_S
             ready, _, _ = self.channel.receive(patience_s, look)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import signal
 import threading
 import time
 from contextlib import ExitStack
@@ -20,7 +21,9 @@ from accel.distributed.ranks.rank_process import RankFolder, RankProcess
 from accel.distributed.ranks.rank_run import meeting_place
 from accel.distributed.trials.trial_answers import joined
 from accel.errors import AccelError
+from accel.processes.child import AS_THE_KERNEL
 from accel.processes.failure import Failed
+from accel.processes.start import Start
 from accel.workers.messages import FromWorker, Load
 from accel.workers.variant_worker import Variant
 
@@ -36,7 +39,7 @@ def group_for(variant: Variant, load: Load) -> TrialGroup | None:
     >>> group_for(Variant(Plan.parse("channels_last"), "steady"), load)
     """
     entry = variant.plan.group
-    return None if entry is None else TrialGroup(entry, variant.label, load.trains_on)
+    return None if entry is None else TrialGroup(entry, variant.label, load.trains_on, variant.start)
 
 
 class TrialGroup:
@@ -50,8 +53,8 @@ class TrialGroup:
     RankError that names it, and ends all.
     """
 
-    def __init__(self, entry: Ddp, label: str, trains_on: str = "cpu") -> None:
-        self.label = repr(label)
+    def __init__(self, entry: Ddp, label: str, trains_on: str = "cpu", start: Start = AS_THE_KERNEL) -> None:
+        self.label, self._start = repr(label), start
         self._lock, self._is_ended = threading.Lock(), False
         devices, allocation = _devices(entry, trains_on), cpus_of_ranks(entry.n, entry.threads)
         places = allocation.ranks if allocation else ()
@@ -68,7 +71,9 @@ class TrialGroup:
                 cpus = places[rank].cpus if places else ()
                 words = (devices.backend, place, entry.batch)
                 self.ranks.append(
-                    RankProcess(rank, cpus, environment, module=MODULE, words=words, incoming=_INCOMING)
+                    RankProcess(
+                        rank, cpus, environment, module=MODULE, words=words, incoming=_INCOMING, start=start
+                    )
                 )
         except BaseException:
             self.close()
@@ -102,6 +107,8 @@ class TrialGroup:
     def send(self, message: msgspec.Struct, blob: bytes = b"", descriptor: int | None = None) -> None:
         """Send it to every rank; that one is gone is found when its answer is awaited."""
         for rank in self.ranks:
+            if self._start:
+                rank.signal(signal.SIGCONT)
             rank.send(message, blob, descriptor)
 
     def receive(self, kind: type[_Message], *, timeout_s: float) -> _Message:
@@ -111,6 +118,10 @@ class TrialGroup:
         if trouble:
             self.close()
             raise error_of(trouble, f"A trial of {self.label}", self._page.lanes, done=answers)
+        for rank in (
+            self.ranks if self._start else ()
+        ):  # as a worker does: threads may have been started to spin
+            rank.signal(signal.SIGSTOP)
         answer: _Message = joined([answers[rank.rank] for rank in self.ranks], self.cpus, self.notes)
         return answer
 

@@ -11,6 +11,7 @@ import msgspec
 
 from accel.processes.child import Child
 from accel.processes.kernel_folder import KernelFolder
+from accel.processes.start import Start
 
 
 class Measured(msgspec.Struct, tag="measured", frozen=True):
@@ -26,4 +27,5 @@ def measuring_child(module: str, *words: str, environment: Mapping[str, str] | N
     >>> child.channel.receive(60.0)[0].values; child.close()
     """
     variables = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(environment or {})}
-    return Child(module, *words, incoming=Measured, folder=KernelFolder("peaks"), environment=variables)
+    start = Start(tuple(variables.items()))
+    return Child(module, *words, incoming=Measured, folder=KernelFolder("peaks"), start=start)

@@ -2,12 +2,13 @@
 
 A filter does not go alone: the BatchNorm behind it, the inputs of the next layer, and what is added to its output go with
 it. An engine follows that through the model's graph. The copy that it prunes holds, in the place of weights, the numbers
-of their positions: what is left of them says what to keep. `prune_numbered` (`torch_pruning_engine.py`) is all that is
-asked of an engine: another one (NNI, in an environment of its own) would be another file with that function.
+of their positions: what is left of them says what to keep. `prune_numbered` is all that is asked of an engine:
+`torch_pruning_engine.py`, or `nni_engine.py` in an environment of its own.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from accel.errors import AccelError
 from accel.techniques.model.bare_copy import bare_copy, detached, tensors_in, undisturbed
 from accel.techniques.pruning.narrowed_model import narrow_plainly
-from accel.techniques.pruning.pruning_plan import Criterion, Kept, PruningPlan, Types
-from accel.techniques.pruning.torch_pruning_engine import prune_numbered
+from accel.techniques.pruning.pruning_plan import Criterion, Engine, Kept, PruningPlan, Types
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +32,7 @@ def plan_pruning(
     exclude: tuple[str, ...] = (),
     criterion: Criterion = "l1",
     gradients: Mapping[str, torch.Tensor] | None = None,
+    engine: Engine = "torch_pruning",
 ) -> PruningPlan:
     """Choose the filters that a call of the model with these inputs can do without; the model stays as it is.
 
@@ -48,15 +49,14 @@ def plan_pruning(
             for name, parameter in numbered.named_parameters():
                 gradient = (gradients or {}).get(name)
                 parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient.clone()
+            prune_numbered = importlib.import_module(
+                f"accel.techniques.pruning.{engine}_engine"
+            ).prune_numbered
             prune_numbered(numbered, args, kwargs, sparsity, types, exclude, criterion)
         except AccelError:
             raise
-        except (
-            Exception
-        ) as error:  # torch-pruning raises whatever it stumbles over in a model it does not know
-            raise _refused(
-                f"torch-pruning cannot follow the model ({type(error).__name__}: {error})"
-            ) from error
+        except Exception as error:  # an engine raises whatever it stumbles over in a model it does not know
+            raise _refused(f"{engine} cannot follow the model ({type(error).__name__}: {error})") from error
         plan = _read(numbered, model)
         _try(model, plan, args, kwargs)
     return plan

@@ -89,6 +89,9 @@ _WHEN_CALLED = """\
 def {hook}(module, args, kwargs):
 {body}
 """
+_CHOSEN_BY_NNI = """\
+# In the trial NNI chose the filters, which cannot live beside this torch. Here torch-pruning does: the same ones in a plain
+# chain of layers; where sums tie layers together (residual networks) it takes out more."""
 _ONCE = 'if not hasattr({model}, "is_pruned"):  # not once more when this runs again'
 
 
@@ -120,7 +123,8 @@ def pruning_code(schedule: PruningSchedule, workload: Workload) -> str:
             parts += _hooked(schedule, role)
             modules |= {"gc", "itertools"} if schedule.last_call else {"gc"}
         parts.append(f"    {role.name}.is_pruned = True")
-    imports = [f"import {module}" for module in sorted(modules)]
+    imports = [_CHOSEN_BY_NNI] if schedule.engine == "nni" else []
+    imports += [f"import {module}" for module in sorted(modules)]
     imports += ["", "import torch", "import torch_pruning", "from torch.utils._pytree import tree_map", ""]
     return "\n".join([*imports, *parts]) + "\n"
 

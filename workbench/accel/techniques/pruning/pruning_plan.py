@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 Criterion = Literal["l1", "l2", "fpgm", "taylor"]
 Types = Literal["conv", "linear", "all"]
+Engine = Literal["torch_pruning", "nni"]
 Kept = tuple["torch.Tensor | None", ...]  # for each dimension the indices that stay; None: all of them
 
 

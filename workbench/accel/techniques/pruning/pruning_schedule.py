@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.techniques.pruning.choosing_filters import plan_pruning
-from accel.techniques.pruning.pruning_plan import Criterion, PruningPlan, Types
+from accel.techniques.pruning.pruning_plan import Criterion, Engine, PruningPlan, Types
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +28,7 @@ class PruningSchedule:
     warm_up_steps: int = 0
     stages: int = 1
     steps_between: int = 100
+    engine: Engine = "torch_pruning"
 
     def __post_init__(self) -> None:
         if not 0 <= self.sparsity <= 0.95:
@@ -86,4 +87,5 @@ class PruningSchedule:
             exclude=self.excluded,
             criterion=self.criterion,
             gradients=gradients,
+            engine=self.engine,
         )

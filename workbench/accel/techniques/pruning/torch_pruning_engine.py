@@ -6,8 +6,8 @@ import importlib.util
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError
 from accel.techniques.model.bare_copy import tensors_in
+from accel.techniques.pruning.excluded_layers import named_layer
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +55,7 @@ def prune_numbered(
         args,
         importance(),
         pruning_ratio=sparsity - 1e-9,  # 10 × (1 - 0.9) is less than 1: rounding must not take one more
-        ignored_layers=[_layer(numbered, name) for name in exclude],
+        ignored_layers=[named_layer(numbered, name) for name in exclude],
         root_module_types=kinds[types],
         # By itself it calls in more than one way, a wrong one first. What stands round a call (no_grad) is no layer.
         forward_fn=lambda module, _: module.forward(*args, **kwargs),
@@ -79,14 +79,3 @@ def prune_numbered(
                 parameter.grad = None
             is_numbered = True
         group.prune()
-
-
-def _layer(model: torch.nn.Module, name: str) -> torch.nn.Module:
-    try:
-        return model.get_submodule(name)
-    except AttributeError:
-        layers = ", ".join(
-            path for path, module in model.named_modules() if path and not [*module.children()]
-        )
-        do = f"Write names from this list: {layers[:300]}."
-        raise AccelError(f'prune(exclude="{name}")', because="the model has no such layer", do=do) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _IPEX = (
-    "Intel ended IPEX, and torch has taken up what it did: write "
+    "Write %accel try ipex, which runs it in an environment of its own. Intel ended it, and torch has taken up what it did: "
     "%accel try channels_last+autocast+compile_model."
 )
 _NNI = (

@@ -1,0 +1,90 @@
+"""Files that start a program as a plan was tried: the script by running it, recipes of containers by reading them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from accel.errors import AccelError, UnknownName
+from accel.exporting.launcher import launcher
+from accel.plans.plan import Plan
+from accel.processes.start import Start
+from accel.workbench.launching import launcher_for
+
+SHOWS = "import json, os; print(json.dumps(dict(os.environ)))"
+AWKWARD = """env_var('ONE="two words" COST=$HOME QUOTE=\\\\"')"""
+
+
+def started_by(plan: str, tmp_path, **variables: str) -> dict[str, str]:
+    script = launcher_for("shell", plan).save(tmp_path / "train.sh")
+    assert os.access(script, os.X_OK)
+    done = subprocess.run(
+        [script, "-c", SHOWS], env={**os.environ, **variables}, capture_output=True, text=True, check=True
+    )
+    return dict(json.loads(done.stdout))
+
+
+def test_a_script_starts_the_program_with_the_variables_as_they_are(tmp_path):
+    assert started_by("omp_wait_policy", tmp_path, OMP_WAIT_POLICY="active")["OMP_WAIT_POLICY"] == "passive"
+    found = started_by(AWKWARD, tmp_path / "..")
+    assert (found["ONE"], found["COST"], found["QUOTE"]) == ("two words", "$HOME", '"')
+
+
+def test_a_script_says_which_library_is_gone_where_the_loader_would_go_on(tmp_path, monkeypatch):
+    gone = tmp_path / "libgone.so"
+    monkeypatch.setattr(Plan, "start", Start(preload=(str(gone),)))
+    script = launcher(Plan.parse("omp_wait_policy"), "shell", versions={}).save(tmp_path / "train.sh")
+    done = subprocess.run([script, "-c", "print('trained')"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"{gone} is not there\n"
+
+
+def test_recipes_of_containers_have_the_versions_the_packages_and_the_variables(monkeypatch):
+    start = Start((("MALLOC_CONF", 'a:"1",b:$2'),), preload=("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",))
+    monkeypatch.setattr(Plan, "start", start)
+    plan, versions = Plan.parse("omp_wait_policy"), {"torch": "2.8.0+cu128"}
+    docker = launcher(plan, "dockerfile", versions=versions).code
+    assert "apt-get install --yes --no-install-recommends libjemalloc2" in docker
+    assert "pip install --no-cache-dir torch==2.8.0" in docker
+    assert 'ENV LD_PRELOAD="libjemalloc.so.2"' in docker
+    assert r'ENV MALLOC_CONF="a:\"1\",b:\$2"' in docker
+    assert docker.index("ctypes.CDLL") < docker.index("ENV LD_PRELOAD"), (
+        "a library that is missing ends the build"
+    )
+    apptainer = launcher(plan, "apptainer", versions=versions)
+    assert "export MALLOC_CONF='a:\"1\",b:$2'" in apptainer.code
+    assert "not built" in str(apptainer)
+
+
+@pytest.mark.parametrize("form", ["shell", "dockerfile", "apptainer"])
+def test_how_the_workbench_finds_itself_is_in_no_file(form, monkeypatch):
+    start = Start(
+        (("PYTHONPATH", "/somewhere"), ("A", "1")), python="/env/bin/python", environment="mine"
+    ).with_cache(2)
+    monkeypatch.setattr(Plan, "start", start)
+    code = launcher(Plan.parse("omp_wait_policy"), form, versions={"torch": "2.8.0"}).code
+    assert "PYTHONPATH" not in code
+    assert "TORCHINDUCTOR" not in code
+
+
+@pytest.mark.parametrize(
+    ("form", "plan", "why"),
+    [
+        ("shell", None, "none is named"),
+        ("shell", "channels_last", "no process has to be started with it"),
+        ("shell", "omp_wait_policy+channels_last", "channels_last is no part of how a process starts"),
+        ("shell", 'torch_version("2.9")', "No environment here has torch 2.9"),
+    ],
+)
+def test_what_cannot_be_written_says_why(form, plan, why, monkeypatch, tmp_path):
+    monkeypatch.setenv("ACCEL_ENVIRONMENTS", str(tmp_path))
+    with pytest.raises(AccelError, match=why):
+        launcher_for(form, plan)
+
+
+def test_another_form_is_answered_with_the_nearest():
+    with pytest.raises(UnknownName, match="Did you mean 'dockerfile'"):
+        launcher_for("docker", "omp_wait_policy")

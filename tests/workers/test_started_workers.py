@@ -1,0 +1,60 @@
+"""Workers that were started with something of their own: they take no part in the turns of others."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from accel.workbench import Workbench
+from accel.workers.messages import StepsDone
+from accel.workers.worker import Worker
+
+CELL = """
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def statuses(pid: int) -> list[str]:
+    """Of a process and the loader workers that it forked, once they stand still or two seconds are over."""
+    process, until = psutil.Process(pid), time.monotonic() + 2.0
+    while True:
+        found = [each.status() for each in (process, *process.children())]
+        if set(found) == {psutil.STATUS_STOPPED} or time.monotonic() > until:
+            return found
+        time.sleep(0.01)
+
+
+def test_between_its_turns_it_stands_still_and_its_loader_workers_too(monkeypatch):
+    seen, own = [], Worker.receive
+
+    def receive(worker, kind, *, timeout_s):
+        answer = own(worker, kind, timeout_s=timeout_s)
+        if worker.start and kind is StepsDone:
+            seen.append(statuses(worker.pid))
+        return answer
+
+    monkeypatch.setattr(Worker, "receive", receive)
+    data = TensorDataset(torch.randn(256, 32), torch.randint(4, (256,)))
+    model = nn.Linear(32, 4)
+    workbench = Workbench(
+        {
+            "loader": DataLoader(data, batch_size=16, num_workers=1), "model": model,
+            "criterion": nn.CrossEntropyLoss(), "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        },
+        spare_workers=0,
+    )  # fmt: skip
+    workbench.profile(CELL)
+    row = workbench.try_("env_var('ANY=1')", budget_s=20)['env_var(set="ANY=1")']
+    workbench.close()
+    assert row.shown is not None, row.sentence
+    assert len(seen) > 10
+    assert all(set(each) == {psutil.STATUS_STOPPED} for each in seen)
+    assert any(len(each) > 1 for each in seen), "none had a loader worker"
