@@ -38,9 +38,6 @@ c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
 c.LabApp.extension_manager = "readonly"
 """
 TRIAL_MS = 300_000
-WITH_KERNEL = {
-    "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
-}  # or Lab asks which
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 # Everything is asked of JupyterLab's own application object: a click on a menu before the kernel is ready runs nothing.
@@ -66,9 +63,10 @@ class Server:
     folder: Path
     process: subprocess.Popen[bytes]
 
-    def add_notebook(self, name: str, *cells: str) -> str:
+    def add_notebook(self, name: str, *cells: str, kernel: str = "python3") -> str:
         """Write a notebook into the folder; gives its name, for `open`."""
-        written = new_notebook(cells=[new_code_cell(cell) for cell in cells], metadata=WITH_KERNEL)
+        spec = {"name": kernel, "display_name": kernel, "language": "python"}  # without one, Lab asks which
+        written = new_notebook(cells=[new_code_cell(cell) for cell in cells], metadata={"kernelspec": spec})
         nbformat.write(written, self.folder / name)
         return name
 

@@ -44,7 +44,7 @@ def wait_until_lanes_move(lanes) -> None:
 
 def test_lanes_move_beside_other_cells_and_stop_brings_the_state_home(notebook, server) -> None:
     page = notebook.open(server.add_notebook("ddp.ipynb", *CELLS)).page
-    page.set_viewport_size({"width": 1200, "height": 4000})
+    page.set_viewport_size({"width": 1200, "height": 5000})
     notebook.run_cell(PREPARE)
     notebook.run_cell(PANEL)
     notebook.run_cell(RUN)

@@ -2,7 +2,7 @@
 // Every number and sentence comes from Python; rows are updated in place, so that a focused button stays focused.
 
 /**
- * @typedef {{id: string, plan: string, state: string, progress: string, verdict: string, sentence: string,
+ * @typedef {{id: string, plan: string, title: string, state: string, progress: string, verdict: string, sentence: string,
  *   ratio: number | null, low: number | null, high: number | null, quality: string, following: string, effect: string,
  *   proofs: {text: string, took_effect: boolean}[], evidence: string[], can_keep: boolean, is_kept: boolean}} Row
  * @typedef {{lines: {plan: string, colour: number, points: [number, number][]}[], metric: string, target: number | null}} Curves
@@ -133,7 +133,7 @@ function makeRow(send) {
     node.setAttribute("data-state", row.state);
     node.setAttribute("data-verdict", row.verdict);
     node.setAttribute("data-plan", row.plan);
-    writePlan(plan, row.plan);
+    writePlan(plan, row.title);
     live.hidden = !row.is_kept;
     writeLines(proofs, row.proofs.map((proof) => `${proof.took_effect ? "✓" : "✗ NO EFFECT:"} ${proof.text}`));
     writeLines(evidence, row.evidence);

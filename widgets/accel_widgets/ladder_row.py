@@ -25,6 +25,7 @@ def ladder_row(comparison: Comparison, *, row_id: str, kept: str = "") -> dict[s
     return {
         "id": row_id,
         "plan": comparison.plan,
+        "title": comparison.title,
         "state": comparison.state,
         "progress": progress_text(comparison),
         "verdict": comparison.verdict if is_done else "",

@@ -29,6 +29,7 @@ def quality_row(row: QualityRow, result: TimeToQuality, *, row_id: str, kept: st
     return {
         "id": row_id,
         "plan": row.plan,
+        "title": row.title,
         "state": {"training": "measuring", "waiting": "waiting"}.get(row.state, row.state),
         "progress": _progress(row),
         "verdict": VERDICTS.get(answer.verdict, answer.verdict) if is_done and row.plan != "baseline" else "",

@@ -26,7 +26,7 @@ class ToggleBoard(ipywidgets.VBox):
     """Switches, their knobs, and the buttons Try, Try each and Tune; `plan` is what is switched on.
 
     >>> why_not = lambda entry: entry.why_not(workload, machine)
-    >>> board = ToggleBoard(on_try=print, on_tune=print, why_not=why_not, errors=ErrorLine())
+    >>> board = ToggleBoard(on_try=print, on_tune=print, on_make=print, why_not=why_not, errors=ErrorLine())
     >>> board.show(CATALOGUE, workbench.kept.names)
     >>> board.rows["channels_last"].switch.value = True
     >>> str(board.plan)
@@ -34,10 +34,11 @@ class ToggleBoard(ipywidgets.VBox):
     """
 
     def __init__(
-        self, *, on_try: Callable[..., object], on_tune: Callable[[], object], why_not: WhyNot, errors: ErrorLine
+        self, *, on_try: Callable[..., object], on_tune: Callable[[], object], why_not: WhyNot,
+        on_make: Callable[[str], object], errors: ErrorLine,
     ) -> None:  # fmt: skip
         self.rows: dict[str, ToggleRow] = {}
-        self._why_not, self._busy = why_not, ""
+        self._why_not, self._on_make, self._busy = why_not, on_make, ""
         self._list, self._refused = shared(ipywidgets.VBox), ipywidgets.VBox(layout={"display": "none"})
         self.fold = _button("", "accel-fold", "Accelerations that cannot work on this training, and why")
         self.fold.on_click(lambda _button: self._turn_fold(is_open=not self.is_unfolded))
@@ -76,7 +77,9 @@ class ToggleBoard(ipywidgets.VBox):
         """Show which of them can work here, the rest folded away; switches that are on stay on."""
         for entry in entries:
             if entry.name not in self.rows:
-                self.rows[entry.name] = ToggleRow(entry, on_change=self.refresh, why_not=self._why_not)
+                self.rows[entry.name] = ToggleRow(
+                    entry, on_change=self.refresh, why_not=self._why_not, on_make=self._on_make
+                )
             self.rows[entry.name].show(is_kept=entry.name in kept)
         rows = list(self.rows.values())
         for box, is_refused in ((self._list, False), (self._refused, True)):

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import ipywidgets
 
-from accel.errors import AccelError
+from accel.environments.environment import environments
+from accel.environments.recipes import recipe
+from accel.errors import AccelError, Reason
 from accel.html_parts import text as escaped
 from accel.plans.knobs import knobs_of
 from accel_widgets.knob_control import KnobControl
@@ -25,7 +27,9 @@ EFFECT_WORDS = {"exact": "exact", "close": "numerically close", "changes trainin
 class ToggleRow(ipywidgets.HBox):
     """A row of the board; `chosen` is the acceleration with its knobs as they are turned, or None while it is off.
 
-    >>> row = ToggleRow(by_name("autocast"), on_change=print, why_not=workbench.why_not)
+    Where an environment is missing it has a button that makes one.
+
+    >>> row = ToggleRow(by_name("autocast"), on_change=print, why_not=workbench.why_not, on_make=print)
     >>> row.show(is_kept=False)
     >>> row.switch.value = True
     >>> row.chosen
@@ -33,9 +37,16 @@ class ToggleRow(ipywidgets.HBox):
     """
 
     def __init__(
-        self, entry: type[Acceleration], *, on_change: Callable[[], object], why_not: WhyNot
+        self,
+        entry: type[Acceleration],
+        *,
+        on_change: Callable[[], object],
+        why_not: WhyNot,
+        on_make: Callable[[str], object],
     ) -> None:
         self.entry, self._on_change, self._why_not, self._is_kept = entry, on_change, why_not, False
+        self._on_make, self._missing = on_make, ""
+        self.make_button: ipywidgets.Button | None = None
         self.switch = shared(
             ipywidgets.Checkbox, description=entry.name, indent=False,
             classes=f"accel-switch accel-toggle-{entry.name}",
@@ -58,8 +69,8 @@ class ToggleRow(ipywidgets.HBox):
 
     @property
     def is_refused(self) -> bool:
-        """Whether it cannot work here as its knobs are turned."""
-        return bool(self.switch.disabled)
+        """Whether it cannot work here as its knobs are turned, and an environment would not change that."""
+        return bool(self.switch.disabled) and not self._missing
 
     @property
     def chosen(self) -> Acceleration | None:
@@ -79,11 +90,30 @@ class ToggleRow(ipywidgets.HBox):
         if reasons:
             self.switch.value = False
         self.switch.disabled = bool(reasons)
+        is_all = bool(reasons) and all(reason.environment for reason in reasons)
+        self._offer(reasons[0] if is_all else None)
         live = '<b class="accel-is-live">● live in this notebook</b> ' if is_kept else ""
         effect = f"<span class='accel-effect'>{escaped(EFFECT_WORDS[self.entry.effect])}</span>"
         what = f"{escaped(card_summary(self.entry))} {effect}"
-        why = "".join(f"<div class='accel-why-not'>Not here: {escaped(reason)}</div>" for reason in reasons)
+        shown = [] if is_all else reasons  # the button says the rest
+        why = "".join(f"<div class='accel-why-not'>Not here: {escaped(reason)}</div>" for reason in shown)
         self.text.value = f"<div>{live}{what}</div>{why}"
+
+    def _offer(self, lacks: Reason | None) -> None:
+        """A button that makes the environment which is missing; most rows never have one."""
+        self._missing = lacks.environment if lacks else ""
+        if lacks and self.make_button is None:
+            self.make_button = shared(
+                ipywidgets.Button, layout=ipywidgets.Layout(), classes="accel-button accel-make-environment"
+            )
+            self.make_button.on_click(lambda _button: self._on_make(self._missing))
+            self.children = [*self.children, self.make_button]
+        if self.make_button is not None:
+            self.make_button.layout.display = None if lacks else "none"
+        if lacks and self.make_button is not None:
+            needs = recipe(lacks.environment).needs(environments())
+            self.make_button.description = f"Make {lacks.environment} ({needs})"
+            self.make_button.tooltip = f"{lacks.because}; this makes one"
 
     def _turned(self) -> None:
         """Another value may work where this one does not, and the other way round; during a cell that is asked at its end."""

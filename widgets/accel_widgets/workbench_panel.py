@@ -13,6 +13,7 @@ from accel.html_parts import text as escaped
 from accel_widgets.calm_updates import CalmUpdates
 from accel_widgets.core_map_panel import CoreMapPanel
 from accel_widgets.ddp_lanes_panel import DdpLanesPanel
+from accel_widgets.environment_line import EnvironmentLine
 from accel_widgets.error_line import ErrorLine
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.live_line import LiveLine
@@ -37,7 +38,7 @@ TRIAL_RUNS = "A trial is running; press Stop below to end it."
 RANKS_TRAIN = "Ranks are training; wait for them, or stop them in their own part of this panel."
 WAITING = "This will be done when the running cell is over."
 EVERYTHING = ("profile", "kept", "trial", "ranks")
-CHANGES_REASONS = ("profile", "kept")
+CHANGES_REASONS = ("profile", "kept", "environments")
 
 
 class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
@@ -55,10 +56,12 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._is_board_awaited = False
         self._reported: set[int] = set()
         self.errors = ErrorLine()
+        self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
         self.phase_bar, self.op_table = PhaseBarPanel(), OpTablePanel()
         self.timeline, self.cores = TimelinePanel(), CoreMapPanel(is_open=False)
         self.board = ToggleBoard(
-            on_try=self._when_idle(self._try), on_tune=self._when_idle(self._tune), why_not=self._why_not, errors=self.errors
+            on_try=self._when_idle(self._try), on_tune=self._when_idle(self._tune), why_not=self._why_not,
+            on_make=self.environment_line.make, errors=self.errors,
         )  # fmt: skip
         self.live_line = LiveLine(on_undo=self._when_idle(workbench.undo))
         self.ladder = LadderPanel(
@@ -89,8 +92,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         line = f"<span>{escaped(self.workbench.machine.line)}</span>"
         machine = shared(ipywidgets.HTML, line, classes="accel-machine-line")
         return [
-            style, self.phase_bar, self.op_table, self.timeline, self.board, self.errors, self.live_line, self.ladder,
-            self.ranks, self.cores, self.telemetry, machine,
+            style, self.phase_bar, self.op_table, self.timeline, self.board, self.environment_line, self.errors,
+            self.live_line, self.ladder, self.ranks, self.cores, self.telemetry, machine,
         ]  # fmt: skip
 
     # --- what a click calls -----------------------------------------------------------------------------------------
