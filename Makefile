@@ -9,10 +9,11 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/
 READY := $(VENV)/.ready
+ENVIRONMENTS := $(CURDIR)/build/environments
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab labs docs oneccl test test-all check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine other-tests
+.PHONY: help setup demo lab labs docs oneccl test test-all environments check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine other-tests
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,9 +33,9 @@ demo: $(READY) ## Run the quickstart notebook, print what it shows, write quicks
 lab: $(READY) ## Open JupyterLab on the quickstart notebook, on this machine only
 	@$(RUN)jupyter lab --ServerApp.ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/quickstart.ipynb
 
-labs: $(READY) ## Run every lab of the course once, in quick mode, on copies in build/labs
+labs: $(READY) ## Run every lab of the course once, in quick mode, on copies in build/labs, with the environments that are there
 	@rm -rf build/labs && mkdir -p build/labs && cp notebooks/labs/*.ipynb build/labs/
-	@ACCEL_LABS=quick ACCEL_HISTORY=$(CURDIR)/build/labs/history.sqlite $(RUN)python -m pytest --nbmake --nbmake-timeout=240 --timeout=300 --durations=0 build/labs
+	@ACCEL_LABS=quick ACCEL_ENVIRONMENTS=$(ENVIRONMENTS) ACCEL_HISTORY=$(CURDIR)/build/labs/history.sqlite $(RUN)python -m pytest --nbmake --nbmake-timeout=240 --timeout=300 --durations=0 build/labs
 
 docs: $(READY) ## Build the documentation into build/site, to be read offline
 	@NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --quiet --clean
@@ -61,6 +62,12 @@ other-tests: ; @$(RUN)python -m pytest tests $(APART:%=--ignore=%) | sed -u ""
 
 test-all: test ## Run the tests that take minutes too: cells of Hugging Face, Lightning, timm, and whole trials of all cells
 	@$(RUN)python -m pytest -m whole --timeout=1800
+
+# NNI's shares its torch with Intel's. They outlive a run.
+environments: $(READY) browser ## Make the environments intel, nni and openmp in build/environments (8 GB), and run the tests that need them
+	@for name in intel nni openmp; do ACCEL_ENVIRONMENTS=$(ENVIRONMENTS) $(RUN)accel env create $$name; done
+	@ACCEL_REQUIRE_ENVIRONMENTS=1 $(RUN)python -m pytest -m environment tests/environments tests/accelerations/test_prune.py
+	@ACCEL_REQUIRE_ENVIRONMENTS=1 $(RUN)python -m pytest -m environment tests/browser
 
 browser:
 	@.ci/chromium
