@@ -111,4 +111,4 @@ def test_intels_libraries_and_another_torch_are_one_ladder_with_the_notebooks_ow
                 assert row.quality.following in ("same", "follows"), row.quality
     assert {row.environment for row in ladder.rows if "ipex" in row.plan or "torch" in row.plan} == {"intel"}
     done = subprocess.run([made.python, "-I", "-c", "import accel"], capture_output=True, check=False)
-    assert done.returncode, "accel is not installed there; a worker is told where it lies"
+    assert done.returncode, "accel is not installed there: a worker gets its folder"

@@ -17,7 +17,7 @@ class Stopped(Exception):
 
 
 class EnvironmentLine(ipywidgets.HBox):
-    """Makes an environment in a thread of its own; the notebook's cells run meanwhile.
+    """Makes an environment in a thread of its own: the notebook's cells can run at the same time.
 
     >>> line = EnvironmentLine(on_made=board.refresh, errors=ErrorLine())
     >>> line.make("intel")

@@ -20,8 +20,8 @@ a function here, for scripts and tests:
     accel.affinity()               the cores, which threads, workers and ranks are on them, and any problems
     accel.monitor()                the load of CPUs, memory and GPUs, live and as means
     accel.labs() · accel.lab(5)    the course: eleven labs with quizzes; accel.progress() says how far you are
-    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, environments,
-    oneccl, panel, quiz, doctor, help
+    and status, accelerations, compile_backends, number_formats, machine, loader_affinity, environments, oneccl, panel, quiz,
+    doctor, help
 
 They work on the notebook's variables while the extension is loaded, otherwise on those of the script that runs.
 Other namespaces have a `Workbench` of their own.
@@ -86,8 +86,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "environments", "export",
-    "fastest_batch",
-    "findings", "graph", "help", "history", "keep", "lab", "labs", "loader_affinity", "machine", "monitor",
+    "fastest_batch", "findings", "graph", "help", "history", "keep", "lab", "labs", "loader_affinity", "machine", "monitor",
     "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "progress", "quiz", "status", "sweep",
     "topology", "try_", "tune", "undo",
 ]  # fmt: skip
@@ -98,8 +97,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("ddp", "oneccl", "sweep"), "accel.on_ranks"),
     **dict.fromkeys(("fastest_batch", "tune"), "accel.searches"),
     **dict.fromkeys((
-        "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats",
-        "open_trace", "peaks",
+        "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks",
         "topology",
     ), "accel.on_machine"),
 }  # fmt: skip

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from accel.accelerations.acceleration import Effect, Proof
-from accel.accelerations.started import Started, not_on_linux
+from accel.accelerations.started import Started, bound_already, not_on_linux
 from accel.environments.environment import file_in_any
 from accel.environments.wanted import no_environment
 from accel.errors import AccelError, Reason
 from accel.machine.cpu_lists import cpu_list
 from accel.machine.reading_software import owner_of
 from accel.processes.start import Start, Variables
-from accel.processes.starting_mask import binding_variables
 from accel.techniques.started.displayed import DISPLAY
 from accel.techniques.started.openmp_threads import bound_threads
 
@@ -93,11 +92,7 @@ class IntelOpenmp(Started):
             reasons.append(
                 Reason("torch runs on 1 thread, which no runtime has to share work among", "Leave it off.")
             )
-        if bound := binding_variables():
-            told = " ".join(f"{name}={value}" for name, value in bound)
-            reasons.append(
-                Reason(f"The notebook was started with {told}", "Start the kernel without it to compare.")
-            )
+        reasons += bound_already()
         if "iomp5" in os.path.basename(owner_of("GOMP_parallel") or ""):
             reasons.append(Reason("The notebook runs on Intel's OpenMP runtime already", "Leave it off."))
         return reasons

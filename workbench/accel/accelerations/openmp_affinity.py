@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from accel.accelerations.acceleration import Proof
-from accel.accelerations.started import Started, not_on_linux
+from accel.accelerations.started import Started, bound_already, not_on_linux
 from accel.errors import AccelError, Reason
 from accel.machine.cpu_lists import cpu_list
 from accel.processes.start import Start, Variables
-from accel.processes.starting_mask import binding_variables
 from accel.techniques.started.displayed import DISPLAY
 from accel.techniques.started.openmp_threads import bound_threads
 
@@ -82,11 +81,7 @@ class OpenmpAffinity(Started):
                     "torch runs on 1 thread, which nothing moves from core to core for long", "Leave it off."
                 )
             )
-        if bound := binding_variables():
-            told = " ".join(f"{name}={value}" for name, value in bound)
-            reasons.append(
-                Reason(f"The notebook was started with {told}", "Start the kernel without it to compare.")
-            )
+        reasons += bound_already()
         return reasons
 
     def took_effect(self, replica: Replica) -> Proof:
@@ -105,6 +100,6 @@ def _of_loader_workers() -> str:
 
     masks = set()
     for pid in forked_children():
-        with contextlib.suppress(OSError):  # it ended meanwhile
+        with contextlib.suppress(OSError):  # it has ended
             masks.add(tuple(sorted(os.sched_getaffinity(pid))))
     return f"; loader workers run on {'; '.join(map(cpu_list, sorted(masks)))}" if masks else ""

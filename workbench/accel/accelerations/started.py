@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from accel.accelerations.acceleration import Effect, Layer
 from accel.errors import Reason
 from accel.processes.start import CACHE, PRELOAD, Start
+from accel.processes.starting_mask import binding_variables
 from accel.techniques.started.displayed import DISPLAY
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ OURS = ("PYTHONPATH", CACHE, DISPLAY[0])
 def not_on_linux() -> list[Reason]:
     """Where libraries cannot be loaded before others, or threads not be watched: only Linux has LD_PRELOAD and /proc."""
     return [] if sys.platform == "linux" else [Reason("This needs Linux", "Leave it off here.")]
+
+
+def bound_already() -> list[Reason]:
+    """The variables that bound the notebook's own threads to CPUs: there is nothing unbound to compare with."""
+    found = " ".join(f"{name}={value}" for name, value in binding_variables())
+    return (
+        [Reason(f"The notebook was started with {found}", "Start the kernel without it to compare.")]
+        if found
+        else []
+    )
 
 
 class Started:

@@ -105,7 +105,7 @@ def adopt(python: str, *, name: str) -> Environment:
 
 
 class _Progress:
-    """Says uv's lines, and how much came meanwhile where it says nothing."""
+    """Says uv's lines, and how many bytes have come; without a line, the bytes alone."""
 
     def __init__(self, say: Say, place: Path) -> None:
         self._say, self._place, self._began = say, place, time.monotonic()

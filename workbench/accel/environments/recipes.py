@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KERNEL = ("ipykernel",)
 """So that a Jupyter kernel can be of it: %accel keep --as-kernel."""
 WORKER = ("cloudpickle>=3", "markupsafe>=2.1", "msgspec>=0.19", "numpy", "nvidia-ml-py>=12", "psutil>=5.9")
-"""What a worker of ours needs beside torch."""
+"""What a worker of ours needs, torch aside."""
 OLDEST = "2.8"  # torch that this package runs on
 _TORCH = re.compile(r"torch==(\d+\.\d+(?:\.\d+)?)")
 _OF_TORCH_BYTES = 6_900_000_000  # torch and torchvision with the libraries of CUDA

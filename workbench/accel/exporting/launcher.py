@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from accel.accelerations.started import OURS
 from accel.exporting.saving import save_new
@@ -18,8 +18,8 @@ from accel.shown import Shown
 if TYPE_CHECKING:
     from accel.plans.plan import Plan
 
-Form = Literal["shell", "dockerfile", "apptainer"]
-FILES: dict[str, str] = {"shell": "train.sh", "dockerfile": "Dockerfile", "apptainer": "train.def"}
+# The forms, with the usual name of each file.
+FILES = {"shell": "train.sh", "dockerfile": "Dockerfile", "apptainer": "train.def"}
 PACKAGES = {
     "libtcmalloc": "libtcmalloc-minimal4",
     "libjemalloc": "libjemalloc2",
@@ -35,7 +35,7 @@ class Launcher(Shown):
     >>> accel.export("dockerfile", "allocator").save("Dockerfile")
     """
 
-    form: Form
+    form: str
     plan: str
     code: str
     note: str = ""
@@ -52,7 +52,7 @@ class Launcher(Shown):
         return {"form": self.form, "plan": self.plan, "code": self.code, "note": self.note}
 
 
-def launcher(plan: Plan, form: Form, *, versions: dict[str, str]) -> Launcher:
+def launcher(plan: Plan, form: str, *, versions: dict[str, str]) -> Launcher:
     """The file for a plan; `versions` are of the distributions that the environment has.
 
     >>> print(launcher(Plan.parse("omp_wait_policy"), "shell", versions={}).code)

@@ -42,9 +42,7 @@ class Start:
 
     def with_cache(self, threads: int) -> Start:
         """With a cache of compiled code of its own: older versions of torch take code that was compiled for other threads."""
-        folder = os.path.join(
-            os.environ.get(CACHE) or os.path.join(tempfile.gettempdir(), f"accel-inductor-{os.getuid()}")
-        )
+        folder = os.environ.get(CACHE) or os.path.join(tempfile.gettempdir(), f"accel-inductor-{os.getuid()}")
         own = os.path.join(folder, self.environment or "python", f"{threads}-threads")
         return replace(self, variables=(*self.variables, (CACHE, own)))
 

@@ -32,14 +32,7 @@ def html(past: PastTrials) -> Markup:
     if past.as_csv:
         return block(preformatted(past.csv))
     rows = [
-        (
-            number,
-            row.time[:16].replace("T", " "),
-            row.title,
-            _speed_up(row),
-            _found(row),
-            row.described,
-        )
+        (number, row.time[:16].replace("T", " "), row.title, _speed_up(row), _found(row), row.described)
         for number, row in past.numbered[:SHOWN]
     ]
     shown = (

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from importlib import metadata
-from typing import get_args
 
 from accel.environments.environment import find
 from accel.environments.interpreter import distributions_of
 from accel.errors import AccelError, UnknownName
-from accel.exporting.launcher import Form, Launcher, launcher
+from accel.exporting.launcher import FILES, Launcher, launcher
 from accel.plans.plan import Plan
 
 OF_A_TRAINING = ("torch", "torchvision", "numpy")  # what a container gets, in the versions of the notebook
@@ -21,16 +20,15 @@ def launcher_for(form: str, plan: str | Plan | None) -> Launcher:
 
     Raises UnknownName for another form, and AccelError without a plan.
     """
-    for known in get_args(Form):
-        if known == form:
-            if plan is None:
-                raise AccelError(
-                    f"%accel export --to {form}", because="it starts a program with a plan, and none is named",
-                    do=f"Write for example %accel export --to {form} omp_wait_policy.",
-                )  # fmt: skip
-            wanted = Plan.parse(plan) if isinstance(plan, str) else plan
-            return launcher(wanted, known, versions=_versions(wanted.start.environment))
-    raise UnknownName("form of export", form, ["cell", *get_args(Form)])
+    if form not in FILES:
+        raise UnknownName("form of export", form, ["cell", *FILES])
+    if plan is None:
+        raise AccelError(
+            f"%accel export --to {form}", because="it starts a program with a plan, and none is named",
+            do=f"Write for example %accel export --to {form} omp_wait_policy.",
+        )  # fmt: skip
+    wanted = Plan.parse(plan) if isinstance(plan, str) else plan
+    return launcher(wanted, form, versions=_versions(wanted.start.environment))
 
 
 def _versions(environment: str) -> dict[str, str]:

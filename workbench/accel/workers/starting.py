@@ -1,4 +1,4 @@
-"""What a worker of another interpreter is told, and what it has to be for the notebook's functions to run in it."""
+"""The message for a worker of another interpreter, and what that has to be for the notebook's functions to run in it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def spun_share() -> float | None:
     >>> spun_share()           # under OMP_WAIT_POLICY=active, with two threads
     0.99
 
-    A thread that would spin but waits for its CPU, beside other programs, counts as one that spins. None where the system
+    A thread that would spin but waits for its CPU, because other programs run, counts as one that spins. None where the system
     does not count.
     """
     run_on_all_threads()
@@ -46,7 +46,7 @@ def masks() -> dict[int, tuple[int, ...]]:
     for task in TASKS.iterdir():
         try:
             found[int(task.name)] = tuple(sorted(os.sched_getaffinity(int(task.name))))
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
     return found
 
@@ -65,6 +65,6 @@ def _awake_ns() -> dict[int, int]:
         try:
             on_a_cpu, waited, *_ = (task / "schedstat").read_text().split()
             found[int(task.name)] = int(on_a_cpu) + int(waited)
-        except (OSError, ValueError, IndexError):  # it ended meanwhile, or the system does not count
+        except (OSError, ValueError, IndexError):  # it has ended, or the system does not count
             continue
     return found
