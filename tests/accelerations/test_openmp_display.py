@@ -17,7 +17,7 @@ OPENMP DISPLAY ENVIRONMENT BEGIN
    _OPENMP='202111'
   [host] OMP_PLACES: value is not defined
   [host] OMP_PROC_BIND='false'
-  [host] KMP_BLOCKTIME='1'
+  [host] KMP_BLOCKTIME='1ms
 OPENMP DISPLAY ENVIRONMENT END
 """
 
@@ -30,7 +30,7 @@ def test_settings_of_each_runtime_that_was_loaded():
         "OMP_PLACES": "",
         "OMP_PROC_BIND": "CLOSE",
     }
-    assert intel.settings == {"_OPENMP": "202111", "OMP_PROC_BIND": "false", "KMP_BLOCKTIME": "1"}
+    assert intel.settings == {"_OPENMP": "202111", "OMP_PROC_BIND": "false", "KMP_BLOCKTIME": "1ms"}
     assert (gnu.is_intel, intel.is_intel) == (False, True)
 
 

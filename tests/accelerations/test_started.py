@@ -86,7 +86,7 @@ def test_every_entry_is_asked_or_needs_an_environment():
 @pytest.mark.parametrize("kind", STARTED, ids=lambda kind: kind.name)
 def test_a_running_kernel_refuses_it_and_says_how_to_start_with_it(kind):
     entry = EnvVar("A=1") if kind is EnvVar else kind()
-    how = "--as-kernel NAME" if entry.start() else "restart the kernel: torch"
+    how = f"with this as its first lines: {entry.lines}" if entry.needs_code else "--as-kernel NAME"
     how = entry.missing()[0].do if entry.missing() else how
     with pytest.raises(AccelError, match=re.escape(how)):
         LivePlan(training().workload()).keep(Plan((entry,)))
@@ -108,7 +108,14 @@ def test_variables_that_cannot_be_read_are_refused(text, why):
 
 @pytest.mark.parametrize(
     "text",
-    ["PYTHONPATH=/x", "RANK=1", "ACCEL_FOLDER=/x", "LD_PRELOAD=/x.so", f"HOME={os.environ.get('HOME', '')}"],
+    [
+        "PYTHONPATH=/x",
+        "RANK=1",
+        "ACCEL_FOLDER=/x",
+        "LD_PRELOAD=/x.so",
+        "OMP_DISPLAY_ENV=TRUE",
+        f"HOME={os.environ.get('HOME', '')}",
+    ],
 )
 def test_variables_that_are_not_the_users_to_set_are_refused_with_what_to_do(text):
     (reason,) = EnvVar(text).why_not(training().workload(), read_machine())

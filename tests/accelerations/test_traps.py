@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import dataclasses
+import os
 import pickle
 import sys
 
@@ -277,3 +278,10 @@ def test_emulated_bfloat16_is_a_reason_on_a_cpu():
         "no bfloat16 instructions" in str(reason)
         for reason in Autocast().why_not(training().workload(), machine)
     )
+
+
+def test_code_that_was_compiled_for_other_threads_is_not_taken_from_the_cache(monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/cache")
+    with Plan.parse("intraop_threads(n=1)").apply(Replica()):
+        assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "/cache/python/1-threads"
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "/cache"

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from accel.environments.creating import adopt
-from accel.environments.environment import place, write
+from accel.environments.environment import Environment, place, write
+from accel.errors import AccelError
 from accel.workbench import Workbench
 from tests.environments.real import real_environment
 
@@ -68,6 +69,37 @@ def overlay(tmp_path, monkeypatch):
     return told
 
 
+ODD = """
+import os, sys
+home = sys.executable
+
+def made():
+    if sys.executable != home:
+        raise AttributeError("no ConvertFrameBox there")
+    return Odd()
+
+class Odd:
+    def __reduce__(self):
+        return made, ()
+
+odd = Odd()
+"""
+
+
+@pytest.mark.fresh_interpreters
+def test_what_cannot_be_put_together_there_is_named_with_what_to_do(overlay):
+    namespace = {"__name__": "__main__"}
+    exec(compile(SETUP + ODD, "<setup>", "exec"), namespace)
+    bench = Workbench(namespace, spare_workers=0)
+    try:
+        bench.profile(CELL + "    odd\n")
+        why = "cannot be put together there: .*no ConvertFrameBox there.*Build that object in the cell itself"
+        with pytest.raises(AccelError, match=f"(?s){why}"):
+            bench.try_('torch_version("2.99")', budget_s=20)
+    finally:
+        bench.close()
+
+
 @pytest.mark.fresh_interpreters
 def test_a_cell_runs_in_the_python_of_an_environment_and_the_row_names_it(workbench, overlay):
     ladder = workbench.try_('torch_version("2.99")', "channels_last", budget_s=40)
@@ -80,11 +112,13 @@ def test_a_cell_runs_in_the_python_of_an_environment_and_the_row_names_it(workbe
 
 
 @pytest.mark.fresh_interpreters
-def test_an_environment_that_goes_in_the_meantime_costs_its_row_and_no_other(workbench, overlay):
+def test_an_environment_that_goes_in_the_meantime_costs_its_row_and_no_other(workbench, overlay, monkeypatch):
+    monkeypatch.setattr(Environment, "why_not", "")  # as it was a moment ago
     Path(overlay.python).unlink()
     ladder = workbench.try_('torch_version("2.99")', "channels_last", budget_s=40)
     assert ladder['torch_version(version="2.99")'].state == "failed"
     assert "its Python is gone" in ladder['torch_version(version="2.99")'].sentence
+    assert "%accel env remove overlay" in str(ladder)
     assert ladder["channels_last"].shown is not None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -91,20 +90,51 @@ def test_a_second_one_with_the_same_packages_shares_their_files_also_after_anoth
 
 
 def test_killed_at_five_moments_it_leaves_nothing_that_counts_and_works_the_next_time():
+    was_left = []
     for moment in range(5):
         process = in_another_process()
-        time.sleep(random.uniform(0.2, 0.4) * (moment + 1))
+        assert process.stdout is not None
+        for _ in range(
+            moment
+        ):  # each line is a moment of its own: before uv, while it makes the folder, while it installs
+            process.stdout.readline()
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert all(each.name == "tiny" and each.versions for each in environments())
         assert not processes_of_uv(), "uv ends with the process that started it"
+        was_left.append(bool(unfinished()))
         for name in unfinished():
             assert f"%accel env remove {name} frees what it takes" in str(environments_asked("list", None))
             environments_asked("remove", name)
         if environments():
             environments_asked("remove", "tiny")
         assert {each.name for each in place().glob("*")} <= {".unfinished"}
+    assert any(was_left), "no kill came in the middle of it"
     assert create(TINY).versions
+
+
+def test_one_that_was_being_made_as_its_removal_was_asked_for_is_removed_once_it_is_there(monkeypatch):
+    create(TINY)
+    monkeypatch.setattr(
+        "accel.environments.on_disk.unfinished", lambda: ("tiny",)
+    )  # as it was before the lock was free
+    assert "is removed" in environments_asked("remove", "tiny").done
+    assert environments() == ()
+
+
+def test_an_interpreter_that_cannot_be_noted_down_leaves_nothing(monkeypatch):
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("accel.environments.creating.write", fails)
+    with pytest.raises(AccelError, match="No space left"):
+        adopt(sys.executable, name="mine")
+    assert (unfinished(), [*place().glob("mine")]) == ((), [])
+
+
+def test_one_whose_python_is_gone_runs_no_cell(tmp_path):
+    gone = Environment("old", str(tmp_path / "bin" / "python"), sys.version.split()[0], {"torch": "2.9.0"})
+    assert gone.why_not == "its Python is gone"
 
 
 def processes_of_uv() -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
+import sys
 
 import pytest
 
+from accel.environments.environment import Environment, place, write
 from accel.errors import AccelError, UnknownName
 from accel.exporting.launcher import launcher
 from accel.plans.plan import Plan
@@ -59,6 +62,38 @@ def test_recipes_of_containers_have_the_versions_the_packages_and_the_variables(
     assert "not built" in str(apptainer)
 
 
+def shell_of_dockerfile(code: str) -> list[str]:
+    """What its RUN instructions run; every other line is an instruction that Docker knows, or a comment."""
+    lines = code.replace("\\\n", " ").splitlines()
+    known = ("FROM ", "RUN ", "ENV ", "WORKDIR ", "COPY ", "ENTRYPOINT [", "#")
+    assert [line for line in lines if line and not line.startswith(known)] == []
+    assert lines[0].startswith("#")
+    assert next(line for line in lines if not line.startswith("#")).startswith("FROM ")
+    return [line.removeprefix("RUN ") for line in lines if line.startswith("RUN ")]
+
+
+def shell_of_apptainer(code: str) -> list[str]:
+    """What its sections for a shell hold; the rest is a header and sections that Apptainer knows."""
+    header, *sections = code.split("\n%")
+    assert header.splitlines()[:1] == ["Bootstrap: docker"]
+    found = dict(section.split("\n", 1) for section in sections)
+    assert found.keys() == {"help", "files", "post", "environment", "runscript"}
+    return [found[name] for name in ("post", "environment", "runscript")]
+
+
+@pytest.mark.parametrize(
+    "plan", ["allocator", 'allocator("jemalloc")', "omp_wait_policy+openmp_affinity", AWKWARD]
+)
+def test_what_containers_run_is_a_shell_s_own_language_and_the_file_says_that_it_is_unbuilt(plan):
+    if "allocator" in plan and Plan.parse(plan).missing:
+        pytest.skip("the library is not installed")
+    for form, read in (("dockerfile", shell_of_dockerfile), ("apptainer", shell_of_apptainer)):
+        code = launcher_for(form, plan).code
+        assert "not built" in code
+        for text in read(code):
+            subprocess.run(["sh", "-n"], input=text, text=True, check=True)
+
+
 @pytest.mark.parametrize("form", ["shell", "dockerfile", "apptainer"])
 def test_how_the_workbench_finds_itself_is_in_no_file(form, monkeypatch):
     start = Start(
@@ -77,11 +112,26 @@ def test_how_the_workbench_finds_itself_is_in_no_file(form, monkeypatch):
         ("shell", "channels_last", "no process has to be started with it"),
         ("shell", "omp_wait_policy+channels_last", "channels_last is no part of how a process starts"),
         ("shell", 'torch_version("2.9")', "No environment here has torch 2.9"),
+        (
+            "shell",
+            "omp_wait_policy+interop_threads",
+            r"interop_threads also needs lines.*set_num_interop_threads\(1\)",
+        ),
+        (
+            "dockerfile",
+            "interop_threads",
+            r"Its code comes first in the program: .*set_num_interop_threads\(1\)",
+        ),
+        ("apptainer", "ipex", r"ipex also needs lines in the program.*ipex.optimize\("),
     ],
 )
 def test_what_cannot_be_written_says_why(form, plan, why, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCEL_ENVIRONMENTS", str(tmp_path))
-    with pytest.raises(AccelError, match=why):
+    if plan == "ipex":
+        versions = {"torch": "2.8.0", "intel-extension-for-pytorch": "2.8.0"}
+        (place() / "intel").mkdir(parents=True)
+        write(Environment("intel", sys.executable, platform.python_version(), versions), place() / "intel")
+    with pytest.raises(AccelError, match=f"(?s){why}"):
         launcher_for(form, plan)
 
 

@@ -18,7 +18,6 @@ from accel_widgets.shared_looks import looks, shared
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
-    from accel.errors import Reason
 
 WhyNot = Callable[["Acceleration"], Sequence["Reason"]]
 EFFECT_WORDS = {"exact": "exact", "close": "numerically close", "changes training": "changes the training"}

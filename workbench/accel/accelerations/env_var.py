@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Proof
-from accel.accelerations.started import Started
+from accel.accelerations.started import OURS, Started
 from accel.errors import AccelError, Reason
 from accel.processes.start import PRELOAD, Start
 
@@ -27,7 +27,7 @@ _INSTEAD = {
     "GOMP_CPU_AFFINITY": "openmp_affinity(cpus=…)",
     "KMP_AFFINITY": "intel_openmp(affinity=…)",
 }
-_OURS = ("ACCEL_", "RANK", "WORLD_SIZE", "MASTER_", "PYTHONPATH", "PYTHONHOME")
+_OURS = (*OURS, "ACCEL_", "RANK", "WORLD_SIZE", "MASTER_", "PYTHONHOME")
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ class InteropThreads(Started):
             running == self.n, f"torch has {counted(running, 'thread')} for operations beside each other"
         )
 
-    def as_code(self, workload: Workload) -> str:
+    @property
+    def lines(self) -> str:  # type: ignore[override]
         """The call, which has to come before anything runs."""
-        return f"import torch\n\ntorch.set_num_interop_threads({self.n})  # in a fresh process, before anything runs\n"
+        return f"import torch; torch.set_num_interop_threads({self.n})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.errors import AccelError, Reason
+from accel.processes.start import CACHE, Start
 from accel.units import counted
 
 if TYPE_CHECKING:
@@ -92,7 +94,8 @@ class IntraopThreads:
         torch.set_num_threads(n)
         _live.append(n)
         try:
-            yield
+            with _compiled_code_of_its_own(n):
+                yield
         finally:
             _live.remove(n)
             torch.set_num_threads(before)
@@ -114,6 +117,20 @@ class IntraopThreads:
         from accel.machine import read_machine
 
         return _physical_cores(read_machine())
+
+
+@contextmanager
+def _compiled_code_of_its_own(threads: int) -> Iterator[None]:
+    """What is compiled meanwhile goes into a cache for so many threads: torch 2.8 takes code that was compiled for other numbers
+    from its cache, and runs on those.
+    """
+    before = os.environ.get(CACHE)
+    os.environ.update(Start().with_cache(threads).variables)
+    try:
+        yield
+    finally:
+        os.environ.pop(CACHE, None)
+        os.environ.update({CACHE: before} if before is not None else {})
 
 
 _live: list[int] = []  # numbers set by plans in force: the one that runs already may be ours

@@ -68,6 +68,17 @@ class Ipex(Started):
         """With that environment's Python."""
         return Start() if self.environment is None else self.environment.start
 
+    @property
+    def lines(self) -> str:  # type: ignore[override]
+        """The call of the extension."""
+        if self.by == "compile":
+            return 'import intel_extension_for_pytorch; model.compile(backend="ipex")'
+        dtype = "bfloat16" if self.dtype == "bf16" else "float32"
+        return (
+            "import intel_extension_for_pytorch as ipex; "
+            f"model, optimizer = ipex.optimize(model.train(), optimizer=optimizer, dtype=torch.{dtype})"
+        )
+
     def missing(self) -> list[Reason]:
         """An environment with the extension."""
         return [] if self.environment else [no_environment("Intel's extension", RECIPE)]

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 MODE, CACHE = "ONEDNN_DEFAULT_FPMATH_MODE", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 ROUNDED = 1e-4  # relative error of a convolution: float32 has 1e-6, bfloat16 inside it some 1e-3
-NEEDED = {"bf16": "amx_bf16", "f16": "amx_fp16"}
+NEEDED = {
+    "bf16": ("amx_bf16", "bf16"),
+    "f16": ("amx_fp16",),
+}  # any of these instructions; the second is Arm's
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,11 @@ class Onednn(Started):
         reasons = []
         if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
             reasons.append(Reason("This torch was built without oneDNN", "Leave it off."))
-        if (needed := NEEDED.get(self.mode or "")) and needed not in machine.isa:
+        if (needed := NEEDED.get(self.mode or "")) and not set(needed) & set(machine.isa):
             reasons.append(
                 Reason(
-                    f"This processor has no {needed}: nothing would change", "Use autocast, or leave it off."
+                    f"This processor has no {needed[0]}: nothing would change",
+                    "Use autocast, or leave it off.",
                 )
             )
         if not self.mode and not self.primitives:

@@ -76,6 +76,11 @@ class Prune(PruningSchedule):
         "would have made of them cannot come back"
     )
 
+    @property
+    def is_slow_to_begin(self) -> bool:
+        """NNI takes up to a minute, in a process of its own."""
+        return self.engine == "nni"
+
     def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """No engine, no model, nothing to take out, or a model that cannot be followed or would not run afterwards."""
         import torch
@@ -120,8 +125,13 @@ class Prune(PruningSchedule):
         return [] if environment_with("nni") else [no_environment("NNI", "nni")]
 
     def _why_not_planned(self, workload: Workload, model: torch.nn.Module, role: Role) -> list[Reason]:
-        if role.inputs is None or role.inputs.strange or _call_of(model) is not None or self.engine == "nni":
-            return []  # its first call will tell; NNI would take seconds, or a minute, here
+        if role.inputs is None or role.inputs.strange or _call_of(model) is not None:
+            return []  # its first call will tell
+        if self.engine == "nni":  # it would take seconds, or a minute, to try it here
+            from accel.techniques.pruning.nni_engine import why_not_nni  # loads what starts processes
+
+            reason = why_not_nni(model, role.inputs.kwargs)
+            return [] if reason is None else [reason]
         known, asked = _reasons_of.setdefault(workload, {}), (self, role.name, _layers_of(model))
         if asked not in known:
             known[asked] = self._why_not_tried(role.name, model, role.inputs)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accel.workload import Replica, Workload
 
 # Of what a start says: how the workbench finds itself, keeps caches apart, and reads back.
-OURS = ("PYTHONPATH", CACHE, DISPLAY[0])
+OURS = ("PYTHONPATH", "PYTHONNOUSERSITE", CACHE, DISPLAY[0])
 
 
 def not_on_linux() -> list[Reason]:
@@ -39,9 +39,13 @@ def bound_already() -> list[Reason]:
 class Started:
     """An entry that libraries read before any code runs: a trial starts a process with it, a running kernel cannot take it.
 
-    A subclass says in `start` how, and in `took_effect` what the process reads back.
+    A subclass says in `start` how, and in `took_effect` what the process reads back; one that the program itself has a part in
+    overrides `apply` too, and writes its `lines`.
     """
 
+    lines: str = ""
+    """What the program itself does, as a line of Python."""
+    name: ClassVar[str]
     layer: ClassVar[Layer] = "environment"
     effect: ClassVar[Effect] = "exact"
     needs_own_process: ClassVar[bool] = False
@@ -50,6 +54,11 @@ class Started:
     def start(self) -> Start:
         """How the process is started."""
         raise NotImplementedError
+
+    @property
+    def needs_code(self) -> bool:
+        """Whether the program itself has to do something too, once it runs: no start of a process does that."""
+        return type(self).apply is not Started.apply
 
     def missing(self) -> list[Reason]:
         """What a process cannot be started with, because it is not here: an environment, a library."""
@@ -67,7 +76,8 @@ class Started:
     def as_code(self, workload: Workload) -> str:
         """What the program has to be started with, as a comment: no line of it could do that."""
         start = self.start()
-        words = [f"{name}={value}" for name, value in start.variables if name not in OURS]
+        words = [f"{name}={value}" for name, value in start.of_program(OURS)]
         words += [f"{PRELOAD}={file}" for file in start.preload]
         words += [start.python] if start.python else []
-        return f"# The program has to be started with {', '.join(words)}.\n"
+        comment = f"# The program has to be started with {', '.join(words)}.\n" if words else ""
+        return comment + (f"{self.lines}\n" if self.lines else "")

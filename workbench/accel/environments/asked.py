@@ -67,9 +67,9 @@ def environments_asked(
         )  # fmt: skip
     own_name = name.replace("==", "-")
     if does == "create":
-        return _adopted(own_name, python) if python else _made(name, say)
+        return _adopted(own_name, python, say) if python else _made(name, say)
     if does == "remove":
-        remove(own_name)
+        remove(own_name, say)
         return Environments(environments(), done=f"{own_name} is removed.")
     return Environments((find(own_name),))
 
@@ -82,16 +82,20 @@ def _all() -> Environments:
     )  # fmt: skip
 
 
-def _adopted(name: str, python: str) -> Environments:
-    return Environments((adopt(python, name=name),), done=f"{name} is {python}; that Python stays as it is.")
+def _adopted(name: str, python: str, say: Callable[[str], None]) -> Environments:
+    return Environments(
+        (adopt(python, name=name, say=say),), done=f"{name} is {python}; that Python stays as it is."
+    )
 
 
 def _made(name: str, say: Callable[[str], None]) -> Environments:
     wanted, there = recipe(name), environments()
     if wanted.name in {each.name for each in there}:
         return Environments((find(wanted.name),), done=f"{wanted.name} is there already.")
-    say(f"making {wanted.name} takes {wanted.needs(there)}")
-    return Environments((create(wanted, say=say),), done=f"{wanted.name} is made.")
+    needs = f"making {wanted.name} takes {wanted.needs(there)}"
+    say(needs)
+    made = create(wanted, say=lambda line: say(f"{needs}; {line}"))
+    return Environments((made,), done=f"{wanted.name} is made.")
 
 
 def _why_none() -> str:

@@ -57,7 +57,7 @@ def create(recipe: Recipe, *, name: str = "", say: Say = lambda line: None) -> E
     return made
 
 
-def adopt(python: str, *, name: str) -> Environment:
+def adopt(python: str, *, name: str, say: Say = lambda line: None) -> Environment:
     """Take an interpreter that somebody else made for an environment.
 
     >>> adopt("~/other/bin/python", name="other").versions
@@ -87,7 +87,7 @@ def adopt(python: str, *, name: str) -> Environment:
             asked, because=f"it has torch {found['torch']}, and cells are tried on torch {OLDEST} and later",
             do="Install a later one there.",
         )  # fmt: skip
-    with changing(asked) as place:
+    with changing(asked, say) as place:
         if any(each.name == name for each in environments()):
             raise AccelError(
                 asked,
@@ -98,8 +98,12 @@ def adopt(python: str, *, name: str) -> Environment:
         shown = {each: found[each] for each in found if each not in needed or each == "torch"}
         made = Environment(name, program, version, shown)
         begin(place / name)
-        (place / name).mkdir()
-        write(made, place / name)
+        try:
+            (place / name).mkdir()
+            write(made, place / name)
+        except BaseException:
+            take_away(place / name)
+            raise
         finish(place / name)
     return made
 

@@ -42,7 +42,7 @@ class Environment:
         """How a process of it is started: accel is found through a folder that holds nothing else."""
         folder = os.environ.get(FOLDER) or own_kernel_folder().path
         return Start(
-            (("PYTHONPATH", only_accel(folder)),),
+            (("PYTHONPATH", only_accel(folder)), ("PYTHONNOUSERSITE", "1")),
             unset=("PYTHONHOME", "VIRTUAL_ENV"),
             python=self.python,
             environment=self.name,
@@ -51,6 +51,8 @@ class Environment:
     @property
     def why_not(self) -> str:
         """Why no cell of this notebook can run in it; empty where one can."""
+        if not os.path.exists(self.python):
+            return "its Python is gone"
         own = f"{sys.version_info.major}.{sys.version_info.minor}"
         if not self.python_version.startswith(f"{own}."):
             return f"it has Python {self.python_version}, and functions travel as bytecode of Python {own}"

@@ -68,16 +68,18 @@ def take_away(folder: Path) -> None:
         finish(folder)
 
 
-def remove(name: str) -> None:
+def remove(name: str, say: Say = lambda line: None) -> None:
     """Remove one, or what a killed process left of one; what no other shares with it goes from the cache too.
 
     >>> remove("intel")
 
-    Raises UnknownName.
+    Another process that makes it is waited for. Raises UnknownName.
     """
-    was_left = name in unfinished()
-    with changing(f"%accel env remove {name}") as folder:
-        if not was_left:
+    was_marked = (
+        name in unfinished()
+    )  # left by a process that was killed, or being made: only the lock tells which
+    with changing(f"%accel env remove {name}", say) as folder:
+        if any(each.name == name for each in environments()) or not was_marked:
             take_away(folder / find(name).name)
         free_cache()
 

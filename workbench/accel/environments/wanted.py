@@ -30,9 +30,9 @@ def no_environment(what: str, name: str) -> Reason:
     No environment here has NNI. Make one: %accel env create nni.
     """
     for each in environments():
-        if each.name == name.replace("==", "-"):  # an interpreter that somebody changed
+        if each.name == name.replace("==", "-"):  # somebody changed it
             return Reason(
-                f"The environment {each.name} has no {what}",
+                f"{what} is not in the environment {each.name}{f': {each.why_not}' if each.why_not else ''}",
                 f"Remove it, and make it again: %accel env remove {each.name}.",
             )
     return Reason(f"No environment here has {what}", f"Make one: %accel env create {name}.", environment=name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accel.accelerations.allocator import PACKAGES
 from accel.accelerations.started import OURS
 from accel.exporting.saving import save_new
 from accel.processes.start import PRELOAD, Start
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
 
 # The forms, with the usual name of each file.
 FILES = {"shell": "train.sh", "dockerfile": "Dockerfile", "apptainer": "train.def"}
-PACKAGES = {
-    "libtcmalloc": "libtcmalloc-minimal4",
-    "libjemalloc": "libjemalloc2",
-}  # Debian's, by their libraries' names
 INTEL_OPENMP = "libiomp5"
+_UNBUILT = "It was written, not built: no container was made of it."
 
 
 @dataclass(frozen=True)
@@ -61,14 +59,14 @@ def launcher(plan: Plan, form: str, *, versions: dict[str, str]) -> Launcher:
     """
     start = plan.check_starts(f"%accel export --to {form} {plan}")
     written = _FORMS[form](start, str(plan), versions)
-    note = "" if form == "shell" else "It was written, not built: no container was made here."
+    note = "" if form == "shell" else _UNBUILT
     return Launcher(form, str(plan), written, note)
 
 
 def _shell(start: Start, plan: str, versions: dict[str, str]) -> str:
     lines = ["#!/bin/sh", f"# Starts a program as {plan} was tried: sh {FILES['shell']} train.py", "set -eu"]
     lines += [f"unset {name}" for name in start.unset]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in _variables(start)]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in start.of_program(OURS)]
     for file in start.preload:  # the loader would go on without a missing one
         lines.append(
             f"[ -e {shlex.quote(file)} ] || {{ echo {shlex.quote(f'{file} is not there')} >&2; exit 1; }}"
@@ -79,7 +77,7 @@ def _shell(start: Start, plan: str, versions: dict[str, str]) -> str:
 
 
 def _dockerfile(start: Start, plan: str, versions: dict[str, str]) -> str:
-    lines = [f"# Starts train.py as {plan} was tried.", f"FROM python:{_python()}-slim-bookworm"]
+    lines = [f"# Starts train.py as {plan} was tried. {_UNBUILT}", f"FROM python:{_python()}-slim-bookworm"]
     if packages := _packages(start):
         lines += [
             "RUN apt-get update \\",
@@ -98,7 +96,7 @@ def _apptainer(start: Start, plan: str, versions: dict[str, str]) -> str:
         f"From: python:{_python()}-slim-bookworm",
         "",
         "%help",
-        f"    Starts train.py as {plan} was tried.",
+        f"    Starts train.py as {plan} was tried. {_UNBUILT}",
         "",
     ]
     lines += ["%files", "    train.py /train/train.py", "", "%post"]
@@ -118,15 +116,10 @@ _FORMS: dict[str, Callable[[Start, str, dict[str, str]], str]] = {
 }  # fmt: skip
 
 
-def _variables(start: Start) -> list[tuple[str, str]]:
-    """Those that the program reads; how the workbench finds itself is no part of it."""
-    return [(name, value) for name, value in start.variables if name not in OURS]
-
-
 def _in_container(start: Start) -> list[tuple[str, str]]:
     """The same with the libraries by the names under which the container's loader knows them."""
     files = _files_in_container(start)
-    return [*_variables(start), *([(PRELOAD, ":".join(files))] if files else [])]
+    return [*start.of_program(OURS), *([(PRELOAD, ":".join(files))] if files else [])]
 
 
 def _files_in_container(start: Start) -> list[str]:
@@ -135,7 +128,7 @@ def _files_in_container(start: Start) -> list[str]:
 
 
 def _packages(start: Start) -> list[str]:
-    return [package for name, package in PACKAGES.items() if any(name in file for file in start.preload)]
+    return [package for kind, package in PACKAGES.items() if any(kind in file for file in start.preload)]
 
 
 def _loading(start: Start) -> list[str]:

@@ -65,7 +65,7 @@ class Ladder(Shown):
         return {**asdict(self), "rows": [{**asdict(row), "sentence": row.sentence} for row in self.rows]}
 
     def to_dataframe(self) -> Any:
-        """One row a plan: plan, verdict, ratio, low, high, steady_ratio, quality, set-up (pandas)."""
+        """One row a plan: plan, environment, verdict, ratio, low, high, steady_ratio, quality, set-up (pandas)."""
         import pandas
 
         return pandas.DataFrame([_flat(row) for row in self.rows])
@@ -80,6 +80,7 @@ def _flat(row: Comparison) -> dict[str, Any]:
     shown, steady = row.shown, row.steady
     return {
         "plan": row.plan,
+        "environment": row.environment,
         "verdict": row.verdict,
         "ratio": shown.ratio if shown else math.nan,
         "low": shown.low if shown else math.nan,

@@ -51,23 +51,24 @@ class LivePlan:
                 f"%accel keep {plan}", because="it trains on several processes, and a notebook is one",
                 do=plan.how_to_run,
             )  # fmt: skip
-        if started := [entry for entry in plan.entries if isinstance(entry, Started)]:
-            names = " and ".join(entry.name for entry in started)
+        if plan.started:
+            names = " and ".join(entry.name for entry in plan.started)
             raise AccelError(
                 f"%accel keep {plan}", because=f"a process is started with {names}, and this kernel runs already",
-                do=self._how_to_start(plan, Plan(tuple(started))),
+                do=self._how_to_start(plan),
             )  # fmt: skip
         self._replace_by(self.plan.updated(plan))
 
-    def _how_to_start(self, plan: Plan, started: Plan) -> str:
-        if missing := started.missing:
+    def _how_to_start(self, plan: Plan) -> str:
+        if missing := plan.missing:
             return missing[0].do
-        if plan.start:
-            rest = [str(Plan((entry,))) for entry in plan.entries if entry not in started.entries]
-            then = f" There, keep the rest: %accel keep {'+'.join(rest)}." if rest else ""
-            return f"Make a kernel that starts with it: %accel keep {started} --as-kernel NAME.{then}"
-        code = started.entries[0].as_code(self.workload).strip().splitlines()[-1]
-        return f"Put this first into the notebook, and restart the kernel: {code}"
+        if own := [entry.lines for entry in plan.started if entry.needs_code]:
+            place = f" of the environment {plan.start.environment}" if plan.start.python else ""
+            return f"Start a program{place}, or a kernel anew, with this as its first lines: {'; '.join(own)}"
+        started = Plan(tuple(entry for entry in plan.entries if isinstance(entry, Started)))
+        rest = [str(Plan((entry,))) for entry in plan.entries if not isinstance(entry, Started)]
+        then = f" There, keep the rest: %accel keep {'+'.join(rest)}." if rest else ""
+        return f"Make a kernel that starts with it: %accel keep {started} --as-kernel NAME.{then}"
 
     @property
     def has_trained(self) -> bool:

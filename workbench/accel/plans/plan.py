@@ -117,9 +117,19 @@ class Plan:
         )
 
     @property
+    def is_slow_to_begin(self) -> bool:
+        """Whether its first steps may take minutes: it compiles, or follows the whole model."""
+        return self.compiles or any(getattr(entry, "is_slow_to_begin", False) for entry in self.entries)
+
+    @property
     def group(self) -> Ddp | None:
         """The entry that trains on several processes, if there is one."""
         return next((entry for entry in self.entries if isinstance(entry, Ddp)), None)
+
+    @property
+    def started(self) -> tuple[Started, ...]:
+        """The entries that a process has to be started with."""
+        return tuple(entry for entry in self.entries if isinstance(entry, Started))
 
     @cached_property
     def start(self) -> Start:
@@ -127,13 +137,13 @@ class Plan:
 
         Raises AccelError where they cannot be together.
         """
-        found = together([entry.start() for entry in self.entries if isinstance(entry, Started)])
+        found = together([entry.start() for entry in self.started])
         return found.with_cache(self._threads) if found.python else found
 
     @property
     def missing(self) -> list[Reason]:
         """What a process cannot be started with, because it is not here: an environment, a library."""
-        return [reason for entry in self.entries if isinstance(entry, Started) for reason in entry.missing()]
+        return [reason for entry in self.started for reason in entry.missing()]
 
     @property
     def _threads(self) -> int:
@@ -141,26 +151,33 @@ class Plan:
         import torch
 
         own = [entry.n for entry in self.entries if isinstance(entry, IntraopThreads)]
-        return (own[0] if own else None) or torch.get_num_threads()
+        of_all = (own[0] if own else None) or torch.get_num_threads()
+        return of_all if self.group is None else self.group.threads or max(1, of_all // self.group.n)
 
     def check_starts(self, asked: str) -> Start:
         """How a process is started for it; raises AccelError where nothing has to be, something is missing, or more is in it."""
-        started = [entry for entry in self.entries if isinstance(entry, Started)]
-        rest = [entry.name for entry in self.entries if entry not in started]
-        if rest and self.start:
-            raise AccelError(
-                asked,
-                because=f"{' and '.join(rest)} is no part of how a process starts",
-                do="Leave it out here; it goes into the cell.",
-            )
         for reason in self.missing:
             raise AccelError(asked, because=reason.because, do=reason.do)
         if not self.start:
             raise AccelError(
                 asked,
                 because="no process has to be started with it",
-                do="Its code goes into the cell: %accel export writes it.",
+                do=f"Its code comes first in the program: {'; '.join(entry.lines for entry in self.started)}"
+                if self.started
+                else "Its code goes into the cell: keep it in the notebook, and %accel export writes it.",
             )
+        for entry in self.entries:
+            if not isinstance(entry, Started):
+                raise AccelError(
+                    asked, because=f"{entry.name} is no part of how a process starts",
+                    do="Leave it out here; it goes into the cell.",
+                )  # fmt: skip
+        for started in self.started:
+            if started.needs_code:
+                raise AccelError(
+                    asked, because=f"{started.name} also needs lines in the program, which only a trial puts there",
+                    do=f"Leave it out here, and write them yourself: {started.lines}",
+                )  # fmt: skip
         return self.start
 
     @property
@@ -276,8 +293,7 @@ class Plan:
         try:
             self.start  # noqa: B018
         except AccelError as error:
-            started = [entry.name for entry in self.entries if isinstance(entry, Started)]
-            return {started[-1]: [Reason(error.because[:1].upper() + error.because[1:], error.do)]}
+            return {self.started[-1].name: [Reason(error.because[:1].upper() + error.because[1:], error.do)]}
         return {}
 
     def _of_the_process(self, entry: Acceleration) -> list[Reason]:

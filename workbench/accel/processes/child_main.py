@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from accel.errors import AccelError
 from accel.processes.channel import Channel
 from accel.processes.kernel_folder import keep_multiprocessing_in, own_folder
 from accel.processes.start import give_back_preload
@@ -29,6 +30,16 @@ class Hello(msgspec.Struct, tag="hello", frozen=True):
     pid: int
     python: str
     torch: str
+
+    def check_python(self, environment: str) -> None:
+        """Functions travel as bytecode, which another minor version of Python cannot run. Raises AccelError."""
+        own = f"{sys.version_info.major}.{sys.version_info.minor}"
+        if self.python.split(".")[:2] != own.split("."):
+            raise AccelError(
+                f"A process of {environment or 'accel'}",
+                because=f"it has Python {self.python}, and functions travel as bytecode of {own}",
+                do=f"Make an environment with Python {own}: %accel env create makes them so.",
+            )
 
 
 def begin(descriptor: int, kernel_pid: int, incoming: Any) -> Channel:

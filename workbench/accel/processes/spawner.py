@@ -55,7 +55,9 @@ def _no_process_for(error: OSError | ValueError, start: Start) -> AccelError:
     if isinstance(error, FileNotFoundError):
         return AccelError(
             f"Starting a process of {start.environment or 'accel'}", because=f"its Python is gone: {start.interpreter}",
-            do=f"Make it again: %accel env create {start.environment}." if start.environment else "Restart the kernel.",
+            do=f"Remove the environment and make it again: %accel env remove {start.environment}."
+            if start.environment
+            else "Restart the kernel.",
         )  # fmt: skip
     return AccelError(
         "Starting a process of accel's own",

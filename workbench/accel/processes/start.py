@@ -40,6 +40,18 @@ class Start:
         """The program to run."""
         return self.python or sys.executable
 
+    def of_program(self, ours: Sequence[str]) -> list[tuple[str, str]]:
+        """The variables that a program reads; `ours` are those by which the workbench finds itself."""
+        return [(name, value) for name, value in self.variables if name not in ours]
+
+    def preloaded(self, before: str) -> str:
+        """The value of LD_PRELOAD, with what was in it before.
+
+        >>> Start(preload=("libjemalloc.so.2",)).preloaded("")
+        'libjemalloc.so.2'
+        """
+        return ":".join([*self.preload, *filter(None, [before])])
+
     def with_cache(self, threads: int) -> Start:
         """With a cache of compiled code of its own: older versions of torch take code that was compiled for other threads."""
         folder = os.environ.get(CACHE) or os.path.join(tempfile.gettempdir(), f"accel-inductor-{os.getuid()}")
@@ -52,7 +64,7 @@ class Start:
         variables |= dict(self.variables)
         if self.preload:
             variables[OWN_PRELOAD] = variables.get(PRELOAD, "")
-            variables[PRELOAD] = ":".join([*self.preload, *filter(None, [variables[OWN_PRELOAD]])])
+            variables[PRELOAD] = self.preloaded(variables[OWN_PRELOAD])
         return variables
 
 

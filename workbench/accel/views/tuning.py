@@ -26,9 +26,9 @@ def text(tuning: Tuning) -> str:
     lines += [f"  {line}" if number else line for number, line in enumerate(part_lines(tuning))]
     rows = _shown_rows(tuning)
     if rows:
-        width = max(len(row.plan) for row in rows)
+        width = max(len(row.title) for row in rows)
         lines += [_searched_title(tuning)]
-        lines += [f"  {symbol(row)} {row.plan:<{width}}  {_figures(row)}" for row in rows]
+        lines += [f"  {symbol(row)} {row.title:<{width}}  {_figures(row)}" for row in rows]
     lines += [f"Left out: {line}" for line in left_out_lines(tuning)[:4]]
     lines += _cannot_work(tuning)
     return "\n".join(filter(None, [*lines, *_last_lines(tuning)]))
@@ -44,7 +44,7 @@ def html(tuning: Tuning) -> Markup:
     rows = _shown_rows(tuning)
     fastest = max([row.shown.ratio for row in rows if row.shown] + [1.0])
     searched = [
-        (Markup("+<wbr>").join(map(escaped, f"{symbol(row)} {row.plan}".split("+"))),
+        (Markup("+<wbr>").join(map(escaped, f"{symbol(row)} {row.title}".split("+"))),
          bar((row.shown.ratio if row.shown else 0.0) / fastest, colour=BEST_COLOUR if row.verdict == "faster" else OTHER_COLOUR),
          _figures(row))
         for row in rows

@@ -59,7 +59,8 @@ def install_kernel(plan: Plan, name: str) -> KernelSpec:
             asked, because="a kernel's name has letters, digits, dots and dashes", do="Give another name."
         )
     manager = KernelSpecManager()
-    known = manager.find_kernel_specs().get(name.lower())
+    name = name.lower()  # as Jupyter has all names
+    known = manager.find_kernel_specs().get(name)
     if known is not None and not _is_ours(Path(known)):
         raise AccelError(
             asked,
@@ -67,16 +68,16 @@ def install_kernel(plan: Plan, name: str) -> KernelSpec:
             do="Give another name.",
         )
     _check_ipykernel(start.interpreter, asked)
-    variables = [pair for pair in start.variables if pair[0] not in OURS]
-    folder = Path(manager.user_kernel_dir) / name.lower()
+    variables = start.of_program(OURS)
+    folder = Path(manager.user_kernel_dir) / name
     if start.python:  # accel is not installed there
         variables.append(("PYTHONPATH", str(folder / ONLY_ACCEL)))
     if start.preload:
-        variables.append((PRELOAD, ":".join([*start.preload, *filter(None, [os.environ.get(PRELOAD, "")])])))
+        variables.append((PRELOAD, start.preloaded(os.environ.get(PRELOAD, ""))))
     described = {
         "argv": [start.interpreter, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": f"{name} ({plan})", "language": "python",
-        "env": {name: value.replace("$", "$$") for name, value in variables},  # Jupyter fills in names after a $
+        "env": {variable: value.replace("$", "$$") for variable, value in variables},  # Jupyter fills in names after a $
         "metadata": {"accel": {"plan": str(plan)}},
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as written:

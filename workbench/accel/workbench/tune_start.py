@@ -146,7 +146,7 @@ class _Asked:
         if self._names and entry.name not in self._names:
             return NOT_INCLUDED
         if isinstance(entry, Started) and entry.name not in self._names:
-            return "a process is started with it: --include takes it in"
+            return "it needs a process of its own: --include adds it"
         if getattr(entry, "needs_ranks", False):
             return "it works on ranks only: %%accel ddp --plan"
         if entry.name not in self._names and part.saves_memory and not self.saves_memory:

@@ -235,7 +235,7 @@ class Relaunch:
         """
         samples = self.samples[variant.label]
         compiles = variant.plan.compiles or "compile" in self._load.source
-        timeout_s = COMPILING_TIMEOUT_S if compiles else self._timeout_s  # the second step may compile anew
+        timeout_s = COMPILING_TIMEOUT_S if compiles or variant.plan.is_slow_to_begin else self._timeout_s
         self._phases.enter("compiling" if compiles else "warming up", variant.label)
         started = time.monotonic()
         self._first_step(variant.label, timeout_s, leave_off)

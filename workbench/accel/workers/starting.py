@@ -1,18 +1,19 @@
-"""The message for a worker of another interpreter, and what that has to be for the notebook's functions to run in it."""
+"""The message for a worker of another interpreter, and what the runtimes that it loaded say of how it was started."""
 
 from __future__ import annotations
-
-import sys
 
 import msgspec
 
 from accel.environments.user_folders import own_folders
-from accel.errors import AccelError
-from accel.processes.child_main import Hello
 from accel.processes.start import Start
 from accel.techniques.started.displayed import DISPLAY, displayed
 from accel.workers.messages import Load
 from accel.workers.variant_worker import Variant
+
+_NO_EVIDENCE = (
+    DISPLAY[0],
+    "OMP_WAIT_POLICY",
+)  # GNU's runtime shows the second as PASSIVE where nothing is set, too
 
 
 def load_of(variant: Variant, load: Load) -> Load:
@@ -38,16 +39,6 @@ def displayed_with(start: Start, printed: str) -> str:
         (f"{name}={block.settings[name]!r}", "Intel's" if block.is_intel else "GNU's")
         for block in (displayed(printed) if DISPLAY[0] in asked else ())
         for name in block.settings
-        if name in asked and name != DISPLAY[0]
+        if name in asked and name not in _NO_EVIDENCE
     ]
     return ", ".join(f"{setting} by {whose} runtime" for setting, whose in said)
-
-
-def check_python(hello: Hello, environment: str) -> None:
-    """Functions travel as bytecode, which another minor version of Python cannot run. Raises AccelError."""
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if hello.python.split(".")[:2] != own.split("."):
-        raise AccelError(
-            f"A trial in {environment}", because=f"it has Python {hello.python}, and functions travel as bytecode of {own}",
-            do=f"Make an environment with Python {own}: %accel env create makes them so.",
-        )  # fmt: skip

@@ -17,7 +17,7 @@ from accel.processes.failure import Failed
 from accel.processes.kernel_folder import KernelFolder
 from accel.processes.start import Start
 from accel.workers.messages import EffectRead, FromWorker
-from accel.workers.starting import check_python, displayed_with
+from accel.workers.starting import displayed_with
 
 MODULE = "accel.workers.worker_main"
 SHOWN_BY_RUNTIMES = ("openmp_affinity", "omp_wait_policy", "intel_openmp")
@@ -52,7 +52,7 @@ class Worker(Child):
         """Wait for the worker's imports to be over."""
         if self.hello is None:
             self.hello = self.receive(Hello, timeout_s=_START_TIMEOUT_S)
-            check_python(self.hello, self.start.environment)
+            self.hello.check_python(self.start.environment)
             if self._is_usual:
                 Worker.usual_start_s = time.monotonic() - self._began
 
@@ -85,7 +85,7 @@ class Worker(Child):
             self.signal(signal.SIGSTOP)
         return self._with_runtimes(message) if isinstance(message, EffectRead) else message
 
-    def _with_runtimes(self, read: Any) -> Any:
+    def _with_runtimes(self, read: EffectRead) -> Any:
         """What the runtimes that it loaded printed of themselves, as a part of the evidence."""
         said = displayed_with(self.start, self.output.text)
         proofs = [

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from accel.errors import AccelError
+from accel.errors import AccelError, first_line
 from accel.private_disk import PrivateDisk
 from accel.processes.channel import Channel, Closed
 from accel.processes.child_main import begin, import_torch, say_hello
@@ -182,10 +182,28 @@ def _arrived(disk: PrivateDisk, load: Load, blob: bytes, descriptor: int) -> dic
     sys.path[:] = [*sys.path, *load.import_path] if load.keeps_path else load.import_path
     allocate_as(load.allocator)
     memory = MemoryFile(descriptor)
-    namespace = unpack(blob, memory)
-    memory.close()
+    try:
+        namespace = unpack(blob, memory)
+    except (
+        Exception
+    ) as error:  # whatever another version of a library stumbles over; in our own it is a fault of ours
+        if not load.keeps_path:
+            raise
+        raise _cannot_cross(error) from error
+    finally:
+        memory.close()
     sys.modules["__main__"] = NotebookModule(namespace)
     return namespace
+
+
+def _cannot_cross(error: Exception) -> AccelError:
+    import torch
+
+    return AccelError(
+        f"Running the cell on torch {torch.__version__}",
+        because=f"something that it uses cannot be put together there: {first_line(error)}",
+        do="Build that object in the cell itself. For a compiled model: call model.compile() in the cell.",
+    )
 
 
 @contextlib.contextmanager

@@ -83,10 +83,14 @@ def _sharding(entry: Any, plan: Plan, options: RunOptions) -> Reason | None:
     return None
 
 
-_STARTED = Reason(
-    "Ranks are started as the notebook was, before there is a plan",
-    "Start the kernel with it (%accel keep PLAN --as-kernel NAME), and leave it out here.",
-)
+def _started(entry: Started) -> Reason:
+    do = (
+        "Leave it out here: only a trial can try it."
+        if entry.needs_code
+        else f"Start the kernel with it (%accel keep {entry.name} --as-kernel NAME), and leave it out here."
+    )
+    return Reason("Ranks are started as the notebook was, before there is a plan", do)
+
 
 # Asked of every plan, whatever the cell is; what only a cell can tell, its profile is asked for.
 WHY_NOT_ON_RANKS: dict[str, WhyNot] = {
@@ -103,7 +107,7 @@ def check_on_ranks(plan: Plan, options: RunOptions) -> None:
 
     >>> check_on_ranks(Plan.parse("channels_last+autocast"), RunOptions())
     """
-    started = {entry.name: _STARTED for entry in plan.entries if isinstance(entry, Started)}
+    started = {entry.name: _started(entry) for entry in plan.started}
     for name, reason in {**_refused(plan, options), **started}.items():
         raise NotApplicable(f"--plan {name}", [reason])
 

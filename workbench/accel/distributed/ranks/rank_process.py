@@ -19,7 +19,6 @@ from accel.processes.child import AS_THE_KERNEL, Child, how_it_ended
 from accel.processes.child_main import Hello
 from accel.processes.kernel_folder import KernelFolder, remove_abandoned
 from accel.processes.start import Start, together
-from accel.workers.starting import check_python
 
 MODULE = "accel.distributed.ranks.rank_main"
 PRIVATE = "private"  # the word for a rank whose writes to disk go with it
@@ -78,7 +77,7 @@ class RankProcess(Child):
                 hello, _, _ = self.channel.receive(_START_TIMEOUT_S, look)
                 if not isinstance(hello, Hello):
                     raise self._did_not_start(f"it said {type(hello).__name__} first")
-                check_python(hello, self.start.environment)
+                hello.check_python(self.start.environment)
             self.channel.send(Meet(self.rank, page.ranks), descriptor=page.descriptor)
             patience_s = _START_TIMEOUT_S if self.ready is None else _WARM_TIMEOUT_S
             ready, _, _ = self.channel.receive(patience_s, look)

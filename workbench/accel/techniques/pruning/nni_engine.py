@@ -12,7 +12,7 @@ import msgspec
 
 from accel.environments.user_folders import own_folders
 from accel.environments.wanted import environment_with, no_environment
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason
 from accel.processes.channel import Closed
 from accel.processes.child import Child, how_it_ended
 from accel.processes.child_main import Hello
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MODULE, PACKAGE = "accel.techniques.pruning.nni_process", "nni"
 _START_S, _PRUNING_S = 120.0, 600.0
+_LARGEST = 1 << 24  # positions that float32 can number: NNI's smaller layers have it
 KINDS: dict[str, tuple[str, ...]] = {
     "conv": ("Conv1d", "Conv2d", "Conv3d"), "linear": ("Linear",), "all": ("Conv1d", "Conv2d", "Conv3d", "Linear"),
 }  # fmt: skip
@@ -73,6 +74,22 @@ def prune_numbered(
         vars(numbered.get_submodule(path)).update(new)
 
 
+def why_not_nni(model: torch.nn.Module, kwargs: Mapping[str, Any]) -> Reason | None:
+    """What NNI cannot follow, by what is known before its process starts; None when nothing is."""
+    if kwargs:
+        return Reason(
+            "NNI follows calls with positional arguments only",
+            'Call the model without names, as model(x); or use engine="torch_pruning".',
+        )
+    for name, tensor in model.named_parameters():
+        if tensor.numel() > _LARGEST:
+            return Reason(
+                f"{name} has more than {_LARGEST:,} numbers, and NNI's way home ends there",
+                'Use engine="torch_pruning".',
+            )
+    return None
+
+
 def _left(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], asked: Asked) -> Left:
     """What the process of the environment answers."""
     from accel.workload.memory_file import MemoryFile
@@ -83,6 +100,8 @@ def _left(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, An
         raise AccelError(
             'prune(engine="nni")', because=(why := no_environment("NNI", PACKAGE)).because, do=why.do
         )
+    if (reason := why_not_nni(model, kwargs)) is not None:
+        raise AccelError('prune(engine="nni")', because=reason.because, do=reason.do)
     with ExitStack() as undo:
         memory = MemoryFile()
         undo.callback(memory.close)
@@ -92,18 +111,23 @@ def _left(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, An
             MODULE, incoming=Hello | Left | Failed, folder=KernelFolder("prune"), start=environment.start
         )
         undo.callback(child.close)
+        waits_s = _START_S
         try:
-            child.channel.receive(_START_S)
+            hello, _, _ = child.channel.receive(waits_s)
+            if isinstance(hello, Hello):
+                hello.check_python(environment.name)
+            waits_s = _PRUNING_S
             child.channel.send(asked, blob, memory.descriptor)
-            answer, _, _ = child.channel.receive(_PRUNING_S)
+            answer, _, _ = child.channel.receive(waits_s)
         except TimeoutError:
-            raise _refused(f"NNI did not answer within {_PRUNING_S:.0f} s") from None
+            what = "start" if waits_s == _START_S else "answer"
+            raise _refused(f"NNI's process did not {what} within {waits_s:.0f} s") from None
         except Closed:
             ended = how_it_ended(child.exit_status(), ran_cell=False)
             raise _refused(f"{ended}: {child.output.text[-400:].strip()}") from None
     if isinstance(answer, Left):
         return answer
-    raise _refused(f"NNI cannot follow the model ({answer.what})")
+    raise _refused(f"NNI cannot follow the model ({answer.because or answer.what})")
 
 
 def _refused(because: str) -> AccelError:

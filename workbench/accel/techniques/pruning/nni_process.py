@@ -15,7 +15,6 @@ from accel.processes.failure import failure_of
 from accel.techniques.pruning.nni_engine import Asked, Left, indices_of
 
 PRUNERS = {"l1": "L1NormPruner", "l2": "L2NormPruner", "fpgm": "FPGMPruner"}
-LARGEST = 1 << 24  # positions that float32 can number: NNI's smaller layers have it
 
 
 def main(descriptor: int, kernel_pid: int) -> None:
@@ -38,11 +37,7 @@ def _pruned(asked: Asked, blob: bytes, descriptor: int | None) -> Left:
     from accel.workload.shipping import load
 
     assert descriptor is not None
-    model, args, kwargs = load(blob, MemoryFile(descriptor))
-    if kwargs:
-        raise ValueError("it follows calls with positional arguments only")
-    if any(tensor.numel() > LARGEST for tensor in model.parameters()):
-        raise ValueError(f"a tensor has more than {LARGEST:,} numbers")
+    model, args, _ = load(blob, MemoryFile(descriptor))
     shapes = {name: tuple(tensor.shape) for name, tensor in _tensors(model)}
     widths = {path: _widths(module) for path, module in model.named_modules()}
     chosen: dict[str, Any] = {"op_types": asked.kinds, "sparse_ratio": asked.sparsity}
@@ -52,7 +47,7 @@ def _pruned(asked: Asked, blob: bytes, descriptor: int | None) -> Left:
     pruner = getattr(pruning, PRUNERS[asked.criterion])(model, [chosen])
     _, masks = pruner.compress()
     pruner.unwrap_model()
-    smaller = _Numbered(speedup.ModelSpeedup, model, args, masks, graph).speedup_model()
+    smaller = _numbered(speedup.ModelSpeedup)(model, args, masks, graph_module=graph).speedup_model()
     kept = {
         name: indices_of(tensor, shapes[name])
         for name, tensor in _tensors(smaller)
@@ -89,8 +84,8 @@ def _changed(module: Any, before: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in _widths(module).items() if value != before.get(name, value)}
 
 
-def _Numbered(kind: Any, model: Any, args: tuple[Any, ...], masks: Any, graph: Any) -> Any:
-    """NNI's speed-up, whose tensors hold the numbers of their positions from the moment that all is chosen."""
+def _numbered(kind: Any) -> Any:
+    """NNI's speed-up as a class whose tensors hold the numbers of their positions from the moment that all is chosen."""
     import torch
 
     class Numbered(kind):  # type: ignore[misc]
@@ -100,7 +95,7 @@ def _Numbered(kind: Any, model: Any, args: tuple[Any, ...], masks: Any, graph: A
                     tensor.data = torch.arange(tensor.numel(), dtype=torch.float32).view(tensor.shape)
             super().replace_compressed_modules()
 
-    return Numbered(model, args, masks, graph_module=graph)
+    return Numbered
 
 
 def _tensors(model: Any) -> list[tuple[str, Any]]:

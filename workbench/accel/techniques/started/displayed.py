@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 # GNU:   "  OMP_PROC_BIND = 'FALSE'"            Intel: "  [host] OMP_PROC_BIND='false'", "   OMP_X: value is not defined"
-_LINE = re.compile(r"^\s*(?:\[(\w+)\]\s*)?(\w+)\s*(?:=\s*'(.*)'|: value is not defined)\s*$")
+_LINE = re.compile(r"^\s*(?:\[(\w+)\]\s*)?(\w+)\s*(?:=\s*'(.*?)'?|: value is not defined)\s*$")
 _BEGIN, _END = "OPENMP DISPLAY ENVIRONMENT BEGIN", "OPENMP DISPLAY ENVIRONMENT END"
-DISPLAY = ("OMP_DISPLAY_ENV", "TRUE")
+DISPLAY = ("OMP_DISPLAY_ENV", "VERBOSE")  # else Intel's runtime is silent about its own variables
 
 
 @dataclass(frozen=True)
