@@ -8,6 +8,7 @@ cards, benchmarks from benchmarks/results/*.json and the docstring of each bench
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
 from functools import partial
@@ -108,8 +109,16 @@ def _card(entry: Any) -> str:
 
 def _under(heading: str, text: str) -> str:
     if heading == "In plain PyTorch":
-        return f"```python\n{text}\n```"
+        return f"```{'python' if _is_python(text) else 'sh'}\n{text}\n```"
     return "\n".join(f"- {line}" for line in text.splitlines()) if heading == "References" else text
+
+
+def _is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def readme() -> str:

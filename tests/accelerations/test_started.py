@@ -86,7 +86,7 @@ def test_every_entry_is_asked_or_needs_an_environment():
 @pytest.mark.parametrize("kind", STARTED, ids=lambda kind: kind.name)
 def test_a_running_kernel_refuses_it_and_says_how_to_start_with_it(kind):
     entry = EnvVar("A=1") if kind is EnvVar else kind()
-    how = f"with this as its first lines: {entry.lines}" if entry.needs_code else "--as-kernel NAME"
+    how = "--as-kernel NAME" if entry.start() else f"Restart the kernel, and run this first: {entry.lines}"
     how = entry.missing()[0].do if entry.missing() else how
     with pytest.raises(AccelError, match=re.escape(how)):
         LivePlan(training().workload()).keep(Plan((entry,)))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from accel.environments.environment import Environment, find
+from accel.environments.environment import Environment
+from accel.environments.wanted import find
 from accel.errors import UnknownName
 
 PLACE = Path(__file__).resolve().parents[2] / "build" / "environments"

@@ -21,12 +21,12 @@ from accel.environments.environment import (
     base,
     environments,
     file_in_any,
-    find,
     place,
     write,
 )
 from accel.environments.on_disk import cache, unfinished
 from accel.environments.recipes import RECIPES, Recipe, recipe
+from accel.environments.wanted import find
 from accel.errors import AccelError, UnknownName
 from tests.environments.wheels import add_wheel, only_from
 
@@ -71,13 +71,13 @@ def test_one_is_made_listed_shown_and_removed():
     assert "is removed" in environments_asked("remove", "tiny").done
     assert environments() == ()
     assert not (place() / "tiny").exists()
-    with pytest.raises(UnknownName, match="%accel env create tiny"):
+    with pytest.raises(UnknownName, match="there is no environment of that name"):
         find("tiny")
 
 
 def test_a_second_one_with_the_same_packages_shares_their_files_also_after_another_one_failed():
     create(TINY)
-    with pytest.raises(AccelError, match="nothing of it is left"):
+    with pytest.raises(AccelError, match="Nothing of it is left"):
         create(Recipe("none", ("no_such_package",), 0, "", runs_cells=False))
     create(TINY, name="second")
     (file,) = place().glob("second/lib/python*/site-packages/small.py")
@@ -269,7 +269,8 @@ def test_what_one_takes_is_less_where_another_has_the_same_torch():
     [
         ("remov", None, "Did you mean 'remove'"),
         ("create", None, "needs the name"),
-        ("show", "none", "Make it"),
+        ("show", "none", "There are none"),
+        ("show", "intel", "Make it: %accel env create intel"),
     ],
 )
 def test_what_is_asked_in_python_is_checked_as_a_line_is(does, name, why):

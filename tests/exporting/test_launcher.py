@@ -113,24 +113,14 @@ def test_how_the_workbench_finds_itself_is_in_no_file(form, monkeypatch):
         ("shell", "omp_wait_policy+channels_last", "channels_last is no part of how a process starts"),
         ("shell", 'torch_version("2.9")', "No environment here has torch 2.9"),
         (
-            "shell",
-            "omp_wait_policy+interop_threads",
-            r"interop_threads also needs lines.*set_num_interop_threads\(1\)",
-        ),
-        (
             "dockerfile",
             "interop_threads",
             r"Its code comes first in the program: .*set_num_interop_threads\(1\)",
         ),
-        ("apptainer", "ipex", r"ipex also needs lines in the program.*ipex.optimize\("),
     ],
 )
 def test_what_cannot_be_written_says_why(form, plan, why, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCEL_ENVIRONMENTS", str(tmp_path))
-    if plan == "ipex":
-        versions = {"torch": "2.8.0", "intel-extension-for-pytorch": "2.8.0"}
-        (place() / "intel").mkdir(parents=True)
-        write(Environment("intel", sys.executable, platform.python_version(), versions), place() / "intel")
     with pytest.raises(AccelError, match=f"(?s){why}"):
         launcher_for(form, plan)
 
@@ -138,3 +128,28 @@ def test_what_cannot_be_written_says_why(form, plan, why, monkeypatch, tmp_path)
 def test_another_form_is_answered_with_the_nearest():
     with pytest.raises(UnknownName, match="Did you mean 'dockerfile'"):
         launcher_for("docker", "omp_wait_policy")
+
+
+def intel_here(monkeypatch, tmp_path, **versions: str) -> None:
+    monkeypatch.setenv("ACCEL_ENVIRONMENTS", str(tmp_path))
+    folder = place() / "intel"
+    folder.mkdir(parents=True)
+    write(Environment("intel", sys.executable, platform.python_version(), versions), folder)
+
+
+def test_what_the_program_has_to_do_itself_stands_in_the_file_that_starts_it(monkeypatch, tmp_path):
+    intel_here(monkeypatch, tmp_path, **{"torch": "2.8.0", "intel-extension-for-pytorch": "2.8.0"})
+    made = launcher_for("shell", "ipex")
+    assert "ipex.optimize(" in made.code
+    assert "ipex.optimize(" in made.note
+    docker = launcher_for("dockerfile", "omp_wait_policy+interop_threads").code
+    assert "set_num_interop_threads(1)" in docker
+    assert shell_of_dockerfile(docker)
+
+
+def test_a_container_gets_what_the_plan_needs_and_not_all_that_the_environment_has(monkeypatch, tmp_path):
+    intel_here(monkeypatch, tmp_path, torch="2.99.0", pytest="8")
+    code = launcher_for("dockerfile", 'torch_version("2.99")').code
+    (line,) = (line for line in code.splitlines() if "pip install" in line)
+    assert "torch==" in line
+    assert "pytest" not in line

@@ -7,7 +7,8 @@ import torch
 from tests.environments.wheels import add_wheel, only_from
 from torch import nn
 
-from accel.environments.environment import environments, find
+from accel.environments.environment import environments
+from accel.environments.wanted import find
 from accel.workbench import Workbench
 from accel_widgets import WorkbenchPanel
 

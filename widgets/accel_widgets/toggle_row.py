@@ -122,4 +122,4 @@ class ToggleRow(ipywidgets.HBox):
 
 def card_summary(entry: type[Acceleration]) -> str:
     """The first sentence of the method card."""
-    return (entry.__doc__ or "").strip().partition("\n")[0]
+    return (entry.__doc__ or "").strip().partition("\n")[0].replace("`", "")

@@ -36,7 +36,9 @@ def milliseconds(value: float) -> str:
         return f"{value / 1e3:.3g} s"
     if abs(value) >= 99.5:
         return f"{value:.0f} ms"
-    return f"{value:.3g} ms" if abs(value) >= 0.1 else f"{1e3 * value:.2g} µs"
+    return (
+        f"{value:.3g} ms" if abs(value) >= 0.1 else f"{1e3 * value:.{3 if abs(value) >= 0.0995 else 2}g} µs"
+    )
 
 
 def size(count: float) -> str:

@@ -74,6 +74,10 @@ class EnvVar(Started):
 
     def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
         """A text that is no list of variables; variables that others here are responsible for, or that are set already."""
+        if not self.set.strip():
+            return [
+                Reason("No variable is named yet", "Write one as NAME=VALUE, such as OMP_SCHEDULE=dynamic.")
+            ]
         try:
             variables = self.variables
         except AccelError as error:
@@ -81,9 +85,7 @@ class EnvVar(Started):
         reasons = []
         for name, value in variables:
             if name.startswith(_OURS):
-                reasons.append(
-                    Reason(f"{name} is how this workbench starts its processes", f"Leave out {name}.")
-                )
+                reasons.append(Reason(f"accel sets {name} for its own processes", f"Leave out {name}."))
             elif name in _INSTEAD:
                 reasons.append(Reason(f"{name} has an entry of its own here", f"Write {_INSTEAD[name]}."))
             elif os.environ.get(name) == value:

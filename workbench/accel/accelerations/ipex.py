@@ -54,6 +54,7 @@ class Ipex(Started):
     by: Literal["optimizer", "compile"] = "optimizer"
 
     name: ClassVar[str] = "ipex"
+    distributions: ClassVar[tuple[str, ...]] = (PACKAGE,)
     effect: ClassVar[Effect] = "close"
     conflicts: ClassVar[tuple[str, ...]] = (
         "torch_version", "autocast", "compile_model", "fused_optimizer", "compile_optimizer", "prune", "ddp",

@@ -77,4 +77,4 @@ class OmpWaitPolicy(Started):
         if share is None:
             return Proof(False, "this system does not count what threads do while they wait")
         did = share <= SLEEPS if self.policy == "passive" else share >= SPINS
-        return Proof(did, f"threads that waited span for {percent(share, 0)} of the time")
+        return Proof(did, f"waiting threads spun for {percent(share, 0)} of the time")

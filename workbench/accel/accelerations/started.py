@@ -43,6 +43,8 @@ class Started:
     overrides `apply` too, and writes its `lines`.
     """
 
+    distributions: ClassVar[tuple[str, ...]] = ()
+    """What has to be installed for it, beside torch."""
     lines: str = ""
     """What the program itself does, as a line of Python."""
     name: ClassVar[str]

@@ -24,7 +24,7 @@ COMMAND = Command(
         Argument(
             "--to",
             help="cell: your own cell with the accelerations written in; shell, dockerfile, apptainer: a file that starts a "
-            "program as PLAN was tried",
+            "program with PLAN",
             choices=("cell", "shell", "dockerfile", "apptainer"),
             default="cell",
         ),

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from accel.environments.creating import adopt, create
-from accel.environments.environment import Environment, environments, find
+from accel.environments.environment import Environment, environments
 from accel.environments.on_disk import is_being_changed, remove, unfinished
 from accel.environments.recipes import RECIPES, Recipe, recipe
 from accel.environments.uv_process import uv_program
+from accel.environments.wanted import find
 from accel.errors import AccelError, UnknownName
 from accel.shown import Shown
 
@@ -55,7 +56,7 @@ def environments_asked(
         because = (
             "it needs the name of an environment"
             if name is None
-            else "a name has letters, digits, dots and dashes"
+            else "a name has letters, digits, dots, dashes and underscores"
         )
         raise AccelError(
             asked, because=because, do="Write intel, nni, openmp, torch==2.8, or a name of your own with --python FILE."

@@ -122,6 +122,7 @@ class _Progress:
 
 def _install(recipe: Recipe, folder: Path, place: Path, progress: Say, asked: str) -> None:
     variables = {
+        "NO_COLOR": "1", "FORCE_COLOR": "", "CLICOLOR_FORCE": "",  # a kernel asks programs for colours
         "UV_CACHE_DIR": str(cache()), "UV_LINK_MODE": "hardlink", "UV_NO_PROGRESS": "1", "VIRTUAL_ENV": "",
         "UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1",  # as pip: a company's proxy has its certificate there; the older name too
     }  # fmt: skip

@@ -9,7 +9,6 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from accel.errors import UnknownName
 from accel.processes.kernel_folder import FOLDER, own_kernel_folder
 from accel.processes.start import Start
 
@@ -91,19 +90,6 @@ def environments() -> tuple[Environment, ...]:
         except (OSError, ValueError, TypeError, KeyError):  # of another version of accel, or being removed
             continue
     return tuple(found)
-
-
-def find(name: str) -> Environment:
-    """The environment of this name. Raises UnknownName."""
-    for each in environments():
-        if each.name == name:
-            return each
-    raise UnknownName(
-        "environment",
-        name,
-        [each.name for each in environments()],
-        instead=f"Make it: %accel env create {name}",
-    )
 
 
 def file_in_any(path: str) -> str | None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from accel.environments.environment import DESCRIPTION, base, environments, find, place
+from accel.environments.environment import DESCRIPTION, base, environments, place
+from accel.environments.wanted import find
 from accel.errors import AccelError
 
 _CACHE = ".cache"  # beside them, on the same disk: their files are hard links into it

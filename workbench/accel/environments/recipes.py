@@ -96,6 +96,15 @@ def recipe(text: str) -> Recipe:
     raise UnknownName("environment", text, [*(each.name for each in RECIPES), "torch==2.8"])
 
 
+def can_be_made(name: str) -> bool:
+    """Whether there is a recipe of this name.
+
+    >>> can_be_made("intel"), can_be_made("torch==2.9"), can_be_made("mine")
+    (True, True, False)
+    """
+    return any(each.name == name for each in RECIPES) or _TORCH.fullmatch(name) is not None
+
+
 def is_version(found: str, wanted: str) -> bool:
     """Whether a version is the wanted one, as far as that is written.
 

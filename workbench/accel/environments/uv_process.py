@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -77,7 +78,9 @@ def run_uv(
         raise
     if status:
         raise AccelError(
-            asked, because=_why(kept, status), do="Mend that, then try again: nothing of it is left."
+            asked,
+            because=_why(kept, status),
+            do="Nothing of it is left: try again once that is mended, or ask for other versions.",
         )
 
 
@@ -91,10 +94,13 @@ def _next(lines: queue.SimpleQueue[str], say: Callable[[str], None]) -> list[str
     return [line]
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
 def _read(stream: IO[bytes], lines: queue.SimpleQueue[str]) -> None:
     with stream:
         for line in stream:
-            if text := line.decode(errors="replace").strip():
+            if text := _COLOUR.sub("", line.decode(errors="replace")).strip():
                 lines.put(text)
 
 

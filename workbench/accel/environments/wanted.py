@@ -1,10 +1,23 @@
-"""Which environment has what an acceleration needs, or how to make one."""
+"""Which environment has what somebody asks for, or how to make one."""
 
 from __future__ import annotations
 
 from accel.environments.environment import Environment, environments
-from accel.environments.recipes import is_version
-from accel.errors import Reason
+from accel.environments.recipes import can_be_made, is_version
+from accel.errors import Reason, UnknownName
+
+
+def find(name: str) -> Environment:
+    """The environment of this name. Raises UnknownName."""
+    for each in environments():
+        if each.name == name:
+            return each
+    raise UnknownName(
+        "environment",
+        name,
+        [each.name for each in environments()],
+        instead=f"Make it: %accel env create {name}" if can_be_made(name) else "",
+    )
 
 
 def environment_with(distribution: str, version: str = "") -> Environment | None:

@@ -1,4 +1,4 @@
-"""What starts a program as a plan was tried: a shell script, or a recipe of a container, for what no line of code can do."""
+"""What starts a program with a plan: a shell script, or a recipe of a container, for what no line of code can do."""
 
 from __future__ import annotations
 
@@ -58,13 +58,14 @@ def launcher(plan: Plan, form: str, *, versions: dict[str, str]) -> Launcher:
     Raises AccelError for a plan that no process has to be started with.
     """
     start = plan.check_starts(f"%accel export --to {form} {plan}")
-    written = _FORMS[form](start, str(plan), versions)
-    note = "" if form == "shell" else _UNBUILT
+    also = f" Its own first lines, after the model is made: {plan.lines}" if plan.lines else ""
+    written = _FORMS[form](start, f"{plan}.{also}", versions)
+    note = " ".join(filter(None, ["" if form == "shell" else _UNBUILT, also.strip()]))
     return Launcher(form, str(plan), written, note)
 
 
 def _shell(start: Start, plan: str, versions: dict[str, str]) -> str:
-    lines = ["#!/bin/sh", f"# Starts a program as {plan} was tried: sh {FILES['shell']} train.py", "set -eu"]
+    lines = ["#!/bin/sh", f"# sh {FILES['shell']} train.py starts train.py with {plan}", "set -eu"]
     lines += [f"unset {name}" for name in start.unset]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in start.of_program(OURS)]
     for file in start.preload:  # the loader would go on without a missing one
@@ -77,7 +78,7 @@ def _shell(start: Start, plan: str, versions: dict[str, str]) -> str:
 
 
 def _dockerfile(start: Start, plan: str, versions: dict[str, str]) -> str:
-    lines = [f"# Starts train.py as {plan} was tried. {_UNBUILT}", f"FROM python:{_python()}-slim-bookworm"]
+    lines = [f"# Starts train.py with {plan} {_UNBUILT}", f"FROM python:{_python()}-slim-bookworm"]
     if packages := _packages(start):
         lines += [
             "RUN apt-get update \\",
@@ -85,7 +86,7 @@ def _dockerfile(start: Start, plan: str, versions: dict[str, str]) -> str:
             "    && rm -rf /var/lib/apt/lists/*",
         ]
     lines.append(f"RUN pip install --no-cache-dir {' '.join(map(shlex.quote, _pinned(versions, start)))}")
-    lines += [f"RUN {line}" for line in _loading(start)]
+    lines += [f"RUN {line}  # fails where a library is missing" for line in _loading(start)]
     lines += [f'ENV {name}="{_in_quotes(value)}"' for name, value in _in_container(start)]
     return "\n".join([*lines, "WORKDIR /train", "COPY train.py .", 'ENTRYPOINT ["python", "train.py"]', ""])
 
@@ -96,7 +97,7 @@ def _apptainer(start: Start, plan: str, versions: dict[str, str]) -> str:
         f"From: python:{_python()}-slim-bookworm",
         "",
         "%help",
-        f"    Starts train.py as {plan} was tried. {_UNBUILT}",
+        f"    Starts train.py with {plan} {_UNBUILT}",
         "",
     ]
     lines += ["%files", "    train.py /train/train.py", "", "%post"]

@@ -54,7 +54,7 @@ class LivePlan:
         if plan.started:
             names = " and ".join(entry.name for entry in plan.started)
             raise AccelError(
-                f"%accel keep {plan}", because=f"a process is started with {names}, and this kernel runs already",
+                f"%accel keep {plan}", because=f"libraries read {names} as a process starts, and this kernel runs already",
                 do=self._how_to_start(plan),
             )  # fmt: skip
         self._replace_by(self.plan.updated(plan))
@@ -62,12 +62,12 @@ class LivePlan:
     def _how_to_start(self, plan: Plan) -> str:
         if missing := plan.missing:
             return missing[0].do
-        if own := [entry.lines for entry in plan.started if entry.needs_code]:
-            place = f" of the environment {plan.start.environment}" if plan.start.python else ""
-            return f"Start a program{place}, or a kernel anew, with this as its first lines: {'; '.join(own)}"
+        if not plan.start:
+            return f"Restart the kernel, and run this first: {plan.lines}"
         started = Plan(tuple(entry for entry in plan.entries if isinstance(entry, Started)))
         rest = [str(Plan((entry,))) for entry in plan.entries if not isinstance(entry, Started)]
         then = f" There, keep the rest: %accel keep {'+'.join(rest)}." if rest else ""
+        then += f" There, after the cells that make the model: {plan.lines}" if plan.lines else ""
         return f"Make a kernel that starts with it: %accel keep {started} --as-kernel NAME.{then}"
 
     @property
@@ -89,7 +89,10 @@ class LivePlan:
         before, trained = self.plan, self._trained_with()
         self._replace_by(Plan(()) if name is None else self.plan.without(name))
         gone = [entry for entry in before.entries if entry.name not in self.plan.names]
-        return tuple(f"{entry.name}: {_after_undo(entry, entry.name in trained)}" for entry in gone)
+        names: dict[str, list[str]] = {}
+        for entry in gone:
+            names.setdefault(_after_undo(entry, entry.name in trained), []).append(entry.name)
+        return tuple(f"{', '.join(own)}: {said}" for said, own in names.items())
 
     @contextmanager
     def suspended(self) -> Iterator[None]:

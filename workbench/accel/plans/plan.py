@@ -162,7 +162,7 @@ class Plan:
             raise AccelError(
                 asked,
                 because="no process has to be started with it",
-                do=f"Its code comes first in the program: {'; '.join(entry.lines for entry in self.started)}"
+                do=f"Its code comes first in the program: {self.lines}"
                 if self.started
                 else "Its code goes into the cell: keep it in the notebook, and %accel export writes it.",
             )
@@ -172,13 +172,12 @@ class Plan:
                     asked, because=f"{entry.name} is no part of how a process starts",
                     do="Leave it out here; it goes into the cell.",
                 )  # fmt: skip
-        for started in self.started:
-            if started.needs_code:
-                raise AccelError(
-                    asked, because=f"{started.name} also needs lines in the program, which only a trial puts there",
-                    do=f"Leave it out here, and write them yourself: {started.lines}",
-                )  # fmt: skip
         return self.start
+
+    @property
+    def lines(self) -> str:
+        """What the program itself has to do, beside how it is started, as a line of Python; empty as a rule."""
+        return "; ".join(entry.lines for entry in self.started if entry.needs_code)
 
     @property
     def how_to_run(self) -> str:

@@ -8,7 +8,7 @@ from accel.environments.environment import Environment
 from accel.html_parts import Markup
 from accel.units import size, table
 
-HEADINGS = ("environment", "Python", "has", "took", "where")
+HEADINGS = ("environment", "Python", "has", "made in", "added to the disk", "where")
 
 
 def text(found: Environments) -> str:
@@ -31,12 +31,12 @@ def html(found: Environments) -> Markup:
 
 def _cells(row: Environment) -> tuple[str, ...]:
     has = ", ".join(f"{name} {version}" for name, version in row.versions.items())
-    took = f"{row.seconds:.0f} s, {size(row.added_bytes)}" if row.folder else "not made here"
+    made = (f"{row.seconds:.0f} s", size(row.added_bytes)) if row.folder else ("not made here", "")
     return (
         row.name,
         row.python_version,
         has + (f"; runs no cell: {row.why_not}" if row.why_not else ""),
-        took,
+        *made,
         row.python,
     )
 
@@ -45,6 +45,12 @@ def _more(found: Environments) -> list[str]:
     lines = [
         f"%accel env create {each.name}: {each.what}; {each.needs(found.rows)}." for each in found.can_be_made
     ]
+    if len(found.rows) > 1:
+        lines.append("Files that several have in common are on the disk once.")
+    if not found.done:
+        lines.append(
+            "%accel env create torch==2.9 makes one with any version of torch; %accel env remove NAME takes one away."
+        )
     for name in found.unfinished:
         lines.append(
             f"{name} is being made or removed by another process."

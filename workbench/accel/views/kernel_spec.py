@@ -25,6 +25,7 @@ def _facts(kernel: KernelSpec) -> list[tuple[str, str]]:
         *variables,
         ("Python", kernel.interpreter),
         ("lies in", kernel.folder),
+        *([("run there", kernel.lines)] if kernel.lines else []),
     ]
 
 

@@ -9,14 +9,14 @@ from accel.html_parts import text as escaped
 
 def text(launcher: Launcher) -> str:
     """For a terminal, ready to be written to a file."""
-    return launcher.code + (f"# {launcher.note}\n" if launcher.note else "")
+    return launcher.code
 
 
 def html(launcher: Launcher) -> Markup:
     """For a notebook."""
     pre = Markup(f'<pre style="font-size:12.5px;overflow-x:auto">{escaped(launcher.code)}</pre>')
     return block(
-        heading(f"Starts a program as {launcher.plan} was tried"),
+        heading(f"Starts a program with {launcher.plan}"),
         pre,
         *([note(launcher.note)] if launcher.note else []),
     )

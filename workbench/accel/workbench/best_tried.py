@@ -22,8 +22,8 @@ FOUND_NONE = {
 }
 
 
-def best_plan(trials: Sequence[AnyTrial]) -> Plan:
-    """The best plan of the last trial; raises AccelError where there is none.
+def best_plan(trials: Sequence[AnyTrial], *, is_for_kernel: bool = False) -> Plan:
+    """The best plan of the last trial; raises AccelError where there is none, or it is not for this process.
 
     >>> str(best_plan(workbench.trials))
     'channels_last'
@@ -46,24 +46,25 @@ def best_plan(trials: Sequence[AnyTrial]) -> Plan:
         )  # fmt: skip
     plans = {str(plan): plan for plan in trials[-1].plans}
     best = plans[result.best.plan]
-    if best.group is not None:
-        second = _best_of_one_process(
-            result, [text for text, plan in plans.items() if plan.group is not None]
-        )
+    if best.group is not None or (best.started and not is_for_kernel):
+        elsewhere = [text for text, plan in plans.items() if plan.group is not None or plan.started]
+        second = _best_of_others(result, elsewhere)
         instead = f" For this process: %accel keep {second.plan}" if second is not None else ""
-        raise AccelError(
-            "%accel keep", because=f"the best plan, {best}, trains on several processes, and a notebook is one",
-            do=best.how_to_run + instead,
+        why = (
+            "trains on several processes, and a notebook is one" if best.group is not None
+            else "needs a process that is started with it, and this kernel runs already"
         )  # fmt: skip
+        how = best.how_to_run or f"Make a kernel that starts with it: %accel keep {best} --as-kernel NAME."
+        raise AccelError("%accel keep", because=f"the best plan, {best}, {why}", do=how + instead)
     return best
 
 
-def _best_of_one_process(result: Any, in_group: Sequence[str]) -> Any:
-    """The best of the plans that train in one process."""
+def _best_of_others(result: Any, elsewhere: Sequence[str]) -> Any:
+    """The best of the plans that this process can take."""
     if isinstance(result, Tuning):
-        good = [row for row in result.confirmed if result.may_be_kept(row) and row.plan not in in_group]
+        good = [row for row in result.confirmed if result.may_be_kept(row) and row.plan not in elsewhere]
         return max(good, key=speed, default=None)
-    return replace(result, rows=tuple(row for row in result.rows if row.plan not in in_group)).best
+    return replace(result, rows=tuple(row for row in result.rows if row.plan not in elsewhere)).best
 
 
 def summary(trial: AnyTrial | None) -> str:

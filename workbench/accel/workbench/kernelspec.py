@@ -1,4 +1,4 @@
-"""A Jupyter kernel that starts as a plan was tried: with its interpreter, its variables and its libraries."""
+"""A Jupyter kernel that starts with a plan: with its interpreter, its variables and its libraries."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ class KernelSpec(Shown):
     folder: str
     variables: tuple[tuple[str, str], ...]
     interpreter: str
+    lines: str = ""
+    """What a notebook has to run there, for the part of the plan that is code."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {
             "name": self.name, "plan": self.plan, "folder": self.folder, "variables": dict(self.variables),
-            "interpreter": self.interpreter,
+            "interpreter": self.interpreter, "lines": self.lines,
         }  # fmt: skip
 
 
@@ -56,7 +58,9 @@ def install_kernel(plan: Plan, name: str) -> KernelSpec:
     start = plan.check_starts(asked)
     if not _NAME.fullmatch(name):
         raise AccelError(
-            asked, because="a kernel's name has letters, digits, dots and dashes", do="Give another name."
+            asked,
+            because="a kernel's name has letters, digits, dots, dashes and underscores",
+            do="Give another name.",
         )
     manager = KernelSpecManager()
     name = name.lower()  # as Jupyter has all names
@@ -85,7 +89,7 @@ def install_kernel(plan: Plan, name: str) -> KernelSpec:
         manager.install_kernel_spec(written, kernel_name=name, user=True)
     if start.python:
         only_accel(folder)
-    return KernelSpec(name, str(plan), str(folder), tuple(variables), start.interpreter)
+    return KernelSpec(name, str(plan), str(folder), tuple(variables), start.interpreter, plan.lines)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import metadata
 
-from accel.environments.environment import find
 from accel.environments.interpreter import distributions_of
+from accel.environments.wanted import find
 from accel.errors import AccelError, UnknownName
 from accel.exporting.launcher import FILES, Launcher, launcher
 from accel.plans.plan import Plan
@@ -28,16 +29,17 @@ def launcher_for(form: str, plan: str | Plan | None) -> Launcher:
             do=f"Write for example %accel export --to {form} omp_wait_policy.",
         )  # fmt: skip
     wanted = Plan.parse(plan) if isinstance(plan, str) else plan
-    return launcher(wanted, form, versions=_versions(wanted.start.environment))
+    names = [*OF_A_TRAINING, *(name for entry in wanted.started for name in entry.distributions)]
+    return launcher(wanted, form, versions=_versions(wanted.start.environment, names))
 
 
-def _versions(environment: str) -> dict[str, str]:
+def _versions(environment: str, names: Sequence[str]) -> dict[str, str]:
+    """Those of the distributions that a training with the plan needs, not of all that the environment has."""
     if environment:
-        found = find(environment)
-        _, beside = distributions_of(found.python, OF_A_TRAINING, f"%accel export of {environment}")
-        return {**beside, **found.versions}
+        _, found = distributions_of(find(environment).python, names, f"%accel export of {environment}")
+        return found
     own: dict[str, str] = {}
-    for name in OF_A_TRAINING:
+    for name in names:
         try:
             own[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -258,7 +258,8 @@ class Workbench(TrialRunner):
         if self.running_trial is not None:
             raise AccelError("%accel keep", because="a trial is running", do="Wait for it, or stop it first.")
         tried = self.trials[self.first_trial :]
-        wanted = self.checked(best_plan(tried) if plan is None else plan, workload, on)
+        best = best_plan(tried, is_for_kernel=as_kernel is not None) if plan is None else plan
+        wanted = self.checked(best, workload, on)
         if as_kernel is not None:
             from accel.workbench.kernelspec import install_kernel
 

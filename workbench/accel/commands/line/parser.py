@@ -38,8 +38,10 @@ def arguments_of(command: Command, program: str) -> list[Argument]:
 class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            name = [action.dest, *action.option_strings][-1]
-            raise UnknownName(f"value of {name}", str(value), map(str, action.choices))
+            what = (
+                f"value of {action.option_strings[-1]}" if action.option_strings else f"word of {self.prog}"
+            )
+            raise UnknownName(what, str(value), map(str, action.choices))
 
     def error(self, message: str) -> NoReturn:
         words = one_line(message[:1].lower() + message[1:], LONGEST_WORDS)
