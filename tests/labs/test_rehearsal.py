@@ -63,14 +63,19 @@ def test_a_child_in_the_background_does_not_outlive_the_script():
     began = time.monotonic()
     rehearse("sleep 600 &\necho done")
     assert time.monotonic() - began < 300
-    left = [pid for pid in set(psutil.pids()) - before if psutil.pid_exists(pid) and "600" in cmdline(pid)]
-    assert left == []
+    left = [process for pid in set(psutil.pids()) - before for process in sleeping(pid)]
+    _, alive = psutil.wait_procs(
+        left, timeout=10
+    )  # a killed process is in the table until the system has ended it
+    assert alive == []
 
 
-def cmdline(pid):
+def sleeping(pid):
+    """The process, where it is the child of that script."""
     try:
-        return psutil.Process(pid).cmdline()
-    except psutil.NoSuchProcess:
+        process = psutil.Process(pid)
+        return [process] if "600" in process.cmdline() else []
+    except psutil.Error:
         return []
 
 
