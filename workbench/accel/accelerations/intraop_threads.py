@@ -121,9 +121,7 @@ class IntraopThreads:
 
 @contextmanager
 def _compiled_code_of_its_own(threads: int) -> Iterator[None]:
-    """What is compiled meanwhile goes into a cache for so many threads: torch 2.8 takes code that was compiled for other numbers
-    from its cache, and runs on those.
-    """
+    """Compile into a cache for so many threads: from a shared one torch 2.8 takes code for another number."""
     before = os.environ.get(CACHE)
     os.environ.update(Start().with_cache(threads).variables)
     try:
