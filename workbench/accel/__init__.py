@@ -8,7 +8,9 @@ a function here, for scripts and tests:
     accel.try_("channels_last")    measure plans against the baseline, on copies
     accel.tune()                   search for the plan that trains fastest, by measuring many
     accel.fastest_batch()          the batch that trains the most samples a second
-    accel.ddp(train, n=2)          run a cell or a function data-parallel on ranks of this machine
+    accel.ddp(train, n=2)          run a cell or a function data-parallel on ranks, of this machine or of a cluster
+    accel.jobs()                   the jobs of torchrun, mpirun and SLURM: how far, logs, cancel, state brought home
+    accel.cluster()                hosts, interfaces and all-reduces between ranks; accel.what_if() for ranks that are not there
     accel.sweep()                  processes × threads, or GPUs: time, speed-up, efficiency, quality
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
@@ -50,13 +52,15 @@ if TYPE_CHECKING:
 
     from accel.commands.help import Help
     from accel.distributed.ranks.rank_pool import RankPool as RankPool
-    from accel.exporting.export import Export
-    from accel.exporting.launcher import Launcher
+    from accel.exports import export as export
     from accel.learning import lab as lab
     from accel.learning import progress as progress
     from accel.learning import quiz as quiz
     from accel.measuring.ladder import Ladder
     from accel.measuring.time_to_quality import TimeToQuality
+    from accel.on_clusters import cluster as cluster
+    from accel.on_clusters import jobs as jobs
+    from accel.on_clusters import what_if as what_if
     from accel.on_machine import affinity as affinity
     from accel.on_machine import compile_backends as compile_backends
     from accel.on_machine import doctor as doctor
@@ -85,15 +89,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "RankPool", "Workbench", "accelerations", "affinity", "compile_backends", "ddp", "doctor", "environments", "export",
-    "fastest_batch", "findings", "graph", "help", "history", "keep", "lab", "labs", "loader_affinity", "machine", "monitor",
-    "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "progress", "quiz", "status", "sweep",
-    "topology", "try_", "tune", "undo",
+    "RankPool", "Workbench", "accelerations", "affinity", "cluster", "compile_backends", "ddp", "doctor", "environments",
+    "export", "fastest_batch", "findings", "graph", "help", "history", "jobs", "keep", "lab", "labs", "loader_affinity",
+    "machine", "monitor", "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "progress", "quiz",
+    "status", "sweep", "topology", "try_", "tune", "undo", "what_if",
 ]  # fmt: skip
 _ELSEWHERE = {
     "Workbench": "accel.workbench",
     "RankPool": "accel.distributed.ranks.rank_pool",
     **dict.fromkeys(("lab", "progress", "quiz"), "accel.learning"),
+    "export": "accel.exports",
+    **dict.fromkeys(("cluster", "jobs", "what_if"), "accel.on_clusters"),
     **dict.fromkeys(("ddp", "oneccl", "sweep"), "accel.on_ranks"),
     **dict.fromkeys(("fastest_batch", "tune"), "accel.searches"),
     **dict.fromkeys((
@@ -286,28 +292,6 @@ def status() -> Status:
         >>> print(accel.status())
     """
     return _workbench().status()
-
-
-def export(to: str = "cell", plan: str | Plan | None = None) -> Export | Launcher:
-    """Write what is kept as plain PyTorch that does not need accel.
-
-    Args:
-        to: The form: "cell" is your own cell with the accelerations written in; "shell", "dockerfile" and "apptainer" are files
-            that start a program with a plan's variables, libraries and interpreter.
-        plan: Of the other forms: what to start with.
-
-    Returns:
-        The source, with `.code` and what could not be written; with nothing kept, the cell as it is.
-
-    Raises:
-        AccelError: No training cell was profiled, the cell cannot be parsed, or `to` is no known form.
-
-    Examples:
-        >>> print(accel.export())
-
-    Method: the cell's syntax tree is rewritten by libcst, which keeps comments and layout (decision 1).
-    """
-    return _workbench().export(to, plan)
 
 
 def panel() -> Any:

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 def ddp(
     cell: str | Callable[[], Any], *,
-    n: int = 2, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto", batch: BatchMeans = "per-rank",
-    loaders: str | Iterable[str] = (), plan: str | Plan = "", timeout_s: float = 60.0, all_output: bool = False,
-    discard: bool = False, sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100, max_restarts: int = 0,
-    bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none", communication: bool = False,
-    wait: bool = True,
+    n: int | None = None, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto",
+    batch: BatchMeans = "per-rank", loaders: str | Iterable[str] = (), plan: str | Plan = "", timeout_s: float = 60.0,
+    all_output: bool = False, discard: bool = False, sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100,
+    max_restarts: int = 0, bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none",
+    communication: bool = False, wait: bool = True, on: str = "", launcher: str = "", hosts: str = "",
+    nodes: int | None = None, partition: str = "", gpus_per_node: int | None = None, time: str = "",
 ) -> Any:  # fmt: skip
-    """Train on several processes of this machine, data-parallel; the trained state comes back to your objects.
+    """Train on several processes, of this machine or of a cluster, data-parallel; the trained state comes back to your objects.
 
     What the function reaches comes home too: your variables, its closure, its object and arguments bound with
     functools.partial; but not the variables of a module that it was imported from. In a notebook, put `%%accel ddp` above
@@ -32,7 +33,7 @@ def ddp(
 
     Args:
         cell: A function without arguments, or source text.
-        n: Number of ranks.
+        n: Number of ranks. None: 2, or those of the cluster.
         threads: Threads of each rank. None: what the CPUs allow.
         backend: "auto", "gloo", "nccl" or "ccl" (oneCCL, experimental).
         gpus: Which GPUs to use, such as "0,3"; "auto" takes those that are joined best.
@@ -51,6 +52,13 @@ def ddp(
         compress: "none", "fp16", "bf16" or "powersgd:RANK".
         communication: Watch ten steps and report how gradients are exchanged.
         wait: False returns a DdpRun at once.
+        on: A cluster that accel.toml describes.
+        launcher: "local" (this notebook), "torchrun", "mpirun" or "slurm"; the last three run a job.
+        hosts: Machines for torchrun and mpirun with ranks on each, such as "h1:4,h2:4".
+        nodes: Machines to ask SLURM for.
+        partition: SLURM's queue.
+        gpus_per_node: GPUs to ask SLURM for on each machine.
+        time: How long the job may take, such as "1:30:00".
 
     Returns:
         For a function what it returned in rank 0, for source text the DdpResult, with `wait=False` the DdpRun.
@@ -71,7 +79,8 @@ def ddp(
     from accel.current import current_workbench
     from accel.distributed.cells.run_options import RunOptions
     from accel.distributed.cells.run_pages import run_pages
-    from accel.workbench.kept_ranks import DdpOptions
+    from accel.distributed.jobs.cluster_asked import cluster_asked
+    from accel.workbench.ddp_options import DdpOptions
 
     run = RunOptions(
         batch=batch,
@@ -80,7 +89,12 @@ def ddp(
         checkpoint=checkpoint, every=every, max_restarts=max_restarts,
         bucket_mb=bucket_mb, static_graph=static_graph, compress=compress, communication=communication,
     )  # fmt: skip
-    options = DdpOptions(n, threads, backend, gpus, all_output, run)
+    cluster = cluster_asked(
+        n=n, on=on, launcher=launcher, hosts=hosts, nodes=nodes, partition=partition, gpus_per_node=gpus_per_node, time=time,
+    )  # fmt: skip
+    options = DdpOptions(
+        cluster.ranks if cluster else n or 2, threads, backend, gpus, all_output, run, cluster
+    )
     ranks, pages = current_workbench().ranks, run_pages()
     if not wait:
         return ranks.begin(cell, options, on_over=pages.when_over if pages is not None else None)

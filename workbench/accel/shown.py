@@ -20,8 +20,13 @@ VIEWS = {
     "accel.distributed.cells.ddp_result.DdpResult": "accel.views.ddp_result",
     "accel.distributed.cells.run_lanes.RunLanes": "accel.views.run_lanes",
     "accel.distributed.communication.communication_report.CommunicationReport": "accel.views.communication",
+    "accel.distributed.jobs.jobs_here.JobLogs": "accel.views.job_logs",
+    "accel.distributed.jobs.jobs_here.Jobs": "accel.views.jobs",
     "accel.distributed.oneccl.state.OneCcl": "accel.views.oneccl",
     "accel.environments.asked.Environments": "accel.views.environments",
+    "accel.distributed.scaling.cluster_view.ClusterView": "accel.views.cluster_view",
+    "accel.distributed.scaling.forecast.ScalingForecast": "accel.views.scaling_forecast",
+    "accel.exporting.cluster_scripts.ClusterScripts": "accel.views.cluster_scripts",
     "accel.exporting.export.Export": "accel.views.export",
     "accel.exporting.launcher.Launcher": "accel.views.launcher",
     "accel.history.past_predictions.PastPredictions": "accel.views.past_predictions",
@@ -72,6 +77,7 @@ VIEWS = {
 # So is the widget of what has a live panel, by its module and class.
 PANELS = {
     "accel.distributed.cells.watched_run.WatchedRun": ("accel_widgets.ddp_lanes_panel", "DdpLanesPanel"),
+    "accel.distributed.jobs.jobs_here.Jobs": ("accel_widgets.jobs_panel", "JobsPanel"),
     "accel.labs.course.guess.Guess": ("accel_widgets.guess_panel", "GuessPanel"),
     "accel.labs.quiz.quiz.Quiz": ("accel_widgets.quiz_panel", "QuizPanel"),
     "accel.machine.affinity.affinity.Affinity": ("accel_widgets.core_map_panel", "CoreMapPanel"),

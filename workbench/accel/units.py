@@ -98,6 +98,20 @@ def in_number(count: float, what: str) -> str:
     return f"{what[:end]}{ending}{what[end:]}"
 
 
+def duration(seconds: float) -> str:
+    """A time as people say it, to the next smaller unit.
+
+    >>> duration(42), duration(754), duration(11_100)
+    ('42 s', '12 min 34 s', '3 h 5 min')
+    """
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def counted(count: float, what: str) -> str:
     """A count with its noun.
 

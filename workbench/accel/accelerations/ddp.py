@@ -186,15 +186,20 @@ torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 """
 _SHARED = """
 
+class EachEpochAnew(DistributedSampler):
+    def __iter__(self):
+        self.set_epoch(self.epoch + 1)  # else every epoch would have the same order
+        return super().__iter__()
+
+
 def shared_out(loader):
-    sampler = DistributedSampler(loader.dataset, shuffle=isinstance(loader.sampler, RandomSampler))
+    sampler = EachEpochAnew(loader.dataset, shuffle=isinstance(loader.sampler, RandomSampler))
     return DataLoader(
         loader.dataset, batch_size={size}, sampler=sampler, num_workers=loader.num_workers,
         collate_fn=loader.collate_fn, pin_memory=loader.pin_memory, drop_last=loader.drop_last,
     )
 """
 _REST = """
-# In the loop: loader.sampler.set_epoch(epoch) before each epoch, else every epoch has the same order.
 # Evaluate, print and save on one rank: if dist.get_rank() == 0, with model.module and a loader that is not shared out.
 # At the end: dist.destroy_process_group()
 """

@@ -23,7 +23,7 @@ class Argument:
         flags: Its spellings; a positional argument has one without dashes.
         help: What it means, in a line.
         completes: What a word there may be: "plan", "acceleration", "command", "variable", "object" (of the training),
-            "loader", "backend", "compression", "file"; empty: nothing is known.
+            "loader", "cluster", "backend", "compression", "file"; empty: nothing is known.
         check: Called with the option as it was written and its value, unless that is None; raises AccelError.
         settings: What else `argparse` is given.
     """

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from accel.bounds import check_ranks, check_seconds
+from accel.bounds import check_count, check_seconds
 from accel.commands.command import OUT, Argument, Command, duration, names, switch
+from accel.commands.where import LAUNCHER, PLACES
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -30,13 +31,21 @@ def _lanes(result: Any, options: argparse.Namespace) -> object:
 
 COMMAND = Command(
     "ddp",
-    "run this cell on several processes of this machine, data-parallel; the trained state comes back to your objects",
+    "run this cell on several processes, of this machine or of a cluster, data-parallel; the trained state comes back to your "
+    "objects",
     "%%accel ddp -n 2",
     _run,
     (
         Argument(
-            "-n", help="so many ranks (default: 2)", metavar="RANKS", type=int, default=2, check=check_ranks
+            "-n",
+            help="so many ranks (default: 2, or those of the cluster)",
+            metavar="RANKS",
+            type=int,
+            default=None,
+            check=check_count,
         ),
+        LAUNCHER,
+        *PLACES,
         Argument(
             "--threads",
             help="threads of each rank (default: the CPUs that this notebook may use, shared out evenly)",

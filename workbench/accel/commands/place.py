@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
+    from accel.distributed.jobs.job_folder import JobFolder
     from accel.workbench import Workbench
     from accel.workers.background_trial import BackgroundTrial
 
@@ -50,6 +51,10 @@ class Place:
     def run_on_ranks(self, options: argparse.Namespace) -> Any:
         """Train the cell on ranks."""
         raise self._needs_a_page("ddp")
+
+    def take_home(self, folder: JobFolder) -> object:
+        """Wait for a job, and put what it trained into the notebook's objects."""
+        return self.workbench.ranks.take_home(folder)
 
     def sweep(self, options: argparse.Namespace) -> object:
         """Train the cell on ever more ranks."""

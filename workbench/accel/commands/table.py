@@ -10,6 +10,7 @@ from accel.commands import (
     affinity,
     backends,
     batch,
+    cluster,
     ddp,
     doctor,
     env,
@@ -19,6 +20,7 @@ from accel.commands import (
     graph,
     help,
     history,
+    jobs,
     keep,
     labs,
     machine,
@@ -36,6 +38,7 @@ from accel.commands import (
     try_,
     tune,
     undo,
+    what_if,
 )
 from accel.commands.command import Command, named
 
@@ -44,6 +47,9 @@ COMMANDS: tuple[Command, ...] = (
     try_.COMMAND,
     tune.COMMAND,
     ddp.COMMAND,
+    jobs.COMMAND,
+    cluster.COMMAND,
+    what_if.COMMAND,
     sweep.COMMAND,
     batch.COMMAND,
     keep.COMMAND,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from accel.accelerations.async_metrics import AsyncMetrics, cell_without_waits
 from accel.accelerations.channels_last import ChannelsLast
+from accel.accelerations.ddp import Ddp
 from accel.accelerations.fused_optimizer import FusedOptimizer
 from accel.exporting.cell_tree import CellTree
 from accel.exporting.edits import Edits
@@ -82,7 +83,7 @@ class CellRewriter:
 
     def write(self, entry: Acceleration) -> None:
         """Write one entry in, for every object it changes."""
-        kinds = kinds_changed(entry)
+        kinds = ("models", "loaders") if isinstance(entry, Ddp) else kinds_changed(entry)
         if not kinds:
             short = self.in_place.of_process(entry)
             code = as_code_for(entry, self.workload, []) if short is None else short

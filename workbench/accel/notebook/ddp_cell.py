@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.jobs.cluster_asked import ASKED, cluster_asked
 from accel.errors import AccelError
 from accel.notebook.live_runs import LiveLanes, LiveRuns
 from accel.notebook.profiled_cell import WRAPPING_MAGIC, left_out, plain_python
-from accel.workbench.kept_ranks import DdpOptions, registered
+from accel.workbench.ddp_options import DdpOptions
+from accel.workbench.kept_ranks import registered
 from accel.workload.cell_code import compiled
 
 if TYPE_CHECKING:
@@ -43,8 +45,10 @@ def run_ddp_cell(
     shell: InteractiveShell, workbench: Workbench, line: str, options: argparse.Namespace, cell: str
 ) -> object:
     """Run a cell on ranks: its DdpResult when it is over, or the DdpRun at once with `--background`."""
+    cluster = cluster_asked(**{name: getattr(options, name) for name in ASKED})
     wanted = DdpOptions(
-        n=options.n, threads=options.threads, backend=options.backend, gpus=options.gpus, all_output=options.all_output,
+        n=cluster.ranks if cluster is not None else options.n or 2, cluster=cluster,
+        threads=options.threads, backend=options.backend, gpus=options.gpus, all_output=options.all_output,
         run=RunOptions(**{name: value for name, value in vars(options).items() if name in RunOptions.__struct_fields__}),
     )  # fmt: skip
     source = cell_as_python(cell, shell.transform_cell)

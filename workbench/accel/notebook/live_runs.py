@@ -71,8 +71,9 @@ class LiveLanes:
             self._panel = run.panel()
             self._screen.replace(self._panel)
         else:
-            later = () if run.lanes else ("They stay warm for the next run.",)
-            line = run.line if self._is_notebook else f"{run.line} Interrupt ends it."
+            later = () if run.lanes or run.job else ("They stay warm for the next run.",)
+            interrupt = "Interrupt leaves it running." if run.job else "Interrupt ends it."
+            line = run.line if self._is_notebook else f"{run.line} {interrupt}"
             self._put(
                 RunLanes(line, run.lanes, (*run.notes, run.how_to_stop, *later)), is_last=bool(run.lanes)
             )

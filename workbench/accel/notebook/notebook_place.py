@@ -13,6 +13,7 @@ from accel.notebook.waiting import follow
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from accel.distributed.jobs.job_folder import JobFolder
     from accel.machine.telemetry import Monitor
     from accel.workbench import Workbench
     from accel.workers.background_trial import BackgroundTrial
@@ -65,6 +66,12 @@ class NotebookPlace(Place):
 
         assert self.cell is not None
         return run_ddp_cell(self._shell, self.workbench, self._line, options, self.cell)
+
+    def take_home(self, folder: JobFolder) -> object:
+        """Its lanes move on the page while it trains."""
+        from accel.notebook.live_runs import LiveLanes
+
+        return self.workbench.ranks.take_home(folder, LiveLanes(self._shell))
 
     def sweep(self, options: argparse.Namespace) -> object:
         """Its table fills on the page."""

@@ -9,15 +9,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from accel.bounds import check_count, check_ranks
-from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.ranks.rank_prints import RankPrints
 from accel.errors import AccelError
 from accel.plans.plan import Plan
 from accel.units import counted
+from accel.workbench.ddp_options import DdpOptions, devices_for
 from accel.workbench.plan_for_ranks import for_this_cell
 
 if TYPE_CHECKING:
@@ -25,33 +24,17 @@ if TYPE_CHECKING:
     from accel.distributed.cells.ddp_run import DdpRun
     from accel.distributed.cells.run_cell import CellRun
     from accel.distributed.cells.run_pages import RunPage
-    from accel.distributed.cells.watched_run import WatchedRun
-    from accel.distributed.ranks.rank_devices import Backend, RankDevices
+    from accel.distributed.cells.watched_run import Runnable, WatchedRun
+    from accel.distributed.jobs.job_folder import JobFolder
+    from accel.distributed.ranks.rank_devices import RankDevices
     from accel.distributed.ranks.rank_page import RankLane
     from accel.distributed.ranks.rank_pool import RankPool
-    from accel.distributed.ranks.rank_run import RunOutcome
+    from accel.distributed.ranks.run_outcome import Ranks, RunOutcome
     from accel.workbench.notebook_state import NotebookState
     from accel.workers.messages import QualityQuestion
 
 AnyRun = TypeVar("AnyRun", bound="WatchedRun")
 _numbers = itertools.count(1)
-
-
-@dataclass(frozen=True)
-class DdpOptions:
-    """How a cell is run on ranks; see `accel.ddp`."""
-
-    n: int = 2
-    threads: int | None = None
-    backend: Backend = "auto"
-    gpus: str = "auto"
-    all_output: bool = False
-    run: RunOptions = field(default_factory=RunOptions)
-
-    def __post_init__(self) -> None:
-        check_ranks(f"-n {self.n}", self.n)
-        if self.threads is not None:
-            check_count(f"--threads {self.threads}", self.threads)
 
 
 class KeptRanks:
@@ -69,8 +52,11 @@ class KeptRanks:
         self._pool_is_for: tuple[Any, ...] = ()
         self._busy = threading.Lock()
         self.latest: WatchedRun | None = None
-        self._background: DdpRun | None = None  # whose state may not be home yet
+        self._background: list[DdpRun] = []  # whose state may not be home yet
         self.last_line = ""
+        self._rates: dict[
+            tuple[str, str, int], float
+        ] = {}  # samples a second, by source, place and number of ranks
 
     @property
     def is_running(self) -> bool:
@@ -97,6 +83,18 @@ class KeptRanks:
         warm = f"{len(self.pids)} warm{each}{', running' if self.is_running else ''}"
         return f"{warm}; last run: {self.last_line}" if self.last_line else warm
 
+    def measured_speed_ups(self, where: str) -> dict[int, float]:
+        """Of the profiled cell there: by number of ranks, how many times as many samples a second as in its profile."""
+        workload, profile = self._workbench.workload, self._workbench.profile_of_workload
+        alone = profile.samples_per_s if profile is not None else None
+        if workload is None or not alone:
+            return {}
+        cell = workload.source.strip()
+        of_cell = {
+            n: rate for (source, place, n), rate in self._rates.items() if (source, place) == (cell, where)
+        }
+        return {n: rate / alone for n, rate in sorted(of_cell.items()) if rate}
+
     def _is_warm_for(self, options: DdpOptions, plan: Plan) -> bool:
         """Whether a run of this plan with these options would find its ranks up."""
         return (
@@ -116,23 +114,52 @@ class KeptRanks:
         """
         from accel.distributed.cells.watched_run import WatchedRun
 
-        def look(_lanes: object = None) -> None:
-            if show is not None:
-                show(watched)
-
         with self.alone():
-            run, devices = self._prepared(cell, options, filename=filename, on_print=on_print, watch=look)
-            watched = self._begins(WatchedRun(run))
-            with run.true_interrupts():
-                try:
-                    with watched.followed():
-                        look()
-                        outcome = run.run()
-                        watched.ended(outcome)
-                        watched.came_home(self._finish(run, outcome, devices))
-                finally:
-                    look()
-        return watched.result if isinstance(cell, str) else run.returned
+            watched: list[WatchedRun] = []
+            run, devices = self._prepared(
+                cell, options, filename=filename, on_print=on_print, watch=lambda _: show_all(watched, show)
+            )  # fmt: skip
+            watched.append(self._begins(WatchedRun(run)))
+            self._wait_for(run, watched[0], show, devices)
+        return watched[0].result if isinstance(cell, str) else run.home.returned
+
+    def take_home(self, folder: JobFolder, page: RunPage | None = None) -> DdpResult:
+        """Wait for a job that this kernel or another launched, and put its state into the objects of the same names."""
+        from accel.distributed.cells.watched_run import WatchedRun
+        from accel.distributed.jobs.found_job import FoundJob
+
+        prints, watched = RankPrints(write_out), list[WatchedRun]()
+
+        def show(run: WatchedRun) -> None:
+            prints.show()
+            if page is not None:
+                page.show(run)
+
+        with self.alone("%accel jobs home"):
+            job = FoundJob(
+                folder, self._workbench.namespace, watch=lambda _: show_all(watched, show), on_print=prints.take
+            )  # fmt: skip
+            watched.append(self._begins(WatchedRun(job)))
+            try:
+                self._wait_for(job, watched[0], show)
+            finally:
+                prints.end()
+        assert watched[0].result is not None
+        return watched[0].result
+
+    def _wait_for(
+        self, run: Runnable, watched: WatchedRun, show: Callable[[WatchedRun], object] | None,
+        devices: RankDevices | None = None,
+    ) -> None:  # fmt: skip
+        with run.home.true_interrupts():
+            try:
+                with watched.followed():
+                    show_all([watched], show)
+                    outcome = run.run()
+                    watched.ended(outcome)
+                    watched.came_home(self._finish(run, outcome, devices))
+            finally:
+                show_all([watched], show)
 
     def run_printing(
         self, cell: str | Callable[[], Any], options: DdpOptions, *, filename: str = "", page: RunPage | None = None
@@ -157,19 +184,22 @@ class KeptRanks:
         """Begin it in the background; `on_over` is called, in another thread, when the ranks have finished."""
         from accel.distributed.cells.ddp_run import DdpRun
 
-        self._take()
+        is_here = options.cluster is None  # a job waits and trains elsewhere, and nothing here waits for it
+        if is_here:
+            self._take()
+        release = self._busy.release if is_here else lambda: None
         try:
             run, devices = self._prepared(cell, options, filename=filename, on_print=on_print)
             begun = DdpRun(
-                run, on_over=self._busy.release, finish=lambda run, outcome: self._finish(run, outcome, devices)
-            )  # fmt: skip
+                run, on_over=release, finish=lambda run, outcome: self._finish(run, outcome, devices)
+            )
         except BaseException:
-            self._busy.release()
+            release()
             raise
         if on_over is not None:
             begun.on_change(lambda: on_over(begun))
         self._begins(begun)
-        self._background = begun.begin()
+        self._background.append(begun.begin())
         return begun
 
     def measure(
@@ -198,14 +228,16 @@ class KeptRanks:
         with watched.followed():
             outcome = run.run()
             watched.ended(outcome)
-            result = run.finish(outcome)  # nothing comes home: `discard`
+            result = run.home.finish(outcome)  # nothing comes home: `discard`
             watched.came_home(result)
         return result
 
     def bring_home(self) -> None:
         """Put what a run in the background trained into the notebook's objects, if it is over; called between two cells."""
-        if self._background is not None:
-            self._background.bring_home()
+        for run in list(self._background):
+            if run.is_over:
+                self._background.remove(run)
+                run.bring_home()
 
     def close(self) -> None:
         """End all ranks, and with them what runs on them."""
@@ -244,11 +276,10 @@ class KeptRanks:
     ) -> tuple[CellRun, RankDevices]:  # fmt: skip
         from accel.distributed.cells.run_cell import CellRun
         from accel.distributed.ranks.called_function import SOURCE, name_of, names_for, namespace_of
-        from accel.distributed.ranks.rank_devices import rank_devices
         from accel.distributed.ranks.room_for_ranks import crowding
 
         self.bring_home()  # before what it trained is packed again
-        devices = rank_devices(options.n, backend=options.backend, gpus=options.gpus)
+        devices = devices_for(options)
         namespace, asked = self._workbench.namespace, "%%accel ddp"
         source, extra = (cell, {}) if isinstance(cell, str) else (SOURCE, names_for(cell))
         if not isinstance(cell, str):
@@ -258,29 +289,44 @@ class KeptRanks:
         filename = filename or registered(source, f"<on ranks {next(_numbers)}>")
         _check_loaders(options.run.loaders, namespace, source)
         plan = Plan.parse(options.run.plan)
-        if (crowded := crowding(options.n)) and not self._is_warm_for(options, plan):
+        if (
+            options.cluster is None
+            and (crowded := crowding(options.n))
+            and not self._is_warm_for(options, plan)
+        ):
             write_out(f"{crowded}\n")
         with self._as_if_nothing_were_kept():
             plan, reads = for_this_cell(self._workbench, plan, options.run, cell, filename)
             run = CellRun(
-                self._pool_for(options, devices, plan), source, namespace, options.run, filename=filename, reads_back=reads,
+                self._ranks_for(options, devices, plan), source, namespace, options.run, filename=filename, reads_back=reads,
                 backend=devices.backend, watch=watch, on_print=on_print, extra=extra, asked=asked, plan=plan,
             )  # fmt: skip
-        run.home_changes.begin()
+        run.home.changes.begin()
         return run, devices
 
-    def _finish(self, run: CellRun, outcome: RunOutcome, devices: RankDevices) -> DdpResult:
-        run.home_changes.look()
+    def _finish(self, run: Runnable, outcome: RunOutcome, devices: RankDevices | None = None) -> DdpResult:
+        run.home.changes.look()
         with (
-            run.true_interrupts(),
+            run.home.true_interrupts(),
             self._as_if_nothing_were_kept(),
         ):  # what is kept sits on the objects that the state is put into
-            result = run.finish(outcome)
-        notes = [*result.notes, devices.reason] if devices.reason else [*result.notes]
+            result = run.home.finish(outcome)
+        notes = [*result.notes, *([devices.reason] if devices is not None and devices.reason else [])]
         if kept := self._workbench.kept:
             notes.append(f"What is kept here ({kept}) had no part in this run.")
         self.last_line = result.line
+        self._rates[run.source.strip(), run.where, run.ranks] = result.samples_per_s
         return replace(result, notes=tuple(notes))
+
+    def _ranks_for(self, options: DdpOptions, devices: RankDevices, plan: Plan) -> Ranks:
+        """Those of a job, or warm ones."""
+        if options.cluster is None:
+            return self._pool_for(options, devices, plan)
+        from accel.distributed.jobs.job_ranks import JobRanks
+
+        return JobRanks(
+            options.cluster, options.threads, options.run.max_restarts, is_of_copies=options.run.discard
+        )
 
     def _pool_for(self, options: DdpOptions, devices: RankDevices, plan: Plan) -> RankPool:
         """The pool that is warm, where it fits; a rank takes half a gigabyte and more, so no other is kept beside it."""
@@ -311,6 +357,13 @@ class KeptRanks:
 def _own_process(plan: Plan) -> Plan:
     """The part of the plan that belongs to whole processes, which are as they were for no other run afterwards."""
     return Plan(tuple(entry for entry in plan.entries if entry.needs_own_process))
+
+
+def show_all(runs: Sequence[WatchedRun], show: Callable[[WatchedRun], object] | None) -> None:
+    """Show those that have begun, where somebody looks."""
+    if show is not None:
+        for run in runs:
+            show(run)
 
 
 def registered(source: str, filename: str) -> str:

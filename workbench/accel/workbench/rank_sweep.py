@@ -18,7 +18,8 @@ from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.disturbance import Disturbance
 from accel.measuring.sweep import Sweep
 from accel.measuring.sweep_row import Configuration, SweepRow, SweptRun
-from accel.workbench.kept_ranks import DdpOptions, registered
+from accel.workbench.ddp_options import DdpOptions
+from accel.workbench.kept_ranks import registered
 from accel.workbench.sweep_quality import find_quality
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from accel.workbench.trial_runner import TrialRunner
 if TYPE_CHECKING:
     import torch
 
+    from accel.exporting.cluster_scripts import ClusterScripts
     from accel.exporting.export import Export
     from accel.exporting.launcher import Launcher
     from accel.history import PastPredictions, PastTrials
@@ -290,16 +291,21 @@ class Workbench(TrialRunner):
         """
         return Status.of(self, self.ranks.line)
 
-    def export(self, to: str = "cell", plan: str | Plan | None = None) -> Export | Launcher:
+    def export(
+        self, to: str = "cell", plan: str | Plan | None = None, *, n: int | None = None, **places: Any
+    ) -> Export | Launcher | ClusterScripts:  # fmt: skip
         """The workload's cell with the kept plan written in as plain PyTorch, as `accel.export` gives it.
 
         Examples:
             >>> print(workbench.export().code)
         """
+        from accel.distributed.jobs.cluster import LAUNCHERS
+        from accel.distributed.jobs.cluster_asked import cluster_asked
         from accel.exporting.export import export_cell
+        from accel.workbench.cluster_export import cluster_export
         from accel.workbench.launching import launcher_for
 
-        if to != "cell":
+        if to != "cell" and to not in LAUNCHERS:
             return launcher_for(to, plan)
         if plan is not None:
             wanted = Plan.parse(plan) if isinstance(plan, str) else plan
@@ -309,7 +315,11 @@ class Workbench(TrialRunner):
             )  # fmt: skip
         workload, kept = self.workload_to_train("export"), self.kept
         with self.live.suspended():  # entries read the objects as the cell will find them
-            return export_cell(workload, kept)
+            if to == "cell":
+                return export_cell(workload, kept)
+            cluster = cluster_asked(n=n, launcher=to, **places)
+            assert cluster is not None
+            return cluster_export(workload, kept, cluster)
 
     def accelerations(self) -> list[Applicability]:
         """Every entry of the catalogue with the reasons why it cannot work here (none: it can) and whether it is kept.

@@ -109,6 +109,8 @@ def _values(argument: Argument, word: str, namespace: Mapping[str, object]) -> l
         return sorted(name for name, value in namespace.items() if _is_of_training(value))
     if argument.completes == "loader":
         return sorted(name for name, value in namespace.items() if _is_of_training(value, "loader"))
+    if argument.completes == "cluster":
+        return sorted(_clusters())
     if argument.completes == "compression":
         return ["none", "fp16", "bf16", "powersgd:"]
     if argument.completes == "plan" and (knobs := KNOBS.search(word)):
@@ -116,6 +118,17 @@ def _values(argument: Argument, word: str, namespace: Mapping[str, object]) -> l
     if argument.completes in ("plan", "acceleration"):
         return sorted(_entries())
     return []
+
+
+def _clusters() -> list[str]:
+    """Those of accel.toml; a file that cannot be read is told when it is used."""
+    from accel.distributed.jobs.cluster_file import clusters
+    from accel.errors import AccelError
+
+    try:
+        return list(clusters())
+    except AccelError:
+        return []
 
 
 def _is_of_training(value: object, kind: str = "") -> bool:

@@ -22,6 +22,7 @@ class RankReport:
     cpus: tuple[int, ...]
     threads: int
     output: str = ""
+    host: str = ""  # of a job: where it was
 
     @property
     def own_ms(self) -> float:
@@ -96,7 +97,7 @@ class DdpResult(Shown):
         found = [*self.notes, *filter(None, (effect.warning for effect in self.effects))]
         if (slow := straggler([each.lane for each in self.ranks])) is not None:
             found.append(str(slow))
-        if len({cpu for each in self.ranks for cpu in each.cpus}) < sum(
+        if len({(each.host, cpu) for each in self.ranks for cpu in each.cpus}) < sum(
             len(each.cpus) for each in self.ranks
         ):
             found.append(

@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable
 
 from accel.distributed.cells.ddp_result import DdpResult
-from accel.distributed.cells.run_cell import CellRun
-from accel.distributed.cells.watched_run import WatchedRun
-from accel.distributed.ranks.rank_run import RunOutcome
+from accel.distributed.cells.watched_run import Runnable, WatchedRun
+from accel.distributed.ranks.run_outcome import RunOutcome
 
 
 class DdpRun(WatchedRun):
@@ -21,8 +20,8 @@ class DdpRun(WatchedRun):
     is_background = True
 
     def __init__(
-        self, cell: CellRun, *, on_over: Callable[[], object],
-        finish: Callable[[CellRun, RunOutcome], DdpResult],
+        self, cell: Runnable, *, on_over: Callable[[], object],
+        finish: Callable[[Runnable, RunOutcome], DdpResult],
     ) -> None:  # fmt: skip
         super().__init__(cell)
         self._on_over, self._finish = on_over, finish
@@ -35,7 +34,7 @@ class DdpRun(WatchedRun):
         threading.Thread(target=self._run, args=(self._cell,), name="accel-ddp", daemon=True).start()
         return self
 
-    def _run(self, cell: CellRun) -> None:
+    def _run(self, cell: Runnable) -> None:
         try:
             self._outcome = cell.run()
         except BaseException as error:

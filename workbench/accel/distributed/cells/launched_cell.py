@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from accel.distributed.data_parallel.gradient_readers import with_nested
+from accel.distributed.ranks.rank_place import RankPlace
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -29,14 +30,14 @@ _current: LaunchedCell | None = None
 class LaunchedCell:
     """While entered, this rank looks to the cell like a process that torchrun, or mp.spawn, has started.
 
-    >>> with LaunchedCell(rank=1, world_size=2, timeout_s=60) as launched, process_group(...) as group:
+    >>> with LaunchedCell(place, timeout_s=60) as launched, process_group(...) as group:
     ...     launched.begins(group, name="<cell>", codes=codes)
 
     `distributes_itself` once the cell joined the process group by itself; `on_join` is called then.
     """
 
-    def __init__(self, *, rank: int, world_size: int, timeout_s: float) -> None:
-        self.rank, self.world_size = rank, world_size
+    def __init__(self, place: RankPlace, *, timeout_s: float) -> None:
+        self._place, self.rank, self.world_size = place, place.rank, place.world_size
         self._timeout = timedelta(seconds=timeout_s)
         self._group: JoinedGroup | None = None
         self._joins = 0
@@ -63,7 +64,7 @@ class LaunchedCell:
         """The ranks have met: what torchrun tells its processes is there from now on. `codes` is what the cell may run."""
         self._group, self.backend = group, group.backend
         sys.argv = [name]
-        os.environ.update(launch_variables(self.rank, self.world_size, _free_port(self.rank, group.store)))
+        os.environ.update(launch_variables(self._place, _free_port(self._place, group.store)))
         if any({_JOIN, "is_initialized"} <= set(code.co_names) for code in with_nested(codes)):
             self._watch_guards()
 
@@ -169,28 +170,29 @@ class LaunchedCell:
         return "gloo"
 
 
-def launch_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
+def launch_variables(place: RankPlace, port: int) -> dict[str, str]:
     """What torchrun tells a process. A rank with one GPU to itself is a node of its own: its GPU has the number 0 there.
 
-    >>> launch_variables(1, 2, 29500)["WORLD_SIZE"]
+    >>> launch_variables(RankPlace.of_one_machine(1, 2), 29500)["WORLD_SIZE"]
     '2'
     """
     import torch
 
     is_node = torch.cuda.device_count() == 1
     return {
-        "RANK": str(rank), "LOCAL_RANK": "0" if is_node else str(rank), "WORLD_SIZE": str(world_size),
-        "LOCAL_WORLD_SIZE": "1" if is_node else str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        "RANK": str(place.rank), "LOCAL_RANK": "0" if is_node else str(place.local_rank),
+        "WORLD_SIZE": str(place.world_size), "LOCAL_WORLD_SIZE": "1" if is_node else str(place.local_world_size),
+        "MASTER_ADDR": place.first_host, "MASTER_PORT": str(port),
     }  # fmt: skip
 
 
-def _free_port(rank: int, store: Any) -> int:
+def _free_port(place: RankPlace, store: Any) -> int:
     """The same on all ranks; nothing listens there unless the cell makes something that does."""
     import socket
 
-    if rank == 0:
+    if place.rank == 0:
         with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+            free.bind((place.first_host if place.is_alone else "", 0))  # its name may be that of a gateway
             store.set("accel port", str(free.getsockname()[1]))
     return int(store.get("accel port"))
 

@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from accel.distributed.cells.run_lanes import RunLanes
 from accel.distributed.communication.straggler import straggler
@@ -17,8 +17,8 @@ from accel.units import counted
 
 if TYPE_CHECKING:
     from accel.distributed.cells.ddp_result import DdpResult
-    from accel.distributed.cells.run_cell import CellRun
-    from accel.distributed.ranks.rank_run import RunOutcome
+    from accel.distributed.cells.homecoming import Homecoming
+    from accel.distributed.ranks.run_outcome import RunOutcome
 
 RunState = Literal["running", "done", "stopped", "interrupted", "failed"]
 _ENDED = {"done": "Done", "stopped": "Stopped", "interrupted": "Interrupted", "failed": "Failed"}
@@ -26,6 +26,37 @@ HOW_TO_STOP = (
     "Interrupt ends all ranks at once and leaves your objects as they were. In the background (--background, wait=False) a run "
     "has a Stop button: its ranks end after the same step, and the state of that step comes back."
 )
+JOB_GOES_ON = (
+    "This is the job {job}. Interrupt leaves it running: %accel jobs lists it, with its logs, stops or cancels it. In the "
+    "background its state comes home by itself, between two cells."
+)
+
+
+class Runnable(Protocol):
+    """A cell on ranks, whoever launched it: watched while it trains, and then taken home."""
+
+    ranks: int
+    source: str  # of the cell
+    where: str  # in words
+    home: Homecoming
+
+    @property
+    def job(self) -> str:
+        """The name of its job; empty where it is none."""
+
+    @property
+    def lanes(self) -> tuple[RankLane, ...]:
+        """What each rank is doing now."""
+
+    @property
+    def waits_for(self) -> str:
+        """What it waits for in a queue."""
+
+    def stop(self) -> None:
+        """All ranks end after the same step."""
+
+    def run(self) -> RunOutcome:
+        """Wait for its end."""
 
 
 class WatchedRun:
@@ -39,11 +70,13 @@ class WatchedRun:
 
     is_background = False
 
-    def __init__(self, cell: CellRun, how_to_stop: str | None = None) -> None:
-        self._how_to_stop = how_to_stop
-        self.ranks = cell.pool.ranks
+    def __init__(self, cell: Runnable, how_to_stop: str | None = None) -> None:
+        self.ranks, self.job = cell.ranks, cell.job
+        self._how_to_stop = (
+            JOB_GOES_ON.format(job=self.job) if how_to_stop is None and self.job else how_to_stop
+        )
         self.result: DdpResult | None = None  # once the state is home
-        self._cell: CellRun | None = cell
+        self._cell: Runnable | None = cell
         self._ended = threading.Event()
         self._began, self._seconds = time.monotonic(), float("nan")
         self._state: RunState = "running"
@@ -81,7 +114,8 @@ class WatchedRun:
         if self.is_over:
             return f"{_ENDED[self.state]} on {ranks} after {self.seconds:.0f} s."
         if not self.lanes:
-            return f"Starting {ranks}, {self.seconds:.0f} s."
+            waits_for = self._cell.waits_for if self._cell is not None else ""
+            return f"{waits_for or f'Starting {ranks}'}, {self.seconds:.0f} s."
         return f"{'Stopping' if self._is_stopping else 'Training'} on {ranks}, {self.seconds:.0f} s."
 
     @property

@@ -69,7 +69,7 @@ def received(rank: RankProcess) -> tuple[Any, bytes, int | None] | Trouble:
         return of_death(rank, f"it sent what is no message ({error})")
 
 
-def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:
+def of_failure(rank: int, message: RunFailed) -> Trouble:
     """A rank whose code raised."""
     failed = message.failed
     what = failed.what
@@ -83,7 +83,7 @@ def of_failure(rank: RankProcess, message: RunFailed) -> Trouble:
         what = f"it called exit({failed.said})"
         do = f"A cell ends by itself: leave exit() out, or use break or return. {_SAFE}"
     return Trouble(
-        rank.rank, what, do, failed.traceback, is_consequence=message.is_communication, has_answered=True, failed=failed,
+        rank, what, do, failed.traceback, is_consequence=message.is_communication, has_answered=True, failed=failed,
     )  # fmt: skip
 
 

@@ -21,19 +21,28 @@ class JoinedGroup:
     is_stuck: bool = False  # a thread of this process may still be meeting the others: it is not used again
 
 
+def met_at_file(path: str, world_size: int) -> Any:
+    """The store of ranks on one machine: a file that only this user can open.
+
+    >>> met_at_file("/tmp/accel-meet-k3j2h1g0/meet-1", 2)
+    """
+    import torch.distributed as dist
+
+    return dist.FileStore(path, world_size)  # type: ignore[attr-defined]
+
+
 @contextmanager
 def process_group(
-    backend: str, rendezvous: str, *, rank: int, world_size: int, timeout_s: float
+    backend: str, store: Any, *, rank: int, world_size: int, timeout_s: float
 ) -> Iterator[JoinedGroup]:
-    """Join it by way of a file that only this user can open, and leave it at the end; over gloo where oneCCL cannot be used.
+    """Join the ranks that meet by this store, and leave them at the end; over gloo where oneCCL cannot be used.
 
-    >>> with process_group("gloo", path, rank=0, world_size=2, timeout_s=60):
+    >>> with process_group("gloo", met_at_file(path, 2), rank=0, world_size=2, timeout_s=60):
     ...     torch.distributed.all_reduce(tensor)
     """
     import torch
     import torch.distributed as dist
 
-    store = dist.FileStore(rendezvous, world_size)  # type: ignore[attr-defined]
     timeout = timedelta(seconds=timeout_s)
     group = JoinedGroup(backend, store)
     if backend == "ccl":

@@ -122,7 +122,7 @@ class RankAnswers:
             self.by_rank[rank.rank] = RankAnswer(message, blob, memory)
             return None
         if isinstance(message, RunFailed):
-            return of_failure(rank, message)
+            return of_failure(rank.rank, message)
         return of_death(rank, f"it sent {type(message).__name__} instead of an answer")
 
     def _all_are_silent(self) -> bool:

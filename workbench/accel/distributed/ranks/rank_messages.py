@@ -46,6 +46,7 @@ class RunRequest(msgspec.Struct, tag="run", frozen=True):
     writes: list[str]  # that the cell binds
     options: RunOptions
     reads_back: list[ReadBack] = []  # lines that make the cell wait, as its profile saw them
+    shapes: dict[str, dict[str, list[int]]] = {}  # of the models that were shipped
     question: QualityQuestion | None = None  # which rank 0 answers when the cell has trained
 
 
@@ -55,6 +56,7 @@ class RankReady(msgspec.Struct, tag="rank_ready", frozen=True):
     cpus: list[int]
     threads: int
     device: str
+    host: str = ""  # where it is, of a job
     stale: str = ""  # why the process must not run another cell: what an earlier one left of it
 
 

@@ -10,10 +10,11 @@ from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.ranks.rank_environment import sent_along
 from accel.distributed.ranks.rank_messages import RunRequest
 from accel.distributed.ranks.rank_run import RankRun
+from accel.distributed.ranks.run_outcome import THIS_MACHINE, Print, Ranks, Watch
 from accel.distributed.ranks.warm_ranks import WarmRanks
 from accel.private_disk import current_folder
 from accel.workload.memory_file import MemoryFile
-from accel.workload.shipping import load, pack_cell
+from accel.workload.shipping import Parcel, load, pack_cell
 
 
 class RankPool(WarmRanks):
@@ -60,14 +61,29 @@ class RankPool(WarmRanks):
         """
         return run_function(self, function, arguments, keywords, timeout_s=timeout_s)
 
+    restart_themselves = False
+    where = THIS_MACHINE
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of its CPUs."""
+        return self.allocation.notes if self.allocation else ()
+
+    def begin(
+        self, request: RunRequest, parcel: Parcel, *, asked: str, watch: Watch | None = None,
+        on_print: Print | None = None,
+    ) -> RankRun:  # fmt: skip
+        """A run of this request on its ranks."""
+        return RankRun(self, request, parcel, asked, watch, on_print)
+
 
 def run_function(
-    pool: WarmRanks, function: Callable[..., Any], arguments: tuple[Any, ...] = (), keywords: Mapping[str, Any] | None = None, *,
+    ranks: Ranks, function: Callable[..., Any], arguments: tuple[Any, ...] = (), keywords: Mapping[str, Any] | None = None, *,
     timeout_s: float = 60.0, trains: bool = False, backend: str = "gloo",
 ) -> list[Any]:  # fmt: skip
     """Call a function in every rank, where torch.distributed is initialised; gives what each returned.
 
-    >>> run_function(pool, lambda: torch.distributed.get_rank())
+    >>> run_function(ranks, lambda: torch.distributed.get_rank())
     [0, 1]
 
     `trains`: with models and loaders made data-parallel. Raises the error of the rank that caused it.
@@ -84,7 +100,7 @@ def run_function(
         names=["accel_call"],
     )
     try:
-        outcome = RankRun(pool, request, parcel, asked=f"{name}()").go()
+        outcome = ranks.begin(request, parcel, asked=f"{name}()").go()
     finally:
         parcel.close()
     values = []
@@ -95,6 +111,7 @@ def run_function(
     finally:
         for answer in outcome.answers:
             answer.let_go()
+        outcome.on_home()
     return values
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from accel.distributed.ranks.failed_run import error_of
-from accel.distributed.ranks.rank_answers import RankAnswer, RankAnswers
-from accel.distributed.ranks.rank_messages import RankReady, RunRequest
+from accel.distributed.ranks.rank_answers import RankAnswers
+from accel.distributed.ranks.rank_messages import RunRequest
 from accel.distributed.ranks.rank_page import RankLane, RankPage
 from accel.distributed.ranks.rank_process import RankProcess
+from accel.distributed.ranks.run_outcome import Print, RunOutcome, Watch
 from accel.distributed.ranks.warm_ranks import WarmRanks
 from accel.private_disk import in_words
 from accel.processes.kernel_folder import KernelFolder, own_kernel_folder
@@ -24,21 +25,6 @@ from accel.workload.shipping import Parcel
 
 _meetings = itertools.count(1)
 _MEETING_BYTES = 64 << 10  # more than ranks write there
-Watch = Callable[[tuple[RankLane, ...]], object]
-Print = Callable[[int, str], object]
-
-
-@dataclass
-class RunOutcome:
-    """A run that went well, or was stopped: answers and output by rank, and the last lanes."""
-
-    answers: list[RankAnswer]
-    lanes: tuple[RankLane, ...]
-    outputs: list[str]
-    seconds: float
-    ready: list[RankReady | None]  # what each rank had: one that cannot be used again has been ended by now
-    start_s: float  # until all ranks were up; 0 for warm ones, nearly
-    was_stopped: bool = False
 
 
 @dataclass
@@ -54,9 +40,12 @@ class RankRun:
     asked: str
     watch: Watch | None = None
     on_print: Print | None = None
+    waits_for: str = ""
     _page: RankPage | None = None
     _is_to_stop: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    job = ""  # warm ranks are no job
 
     def stop(self) -> None:
         """All ranks end after the same step; asked before they begin, after their first."""

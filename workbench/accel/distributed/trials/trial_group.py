@@ -164,9 +164,9 @@ def _answer_of(rank: RankProcess, kind: type[Any], answers: dict[int, Any]) -> T
         return came
     message, _, _ = came
     if isinstance(message, RunFailed):
-        return of_failure(rank, message)
+        return of_failure(rank.rank, message)
     if isinstance(message, Failed):  # of the user's metric
-        return of_failure(rank, RunFailed(message, is_communication=False, is_clean=False))
+        return of_failure(rank.rank, RunFailed(message, is_communication=False, is_clean=False))
     if not isinstance(message, kind):
         return of_death(rank, f"it sent {type(message).__name__} instead of {kind.__name__}")
     answers[rank.rank] = message

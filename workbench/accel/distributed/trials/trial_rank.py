@@ -80,15 +80,15 @@ class _Group:
         from accel.distributed.data_parallel.data_parallel import DataParallel
         from accel.distributed.data_parallel.gradient_readers import codes_of
         from accel.distributed.data_parallel.split_loaders import names_ranks
-        from accel.distributed.ranks.process_group import process_group
+        from accel.distributed.ranks.process_group import met_at_file, process_group
         from accel.workers.worker_main import Calls
 
         torch.set_num_threads(self.threads)  # the notebook's count came with its settings
         knows_ranks = names_ranks(codes_of(load.source, load.filename, namespace))
         with (
             process_group(
-                self.backend, self.meeting_place, rank=self.rank, world_size=self.page.ranks,
-                timeout_s=_LONGER_THAN_THE_KERNEL_WAITS_S,
+                self.backend, met_at_file(self.meeting_place, self.page.ranks), rank=self.rank,
+                world_size=self.page.ranks, timeout_s=_LONGER_THAN_THE_KERNEL_WAITS_S,
             ),
             DataParallel(
                 self.page, rank=self.rank, world_size=self.page.ranks, namespace=namespace,

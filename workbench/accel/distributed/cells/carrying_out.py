@@ -1,0 +1,186 @@
+"""What a rank does with a request: take what was shipped, join the others, run the cell, pack what became of it."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import sys
+import time
+from typing import Any
+
+from accel.distributed.cells.brought_home import Travellers
+from accel.distributed.cells.cell_execution import Prepare, execute_cell
+from accel.distributed.cells.launched_cell import LaunchedCell
+from accel.distributed.cells.plan_in_rank import PlanInRank
+from accel.distributed.data_parallel.data_parallel import DataParallel, RunStopped
+from accel.distributed.data_parallel.gradient_readers import codes_of
+from accel.distributed.data_parallel.split_loaders import names_ranks
+from accel.distributed.data_parallel.training_notes import notes_of_unwrapped
+from accel.distributed.ranks.process_group import process_group
+from accel.distributed.ranks.rank_environment import take_environment
+from accel.distributed.ranks.rank_messages import RunDone, RunRequest
+from accel.distributed.ranks.rank_page import RankPage
+from accel.distributed.ranks.rank_place import RankPlace
+from accel.distributed.trials.rank_quality import quality_in_rank
+from accel.private_disk import PrivateDisk, note_of
+from accel.workers.notebook_module import NotebookModule
+from accel.workload.memory_file import MemoryFile
+from accel.workload.shipping import dump, unpack
+
+
+def carry_out(
+    request: RunRequest, blob: bytes, memory: MemoryFile, page: RankPage, place: RankPlace, store: Any,
+    disk: PrivateDisk | None = None,
+) -> tuple[RunDone, bytes, MemoryFile | None]:  # fmt: skip
+    """Train what was shipped as one of the ranks that meet by this store; what is to go home is a pickle with its memory.
+
+    >>> done, blob, memory = carry_out(request, blob, memory, page, RankPlace.of_one_machine(0, 2), store)
+
+    Raises what the cell raises.
+    """
+    began, rank = time.monotonic(), place.rank
+    launched = LaunchedCell(place, timeout_s=request.options.timeout_s)
+    namespace = _arrived(request, blob, memory, disk)
+    travellers = None if request.options.discard else Travellers(namespace, request.names)
+    was_stopped, value, parallel = False, None, None
+    with (
+        launched,
+        process_group(
+            request.backend, store, rank=rank, world_size=page.ranks, timeout_s=request.options.timeout_s,
+        ) as group,
+        PlanInRank(request, namespace) as plan,
+    ):  # fmt: skip
+        codes = codes_of(request.source, request.filename, namespace)
+        launched.begins(group, name=request.filename, codes=codes)
+        if request.trains:
+            parallel = DataParallel(
+                page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options,
+                plan=plan.plan, knows_ranks=names_ranks(codes), prepare=functools.partial(_prepare, request, plan),
+            )  # fmt: skip
+            launched.on_join = parallel.only_watch
+            try:
+                with parallel:
+                    value = _execute_with_checkpoints(request, namespace, parallel, page.ranks, rank)
+            except RunStopped:
+                was_stopped = True
+        else:
+            value = _execute(request, namespace)
+        proofs, compilation = plan.proofs(), plan.compilation
+        if not request.options.discard:
+            plan.gather_pieces()
+    quality, why_no_quality = _quality(request, namespace, parallel, rank)
+    notes = [
+        *(parallel.notes if parallel is not None else []),
+        *launched.notes,
+        *(notes_of_unwrapped(namespace, request.writes) if travellers is not None else ()),
+        *filter(None, [group.note, note_of(disk.mechanism, request.folder) if disk is not None else ""]),
+    ]
+    first_step_s = parallel.first_step_at - began if parallel is not None and parallel.steps else None
+    result, result_memory = b"", None
+    left_behind: list[list[str]] = []
+    if request.kind == "function" and not request.options.discard:
+        result_memory = MemoryFile()
+        result = dump(value, result_memory)
+        result_memory.seal()
+    elif travellers is not None and rank == 0:
+        stepped = parallel.stepped if parallel is not None else set()
+        result, result_memory, left_behind = travellers.packed(namespace, request.writes, stepped)
+    done = RunDone(
+        seconds=time.monotonic() - began, first_step_s=first_step_s, notes=notes, left_behind=left_behind, proofs=proofs,
+        compilation=compilation, was_stopped=was_stopped, backend=launched.backend,
+        distributes_itself=parallel is not None and parallel.only_watches,
+        communication=parallel.communication if parallel is not None else None, quality=quality, quality_reason=why_no_quality,
+        is_clean=not group.is_stuck and disk is None,
+    )  # fmt: skip
+    return done, result, result_memory
+
+
+def _arrived(
+    request: RunRequest, blob: bytes, memory: MemoryFile, disk: PrivateDisk | None
+) -> dict[str, Any]:
+    """What was shipped, where the notebook is: with its folder, its variables and its settings."""
+    import torch
+
+    os.chdir(request.folder)
+    if disk is not None:
+        _make_private(disk, request)
+    sys.path[:] = request.import_path
+    take_environment(request.environment)
+    threads = _own_threads()
+    try:
+        namespace = unpack(blob, memory)
+    finally:
+        memory.close()
+    torch.set_num_threads(threads)  # the notebook's count came with its settings
+    sys.modules["__main__"] = NotebookModule(namespace)
+    return namespace
+
+
+def _make_private(disk: PrivateDisk, request: RunRequest) -> None:
+    """Checkpoints are the run's own, and all ranks meet in one folder: these stay as they are."""
+    shared = [os.path.dirname(request.rendezvous)]
+    if request.options.checkpoint:
+        os.makedirs(request.options.checkpoint, exist_ok=True)
+        shared.append(os.path.abspath(request.options.checkpoint))
+    disk.enter(
+        "A run on copies", "Move that line to a cell of its own and run this one again.", shared=shared
+    )
+
+
+def _quality(
+    request: RunRequest, namespace: dict[str, Any], parallel: DataParallel | None, rank: int
+) -> tuple[float | None, str]:
+    """How good the model became, where that is asked for: rank 0 says so."""
+    if request.question is None or parallel is None or rank != 0:
+        return None, ""
+    return quality_in_rank(request.question, namespace, parallel.models, parallel.stepped, parallel.beat)
+
+
+@functools.cache
+def _own_threads() -> int:
+    """As many as torch counted when this rank began; asked before the first run may have set another."""
+    import torch
+
+    return torch.get_num_threads()
+
+
+def _execute_with_checkpoints(
+    request: RunRequest, namespace: dict[str, Any], parallel: DataParallel, ranks: int, rank: int
+) -> Any:
+    if not request.options.checkpoint:
+        return _execute(request, namespace)
+    from accel.distributed.checkpoints.checkpoints import Checkpoints
+
+    with Checkpoints(request, parallel, namespace, rank=rank, world_size=ranks) as checkpoints:
+        value = _execute(request, namespace, checkpoints.prepared)
+        checkpoints.finish()
+        return value
+
+
+def _execute(request: RunRequest, namespace: dict[str, Any], prepared: Prepare | None = None) -> Any:
+    if request.kind == "function":
+        function, arguments, keywords = namespace.pop("accel_call")
+        return function(*arguments, **keywords)
+    linecache.cache[request.filename] = (
+        len(request.source), None, request.source.splitlines(True), request.filename,
+    )  # fmt: skip
+    execute_cell(request.source, request.filename, namespace, prepared)
+    return None
+
+
+def _prepare(request: RunRequest, plan: PlanInRank, found: Any) -> None:
+    """What is done with each object before its first use."""
+    if request.options.sync_batchnorm:
+        for model in found.models.values():
+            _synchronise_batch_norm(model)
+    plan.take(found)
+
+
+def _synchronise_batch_norm(model: Any) -> None:
+    import torch
+
+    for name, child in list(model.named_children()):
+        converted = torch.nn.SyncBatchNorm.convert_sync_batchnorm(child)  # type: ignore[no-untyped-call]
+        if converted is not child:
+            setattr(model, name, converted)

@@ -1,0 +1,50 @@
+"""What is kept as files that do not need accel: `accel.export`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accel.exporting.cluster_scripts import ClusterScripts
+    from accel.exporting.export import Export
+    from accel.exporting.launcher import Launcher
+    from accel.plans.plan import Plan
+
+
+def export(
+    to: str = "cell", plan: str | Plan | None = None, *, n: int | None = None, on: str = "", hosts: str = "",
+    nodes: int | None = None, partition: str = "", gpus_per_node: int | None = None, time: str = "",
+) -> Export | Launcher | ClusterScripts:  # fmt: skip
+    """Write what is kept as plain PyTorch that does not need accel.
+
+    Args:
+        to: The form: "cell" is your own cell with the accelerations written in; "shell", "dockerfile" and "apptainer" are files
+            that start a program with a plan's variables, libraries and interpreter; "torchrun", "mpirun" and "slurm" are the
+            whole training as a program with a script that starts it on ranks.
+        plan: Of "shell", "dockerfile" and "apptainer": what to start with.
+        n: Ranks of "torchrun", "mpirun" and "slurm".
+        on: A cluster that accel.toml describes, on which they run.
+        hosts: Machines with ranks on each, such as "h1:4,h2:4".
+        nodes: Machines to ask SLURM for.
+        partition: SLURM's queue.
+        gpus_per_node: GPUs to ask SLURM for on each machine.
+        time: How long the job may take, such as "1:30:00".
+
+    Returns:
+        The source, with `.code` and what could not be written; with nothing kept, the cell as it is. For "torchrun", "mpirun" and
+        "slurm" a program and a script, which `.save("folder")` writes.
+
+    Raises:
+        AccelError: No training cell was profiled, the cell cannot be parsed, or `to` is no known form.
+
+    Examples:
+        >>> print(accel.export())
+
+    Method: the cell's syntax tree is rewritten by libcst, which keeps comments and layout (decision 1).
+    """
+    from accel.current import current_workbench
+
+    places = {
+        "on": on, "hosts": hosts, "nodes": nodes, "partition": partition, "gpus_per_node": gpus_per_node, "time": time
+    }  # fmt: skip
+    return current_workbench().export(to, plan, n=n, **places)
