@@ -13,7 +13,7 @@ ENVIRONMENTS := $(CURDIR)/build/environments
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab labs docs oneccl test test-all environments check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine other-tests
+.PHONY: help setup demo lab labs docs oneccl test test-all environments clusters check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine other-tests
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,11 +48,11 @@ test: $(READY) browser ## Run the tests, in a real browser too where there is on
 	@$(MAKE) --no-print-directory --keep-going -j4 tests-of-trials tests-of-ranks tests-of-pages other-tests tests-of-entries tests-of-machine
 
 # Four processes side by side, each prints whole lines; others follow as these end. Pages are apart: Playwright's event loop
-# would run under all other tests. tests/test_project.py is part of `make check`.
+# would run under all other tests. tests/test_project.py is part of `make check`, tests/clusters of `make clusters`.
 RANKS := tests/distributed tests/cells tests/notebook
 PAGES := tests/browser tests/widgets tests/notebooks
 MACHINE := tests/machine tests/measuring tests/profiling tests/traces tests/exporting
-APART := $(RANKS) $(PAGES) $(MACHINE) tests/workers tests/accelerations tests/test_project.py
+APART := $(RANKS) $(PAGES) $(MACHINE) tests/clusters tests/workers tests/accelerations tests/test_project.py
 tests-of-trials: ; @$(RUN)python -m pytest tests/workers | sed -u ""
 tests-of-ranks: ; @$(RUN)python -m pytest $(RANKS) | sed -u ""
 tests-of-pages: ; @$(RUN)python -m pytest $(PAGES) | sed -u ""
@@ -68,6 +68,11 @@ environments: $(READY) browser ## Make the environments intel, nni and openmp in
 	@for name in intel nni openmp; do ACCEL_ENVIRONMENTS=$(ENVIRONMENTS) $(RUN)accel env create $$name; done
 	@ACCEL_REQUIRE_ENVIRONMENTS=1 $(RUN)python -m pytest -m environment tests/environments tests/accelerations/test_prune.py
 	@ACCEL_REQUIRE_ENVIRONMENTS=1 $(RUN)python -m pytest -m environment tests/browser
+
+# Root, network namespaces and Debian's packages: .ci/clusters installs them. Nothing of it outlives the tests.
+clusters: $(READY) ## Bring up a SLURM of two nodes and two hosts for mpirun on this machine, and run the tests of jobs there
+	@.ci/clusters
+	@ACCEL_REQUIRE_CLUSTERS=1 $(RUN)python -m pytest tests/clusters tests/exporting/test_cluster_scripts.py
 
 browser:
 	@.ci/chromium

@@ -62,8 +62,8 @@ def test_each_make_command_of_a_document_exists_and_is_listed_by_make_help(docum
 
 
 def test_ci_runs_what_the_readme_says():
-    assert "\nmake check test environments labs\n" in (ROOT / ".ci" / "run").read_text()
-    assert "`make check test environments labs`" in (ROOT / "README.md").read_text()
+    assert "\nmake check test clusters environments labs\n" in (ROOT / ".ci" / "run").read_text()
+    assert "`make check test clusters environments labs`" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

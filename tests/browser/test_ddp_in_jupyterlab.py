@@ -65,3 +65,34 @@ def test_lanes_move_beside_other_cells_and_stop_brings_the_state_home(notebook, 
     notebook.run_cell(AFTER)
     assert notebook.outputs(AFTER)[0]["data"]["text/plain"] == "('stopped', True, True)"
     assert notebook.errors_in_cells() == []
+
+
+JOB = TRAIN.replace("ddp -n 2", "ddp --launcher torchrun -n 2 --threads 1")
+
+
+def test_a_job_is_listed_live_and_stopped_by_its_button(notebook, server) -> None:
+    page = notebook.open(server.add_notebook("jobs.ipynb", SETUP, JOB, "%accel jobs", LOOK)).page
+    page.set_viewport_size({"width": 1200, "height": 3000})
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    try:
+        look_at_jobs(notebook)
+    finally:
+        for described in server.folder.glob("accel-jobs/*/job.json"):
+            (described.parent / "cancel").touch()  # a job outlives its kernel
+
+
+def look_at_jobs(notebook) -> None:
+    wait_until_it_trains(notebook.cell(1).locator(".accel-lanes"))
+    notebook.run_cell(2)
+    jobs = notebook.cell(2).locator(".accel-jobs")
+    expect(jobs.get_by_test_id("job-state")).to_have_text("running", timeout=60_000)
+    step = jobs.get_by_test_id("job-step").inner_text()
+    expect(jobs.get_by_test_id("job-step")).not_to_have_text(step, timeout=30_000)
+    jobs.get_by_test_id("job-logs").click()
+    expect(jobs.get_by_test_id("jobs-logs")).to_contain_text("Logs of", timeout=30_000)
+    jobs.get_by_test_id("job-stop").click()
+    expect(jobs.get_by_test_id("job-state")).to_contain_text("done", timeout=60_000)
+    notebook.run_cell(3)
+    assert notebook.outputs(3)[0]["data"]["text/plain"] == "('stopped', True, True)"
+    assert notebook.errors_in_cells() == []

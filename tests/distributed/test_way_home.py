@@ -129,8 +129,8 @@ def test_a_variable_that_cannot_be_put_together_at_home_is_named_and_all_else_co
     cell = TRAIN + LAST.format(odd=odd)
     run = CellRun(pool, cell, found, RunOptions(batch="global"), filename="<cell>")
     outcome = run.run()
-    run._home.pop(("passing",), None)  # as where the notebook's own objects changed beside the run
-    result = run.finish(outcome)
+    run.home._home.pop(("passing",), None)  # as where the notebook's own objects changed beside the run
+    result = run.home.finish(outcome)
     _is_home(found, trained)
     assert "odd" in _names(result.left_behind)
     assert "odd" not in found
@@ -167,8 +167,8 @@ def test_an_interrupt_on_the_way_home_leaves_all_of_the_new_state_and_says_so(
     cell = TRAIN + LAST.format(odd="keeper.count = 5\nholder.word = 'new'")
     run = CellRun(pool, cell, found, RunOptions(batch="global"), filename="<cell>")
     outcome = run.run()
-    with pytest.raises(KeyboardInterrupt, match="the trained state is in your"), run.true_interrupts():
-        run.finish(outcome)
+    with pytest.raises(KeyboardInterrupt, match="the trained state is in your"), run.home.true_interrupts():
+        run.home.finish(outcome)
     _is_home(found, trained)
     assert found["holder"].word == "new"
 

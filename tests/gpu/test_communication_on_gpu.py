@@ -7,9 +7,10 @@ import time
 import pytest
 import torch
 
+from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.ranks.device_clocks import CpuClock, CudaClock, clock_of
 from accel.workbench import Workbench
-from accel.workbench.kept_ranks import DdpOptions, RunOptions
+from accel.workbench.ddp_options import DdpOptions
 
 pytestmark = [
     pytest.mark.gpu,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from accel.workbench import Workbench
-from accel.workbench.kept_ranks import DdpOptions
+from accel.workbench.ddp_options import DdpOptions
 
 pytestmark = [
     pytest.mark.gpu,

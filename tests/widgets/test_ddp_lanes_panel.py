@@ -39,7 +39,7 @@ class Cell:
 
     def __init__(self, *lanes: RankLane) -> None:
         self.lanes, self.pool, self.is_stopped, self.reads = lanes, self, threading.Event(), 0
-        self.ranks = 2
+        self.ranks, self.job = 2, ""
 
     def stop(self) -> None:
         self.is_stopped.set()

@@ -1,0 +1,1 @@
+"""Jobs: what needs no cluster."""

@@ -1,0 +1,1 @@
+"""Models of exchanges and of steps, held against measurements."""

@@ -1,0 +1,140 @@
+"""Scripts for clusters: read by shellcheck, free of accel, and made of the cells that the training needs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from accel.distributed.jobs.cluster import Cluster
+from accel.errors import AccelError
+from accel.exporting.cluster_scripts import script_for
+from accel.exporting.whole_script import inputs_of, needed_cells
+
+CLUSTERS = {
+    "torchrun": Cluster(ranks_per_node=2),
+    "torchrun on hosts": Cluster(hosts=(("h1", 4), ("h2", 4))),
+    "mpirun": Cluster(launcher="mpirun", hosts=(("h1", 4), ("h2", 4)), env={"NCCL_DEBUG": "WARN"}),
+    "slurm": Cluster(
+        launcher="slurm", nodes=2, ranks_per_node=8, gpus_per_node=8, partition="gpu", time="1:00:00",
+        setup=("module load cuda",), options=("--exclusive",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_script_is_clean_and_names_nothing_of_accel(name):
+    script = script_for(CLUSTERS[name])
+    assert "accel" not in script
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    if shutil.which("shellcheck") is None:
+        missing = pytest.fail if os.environ.get("ACCEL_REQUIRE_CLUSTERS") == "1" else pytest.skip
+        missing("shellcheck is not installed")
+    done = subprocess.run(["shellcheck", "-"], input=script, text=True, capture_output=True, check=False)
+    assert done.stdout == ""
+
+
+def test_slurms_wishes_are_in_its_head():
+    script = script_for(CLUSTERS["slurm"])
+    for line in (
+        "--nodes=2",
+        "--ntasks-per-node=8",
+        "--gpus-per-node=8",
+        "--partition=gpu",
+        "--time=1:00:00",
+        "--exclusive",
+    ):
+        assert f"\n#SBATCH {line}\n" in script
+
+
+@pytest.mark.parametrize(("name", "started"), [
+    ("torchrun", "-m torch.distributed.run"), ("mpirun", ""), ("slurm", ""),
+])  # fmt: skip
+@pytest.mark.parametrize("programs", [(), ("nvidia-smi",)])
+def test_in_a_container_each_rank_is_started_by_apptainer(name, started, programs, tmp_path):
+    launchers = {"mpirun": 'while [ "$1" != apptainer ]; do shift; done; exec "$@"',
+                 "srun": 'shift; exec "$@"', "scontrol": "echo node1", "apptainer": 'echo "$@"'}  # fmt: skip
+    for program, text in {**launchers, **dict.fromkeys(programs, "true")}.items():
+        (tmp_path / program).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / program).chmod(0o755)
+    script = tmp_path / "train.sh"
+    script.write_text(script_for(Cluster(launcher=name, ranks_per_node=2)))
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CONTAINER": "my image.sif", "SLURM_JOB_NODELIST": "node1",
+                 "SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": str(tmp_path)}  # fmt: skip
+    said = subprocess.run(
+        ["bash", str(script)], env=variables, capture_output=True, text=True, check=True
+    ).stdout
+    assert said.startswith(f"exec {'--nv ' if programs else ''}my image.sif python {started}")
+    assert "train.py" in said
+
+
+NAMESPACE = dict.fromkeys(("torch", "model", "loader", "optimizer", "x", "helper"), 1)
+
+
+def test_the_cells_that_a_training_needs_come_in_their_order():
+    inputs = [
+        "import torch", "print('hello')", "x = 1\nget_ipython().run_line_magic('load_ext', 'accel')",
+        "def helper():\n    return x", "model = helper()", "get_ipython().system('ls')", "model = helper() + 1",
+    ]  # fmt: skip
+    found = needed_cells(inputs, "torch.step(model)", NAMESPACE)
+    assert found.cells == ("import torch", "x = 1", "def helper():\n    return x", "model = helper() + 1")
+    assert found.left_out == 2
+    ast.parse("\n".join(found.cells))
+
+
+def test_a_cell_that_trained_before_is_left_out():
+    training = "for batch in loader:\n    optimizer.step()"
+    found = needed_cells(["loader = 1", "optimizer = 2", training], training, NAMESPACE)
+    assert found.cells == ("loader = 1", "optimizer = 2")
+
+
+def test_a_cell_under_a_magic_counts_and_seeds_go_along():
+    under_time = "get_ipython().run_cell_magic('time', '', 'model = 1\\n')"
+    inputs = ["import torch", "torch.manual_seed(3)", under_time, "loader = optimizer = 2"]
+    found = needed_cells(inputs, "optimizer.step(model, loader)", NAMESPACE)
+    assert found.cells == ("import torch", "torch.manual_seed(3)", "model = 1", "loader = optimizer = 2")
+
+
+def test_what_a_startup_file_imported_is_imported_by_the_script():
+    found = needed_cells(
+        ["model = 1"], "fit(model, functional)", {**NAMESPACE, "functional": ast, "ast": ast}
+    )
+    assert found.cells == ("import ast as functional", "model = 1")
+
+
+def test_a_name_that_no_cell_makes_is_told_before_the_cluster_finds_out():
+    with pytest.raises(AccelError, match="no cell of this notebook makes loader"):
+        needed_cells(["model = 1"], "fit(model, loader)", NAMESPACE)
+
+
+def test_what_the_training_binds_itself_need_not_be_made_before():
+    """As a loss that is printed after the loop."""
+    cell = "for x in loader:\n    for y in x:\n        loss = model(y)\n    print(loss)"
+    found = needed_cells(["loader = model = 1"], cell, {**NAMESPACE, "loss": 1, "y": 1})
+    assert found.cells == ("loader = model = 1",)
+
+
+def test_an_earlier_run_of_a_training_is_not_named_as_left_out():
+    found = needed_cells(["model = 1", "model.loss().backward()"], "fit(model)", NAMESPACE)
+    assert (found.left_out, found.touching) == (1, ())
+
+
+def test_cells_that_may_have_changed_what_is_trained_are_named():
+    inputs = ["model = 1", "model.load_state_dict(weights)\nprint('loaded')", "print('hello')"]
+    found = needed_cells(inputs, "fit(model)", NAMESPACE)
+    assert (found.left_out, found.touching) == (2, ("model.load_state_dict(weights)",))
+
+
+def test_setup_comes_before_the_shell_is_strict_and_each_host_has_its_own_number_of_ranks():
+    script = script_for(Cluster(hosts=(("h1", 4), ("h2", 2)), setup=("module load cuda",)))
+    assert script.index("module load cuda") < script.index("set -euo pipefail")
+    assert "ranks=(4 2)" in script
+    assert '--nproc-per-node "${ranks[$NODE]}"' in script
+
+
+def test_a_script_that_is_no_notebook_has_no_cells_to_write():
+    with pytest.raises(AccelError, match="only a notebook remembers"):
+        inputs_of({})
