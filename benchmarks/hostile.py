@@ -70,7 +70,7 @@ def kernel(kind: str) -> dict[str, Any]:
 
     from accel.distributed.cells.run_options import RunOptions
     from accel.workbench import Workbench, trial_start
-    from accel.workbench.kept_ranks import DdpOptions
+    from accel.workbench.ddp_options import DdpOptions
     from accel.workbench.rank_sweep import sweep_of
     from accel.workers.samples import Effort
     from accel.workers.staged_trial import TrialSetting

@@ -43,6 +43,10 @@ CLAIMS = (
     ("A trace of a million events as a report", "trace_reading",
      "{accel_cpu_s} s of CPU time; {times_faster_than_hta} times as fast as HTA"),
     ("Runs on ranks with random faults that named the right rank", "ddp_faults", "{right_rank} of {faults}"),
+    ("Jobs of torchrun, mpirun and SLURM that lost a rank, a node or their time and went on", "job_faults",
+     "{with_equal_losses} of {went_on} with the losses of a run without the fault; {left_processes} processes left"),
+    ("Speed-up of two ranks on five test beds, predicted from one rank", "scaling",
+     "off by {median_error_share}, at most {largest_error_share}"),
     ("Kernels that survived cells which crash, fork, exit or patch torch", "hostile", "{survived} of {kernels}"),
 )  # fmt: skip
 
