@@ -92,7 +92,8 @@ def look_at_jobs(notebook) -> None:
     jobs.get_by_test_id("job-logs").click()
     expect(jobs.get_by_test_id("jobs-logs")).to_contain_text("Logs of", timeout=30_000)
     jobs.get_by_test_id("job-stop").click()
-    expect(jobs.get_by_test_id("job-state")).to_contain_text("done", timeout=60_000)
+    expect(jobs.get_by_test_id("job-state")).to_contain_text("done, stopped", timeout=60_000)
+    expect(notebook.cell(1).get_by_test_id("ddp-line")).to_contain_text("Stopped on 2 ranks", timeout=60_000)
     notebook.run_cell(3)
     assert notebook.outputs(3)[0]["data"]["text/plain"] == "('stopped', True, True)"
     assert notebook.errors_in_cells() == []
