@@ -34,6 +34,7 @@ class EndedJob:
     began: tuple[Began | None, ...]  # of each rank
     state: LaunchState
     blamed: Blame | None
+    is_cancelled: bool  # by somebody; not by who waited for it in vain
 
 
 def error_of_job(run: EndedJob, failed: Mapping[int, RunFailed], done: Mapping[int, RunDone]) -> AccelError:
@@ -43,7 +44,9 @@ def error_of_job(run: EndedJob, failed: Mapping[int, RunFailed], done: Mapping[i
     """
     ranks = run.description.ranks
     lanes = run.lanes or tuple(RankLane(rank) for rank in range(ranks))
-    if run.folder.wish_to_cancel.exists() and not failed and not _stands(run):
+    if run.is_cancelled and all(
+        each.is_communication for each in failed.values()
+    ):  # ranks that end lose each other
         return AccelError(
             f"{run.description.asked} as job {run.folder.name}", because="the job was cancelled",
             do=f"Run the cell again. {_SAFE}",

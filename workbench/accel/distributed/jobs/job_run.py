@@ -49,6 +49,7 @@ class JobRun:
         self._began = [WhenChanged(folder.ranks / f"{rank}.began.json", began_in) for rank in ranks]
         self._lines: list[float | None] = []
         self._changed_at = time.monotonic()
+        self._gave_up = False
         self._lock = threading.Lock()
         self._state, self._asked_at = LaunchState("queued"), float("-inf")
 
@@ -131,7 +132,10 @@ class JobRun:
                 if self._everything_came(state):
                     return
             elif time.monotonic() - failed_at > self._patience_s or self._all_stand_still():
-                self.cancel()  # the launcher waits for a machine that is gone, or for a rank that does not come on
+                self._gave_up = (
+                    True  # the launcher waits for a machine that is gone, or for a rank that does not come on
+                )
+                self.cancel()
                 return
             time.sleep(max(_LOOK_S, _LOOK_S * self.description.ranks / _FEW_RANKS))
 
@@ -219,7 +223,8 @@ class JobRun:
         done = {rank: answer for rank, answer in answers.items() if isinstance(answer, RunDone)}
         if len(done) < len(ranks):
             ended = EndedJob(
-                self.folder, self.description, self.lanes, tuple(map(self.began, ranks)), self.state(), self._blamed()
+                self.folder, self.description, self.lanes, tuple(map(self.began, ranks)), self.state(), self._blamed(),
+                self.folder.wish_to_cancel.exists() and not self._gave_up,
             )  # fmt: skip
             failed = {rank: answer for rank, answer in answers.items() if isinstance(answer, RunFailed)}
             raise error_of_job(ended, failed, done)
