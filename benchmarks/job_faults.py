@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import re
-import signal
 import subprocess
 import tempfile
 import time
@@ -24,7 +23,7 @@ from typing import Any
 
 import msgspec
 import psutil
-from tests.clusters.trainings import cell, losses_here, opened, options
+from tests.clusters.trainings import cell, kill_rank, losses_here, opened, options
 
 from accel.distributed.jobs.cluster import Cluster
 from accel.errors import AccelError
@@ -107,8 +106,7 @@ def short(said: str) -> str:
 
 def kill_rank_one(jobs: Path, _run: Any) -> None:
     """As the system does where memory is short."""
-    began = json.loads(next(jobs.glob("*/ranks/1.began.json")).read_text())
-    os.kill(began["pid"], signal.SIGKILL)
+    kill_rank(jobs, rank=1)
 
 
 def fill(jobs: Path, _run: Any) -> None:

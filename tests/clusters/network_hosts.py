@@ -67,7 +67,7 @@ class NetworkHosts:
             )  # fmt: skip
 
     def cut(self, host: int) -> None:
-        """The host's link is down: nothing reaches it, and it reaches nobody."""
+        """Take the host's link down, in both directions."""
         _ip("link", "set", self.links[host], "down")
 
     def mend(self, host: int) -> None:

@@ -22,7 +22,7 @@ from accel.distributed.jobs.job_folder import JobDescription, JobFolder
 from accel.distributed.jobs.jobs_here import jobs_asked, jobs_here
 from accel.distributed.jobs.launchers.table import launcher_of
 from accel.errors import AccelError, RankError
-from tests.clusters.trainings import SETUP, cell, losses_here, opened, options
+from tests.clusters.trainings import SETUP, cell, kill_rank, losses_here, opened, options
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.fresh_interpreters]
 BEDS = ("torchrun", "mpirun", "slurm")
@@ -180,18 +180,12 @@ def test_an_error_of_the_cell_comes_with_its_lines_and_its_rank(cluster):
     assert processes_of(cluster.folder) == []
 
 
-def kill(folder: Path | str, rank: int) -> None:
-    """As the system does where memory is short."""
-    began = json.loads(next(Path(folder).glob(f"*/ranks/{rank}.began.json")).read_text())
-    os.kill(began["pid"], signal.SIGKILL)
-
-
 @pytest.mark.parametrize("cluster", BEDS, indirect=True)
 def test_a_rank_that_is_killed_is_named_with_what_killed_it(cluster):
     with opened() as bench:
         run = bench.ranks.begin(cell(50, SLOW), options(cluster))
         wait_for_steps(run)
-        kill(cluster.folder, rank=1)
+        kill_rank(cluster.folder, rank=1)
         with pytest.raises(RankError, match=r"rank 1 of 2: it ended on .*(SIGKILL|signal 9|Killed)"):
             run.wait(90)
     assert processes_of(cluster.folder) == []
@@ -203,7 +197,7 @@ def test_after_a_rank_was_killed_it_goes_on_from_its_checkpoint_with_equal_losse
     with opened() as bench:
         run = bench.ranks.begin(cell(2, SLOW), options(cluster, **again))
         wait_for_steps(run, 3)
-        kill(cluster.folder, rank=1)
+        kill_rank(cluster.folder, rank=1)
         result = run.wait(120)
         assert bench.namespace["losses"] == expected(2)
     assert any("from a checkpoint" in note for note in result.notes)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from accel.distributed.cells.run_options import RunOptions
@@ -59,6 +63,12 @@ def opened(setup: str = SETUP) -> Iterator[Workbench]:
 def options(cluster: Cluster | None, **run: Any) -> DdpOptions:
     """Two ranks of one thread each: on this machine, or of a cluster."""
     return DdpOptions(n=2, threads=1, cluster=cluster, run=RunOptions(**run))
+
+
+def kill_rank(jobs: Path | str, rank: int) -> None:
+    """As the system does where memory is short: a rank of the one job in this folder."""
+    began = json.loads(next(Path(jobs).glob(f"*/ranks/{rank}.began.json")).read_text())
+    os.kill(began["pid"], signal.SIGKILL)
 
 
 def losses_here(source: str, **run: Any) -> list[float]:

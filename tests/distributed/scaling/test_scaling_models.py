@@ -170,5 +170,5 @@ def test_a_cluster_is_seen_and_predicts_the_profiled_cell():
         assert "not run yet" in str(view)
         bench.ranks.run(cell(2), options(None))
         assert dict(probe_cluster(bench, None, 2).measured)[2] > 0
-    with pytest.raises(AccelError, match="one rank has nobody to talk to"):
+    with pytest.raises(AccelError, match="there is no other rank to talk to"):
         probe_cluster(None, None, 1)

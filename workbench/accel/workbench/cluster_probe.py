@@ -26,7 +26,7 @@ def probe_cluster(workbench: Workbench | None, cluster: Cluster | None, n: int) 
     where = cluster.where if cluster is not None else THIS_MACHINE
     if (cluster.ranks if cluster is not None else n) < 2:
         raise AccelError(
-            "%accel cluster -n 1", because="one rank has nobody to talk to", do="Use two ranks or more: -n 2."
+            "%accel cluster -n 1", because="there is no other rank to talk to", do="Use two ranks or more: -n 2."
         )  # fmt: skip
     with workbench.ranks.alone("%accel cluster") if workbench is not None else nullcontext():
         found = _on_job(cluster) if cluster is not None else _here(n)

@@ -121,7 +121,7 @@ def _values(argument: Argument, word: str, namespace: Mapping[str, object]) -> l
 
 
 def _clusters() -> list[str]:
-    """Those of accel.toml; a file that cannot be read is told when it is used."""
+    """Those of accel.toml; an unreadable file completes nothing, and gives its error when it is used."""
     from accel.distributed.jobs.cluster_file import clusters
     from accel.errors import AccelError
 

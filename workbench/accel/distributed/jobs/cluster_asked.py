@@ -1,4 +1,4 @@
-"""Where a job is to run, from what a command or a function was told."""
+"""Where a job is to run, from the options of a command or a function."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from accel.distributed.jobs.job_folder import JobFolder, Launched
+from accel.distributed.jobs.job_folder import JobDescription, JobFolder, Launched
 from accel.distributed.jobs.launchers.launcher import LaunchState
 from accel.processes.process_tree import living_descendants
 
@@ -20,6 +20,25 @@ ENDED_WELL = "it ended well"
 _SILENT_S = 1800.0
 _GRACE_S = 5.0  # mpirun tells the other machines, torchrun its workers
 _started: dict[int, subprocess.Popen[bytes]] = {}  # by this process, which has to wait for them
+
+
+class ProcessHere:
+    """What launchers have in common that are a process of this machine, and end their ranks themselves.
+
+    >>> launched = Torchrun().start(folder, description)
+    """
+
+    def start(self, folder: JobFolder, description: JobDescription) -> Launched:
+        """Run launch.sh."""
+        return start_here(folder)
+
+    def look(self, launched: Launched, folder: JobFolder) -> LaunchState:
+        """Whether it runs."""
+        return look_here(launched, folder)
+
+    def cancel(self, launched: Launched, folder: JobFolder) -> None:
+        """End it, with its ranks on other hosts."""
+        cancel_here(launched, folder)
 
 
 def start_here(folder: JobFolder) -> Launched:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from accel.distributed.jobs.cluster import Cluster, LauncherName
-from accel.distributed.jobs.job_folder import JobDescription, JobFolder, Launched
-from accel.distributed.jobs.launchers.here import cancel_here, look_here, start_here
-from accel.distributed.jobs.launchers.launcher import START, Blame, LaunchState, framed, last_blame, words
+from accel.distributed.jobs.job_folder import JobDescription, JobFolder
+from accel.distributed.jobs.launchers.here import ProcessHere
+from accel.distributed.jobs.launchers.launcher import START, Blame, framed, last_blame, words
 from accel.errors import AccelError
 
 
 @dataclass(frozen=True)
-class Mpirun:
+class Mpirun(ProcessHere):
     """`mpirun -n 8 --host h1:4,h2:4`."""
 
     name: LauncherName = "mpirun"
@@ -51,18 +51,6 @@ class Mpirun:
             note = ["# shellcheck disable=SC2016  # the ranks' own bash expands that"]
             rank = ["bash", "-c", "\n".join([*cluster.setup, 'exec "$0" "$@"']), *rank]
         return framed(folder, cluster, [*note, words(*line, *cluster.options, *rank)])
-
-    def start(self, folder: JobFolder, description: JobDescription) -> Launched:
-        """As a process of this machine."""
-        return start_here(folder)
-
-    def look(self, launched: Launched, folder: JobFolder) -> LaunchState:
-        """Whether that process runs."""
-        return look_here(launched, folder)
-
-    def cancel(self, launched: Launched, folder: JobFolder) -> None:
-        """End it; it ends its ranks, on other hosts too."""
-        cancel_here(launched, folder)
 
     def blames(self, text: str) -> Blame | None:
         """The process that it noticed."""

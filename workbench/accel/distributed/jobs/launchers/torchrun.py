@@ -10,9 +10,9 @@ import socket
 from dataclasses import dataclass
 
 from accel.distributed.jobs.cluster import Cluster, LauncherName
-from accel.distributed.jobs.job_folder import JobDescription, JobFolder, Launched
-from accel.distributed.jobs.launchers.here import cancel_here, look_here, start_here
-from accel.distributed.jobs.launchers.launcher import START, Blame, LaunchState, framed, setup_of, words
+from accel.distributed.jobs.job_folder import JobDescription, JobFolder
+from accel.distributed.jobs.launchers.here import ProcessHere
+from accel.distributed.jobs.launchers.launcher import START, Blame, framed, setup_of, words
 from accel.errors import AccelError
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
@@ -24,7 +24,7 @@ _QUIET = "export OMP_NUM_THREADS=1  # torchrun says much where it is not set; ea
 
 
 @dataclass(frozen=True)
-class Torchrun:
+class Torchrun(ProcessHere):
     """`python -m torch.distributed.run`, which starts as many ranks on each host as asked for."""
 
     name: LauncherName = "torchrun"
@@ -68,18 +68,6 @@ class Torchrun:
             '(exit "$status")',
         ]
         return framed(folder, cluster, lines)
-
-    def start(self, folder: JobFolder, description: JobDescription) -> Launched:
-        """As a process of this machine."""
-        return start_here(folder)
-
-    def look(self, launched: Launched, folder: JobFolder) -> LaunchState:
-        """Whether that process runs."""
-        return look_here(launched, folder)
-
-    def cancel(self, launched: Launched, folder: JobFolder) -> None:
-        """End it; it ends its workers."""
-        cancel_here(launched, folder)
 
     def blames(self, text: str) -> Blame | None:
         """The rank that a signal ended; torchrun itself sends SIGTERM to the others, and may take one of them for the cause."""
