@@ -35,8 +35,11 @@ def test_pictures_of_the_panel(notebook, server):
     page.set_viewport_size({"width": 1180, "height": 4200})
     notebook.run_all()
     assert notebook.errors_in_cells() == []
+    page.get_by_test_id("tab-speed_up").click()
+    page.get_by_test_id("others").locator("> summary").click()
     for name in TRIED:
         page.locator(f".accel-toggle-{name} input").check()
+    page.get_by_test_id("others").locator("> summary").click()
     page.get_by_role("button", name="Try each").click()
     notebook.expect_trial_to_be_done()
     page.get_by_test_id("keep").first.click()  # best first

@@ -55,7 +55,13 @@ def opened(notebook, server, name, *, before=""):
 
 
 def switch_on(page, name):
-    page.locator(f".accel-toggle-{name} input").check()
+    """By keyboard: what is folded away is opened first."""
+    page.get_by_test_id("tab-speed_up").click()
+    switch = page.locator(f".accel-toggle-{name} input")
+    if not switch.is_visible():
+        page.get_by_test_id("others").locator("> summary").press("Enter")
+    switch.press("Space")
+    expect(switch).to_be_checked()
 
 
 def start_trial(page, name):
@@ -116,10 +122,12 @@ def test_an_error_of_a_click_is_shown_in_the_panel(notebook, server):
     expect(page.get_by_role("alert")).to_contain_text("no cell was profiled yet")
 
 
-def test_a_profile_is_read_by_mouse_and_keyboard_in_both_themes_and_fits_in_900_pixels(
+def test_a_profile_is_read_by_mouse_and_keyboard_in_both_themes_and_each_tab_fits_in_900_pixels(
     notebook, server, tmp_path
 ):
     page = opened(notebook, server, "profile.ipynb")
+    page.get_by_test_id("tab-speed_up").press("ArrowLeft")
+    expect(page.get_by_test_id("tab-profile")).to_be_focused()
     page.get_by_test_id("op-filter").fill("convolution_backward")
     expect(page.get_by_test_id("op-row").first).to_contain_text("aten::convolution_backward")
     page.get_by_test_id("op-filter").fill("")
@@ -128,24 +136,26 @@ def test_a_profile_is_read_by_mouse_and_keyboard_in_both_themes_and_fits_in_900_
     rows = page.get_by_test_id("op-row")
     assert all("Optimizer" in text for text in rows.all_inner_texts())
 
-    fold, reason = page.locator("button.accel-fold"), page.locator(".accel-why-not").first
-    expect(fold).to_have_text(re.compile(r"▸ Show why \d+ cannot work here"))
+    page.get_by_test_id("tab-profile").press("ArrowRight")
+    refused = page.get_by_test_id("refused")
+    fold, reason = refused.locator("summary"), refused.locator(".accel-why-not").first
+    expect(fold).to_have_text(re.compile(r"\d+ cannot work here, and why"))
     expect(reason).not_to_be_visible()
     fold.press("Enter")
-    expect(reason).to_contain_text("Not here:")
     expect(reason).to_be_visible()
     notebook.run_cell(PANEL - 1)  # a new profile leaves it open
     expect(reason).to_be_visible()
-    save_picture(page, "unfolded", tmp_path)
-    fold.press("Space")
-    expect(reason).not_to_be_visible()
+    fold.press("Enter")
 
     panel = page.locator(".accel-workbench")
     for theme in ("light", "dark"):
         notebook.set_theme(f"JupyterLab {theme.capitalize()}")
-        for width in (900, 1280):
-            save_picture(page, f"panel_{theme}_{width}", tmp_path, width=width)
-            assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth")
+        for tab in ("profile", "speed_up", "machine"):
+            page.get_by_test_id(f"tab-{tab}").click()
+            for width in (400, 800, 1600):
+                save_picture(page, f"{tab}_{theme}_{width}", tmp_path, width=width)
+                assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth"), (tab, width)
+            assert panel.bounding_box()["height"] < 900, tab
 
 
 @pytest.mark.whole
@@ -181,22 +191,28 @@ TOLD = "panel => getComputedStyle(panel, '::before').content"
 def test_keys_are_the_panels_and_a_restarted_kernel_is_told(notebook, server):
     page = opened(notebook, server, "keys.ipynb")
     before = page.evaluate(STATE)
-    phases, switch = page.get_by_test_id("op-phase"), page.locator(".accel-toggle-fused_optimizer input")
-    phases.press("ArrowDown")
-    expect(phases).not_to_have_value("")
+    switch_on(page, "fused_optimizer")
+    switch = page.locator(".accel-toggle-fused_optimizer input")
     for key in ("Space", "Space", "x", "Enter", "ArrowUp"):
         switch.press(key)
-    expect(switch).not_to_be_checked()  # Space switched it on and off
-    switch.press("Space")
-    expect(switch).to_be_checked()
+    expect(switch).to_be_checked()  # Space switched it off and on
+    page.get_by_test_id("tab-profile").click()
+    phases = page.get_by_test_id("op-phase")
+    phases.press("ArrowDown")
+    expect(phases).not_to_have_value("")
     assert page.evaluate(STATE) == before
     live, static = notebook.outputs(PANEL)
     assert "application/vnd.jupyter.widget-view+json" in live["data"]
     assert "Forward" in static["data"]["text/html"]
-    expect(page.locator("summary", has_text="all there is without a kernel")).to_be_visible()
+    saved = page.locator("[data-accel-saved]")
+    expect(saved).not_to_be_visible()  # the live panel stands above it
     panel = page.locator(".accel-workbench")
     assert panel.evaluate(TOLD) == "none"
     page.evaluate(RESTART)
     expect(panel).to_have_class(re.compile("jupyter-widgets-disconnected"), timeout=60_000)
-    assert "Run the cell again" in panel.evaluate(TOLD)
-    assert page.locator(".accel-board").first.evaluate(TOLD) == "none"  # no row of broken links
+    page.evaluate("async () => { await window.jupyterapp.commands.execute('docmanager:save'); }")
+    page.reload()
+    notebook.wait_until_ready()
+    expect(saved).to_be_visible(timeout=30_000)
+    expect(saved).to_contain_text("Forward")
+    expect(page.get_by_text("model not found")).not_to_be_visible()

@@ -371,7 +371,8 @@ def test_in_the_background_cells_run_beside_it_and_stop_brings_its_state_home(tr
     assert "a run on the ranks goes on" in str(training.run(f"%%accel ddp -n 2\n{LOOP}").error_in_exec)
     assert "a run on ranks goes on" in str(training.run(f"%%accel profile\n{LOOP}").error_in_exec)
     panel._updates.draw_now()
-    assert panel.board._plan_line.value.startswith("Ranks are training")
+    assert panel.bar.beat["phase"] == "Training on 2 ranks"
+    assert panel.bar.can == []
     training.run("with torch.no_grad(): model[0].weight.add_(1)")
     run.stop()
     result = run.wait(60)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 from accel.current import current_workbench
 from accel.measuring.sweep import Sweep
+from accel.notebook.screen import Screen
 from accel.notebook.sweep_cell import _LiveTable
 
 SETUP = """
@@ -93,7 +94,7 @@ def test_interrupt_before_the_first_row_is_told_without_our_frames(shell) -> Non
 
 
 def test_a_sweep_that_never_began_shows_nothing_of_its_own(shell, capsys) -> None:
-    _LiveTable(SimpleNamespace(kernel=True)).end("The sweep failed")
+    _LiveTable(Screen(SimpleNamespace(kernel=True))).end("The sweep failed")
     assert capsys.readouterr().out == ""
     assert not shell.run("%accel sweep --processes ²").success
     assert "is no number from 1 on" in shell.tracebacks[-1]

@@ -37,7 +37,7 @@ def test_it_waits_shows_the_ladder_filling_and_returns_it(profiled) -> None:
     result = profiled.run(f"{TRY} -o ladder")
     assert isinstance(result.result, Ladder)
     assert profiled.user_ns["ladder"] is result.result
-    assert re.match(r"Trial: [\w ,]+, \d+ s. Interrupt stops it.", profiled.shown[0])
+    assert re.match(r"Trial · [\w ,]+ \d:\d\d · .*of at most 0:03. Interrupt stops it.", profiled.shown[0])
     assert any("starting workers" in shown for shown in profiled.shown)
     assert re.match(r"Trial done after \d+ s.", profiled.shown[-1])
     first, *later = profiled.display_pub.outputs
@@ -133,7 +133,7 @@ def test_a_search_for_the_fastest_batch_shows_the_sizes_it_measures(profiled) ->
     assert profiled.run("%%accel profile\nfor x, y in loader:\n    step(x, y)").success
     result = profiled.run("%accel batch --largest 16 --budget-s 10").result
     assert {rung.batch for rung in result.rungs} >= {4, 8, 16}
-    assert profiled.shown[0].startswith("Measuring batches of 16 and 4 samples against 8. Trial: ")
+    assert profiled.shown[0].startswith("Measuring batches of 16 and 4 samples against 8. Trial · ")
     assert "batch_size" in profiled.shown[-2]  # its ladder, filling
     assert re.match(r"Measuring batches of .* against 8. Trial done after \d+ s.", profiled.shown[-1])
 

@@ -37,20 +37,20 @@ for _ in range(3):
     workbench.keep("fused_optimizer")
     workbench.undo()
 workbench.keep("fused_optimizer")
-knob = panel.board.rows["intraop_threads"].knobs[0].field
-turning = threading.Thread(target=lambda: setattr(knob, "value", "1"))
+chosen = {"intraop_threads": {"n": "1"}}
+turning = threading.Thread(target=lambda: setattr(panel.board, "chosen", chosen))
 turning.start(); turning.join()
-while "fused_optimizer" not in panel.live_line.text.value:  # drawn by a thread of its own
+while "fused_optimizer" not in panel.bar.live:  # drawn by a thread of its own
     time.sleep(0.01)
 asked_within = list(asked)
 is_cell_running = False
 """
 NEXT_CELL = """
-rows = len(panel.board.rows)
+rows = len(panel.board._catalogue)
 assert asked_before == [(True, False)] * rows, asked_before
 assert asked_within == [], asked_within
 assert asked == [(True, False)] * (rows + 1), asked  # of all rows once, and of the knob that was turned
-assert "live in this notebook" in panel.board.rows["fused_optimizer"].text.value
+assert [each["name"] for each in panel.board.entries if each["is_kept"]] == ["fused_optimizer"]
 workbench.close()
 """
 

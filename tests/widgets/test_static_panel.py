@@ -20,7 +20,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 def outputs(monkeypatch):
     """What is displayed, as MIME bundles."""
     shown = []
-    monkeypatch.setattr(IPython.display, "display", lambda bundle, raw: shown.append(bundle))
+    monkeypatch.setattr(IPython.display, "display", lambda bundle, raw, display_id=None: shown.append(bundle))
     return shown
 
 
@@ -41,7 +41,7 @@ def check(panel, outputs, words):
     assert WIDGET in live
     assert "text/html" not in live
     assert WIDGET not in saved
-    assert saved["text/html"].startswith("<details><summary>How this stood")
+    assert "<div data-accel-saved>" in saved["text/html"]
     assert words in saved["text/html"]
     assert "<script" not in saved["text/html"]
     panel.close()

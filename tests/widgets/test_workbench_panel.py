@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
+import comm
 import pytest
 import torch
 from torch import nn
@@ -48,26 +48,43 @@ def drawn(panel):
     return panel
 
 
+def click(panel, what):
+    panel.bar._handle_custom_msg({"do": what}, [])
+
+
+def entry(panel, name):
+    """What the board shows of an entry that can be switched on; None of another."""
+    return next((each for each in panel.board.entries if each["name"] == name), None)
+
+
+def refused(panel):
+    """The names of what cannot work here, each with its reason."""
+    return {each["name"]: group["because"] for group in panel.board.refused for each in group["names"]}
+
+
 def test_before_a_profile_it_says_what_to_do_and_a_try_shows_why_not(panel):
     assert "%%accel profile" in panel.phase_bar.note
-    panel.board.rows["compile_model"].switch.value = True
-    panel.board.try_button.click()
+    panel.board.chosen = {"compile_model": {}}
+    click(panel, "try")
     assert 'role="alert"' in panel.errors.value
     assert "no cell was profiled yet" in panel.errors.value
 
 
-def test_the_cores_are_folded_at_first_and_nobody_looks_at_them_until_they_are_opened_or_after_it_is_closed(
-    panel,
-):
-    assert not panel.cores.is_open
-    panel.cores._told(panel.cores, {"seen": True}, [])
+def test_nobody_looks_at_the_cores_until_a_page_shows_them_or_after_it_is_closed(panel):
     assert panel.cores.affinity is None
-    assert not panel.cores.is_live
-    panel.cores.is_open = True
     panel.cores._told(panel.cores, {"seen": True}, [])
     assert panel.cores.is_live
     panel.close()
     assert not panel.cores.is_live
+
+
+def test_opening_it_is_few_messages(workbench, monkeypatch):
+    sent = []
+    monkeypatch.setattr(
+        comm.DummyComm, "publish_msg", lambda self, kind, *given, **named: sent.append(kind), raising=False
+    )
+    WorkbenchPanel(workbench).close()
+    assert 10 < len(sent) < 120  # a kernel's socket drops what comes beyond 1,000 that nobody has fetched
 
 
 def test_a_profile_fills_phase_bar_and_op_table(workbench, panel):
@@ -88,83 +105,49 @@ def test_the_timeline_gets_the_profile_when_it_is_opened(workbench, panel):
     assert panel.timeline.start_ms != b""
 
 
-def test_a_toggle_that_cannot_work_here_is_off_and_says_why_in_text(workbench, panel):
-    panel.board.rows["loader_workers"].switch.value = True
+def test_a_switch_that_cannot_work_here_is_off_and_its_reason_stands_among_the_refused(workbench, panel):
+    panel.board.chosen = {"loader_workers": {}}
     workbench.profile(CELL)  # there is no loader in it
     drawn(panel)
-    row = panel.board.rows["loader_workers"]
-    assert row.switch.disabled
-    assert not row.switch.value
-    assert "Not here:" in row.text.value
+    assert panel.board.chosen == {}
+    assert entry(panel, "loader_workers") is None
+    assert "No DataLoader was seen" in refused(panel)["loader_workers"]
 
 
-def test_what_cannot_work_here_is_folded_away_and_stays_as_the_user_left_it(workbench, panel):
-    board = panel.board
-    assert board.fold.layout.display == "none"  # before a profile nothing is known to be refused
+def test_what_cannot_work_here_is_merged_by_its_reason_and_every_reason_is_shown(workbench, panel):
+    assert panel.board.refused == []  # before a profile nothing is known to be refused
     workbench.profile(CELL)
     drawn(panel)
-    can_be_made = {name for name, row in board.rows.items() if row.make_button is not None}  # what they lack
-    refused = {one.name for one in workbench.accelerations() if not one.is_applicable} - can_be_made
-    assert refused
-    assert {row.entry.name for row in board._refused.children} == refused
-    assert {row.entry.name for row in board._list.children} == set(board.rows) - refused
-    assert board.fold.description == f"▸ Show why {len(refused)} cannot work here"
-    assert board._refused.layout.display == "none"
-    board.fold.click()
-    assert board._refused.layout.display is None
-    workbench.keep("fused_optimizer")
-    drawn(panel)
-    assert board.is_unfolded
-    board.fold.click()
-    workbench.undo()
-    drawn(panel)
-    assert not board.is_unfolded
-
-
-def test_a_row_stays_where_it_is_while_its_knobs_are_turned(workbench, panel):
-    # More than there are cores, so that one a core is another number, and can be tried.
-    torch.set_num_threads((os.cpu_count() or 1) + 1)
-    workbench.profile(CELL)
-    row = drawn(panel).board.rows["intraop_threads"]
-    assert row in panel.board._list.children
-    row.knobs[0].field.value = str(torch.get_num_threads())
-    assert row.is_refused
-    assert row in panel.board._list.children
-    workbench.profile(CELL)
-    assert row in drawn(panel).board._refused.children
-
-
-def test_a_layer_is_named_once_in_each_part(workbench, panel):
-    workbench.profile(CELL)
-    for box in (drawn(panel).board._list, panel.board._refused):
-        named = [row.layer.value for row in box.children if row.layer.value]
-        assert named == list(dict.fromkeys(row.entry.layer for row in box.children))
+    missing = {each["name"]: each["make"] for each in panel.board.entries if each["make"]}
+    for one in workbench.accelerations():
+        for reason in one.reasons:
+            if one.name in missing:  # an environment is all that is missing
+                assert reason.because == missing[one.name]["because"]
+            else:
+                assert str(reason) in refused(panel)[one.name]
+    reasons = [group["because"] for group in panel.board.refused]
+    assert len(set(reasons)) == len(reasons) < len(refused(panel))
+    names = {each["name"] for each in panel.board.entries}
+    assert names.isdisjoint(refused(panel))
+    assert names | set(refused(panel)) == {one.name for one in workbench.accelerations()}
 
 
 def test_another_value_of_a_knob_may_work_where_this_one_does_not(workbench, panel):
-    workbench.profile(CELL)
-    row = drawn(panel).board.rows["intraop_threads"]
-    row.knobs[0].field.value = str(torch.get_num_threads())
-    assert row.switch.disabled
-    assert "threads already" in row.text.value or "thread already" in row.text.value
-    row.knobs[0].field.value = "1" if torch.get_num_threads() > 1 else "2"
-    assert row.switch.disabled == bool(row.as_turned.why_not(workbench.workload, workbench.machine))
-    assert "already" not in row.text.value
-
-
-def test_every_reason_of_the_engine_is_shown(workbench, panel):
+    torch.set_num_threads(1)
     workbench.profile(CELL)
     drawn(panel)
-    from markupsafe import escape
-
-    for one in workbench.accelerations():
-        row = panel.board.rows[one.entry.name]
-        for reason in one.reasons:
-            if row.make_button is not None:  # an environment is all that is missing
-                assert reason.environment in row.make_button.description
-                assert reason.because in row.make_button.tooltip
-            else:
-                assert escape(str(reason)) in row.text.value
+    panel.board.chosen = {"intraop_threads": {"n": "1"}}
+    assert (
+        "already" in entry(panel, "intraop_threads")["why_not"][0]
+    )  # it stays where it is while its knobs are turned
+    assert panel.bar.is_problem
+    assert "try" not in panel.bar.can
+    panel.board.chosen = {"intraop_threads": {"n": "2"}}
+    why_not = workbench.why_not(
+        panel.board.as_turned("intraop_threads")
+    )  # nothing, where there are two cores
+    assert entry(panel, "intraop_threads")["why_not"] == [str(reason) for reason in why_not]
+    assert ("try" in panel.bar.can) == (not why_not)
 
 
 def test_without_a_kernel_reasons_are_asked_in_the_thread_that_keeps(workbench, panel, monkeypatch):
@@ -177,49 +160,62 @@ def test_without_a_kernel_reasons_are_asked_in_the_thread_that_keeps(workbench, 
 
     monkeypatch.setattr(workbench, "why_not", noting)
     is_drawn = threading.Event()
-    panel.live_line.text.observe(lambda _change: is_drawn.set(), "value")
+    panel.bar.observe(lambda _change: is_drawn.set(), "live")
     workbench.keep("fused_optimizer")
     assert is_drawn.wait(60)  # by a thread of its own
     assert asked == {threading.main_thread()}
 
 
-def test_knobs_and_several_toggles_make_one_plan(panel):
-    rows = panel.board.rows
-    rows["intraop_threads"].switch.value = True
-    rows["compile_model"].switch.value = True
-    knob = next(control for control in rows["intraop_threads"].knobs if control.knob.name == "n")
-    knob.field.value = "1"
-    assert str(panel.board.plan) == "intraop_threads(n=1)+compile_model"
+def test_knobs_and_several_switches_make_one_plan_in_the_order_of_the_catalogue(panel):
+    panel.board.chosen = {"compile_model": {}, "intraop_threads": {"n": "1"}}
+    assert panel.bar.plan == str(panel.board.plan) == "intraop_threads(n=1)+compile_model"
     assert panel.board.plans_of_each == (
         "intraop_threads(n=1)", "compile_model", "intraop_threads(n=1)+compile_model",
     )  # fmt: skip
-
-
-def test_a_list_that_may_be_left_to_accel_says_so(panel):
-    row = panel.board.rows["compile_model"]
-    knob = next(control for control in row.knobs if control.knob.name == "dynamic")
-    assert knob.field.label == "auto"
-    assert knob.value is None
+    assert {"try", "try_each", "tune"} == set(panel.bar.can)
 
 
 def test_a_knob_that_cannot_be_read_says_what_it_can_be_and_holds_up_try_but_not_tune(panel):
-    row = panel.board.rows["intraop_threads"]
-    row.switch.value = True
-    row.knobs[0].field.value = "many"
-    assert panel.board.try_button.disabled
-    assert not panel.board.tune_button.disabled
-    assert 'role="alert"' in panel.board._plan_line.value
-    assert "a whole number" in panel.board._plan_line.value
+    panel.board.chosen = {"intraop_threads": {"n": "many"}}
+    assert panel.bar.can == ["tune"]
+    assert panel.bar.is_problem
+    assert "a whole number" in panel.bar.hint
 
 
-def test_keep_and_undo_by_click_reach_the_workbench(workbench, panel):
+def test_a_knob_that_may_be_left_to_accel_says_so_and_shows_its_choices(panel):
+    dynamic = next(knob for knob in entry(panel, "compile_model")["knobs"] if knob["name"] == "dynamic")
+    assert (dynamic["choices"], dynamic["default"]) == (["auto", "yes", "no"], "auto")
+    panel.board.chosen = {"compile_model": {"dynamic": "no"}}
+    assert panel.board.as_turned("compile_model").dynamic is False
+
+
+def test_what_findings_advise_comes_first_and_try_this_measures_it(workbench, panel):
     workbench.profile(CELL)
+    drawn(panel)
+    advised = [finding for finding in panel.board.findings if finding["plans"]]
+    assert advised
+    first = [each["name"] for each in panel.board.entries if each["is_first"]]
+    assert first
+    assert [each["name"] for each in panel.board.entries][: len(first)] == first
+    panel.board._handle_custom_msg({"do": "try", "plans": advised[0]["plans"]}, [])
+    assert {str(plan) for plan in workbench.trials[-1].plans} >= set(advised[0]["plans"])
+    assert panel.board.is_busy or drawn(panel).board.is_busy
+    workbench.trials[-1].stop()
+
+
+def test_keep_undo_and_copy_by_click_reach_the_workbench(workbench, panel, monkeypatch):
+    workbench.profile(CELL)
+    sent = []
+    monkeypatch.setattr(panel.bar, "send", lambda message: sent.append(message))
     panel.ladder._handle_custom_msg({"do": "keep", "plan": "fused_optimizer"}, [])
     assert str(workbench.kept) == "fused_optimizer"
-    assert "fused_optimizer" in drawn(panel).live_line.text.value
-    panel.live_line.undo_button.click()
+    assert drawn(panel).bar.live == "fused_optimizer"
+    click(panel, "copy")
+    assert "fused=True" in sent[0]["copy"]
+    click(panel, "undo")
     assert not workbench.kept
-    assert drawn(panel).live_line.undo_button.disabled
+    assert drawn(panel).bar.live == ""
+    assert "undo" not in panel.bar.can
 
 
 def test_a_refused_keep_is_an_alert_and_not_lost(workbench, panel):
@@ -228,39 +224,42 @@ def test_a_refused_keep_is_an_alert_and_not_lost(workbench, panel):
     assert "channels_last" in panel.errors.value
 
 
-def test_a_trial_fills_the_ladder_from_its_own_thread_and_stop_ends_it(workbench, panel):
+def test_a_trial_fills_the_ladder_from_its_own_thread_its_beat_is_on_the_bar_and_stop_ends_it(
+    workbench, panel
+):
     workbench.profile(CELL)
     changed = threading.Event()
     panel.ladder.observe(lambda change: changed.set() if change["new"] else None, "trials")
-    panel.board.rows["fused_optimizer"].switch.value = True
-    panel.board.try_button.click()
+    panel.board.chosen = {"fused_optimizer": {}}
+    click(panel, "try")
     assert panel.errors.value == ""
     assert changed.wait(60)
-    assert panel.ladder.is_running
-    assert panel.board.try_button.disabled
-    panel.ladder._handle_custom_msg({"do": "stop"}, [])
+    drawn(panel)
+    assert panel.bar.beat["called"] == "Trial"
+    assert panel.bar.beat["can_stop"]
+    assert panel.bar.can == []
+    said = []
+    panel.bar.observe(lambda change: said.append(change["new"].get("phase")), "beat")
+    click(panel, "stop")
     assert workbench.trials[0].is_over
     drawn(panel)
-    assert not panel.ladder.is_running
+    assert panel.bar.beat == {}
     assert panel.ladder.trials[0]["state"] == "stopped"
     assert panel.ladder.trials[0]["rows"][0]["plan"] == "fused_optimizer"
 
 
 def test_tune_needs_nothing_switched_on_and_its_search_is_on_the_ladder_until_stop_ends_it(workbench, panel):
     workbench.profile(CELL)
-    board = drawn(panel).board
-    assert board.try_button.disabled
-    assert not board.tune_button.disabled
-    board.tune_button.click()
+    assert drawn(panel).bar.can == ["tune"]
+    click(panel, "tune")
     assert panel.errors.value == ""
     shown = drawn(panel).ladder.trials[0]
     assert (shown["title"], shown["is_running"]) == ("Tuning 1", True)
-    assert shown["facts"][0].endswith("s of 120 s left")
-    assert board.tune_button.disabled
-    panel.ladder._handle_custom_msg({"do": "stop"}, [])
+    assert panel.bar.beat["at_most_s"] == 120
+    click(panel, "stop")
     shown = drawn(panel).ladder.trials[0]
     assert (shown["state"], shown["facts"][0]) == ("stopped", "Nothing was measured")
-    assert not board.tune_button.disabled
+    assert panel.bar.can == ["tune"]
 
 
 def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):

@@ -9,7 +9,6 @@ import ipywidgets
 
 from accel.html_parts import text as escaped
 from accel_widgets.error_line import ErrorLine
-from accel_widgets.shared_looks import looks, shared
 
 
 class Stopped(Exception):
@@ -28,14 +27,17 @@ class EnvironmentLine(ipywidgets.HBox):
         self._on_made, self._errors = on_made, errors
         self._thread: threading.Thread | None = None
         self._is_stopped = threading.Event()
-        self.text = shared(ipywidgets.HTML)
-        self.stop_button = shared(
-            ipywidgets.Button, description="Stop", tooltip="Make no environment; nothing of it is left",
-            classes="accel-button accel-stop-environment",
+        self.text = ipywidgets.HTML()
+        self.stop_button = ipywidgets.Button(
+            description="Stop", tooltip="Make no environment; nothing of it is left",
+            _dom_classes=("accel-button", "accel-stop-environment"),
         )  # fmt: skip
         self.stop_button.on_click(lambda _button: self._is_stopped.set())
-        own = {**looks(ipywidgets.HBox, "accel accel-environment-line"), "layout": {"display": "none"}}
-        super().__init__([self.text, self.stop_button], **own)
+        super().__init__(
+            [self.text, self.stop_button],
+            layout={"display": "none"},
+            _dom_classes=("accel", "accel-environment-line"),
+        )
 
     def make(self, name: str) -> None:
         """Begin; while one is made, another is refused."""

@@ -11,7 +11,6 @@ import ipywidgets
 
 from accel.errors import AccelError
 from accel.html_parts import text as escaped
-from accel_widgets.shared_looks import looks
 
 
 class ErrorLine(ipywidgets.HTML):
@@ -22,7 +21,7 @@ class ErrorLine(ipywidgets.HTML):
     """
 
     def __init__(self) -> None:
-        super().__init__(**looks(ipywidgets.HTML, "accel-error-line"))
+        super().__init__(_dom_classes=("accel-error-line",))
 
     def show(self, error: BaseException) -> None:
         """Show an error; a worker's comes with the worker's traceback, one that is not ours with its own."""

@@ -6,8 +6,9 @@
  *   ratio: number | null, low: number | null, high: number | null, quality: string, following: string, effect: string,
  *   proofs: {text: string, took_effect: boolean}[], evidence: string[], can_keep: boolean, is_kept: boolean}} Row
  * @typedef {{lines: {plan: string, colour: number, points: [number, number][]}[], metric: string, target: number | null}} Curves
- * @typedef {{id: string, title: string, state: string, is_running: boolean, facts: string[], notes: string[], rows: Row[],
+ * @typedef {{id: string, title: string, state: string, is_running: boolean, summary: string, facts: string[], notes: string[], rows: Row[],
  *   last_column: string, curves: Curves | null}} Trial
+ * @typedef {{send: (message: object) => void, act: (what: string, id: string, value?: string) => void}} Page
  */
 
 const MARKS = { faster: "▲", slower: "▼", "no difference": "=", undecided: "?" };
@@ -105,7 +106,7 @@ function drawCurves(target, curves) {
 /** A row that can be updated; the element stays the same. @param {(message: object) => void} send */
 function makeRow(send) {
   const plan = element("code", { class: "accel-ladder-plan" });
-  const live = element("span", { class: "accel-ladder-live", "data-testid": "is-live" }, "● live in this notebook");
+  const live = element("span", { class: "accel-ladder-live", "data-testid": "is-live", tabindex: "-1" }, "● live in this notebook");
   const proofs = element("ul", { class: "accel-ladder-proofs" });
   const fill = element("div", { class: "accel-ladder-fill" });
   const whisker = element("div", { class: "accel-ladder-whisker", "data-testid": "whisker" });
@@ -135,6 +136,7 @@ function makeRow(send) {
     node.setAttribute("data-plan", row.plan);
     writePlan(plan, row.title);
     live.hidden = !row.is_kept;
+    if (!row.can_keep && row.is_kept && document.activeElement === keep) live.focus();  // else the page's body had it
     writeLines(proofs, row.proofs.map((proof) => `${proof.took_effect ? "✓" : "✗ NO EFFECT:"} ${proof.text}`));
     writeLines(evidence, row.evidence);
     details.hidden = row.evidence.length === 0;
@@ -156,37 +158,64 @@ function makeRow(send) {
   return { node, update };
 }
 
-/** One trial: its heading, its rows, its machine. @param {(message: object) => void} send */
-function makeTrial(send) {
+/** What can be done with a trial on the list. @param {Page} page @param {string} id @param {HTMLElement} title */
+function makeActions(page, id, title) {
+  const button = (/** @type {string} */ what, /** @type {string} */ face, /** @type {() => void} */ click) => {
+    const made = element("button", { type: "button", class: "accel-ladder-act", "data-testid": `trial-${what}` }, face);
+    made.addEventListener("click", (event) => { event.preventDefault(); click(); });
+    return made;
+  };
+  const name = /** @type {HTMLInputElement} */ (element("input", { type: "text", class: "accel-ladder-name", "data-testid": "trial-name", "aria-label": "Name of the trial", maxlength: "60", hidden: "" }));
+  const isNaming = (/** @type {boolean} */ now) => { name.hidden = !now; title.hidden = now; };
+  const rename = button("rename", "Rename", () => { name.value = title.textContent ?? ""; isNaming(true); name.select(); name.focus(); });
+  const done = () => { if (name.hidden) return; isNaming(false); page.act("rename", id, name.value.trim()); rename.focus(); };
+  name.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") done();
+    if (event.key === "Escape") { isNaming(false); rename.focus(); }
+  });
+  name.addEventListener("blur", done);
+  const pin = button("pin", "Pin", () => page.act("pin", id));
+  return { name, pin, node: element("span", { class: "accel-ladder-acts" }, rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
+}
+
+/** One trial: its heading, its rows, its machine. @param {Page} page @param {string} id */
+function makeTrial(page, id) {
+  const send = page.send;
   const title = element("h4", { class: "accel-ladder-title" });
   const state = element("span", { class: "accel-ladder-state", role: "status", "data-testid": "trial-state" });
   const facts = element("span", { class: "accel-muted" });
-  const axisCell = element("th", { scope: "col", class: "accel-ladder-speed", "aria-label": "Speed-up" });
+  const axisCell = element("th", { scope: "col", class: "accel-ladder-speed" });
   const body = element("tbody");
   const foot = element("ul", { class: "accel-ladder-foot", "data-testid": "trial-notes" });
   const lastColumn = element("th", { scope: "col", class: "accel-ladder-loss" });
   const curves = element("div", { "data-testid": "curves" });
   const table = element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Plan"), axisCell,
     lastColumn,
-    element("th", { scope: "col", class: "accel-ladder-actions", "aria-label": "Keep" }))), body);
-  const node = element("section", { class: "accel-ladder-trial", "data-testid": "trial" },
-    element("div", { class: "accel-ladder-top" }, title, state, facts), table, curves, foot);
+    element("th", { scope: "col", class: "accel-ladder-actions" }, element("span", { class: "accel-ladder-sr" }, "Keep")))), body);
+  const summary = element("p", { class: "accel-ladder-summary", "data-testid": "trial-summary" });
+  const acts = makeActions(page, id, title);
+  const notes = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "Notes"), foot);
+  const node = /** @type {HTMLDetailsElement} */ (element("details", { class: "accel-ladder-trial", "data-testid": "trial" },
+    element("summary", { class: "accel-ladder-top" }, title, acts.name, state, facts), acts.node, summary, table, curves, notes));
   /** @type {Map<string, {node: Element, update: (row: Row, end: number) => void}>} */
   const rows = new Map();
 
-  /** @param {Trial} trial */
-  const update = (trial) => {
+  /** @param {Trial} trial @param {string} name @param {boolean} isPinned */
+  const update = (trial, name, isPinned) => {
     const end = axisEnd(trial);
     node.setAttribute("data-state", trial.state);
     node.classList.toggle("is-running", trial.is_running);
-    write(title, trial.title);
+    write(title, name || trial.title);
+    write(acts.pin, isPinned ? "Unpin" : "Pin");
+    write(summary, trial.summary ?? "");
+    summary.hidden = !trial.summary;
     write(state, trial.state);
     write(facts, trial.facts.join(" · "));
     write(lastColumn, trial.last_column);
     drawCurves(curves, trial.curves);
     const hasBars = trial.curves === null || trial.rows.some((row) => row.ratio !== null);
     table.hidden = trial.rows.length === 0;
-    axisCell.replaceChildren(...(hasBars ? [axis(end)] : []));
+    axisCell.replaceChildren(element("span", { class: "accel-ladder-sr" }, "Speed-up"), ...(hasBars ? [axis(end)] : []));
     for (const id of [...rows.keys()].filter((id) => !trial.rows.some((row) => row.id === id))) {
       rows.get(id)?.node.remove();
       rows.delete(id);
@@ -199,42 +228,55 @@ function makeTrial(send) {
     // While it runs the rows keep their places until there are others; once it is over the best comes first, as in the text.
     if (hasNew || !trial.is_running) arrange(body, trial.rows.map((row) => /** @type {any} */ (rows.get(row.id)).node));
     writeLines(foot, trial.notes);
+    notes.hidden = trial.notes.length === 0;
   };
   return { node, update };
 }
 
 /** @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
-  const send = (/** @type {object} */ message) => model.send(message);
-  const stop = element("button", { type: "button", class: "accel-button accel-ladder-stop", "data-testid": "stop" }, "■ Stop");
   const empty = element("p", { class: "accel-empty", "data-testid": "ladder-empty" });
   const list = element("div", { class: "accel-ladder-list" });
   el.classList.add("accel", "accel-ladder");
-  el.append(element("div", { class: "accel-ladder-header" }, element("h3", { class: "accel-heading" }, "Trials"), stop), empty, list);
-  stop.addEventListener("click", () => send({ do: "stop" }));
-  /** @type {Map<string, {node: Element, update: (trial: Trial) => void}>} */
+  el.append(element("h3", { class: "accel-heading", tabindex: "-1" }, "Trials"), empty, list);
+  /** @type {Map<string, {node: HTMLDetailsElement, update: (trial: Trial, name: string, isPinned: boolean) => void}>} */
   const shown = new Map();
 
+  const set = (/** @type {string} */ name, /** @type {any} */ value) => { model.set(name, value); model.save_changes(); };
+  const change = {
+    rename: (/** @type {string} */ id, /** @type {string} */ value) => set("names", { ...model.get("names"), [id]: value }),
+    pin: (/** @type {string} */ id) => set("pinned", model.get("pinned").includes(id) ? model.get("pinned").filter((/** @type {string} */ each) => each !== id) : [...model.get("pinned"), id]),
+    remove: (/** @type {string} */ id) => {
+      set("removed", [...model.get("removed"), id]);
+      /** @type {HTMLElement | null} */ (list.querySelector("summary") ?? el.querySelector("h3"))?.focus();
+    },
+  };
+  const page = { send: (/** @type {object} */ message) => model.send(message),
+    act: (/** @type {"rename" | "pin" | "remove"} */ what, /** @type {string} */ id, value = "") => change[what](id, value) };
+
   const draw = () => {
+    const [pinned, removed] = [model.get("pinned"), model.get("removed")];
     /** @type {Trial[]} */
-    const trials = model.get("trials");
+    const known = model.get("trials").filter((/** @type {Trial} */ trial) => !removed.includes(trial.id));
+    const trials = [...known.filter((trial) => pinned.includes(trial.id)), ...known.filter((trial) => !pinned.includes(trial.id))];
     for (const id of [...shown.keys()].filter((id) => !trials.some((trial) => trial.id === id))) {
       shown.get(id)?.node.remove();
       shown.delete(id);
     }
-    trials.forEach((trial, index) => {
+    for (const trial of trials) {
       if (!shown.has(trial.id)) {
-        const made = makeTrial(send);
+        const made = makeTrial(page, trial.id);
+        for (const { node } of shown.values()) node.open = false;  // the newest is looked at, the others are lines
+        made.node.open = trial.id === known[0].id;
         shown.set(trial.id, made);
-        list.insertBefore(made.node, list.children[index] ?? null);
       }
-      shown.get(trial.id)?.update(trial);
-    });
-    stop.hidden = !model.get("is_running");
+      shown.get(trial.id)?.update(trial, model.get("names")[trial.id] ?? "", pinned.includes(trial.id));
+    }
+    arrange(list, trials.map((trial) => /** @type {any} */ (shown.get(trial.id)).node));
     write(empty, model.get("empty_note"));
     empty.hidden = trials.length > 0;
   };
-  const watched = ["trials", "is_running", "empty_note"];
+  const watched = ["trials", "names", "pinned", "removed", "empty_note"];
   for (const name of watched) model.on(`change:${name}`, draw);
   draw();
   return () => {

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from accel.html_parts import Markup, block, note, text
+from accel.html_parts import Markup, block, note
 
 if TYPE_CHECKING:
     from accel.workbench import Workbench
 
-FOR_A_SAVED_NOTEBOOK = "How this stood when it was opened: all there is without a kernel"
-NEEDS_A_KERNEL = "A live panel: it needs a notebook with a kernel. How it stood when it was opened follows."
-LIVE_ONLY = (
-    "This is how the workbench stood when the panel was opened; run the cell again for the live panel."
+NEEDS_A_KERNEL = "A live panel: it needs a notebook with a kernel. How it stood last follows."
+LIVE_ONLY = "This is how the workbench stood last; run the cell again for the live panel."
+# JupyterLab shows a saved widget as "model not found" and passes over the HTML of the same output. So the HTML is an output of
+# its own, right below, and of the two the page shows one: this where no panel stands above, the panel where it does.
+_SHOWS_ONE = Markup(
+    "<style>"
+    ".jp-OutputArea-child:not(:has(.accel)):has(+ .jp-OutputArea-child [data-accel-saved]),"
+    ".jp-OutputArea-child:has(.accel) + .jp-OutputArea-child:has([data-accel-saved])"
+    "{display:none}</style>"
 )
 
 
@@ -37,6 +43,8 @@ class SavedPanel:
     >>> class CoreMapPanel(SavedPanel, anywidget.AnyWidget): ...
     """
 
+    _saved: Any = None  # the display that a saved notebook shows
+
     def _stand_in(self) -> dict[str, str]:
         """Text and static HTML; empty where there is nothing yet."""
         return {}
@@ -46,21 +54,29 @@ class SavedPanel:
         return {**(live[0] if isinstance(live, tuple) else live), **self._stand_in()}
 
     def _ipython_display_(self) -> None:
-        """The live panel, and below it, folded, what a notebook that is opened without a kernel can show."""
+        """The live panel, and right below what a notebook that is opened without a kernel shows in its place."""
         from IPython.display import display
 
         bundle = self._repr_mimebundle_()
         if "text/html" not in bundle:
             display(bundle, raw=True)
             return
-        static = {"text/plain": bundle["text/plain"], "text/html": folded(bundle.pop("text/html"))}
-        display({**bundle, "text/plain": NEEDS_A_KERNEL}, raw=True)
-        display(static, raw=True)
+        live = {**bundle, "text/plain": NEEDS_A_KERNEL}
+        del live["text/html"]
+        display(live, raw=True)
+        self._saved = display(saved(bundle), raw=True, display_id=uuid4().hex)
+
+    def save_again(self) -> None:
+        """What stands in is another now."""
+        if self._saved is not None:
+            self._saved.update(saved(self._stand_in()), raw=True)
 
 
-def folded(html: str) -> str:
-    """The same behind a line that opens it.
+def saved(stand_in: dict[str, Any]) -> dict[str, str]:
+    """The output that a saved notebook shows in place of the panel.
 
-    JupyterLab shows a saved panel as "model not found" and passes over the HTML of the same output: this is one of its own.
+    >>> saved({"text/plain": "Profile", "text/html": "<b>Profile</b>"})["text/plain"]
+    'Profile'
     """
-    return f"<details><summary>{text(FOR_A_SAVED_NOTEBOOK)}</summary>{html}</details>"
+    html = f"{_SHOWS_ONE}<div data-accel-saved>{stand_in['text/html']}</div>"
+    return {"text/plain": stand_in["text/plain"], "text/html": html}

@@ -38,7 +38,8 @@ def trial_shown(trial: AnyTrial, number: int, *, kept: str) -> dict[str, Any]:
         shown, title = _of_a_search(result, trial, trial_id, kept=kept), f"Tuning {number}"
     else:
         shown = _by_speed(result, trial_id, kept=kept, is_running=not trial.is_over)
-    return {"id": trial_id, "title": title, "state": trial.state, "is_running": not trial.is_over, **shown}
+    state = trial.state if trial.is_over or trial.state != "stopped" else "stopping…"
+    return {"id": trial_id, "title": title, "state": state, "is_running": not trial.is_over, **shown}
 
 
 def _by_speed(ladder: Ladder, trial_id: str, *, kept: str, is_running: bool) -> dict[str, Any]:

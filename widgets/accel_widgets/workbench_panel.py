@@ -1,4 +1,4 @@
-"""The workbench as a panel: where a step goes, its operations, timeline, toggles, trials, ranks, cores and load, all live."""
+"""The workbench as a panel: a bar, and below it three tabs: the profile, what speeds it up, the machine. All live."""
 
 from __future__ import annotations
 
@@ -9,44 +9,46 @@ from typing import TYPE_CHECKING
 import ipywidgets
 
 from accel.accelerations import CATALOGUE
+from accel.errors import AccelError
 from accel.html_parts import text as escaped
+from accel.plans.plan import Plan
+from accel_widgets.bar_panel import BarPanel
+from accel_widgets.board_panel import BoardPanel
 from accel_widgets.calm_updates import CalmUpdates
 from accel_widgets.core_map_panel import CoreMapPanel
 from accel_widgets.ddp_lanes_panel import DdpLanesPanel
 from accel_widgets.environment_line import EnvironmentLine
 from accel_widgets.error_line import ErrorLine
 from accel_widgets.ladder_panel import LadderPanel
-from accel_widgets.live_line import LiveLine
+from accel_widgets.looks_while_seen import LooksWhileSeen
 from accel_widgets.main_thread import call_when_idle, in_main_thread
 from accel_widgets.op_table_panel import OpTablePanel
 from accel_widgets.phase_bar_panel import PhaseBarPanel
-from accel_widgets.profile_view import op_rows, phase_bar
-from accel_widgets.shared_looks import looks, shared
+from accel_widgets.profile_view import headline, op_rows, phase_bar
 from accel_widgets.static_panel import SavedPanel, static_panel
 from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
-from accel_widgets.toggle_board import ToggleBoard
 from accel_widgets.trial_view import trials_shown
+from accel_widgets.what_goes_on import what_runs
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
     from accel.errors import Reason
     from accel.workbench import Workbench
 
-TRIAL_RUNS = "A trial is running; press Stop below to end it."
-RANKS_TRAIN = "Ranks are training; wait for them, or stop them in their own part of this panel."
 WAITING = "This will be done when the running cell is over."
+NOTHING_ON = "Switch on what you want to measure together, or press Tune to search among all."
 EVERYTHING = ("profile", "kept", "trial", "ranks")
 CHANGES_REASONS = ("profile", "kept", "environments")
+BEAT_S = 1.0
 
 
 class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
     """The live panel of a workbench; the engine does the work, the panel shows it and passes clicks on.
 
     >>> panel = WorkbenchPanel(workbench)        # %accel panel shows it
-    >>> panel.board.rows["channels_last"].switch.value = True
-    >>> panel.board.try_button.click()
+    >>> panel.board.chosen = {"channels_last": {}}
     >>> panel.close()                            # it listens no more
     """
 
@@ -57,31 +59,38 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._reported: set[int] = set()
         self.errors = ErrorLine()
         self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
-        self.phase_bar, self.op_table = PhaseBarPanel(), OpTablePanel()
-        self.timeline, self.cores = TimelinePanel(), CoreMapPanel(is_open=False)
-        self.board = ToggleBoard(
-            on_try=self._when_idle(self._try), on_tune=self._when_idle(self._tune), why_not=self._why_not,
-            on_make=self.environment_line.make, errors=self.errors,
-        )  # fmt: skip
-        self.live_line = LiveLine(on_undo=self._when_idle(workbench.undo))
-        self.ladder = LadderPanel(
-            on_stop=self.errors.guard(self._stop), on_keep=self._when_idle(workbench.keep)
+        self.bar = BarPanel(self._calls(), on_seen=lambda message: self._beating.told(message))
+        self._beating = LooksWhileSeen(
+            self._draw_beat, gap_s=BEAT_S, is_wanted=lambda: what_runs(self.workbench) is not None
         )
+        self.phase_bar, self.op_table, self.timeline = PhaseBarPanel(), OpTablePanel(), TimelinePanel()
+        self.board = BoardPanel(
+            CATALOGUE, why_not=self._why_not, on_try=self._when_idle(self._try),
+            on_make=self.environment_line.make, on_change=self._draw_plan,
+        )  # fmt: skip
+        self.ladder = LadderPanel(on_keep=self._when_idle(workbench.keep))
         self.ranks, self.telemetry = DdpLanesPanel(has_fold=True), TelemetryPanel()
+        self.cores = CoreMapPanel(is_open=False)
+        self.cores.is_open = True  # it looks when a page shows it, not now
         self._phase_link = ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase"))
-        super().__init__(self._parts(), **looks(ipywidgets.VBox, "accel accel-workbench"))
+        super().__init__(self._parts(), _dom_classes=("accel", "accel-workbench"))
         self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False))
         self._unsubscribe = workbench.subscribe(self._changed)
         self._updates.draw_now()
         self._draw_board()
+        if self.board.findings or self.ladder.trials:
+            self.bar.tab = "speed_up"
 
     def close(self) -> None:
         """Take the panel off the page and stop listening."""
         self._unsubscribe()
+        self._beating.close()
         self._updates.close()
         self._phase_link.close()
-        for child in self.children:
-            child.close()
+        for part in self.children:
+            for child in getattr(part, "children", ()):
+                child.close()
+            part.close()
         super().close()
 
     def _stand_in(self) -> dict[str, str]:
@@ -89,20 +98,32 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _parts(self) -> list[ipywidgets.Widget]:
         style = ipywidgets.HTML(f"<style>{themed('workbench_panel.css')}</style>", layout={"display": "none"})
-        line = f"<span>{escaped(self.workbench.machine.line)}</span>"
-        machine = shared(ipywidgets.HTML, line, classes="accel-machine-line")
-        return [
-            style, self.phase_bar, self.op_table, self.timeline, self.board, self.environment_line, self.errors,
-            self.live_line, self.ladder, self.ranks, self.cores, self.telemetry, machine,
-        ]  # fmt: skip
+        line = ipywidgets.HTML(escaped(self.workbench.machine.line), _dom_classes=("accel-machine-line",))
+        tabs = {
+            "profile": [self.phase_bar, self.op_table, self.timeline],
+            "speed_up": [self.board, self.ladder],
+            "machine": [line, self.ranks, self.cores, self.telemetry],
+        }
+        boxes = [
+            ipywidgets.VBox(parts, _dom_classes=("accel-tab", f"accel-tab-{name}"))
+            for name, parts in tabs.items()
+        ]
+        return [style, self.bar, self.errors, self.environment_line, *boxes]
 
     # --- what a click calls -----------------------------------------------------------------------------------------
 
+    def _calls(self) -> dict[str, Callable[[], object]]:
+        return {
+            "try": self._when_idle(lambda: self._try(str(self.board.plan))),
+            "try_each": self._when_idle(lambda: self._try(*self.board.plans_of_each)),
+            "tune": self._when_idle(lambda: self.workbench.tune(wait=False)),
+            "stop": self.errors.guard(self._stop),
+            "undo": self._when_idle(self.workbench.undo),
+            "copy": self._when_idle(lambda: self.bar.copied(str(self.workbench.export().code))),
+        }
+
     def _try(self, *plans: str) -> None:
         self.workbench.try_(*plans, wait=False)
-
-    def _tune(self) -> None:
-        self.workbench.tune(wait=False)
 
     def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""
@@ -112,6 +133,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         """From whichever thread the click arrives in: a running cell must not hold it up."""
         if (trial := self.workbench.running_trial) is not None:
             trial.stop()
+        elif (run := self.workbench.ranks.latest) is not None:
+            run.stop()
 
     def _when_idle(self, action: Callable[..., object]) -> Callable[..., None]:
         """The action between two cells of the notebook, its errors shown here."""
@@ -129,6 +152,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         with self._lock:
             self._stale.add(what)
         self._updates.request()
+        self._beating.again()
         if what in CHANGES_REASONS:
             self._draw_board_when_idle()
 
@@ -146,8 +170,9 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         """
         with self._lock:
             self._is_board_awaited = False
-        show = self.errors.guard(self.board.show, clears=False)
-        self._updates.draw_now(lambda: show(CATALOGUE, self.workbench.kept.names))
+        profile, kept = self.workbench.profile_result, self.workbench.kept.names
+        ask = self.errors.guard(self.board.ask, clears=False)
+        self._updates.draw_now(lambda: ask(kept=kept, findings=profile.findings if profile else ()))
 
     def _draw(self) -> None:
         """Draw what became stale since the last drawing, in any thread: of results, which are data only."""
@@ -158,6 +183,10 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         if "ranks" in stale and (run := self.workbench.ranks.latest) is not None:
             self.ranks.show(run)
         self._draw_trials()
+        self._draw_beat()
+        self._draw_plan()
+        if stale - {"ranks"} and self.workbench.running_trial is None:
+            self.save_again()
 
     def _draw_profile(self) -> None:
         profile = self.workbench.profile_result
@@ -166,16 +195,41 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
                 setattr(self.phase_bar, name, value)
             self.op_table.phase, self.op_table.rows = "", op_rows(profile)
         self.timeline.show(profile)
+        self.bar.headline = headline(profile) if profile is not None else ""
 
     def _draw_trials(self) -> None:
-        kept = str(self.workbench.kept) if self.workbench.kept else ""
-        is_running = self.workbench.running_trial is not None
-        with self.ladder.hold_sync():
-            self.ladder.trials = trials_shown(self.workbench.trials, kept=kept)
-            self.ladder.is_running = is_running
-        self.live_line.show(kept)
-        self.board.set_busy(TRIAL_RUNS if is_running else RANKS_TRAIN if self.ranks.is_running else "")
+        kept = _words(self.workbench.kept)
+        self.ladder.trials = trials_shown(self.workbench.trials, kept=kept)
         for number, trial in enumerate(self.workbench.trials):
             if trial.error is not None and trial.is_over and number not in self._reported:
                 self._reported.add(number)
                 self.errors.show(trial.error)
+
+    def _draw_beat(self) -> None:
+        runs = what_runs(self.workbench)
+        self.bar.show_beat(runs, can_stop=runs is not None)
+
+    def _draw_plan(self) -> None:
+        """What is switched on, and what of the bar can be clicked."""
+        kept, is_busy = _words(self.workbench.kept), what_runs(self.workbench) is not None
+        plan, problem = Plan(()), ""
+        try:
+            plan = self.board.plan
+        except AccelError as error:
+            problem = f"✗ {error}"
+        can = [] if is_busy else ["tune"]
+        if plan and not is_busy:
+            can += ["try", "try_each"] if len(plan.entries) > 1 else ["try"]
+        with self.bar.hold_sync():
+            self.bar.plan, self.bar.hint, self.bar.is_problem = (
+                _words(plan),
+                problem or NOTHING_ON,
+                bool(problem),
+            )
+            self.bar.can, self.bar.live = [*can, "undo", "copy"] if kept else can, kept
+        self.board.is_busy = is_busy
+
+
+def _words(plan: Plan) -> str:
+    """The plan; nothing for the empty one."""
+    return str(plan) if plan else ""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from accel.commands import Command, Place, command_named, help_on, parse
+from accel.commands.line.ticking import saying
 from accel.errors import AccelError
 from accel.printing import print_nearest
 from accel.shown_text import shown
@@ -73,7 +74,8 @@ def answer(arguments: Sequence[str]) -> str:
     if command.needs_notebook:
         raise _needs_notebook(command)
     place = Place(program=PROGRAM)
-    result: Any = command.run(options, place) if options.command else help_on(program=PROGRAM)
+    with saying(f"{PROGRAM} {command.name}"):
+        result: Any = command.run(options, place) if options.command else help_on(program=PROGRAM)
     return json.dumps(result.to_dict(), indent=2) if getattr(options, "json", False) else shown(str(result))
 
 

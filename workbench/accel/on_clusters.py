@@ -73,6 +73,7 @@ def cluster(
 
     Method: an all-reduce as a ring of messages with a latency and a bandwidth each (docs/explanation/scaling.md).
     """
+    from accel.commands.line.ticking import saying
     from accel.current import current_workbench
     from accel.distributed.jobs.cluster_asked import cluster_asked
     from accel.workbench.cluster_probe import probe_cluster
@@ -80,7 +81,8 @@ def cluster(
     asked = cluster_asked(
         n=n, on=on, launcher=launcher, hosts=hosts, nodes=nodes, partition=partition, gpus_per_node=gpus_per_node, time=time,
     )  # fmt: skip
-    return probe_cluster(current_workbench(), asked, n or 2)
+    with saying("accel.cluster()"):
+        return probe_cluster(current_workbench(), asked, n or 2)
 
 
 def what_if(

@@ -60,9 +60,11 @@ def peaks(*, again: bool = False, links: bool = False) -> Peaks:
 
     Method: the best of many runs of matrix products, of sums over large buffers, and of copies.
     """
+    from accel.commands.line.ticking import saying
     from accel.machine.peaks import peaks as find
 
-    return find(again=again, links=links)
+    with saying("accel.peaks()"):
+        return find(again=again, links=links)
 
 
 def number_formats() -> NumberFormats:
@@ -217,8 +219,10 @@ def environments(
         >>> print(accel.environments())
     """
     from accel.commands.env import with_progress
+    from accel.commands.line.ticking import saying
 
-    return with_progress(does, name, python)
+    with saying("accel.environments()"):
+        return with_progress(does, name, python)
 
 
 def doctor() -> Installation:

@@ -112,6 +112,17 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def clock(seconds: float) -> str:
+    """A time that somebody watches: minutes and seconds, as a clock shows them.
+
+    >>> clock(14), clock(65.4), clock(3723)
+    ('0:14', '1:05', '1:02:03')
+    """
+    minutes, second = divmod(max(0, int(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
+
+
 def counted(count: float, what: str) -> str:
     """A count with its noun.
 

@@ -14,14 +14,11 @@ if TYPE_CHECKING:
 
 
 def _run(options: argparse.Namespace, place: Place) -> object:
-    from accel.commands.line.ticking import ticking
     from accel.distributed.jobs.cluster_asked import ASKED, cluster_asked
     from accel.workbench.cluster_probe import probe_cluster
 
     asked = cluster_asked(**{name: getattr(options, name) for name in ASKED})
-    ranks = asked.ranks if asked is not None else options.n or 2
-    with ticking(lambda: f"Starting {ranks} ranks, and measuring between them."):
-        return probe_cluster(place.workbench if place.has_workbench else None, asked, ranks)
+    return probe_cluster(place.workbench if place.has_workbench else None, asked, options.n or 2)
 
 
 COMMAND = Command(

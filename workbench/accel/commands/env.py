@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from accel.commands.command import OUT, Argument, Command
+from accel.doing import doing
 
 if TYPE_CHECKING:
     from accel.commands.place import Place
@@ -15,12 +16,11 @@ DOES = ("list", "create", "remove", "show")
 
 
 def with_progress(does: str, name: str | None, python: str | None) -> Environments:
-    """What `%accel env` and `accel.environments` give; how far it is ticks in a line."""
-    from accel.commands.line.ticking import ticking
+    """What `%accel env` and `accel.environments` give; it says how far it is."""
     from accel.environments.asked import environments_asked
 
-    now = [""]
-    with ticking(lambda: now[0]):
+    now = ["looking at what is there"]
+    with doing(lambda: now[0]):
         return environments_asked(does, name, python=python, say=lambda line: now.__setitem__(0, line))
 
 

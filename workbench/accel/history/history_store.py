@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from accel.history.history_file import path_or_why
 from accel.history.record_store import RecordStore
-from accel.history.records import UNKNOWN, PredictionRecord, TrialRecord
+from accel.history.records import INTERRUPTED, RUNNING, UNKNOWN, PredictionRecord, TrialRecord
+from accel.history.runs import goes_on
 
 _TABLES = {PredictionRecord: "predictions", TrialRecord: "trials"}
 _INDEXES = [f"CREATE INDEX {table}_by_profile ON {table} (profile)" for table in _TABLES.values()]
@@ -42,9 +44,18 @@ class HistoryStore(RecordStore):
         return self.read(PredictionRecord)
 
     def trials(self) -> list[TrialRecord]:
-        """All measured plans, oldest first; of a plan that a search wrote several times, the last."""
+        """All plans, oldest first; of one that was written several times, the last.
+
+        A trial says that it begins. Where it says no more and its process is gone, it was interrupted.
+        """
         last: dict[tuple[object, ...], TrialRecord] = {}
-        for number, row in enumerate(self.read(TrialRecord)):
+        rows = self.read(TrialRecord)
+        ended = {(row.run, row.plan) for row in rows if row.run and row.verdict != RUNNING}
+        for number, row in enumerate(rows):
+            if row.verdict == RUNNING:
+                if (row.run, row.plan) in ended:
+                    continue
+                row = row if goes_on(row.run) else replace(row, verdict=INTERRUPTED)
             key = (row.run, row.plan, row.where_measured) if row.run else (number,)
             last[key] = row  # in the place of the first: numbers of other rows stay
         return list(last.values())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas
 
 AS_THE_NOTEBOOK_RUNS, STEADY = "as the notebook runs", "steady allocator"
+RUNNING, INTERRUPTED = "running", "interrupted"  # verdicts of a trial that has not ended
 UNKNOWN = "?"  # `live` of records from before it was kept
 
 
@@ -70,7 +71,7 @@ class TrialRecord:
     baseline_seconds: float = math.nan  # and without
     seeds: float = math.nan
     break_even_steps: float = math.nan
-    run: str = ""  # a search's own name: it writes a plan again each time that it knows more; "" of a trial, which writes once
+    run: str = ""  # the trial's own name: it writes a plan again when it knows more; "" of records from before it was kept
     environment: str = ""  # that it ran in; "": the notebook's own
 
     @property

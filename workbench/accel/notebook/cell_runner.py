@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import time
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,9 @@ from accel.commands.line.result_name import check_result_name, put_result
 from accel.current import existing_workbench
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import repair_patches
+from accel.measuring.progress import Beat, Progress
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
+from accel.notebook.screen import Screen
 from accel.workload.generators import generators_kept
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ class _Running:
     session: ProfileSession
     depth: int
     is_quiet: bool
+    beat: ExitStack  # a line each second, until the profile is there
 
 
 class CellRunner:
@@ -133,8 +138,23 @@ class CellRunner:
         elif prepared.error is not None:
             raise prepared.error
         elif prepared.session is not None and prepared.options is not None:
-            prepared.session.__enter__()
-            self._running = _Running(prepared.options, prepared.session, self._depth, prepared.is_quiet)
+            beat = self._beating(prepared.session)
+            try:
+                prepared.session.__enter__()
+            except BaseException:
+                beat.close()
+                raise
+            self._running = _Running(prepared.options, prepared.session, self._depth, prepared.is_quiet, beat)
+
+    def _beating(self, session: ProfileSession) -> ExitStack:
+        """What goes on, each second, from now until the stack is closed."""
+        began, beat = time.monotonic(), ExitStack()
+
+        def now() -> Progress:
+            return Progress(str(Beat("Profile", session.now, time.monotonic() - began)))
+
+        beat.enter_context(Screen(self._shell).beating(now))
+        return beat
 
     def _run_whole(self, line: str, cell: str) -> None:
         """Code called `run_cell_magic("accel", "profile", …)` itself, as a notebook saved as a script does."""
@@ -169,9 +189,9 @@ class CellRunner:
         from IPython.display import display
 
         error = getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None)
-        self._close(error)
         try:
-            with generators_kept():
+            with running.beat, generators_kept():
+                self._end_session(error)
                 profile = running.session.finish()
         except AccelError as reason:
             if error is None and result is not None:
@@ -193,6 +213,12 @@ class CellRunner:
         result.error_in_exec = reason
 
     def _close(self, error: BaseException | None) -> None:
+        running = self._running
+        self._end_session(error)
+        if running is not None:
+            running.beat.close()
+
+    def _end_session(self, error: BaseException | None) -> None:
         running, self._running = self._running, None
         if running is not None:
             running.session.__exit__(

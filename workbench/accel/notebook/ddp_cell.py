@@ -20,6 +20,7 @@ from accel.workload.cell_code import compiled
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from accel.notebook.screen import Screen
     from accel.workbench import Workbench
 
 
@@ -42,8 +43,9 @@ class CellIsNotPython(Exception):
 
 
 def run_ddp_cell(
-    shell: InteractiveShell, workbench: Workbench, line: str, options: argparse.Namespace, cell: str
-) -> object:
+    shell: InteractiveShell, workbench: Workbench, line: str, options: argparse.Namespace, cell: str,
+    screen: Screen | None = None,
+) -> object:  # fmt: skip
     """Run a cell on ranks: its DdpResult when it is over, or the DdpRun at once with `--background`."""
     cluster = cluster_asked(**{name: getattr(options, name) for name in ASKED})
     wanted = DdpOptions(
@@ -56,7 +58,9 @@ def run_ddp_cell(
     if not options.wait:
         return workbench.ranks.begin(source, wanted, filename=filename, on_over=LiveRuns(shell).when_over)
     try:
-        return workbench.ranks.run_printing(source, wanted, filename=filename, page=LiveLanes(shell))
+        return workbench.ranks.run_printing(
+            source, wanted, filename=filename, page=LiveLanes(shell, screen=screen)
+        )
     except KeyboardInterrupt as error:
         raise RunInterrupted(str(error) or "all ranks were ended; your objects are as they were.") from None
 

@@ -49,11 +49,13 @@ class LiveLanes:
     over, text and table stand there, which a saved notebook keeps. `is_result_shown`: the cell's value tells the rest.
     """
 
-    def __init__(self, shell: InteractiveShell, *, is_result_shown: bool = True) -> None:
+    def __init__(
+        self, shell: InteractiveShell, *, is_result_shown: bool = True, screen: Screen | None = None
+    ) -> None:
         self._kernel: Any = getattr(shell, "kernel", None)
         self._has_begun = False  # the ranks train: in a terminal what they print comes next
         self._is_notebook, self._is_result_shown = hasattr(shell, "kernel"), is_result_shown
-        self._screen = Screen(shell)
+        self._screen = screen or Screen(shell)
         self._panel: Any = None
 
     def show(self, run: WatchedRun) -> None:
@@ -63,6 +65,8 @@ class LiveLanes:
         elif self._screen.is_due(bool(run.lanes)) and (self._is_notebook or not self._has_begun):
             self._redraw(run)
             self._has_begun = bool(run.lanes)
+            if self._has_begun and not self._is_notebook:
+                self._screen.hush()  # rank 0 prints from now on
 
     def _redraw(self, run: WatchedRun) -> None:
         if self._panel is not None:

@@ -67,7 +67,9 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
         command, out = command_named(options.command), getattr(options, "out", None)  # help has none
         if out is not None:
             check_result_name(out, self.shell.user_ns, self._python(cell or ""))
-        result = command.run(options, NotebookPlace(self.shell, self._workbench, line, cell, self._watch))
+        place = NotebookPlace(self.shell, self._workbench, line, cell, self._watch)
+        with place.beating(command.name):
+            result = command.run(options, place)
         if out is not None:
             put_result(out, self.shell.user_ns, result)
         return command.show(result, options) if command.show and hasattr(self.shell, "kernel") else result

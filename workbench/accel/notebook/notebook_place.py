@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel.commands import Place
+from accel.measuring.progress import Progress, beat_of
 from accel.notebook.screen import Screen
 from accel.notebook.waiting import follow
 
@@ -35,6 +38,15 @@ class NotebookPlace(Place):
         super().__init__(cell=cell)
         self._shell, self._find, self._line, self._keep = shell, workbench, line, keep
         self._screen = Screen(shell)
+
+    @contextmanager
+    def beating(self, command: str) -> Iterator[None]:
+        """While the command runs, a line each second where nothing else says what goes on."""
+        began = time.monotonic()
+        with self._screen.beating(
+            lambda: Progress(str(beat_of(f"%accel {command}", time.monotonic() - began)))
+        ):
+            yield
 
     @property
     def has_workbench(self) -> bool:
@@ -65,19 +77,19 @@ class NotebookPlace(Place):
         from accel.notebook.ddp_cell import run_ddp_cell  # loads what `%load_ext accel` must not
 
         assert self.cell is not None
-        return run_ddp_cell(self._shell, self.workbench, self._line, options, self.cell)
+        return run_ddp_cell(self._shell, self.workbench, self._line, options, self.cell, self._screen)
 
     def take_home(self, folder: JobFolder) -> object:
         """Its lanes move on the page while it trains."""
         from accel.notebook.live_runs import LiveLanes
 
-        return self.workbench.ranks.take_home(folder, LiveLanes(self._shell))
+        return self.workbench.ranks.take_home(folder, LiveLanes(self._shell, screen=self._screen))
 
     def sweep(self, options: argparse.Namespace) -> object:
         """Its table fills on the page."""
         from accel.notebook.sweep_cell import run_sweep
 
-        return run_sweep(self._shell, self.workbench, self._line, options, self.cell)
+        return run_sweep(self._shell, self.workbench, self._line, options, self.cell, self._screen)
 
     def open_panel(self) -> object:
         """The workbench as a widget."""

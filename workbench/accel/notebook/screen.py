@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextvars
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
@@ -28,7 +31,9 @@ class Screen:
     """Draws in place, and leaves what it ends with.
 
     >>> screen = Screen(shell)
-    >>> while not trial.is_over:
+    >>> with screen.beating(lambda: Progress("Packing the cell.")):   # each second, from a thread
+    ...     pack()
+    >>> while not trial.is_over:                                      # or by hand
     ...     if screen.is_due(has_changed):
     ...         screen.show(progress, topic="batch of 64")
     >>> screen.end(progress)
@@ -47,7 +52,10 @@ class Screen:
         self._is_notebook, self._stream, self._clock = hasattr(shell, "kernel"), stream, clock
         self._display: Any = None
         self._topic: str | None = None
-        self._drawn, self._is_line_open = -float("inf"), False
+        self._drawn = self._quiet_since = -float("inf")
+        self._is_line_open = False
+        self._is_hushed = self._is_of_beats = False
+        self._drawing = threading.RLock()
 
     @property
     def is_used(self) -> bool:
@@ -59,26 +67,75 @@ class Screen:
         return self._clock() - self._drawn >= (SECONDS_BETWEEN_UPDATES if has_changed else SECONDS_OF_SILENCE)
 
     def show(self, shown: Drawing, *, topic: str = "") -> None:
-        """Draw it in the place of what was there."""
-        now = self._clock()
-        if self._is_notebook:
-            self._redraw(shown)
-        elif self._out.isatty():
-            self._overwrite(shown.line)
-        elif topic == self._topic and now - self._drawn < SECONDS_BETWEEN_LINES:
+        """Draw it in the place of what was there; from any thread."""
+        with self._drawing:
+            now = self._clock()
+            if self._is_notebook:
+                self._redraw(shown)
+            elif self._out.isatty():
+                self._overwrite(shown.line)
+            elif topic == self._topic and now - self._drawn < SECONDS_BETWEEN_LINES:
+                return
+            else:
+                print(shown.line, file=self._out, flush=True)
+            self._drawn, self._topic, self._is_of_beats = now, topic, False
+
+    def hush(self) -> None:
+        """From now on nothing beats: something else shows what goes on."""
+        self._is_hushed = True
+
+    @contextmanager
+    def beating(self, drawing: Callable[[], Drawing | None]) -> Iterator[None]:
+        """While entered, a thread draws this whenever nothing else was drawn for a second; None draws nothing.
+
+        Nothing of it stays. Where output goes to a file nothing beats.
+        """
+        if not self._is_notebook and not self._out.isatty():
+            yield
             return
-        else:
-            print(shown.line, file=self._out, flush=True)
-        self._drawn, self._topic = now, topic
+        self._quiet_since = self._clock()  # what is over within a second needs no word
+        over = threading.Event()
+        context = contextvars.copy_context()  # by it a kernel knows the cell that a display belongs to
+        thread = threading.Thread(
+            target=context.run, args=(self._beat, drawing, over), name="accel heartbeat", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            if self._is_of_beats:
+                self.clear()
+
+    def _beat(self, drawing: Callable[[], Drawing | None], over: threading.Event) -> None:
+        while not over.wait(SECONDS_BETWEEN_UPDATES):
+            with self._drawing:
+                is_first = self._is_of_beats or not self.is_used
+                is_quiet = self._clock() - max(self._drawn, self._quiet_since) >= SECONDS_OF_SILENCE
+                if is_quiet and not self._is_hushed and (shown := drawing()) is not None:
+                    self.show(shown, topic=self._topic or "")
+                    self._is_of_beats = is_first
 
     def end(self, shown: Drawing) -> None:
         """Leave this: in a terminal no ticking line stays, in a notebook the display keeps it."""
-        if self._is_notebook:
-            self._redraw(shown)
-        elif self._is_line_open:
-            self._overwrite(shown.line)
-            print(file=self._out, flush=True)
-            self._is_line_open = False
+        with self._drawing:
+            if self._is_notebook:
+                self._redraw(shown)
+            elif self._is_line_open:
+                self._overwrite(shown.line)
+                print(file=self._out, flush=True)
+                self._is_line_open = False
+
+    def clear(self) -> None:
+        """Leave nothing in a terminal, and in a notebook an empty place."""
+        with self._drawing:
+            if self._display is not None:
+                self._display.update({"text/plain": "", "text/html": ""}, raw=True)
+            elif self._is_line_open:
+                self._overwrite("")
+                print("\r", end="", file=self._out, flush=True)
+                self._is_line_open = False
 
     @property
     def _out(self) -> TextIO:
@@ -94,8 +151,10 @@ class Screen:
 
     def replace(self, panel: Any) -> None:
         """Put a panel into a notebook's display; a terminal has no place for it."""
-        if self._display is not None:  # raw: shown by itself it would take a display of its own
-            self._display.update(panel._repr_mimebundle_(), raw=True)
+        with self._drawing:
+            if self._display is not None:  # raw: shown by itself it would take a display of its own
+                self._display.update(panel._repr_mimebundle_(), raw=True)
+                self._is_hushed = True
 
     def _overwrite(self, line: str) -> None:
         columns = shutil.get_terminal_size().columns

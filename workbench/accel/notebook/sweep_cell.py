@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 def run_sweep(
-    shell: InteractiveShell, workbench: Workbench, line: str, options: argparse.Namespace, cell: str | None
-) -> Sweep:
+    shell: InteractiveShell, workbench: Workbench, line: str, options: argparse.Namespace, cell: str | None,
+    screen: Screen | None = None,
+) -> Sweep:  # fmt: skip
     """The Sweep of a parsed line, over the cell below it or the profiled one."""
     source = filename = None
     if cell is not None:
         source = cell_as_python(cell, shell.transform_cell, asked="%%accel sweep")
         filename = registered(f"%%accel {line}\n{cell}", f"<cell {shell.execution_count} on ranks>")
-    page = _LiveTable(shell)
+    page = _LiveTable(screen or Screen(shell))
     wanted = {
         name: value for name, value in vars(options).items() if name not in ("command", "help", "out", "cell")
     }
@@ -48,8 +49,8 @@ def run_sweep(
 class _LiveTable:
     """Redrawn in place in a notebook; in a terminal a line."""
 
-    def __init__(self, shell: InteractiveShell) -> None:
-        self._screen, self._began = Screen(shell), time.monotonic()
+    def __init__(self, screen: Screen) -> None:
+        self._screen, self._began = screen, time.monotonic()
 
     def draw(self, sweep: Sweep, now: str) -> None:
         """The rows so far, and what runs."""

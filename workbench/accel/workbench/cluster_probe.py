@@ -10,6 +10,7 @@ from accel.distributed.jobs.cluster import Cluster
 from accel.distributed.ranks.run_outcome import THIS_MACHINE
 from accel.distributed.scaling.cluster_view import ClusterView, cluster_view
 from accel.distributed.scaling.probe import Probed, probe
+from accel.doing import doing
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ def probe_cluster(workbench: Workbench | None, cluster: Cluster | None, n: int) 
     >>> probe_cluster(None, None, 2).link.bytes_per_s
     """
     where = cluster.where if cluster is not None else THIS_MACHINE
-    if (cluster.ranks if cluster is not None else n) < 2:
+    ranks = cluster.ranks if cluster is not None else n
+    if ranks < 2:
         raise AccelError(
             "%accel cluster -n 1", because="there is no other rank to talk to", do="Use two ranks or more: -n 2."
         )  # fmt: skip
-    with workbench.ranks.alone("%accel cluster") if workbench is not None else nullcontext():
+    alone = workbench.ranks.alone("%accel cluster") if workbench is not None else nullcontext()
+    with alone, doing(f"starting {ranks} ranks, and measuring between them"):
         found = _on_job(cluster) if cluster is not None else _here(n)
     view = cluster_view(where, found)
     if workbench is None or workbench.workload is None or not workbench.workload.has_training_step:

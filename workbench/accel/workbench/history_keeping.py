@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord, TrialRecord
 from accel.history.cell_over_time import cell_over_time, in_a_sentence
-from accel.history.records import AS_THE_NOTEBOOK_RUNS, STEADY
+from accel.history.records import AS_THE_NOTEBOOK_RUNS, INTERRUPTED, RUNNING, STEADY
+from accel.history.runs import run_name
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.tuning import Tuning
 from accel.plans.plan import Plan
@@ -73,6 +74,10 @@ class HistoryKeeper:
         """
         of_process = Plan(tuple(entry for entry in kept.entries if entry.needs_own_process))
         self._live[trial] = str(of_process) if of_process else ""
+        run = self._runs[trial] = _Run()
+        if not trial.is_written_as_it_goes:
+            about = self._about(trial, workload, machine)
+            self.store.add(_begun(str(plan), about, run.name) for plan in trial.plans if plan)
         trial.on_change(lambda: self.keep_trial(trial, workload, machine))
         self.keep_trial(trial, workload, machine)  # it may have ended before anybody listened
 
@@ -81,20 +86,21 @@ class HistoryKeeper:
         with self._lock:
             if trial in self._written or not (trial.is_over or trial.is_written_as_it_goes):
                 return
-            about = {
-                "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
-                "described": str(workload), "live": self._live.get(trial, ""), **_where(machine),
-            }  # fmt: skip
-            is_over, records = trial.is_over, records_of(trial, about)
-            run = self._runs.setdefault(trial, _Run()) if trial.is_written_as_it_goes else None
-            records = run.new(records) if run is not None else records
+            is_over, records = trial.is_over, records_of(trial, self._about(trial, workload, machine))
+            run = self._runs.setdefault(trial, _Run())
+            records = run.new(records, only_known=trial.is_written_as_it_goes)
             if not records or self.store.add(records):  # else once more, when it is asked for the next time
-                if run is not None:
-                    run.keep_in_mind(records)
+                run.keep_in_mind(records)
                 if is_over:
                     self._written.add(trial)
         if problem := self.store.take_problem():
             warnings.warn(problem, stacklevel=2)
+
+    def _about(self, trial: AnyTrial, workload: Workload, machine: Machine) -> dict[str, Any]:
+        return {
+            "profile": self._profiles.get(workload, ""), "workload": _hash(workload), "time": _now(),
+            "described": str(workload), "live": self._live.get(trial, ""), **_where(machine),
+        }  # fmt: skip
 
     def of_workload(self, workload: Workload, machine: Machine) -> list[TrialRecord]:
         """What was measured of this cell on this machine with these versions, oldest first."""
@@ -102,6 +108,7 @@ class HistoryKeeper:
         return [
             row for row in self.store.trials()
             if row.workload == _hash(workload) and row.machine == where["machine"] and row.versions == where["versions"]
+            and row.verdict not in (RUNNING, INTERRUPTED)
         ]  # fmt: skip
 
     def past_trials(self, workload: Workload | None = None, machine: Machine | None = None) -> PastTrials:
@@ -126,19 +133,28 @@ class HistoryKeeper:
         return "" if self.store.path is None else str(self.store.path)
 
 
+def _begun(plan: str, about: dict[str, Any], run: str) -> TrialRecord:
+    """That a plan is being measured: all there is of it where the kernel is killed before the trial is over."""
+    nothing = math.nan
+    return TrialRecord(
+        plan=plan, verdict=RUNNING, ratio=nothing, low=nothing, high=nothing, where_measured=AS_THE_NOTEBOOK_RUNS,
+        quality="", baseline_ms=nothing, run=run, **about,
+    )  # fmt: skip
+
+
 class _Run:
-    """What of a search is on record already: what a kernel that is killed has measured until then must not be lost."""
+    """What of a trial is on record already: what a kernel that is killed has measured until then must not be lost."""
 
     def __init__(self) -> None:
-        self.name = uuid.uuid4().hex
+        self.name = run_name()
         self._known: set[tuple[object, ...]] = set()
 
-    def new(self, records: list[TrialRecord]) -> list[TrialRecord]:
-        """The rows that say something new, under the search's name."""
+    def new(self, records: list[TrialRecord], *, only_known: bool) -> list[TrialRecord]:
+        """The rows that say something new, under the trial's name; of a search that goes on, those with a figure."""
         named = [
             replace(row, run=self.name)
             for row in records
-            if not math.isnan(row.ratio) or row.verdict == "failed"
+            if not only_known or not math.isnan(row.ratio) or row.verdict == "failed"
         ]
         return [row for row in named if _facts(row) not in self._known]
 

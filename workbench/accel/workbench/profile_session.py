@@ -48,13 +48,19 @@ class ProfileSession:
         self._loaders = LoaderWatch(self._capture.marks)
         self._compiling = CompileWatch()
         self._stack = ExitStack()
-        self._raised = False
+        self._raised, self._reading = False, ""
         self.is_entered = False
 
     @property
     def filename(self) -> str:
         """The name under which tracebacks know the cell."""
         return self._capture.filename
+
+    @property
+    def now(self) -> str:
+        """What goes on, in words: how far the cell is, then what is read of it."""
+        steps = self._capture.marks.boundaries
+        return self._reading or (f"step {steps:,}" if steps else "your cell runs")
 
     def transform(self, tree: ast.Module) -> ast.Module:
         """What is kept changes the cell's code; then the probe that marks what `for` loops iterate over. Line numbers stay."""
@@ -75,7 +81,7 @@ class ProfileSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self._raised = error is not None
+        self._raised, self._reading = error is not None, "ending the profiler"
         with uninterrupted():
             self._stack.__exit__(kind, error, where)
 
@@ -89,6 +95,7 @@ class ProfileSession:
         from accel.workbench.profile_findings import with_findings
 
         self._stack.close()
+        self._reading = "reading what the profiler saw"
         workload, recording = self._capture.finish()
         workload = replace(workload, reads_back=self._watch.read_backs())
         machine = self._workbench.machine.now()
@@ -97,6 +104,7 @@ class ProfileSession:
             synchronisations=self._watch.found(recording.steps),
             loaders=self._loaders.found(workload.namespace), compilation=self._compiling.found(),
         )  # fmt: skip
+        self._reading = "looking for what costs time"
         workload = self._workbench.without_what_is_kept(workload)
         kept = self._workbench.kept_for(workload)
         profile = with_findings(profile, workload, machine, kept=kept)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
+from accel.doing import doing
 from accel.errors import Reason
 from accel.plans.plan import Plan
 from accel.private_disk import current_folder
@@ -65,7 +66,7 @@ def trial_setting(
 
 def packed(workbench: NotebookState, workload: Workload) -> tuple[Parcel, list[str]]:
     """The workload as if nothing were kept, and what packing it changed in the notebook."""
-    with workbench.live.suspended():
+    with doing("packing the cell"), workbench.live.suspended():
         before = StateGuard.of(workload)
         parcel = pack(workload)
         return parcel, before.changes(workload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -15,6 +16,7 @@ from accel.history.history_file import is_history
 from accel.machine.others_measuring import OthersMeasuring
 from accel.machine.peaks.other_work import OtherWork
 from accel.measuring.disturbance import Disturbance, worst
+from accel.measuring.progress import Beat
 from accel.private_disk import FilesSeen, current_folder, in_words, note_of
 from accel.shown import Shown
 from accel.shown_text import one_line
@@ -56,6 +58,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         self._seconds = 0.0
         self._unchanged = ""
         self._is_stopped = False  # by the user
+        self._stopped_at = 0.0
         self._disks: set[str] = set()
         self._files = FilesSeen.of(current_folder())
         self._thread: threading.Thread | None = None
@@ -97,7 +100,11 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
     def stop(self) -> None:
         """End the trial and its workers at once; what was measured so far stays in the result."""
         with self._lock:
-            self._is_stopped = self._is_stopped or not self.is_over
+            is_first = not self._is_stopped and not self.is_over
+            if is_first:
+                self._is_stopped, self._stopped_at = True, self.budget.clock()
+        if is_first:
+            self._changed()  # "stopping…" is to be seen at once; a listener may call `stop` again
         with uninterrupted():  # a second interrupt must leave no worker that goes on
             self._end_what_runs()
         if self._thread is None:
@@ -125,8 +132,32 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
 
     @property
     def goes_on(self) -> str:
-        """What it does now and for how long, in a line that is drawn anew each second."""
-        return f"{self.called}: {self.phases.now or self.state}, {self.seconds:.0f} s. Interrupt stops it."
+        """The beat in a line, and how to stop it."""
+        return str(self.beat) if self._is_stopped else f"{self.beat}. Interrupt stops it."
+
+    @property
+    def beat(self) -> Beat:
+        """What it does now and for how long; how much of its time is gone."""
+        phase = self.phases.phase or self.state
+        if self._is_stopped:
+            return Beat(self.called, "stopping…", self.budget.clock() - self._stopped_at)
+        if phase == "measuring" and self.state == "confirming":
+            phase = "confirming"
+        at_most_s = self.budget.seconds if self.budget.seconds < math.inf else None
+        return Beat(
+            self.called,
+            phase,
+            self.phases.phase_s,
+            self._detail,
+            self.seconds,
+            at_most_s,
+            self.budget.is_strict,
+        )
+
+    @property
+    def _detail(self) -> str:
+        """What is known of the phase."""
+        return self.phases.detail
 
     @property
     def line(self) -> str:

@@ -188,7 +188,7 @@ class Relaunch:
         began, blocks = time.monotonic(), self._blocks()
         until = min(began + effort.seconds, deadline)
         for round_number in range(1, effort.most_rounds + 1):
-            self._phases.enter("measuring", f"round {round_number} of {effort.most_rounds} at most")
+            self._phases.enter("measuring", f"round {round_number} of at most {effort.most_rounds}")
             self._one_round(blocks, stop)
             if stop.is_set() or len(self._running) == 1:
                 return

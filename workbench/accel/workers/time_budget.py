@@ -97,6 +97,21 @@ class PhaseClock:
         return f"{self._phase}, {self._detail}" if self._detail else self._phase
 
     @property
+    def phase(self) -> str:
+        """The phase in a word or two, without its details."""
+        return self._phase
+
+    @property
+    def detail(self) -> str:
+        """What is known of it, such as which plan it is about."""
+        return self._detail
+
+    @property
+    def phase_s(self) -> float:
+        """For how long it has been going on."""
+        return self._clock() - self._since
+
+    @property
     def spent(self) -> tuple[tuple[str, float], ...]:
         """Seconds of each phase, in the order in which they first began."""
         spent = dict(self._spent)

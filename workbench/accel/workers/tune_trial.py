@@ -194,14 +194,11 @@ class TuneTrial(StagedTrial[Tuning]):
         return [*reference, *(Plan.parse(row.plan) for row in self.result.rows)]
 
     @property
-    def goes_on(self) -> str:
-        """How much of the time is gone, what it does, and what leads."""
-        share = min(self.seconds / self.budget.seconds, 1.0)
-        bar = "█" * round(10 * share) + "░" * (10 - round(10 * share))
+    def _detail(self) -> str:
+        """What is known of the phase, and what leads."""
         ahead = self.result.ahead
-        leads = f"; ahead: {ahead.plan} {ahead.shown}" if ahead is not None else ""
-        time = f"{self.seconds:.0f} of {self.budget.seconds:g} s"
-        return f"{self.called} {bar} {time}: {self.phases.now or self.state}{leads}. Interrupt stops it."
+        leads = f"ahead: {ahead.plan} {ahead.shown}" if ahead is not None else ""
+        return " · ".join(filter(None, [super()._detail, leads]))
 
     @property
     def result(self) -> Tuning:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from accel.measuring.progress import beat_of
 from accel.shown_text import one_line
 
 SECONDS_BETWEEN_TICKS = 1.0
@@ -34,9 +36,20 @@ def ticking(line: Callable[[], str], *, stream: TextIO | None = None) -> Iterato
         thread.join()
 
 
-def wait_ticking(trial: Any, about: str = "") -> Any:
-    """The result of a trial that runs, with what goes on told meanwhile."""
+@contextmanager
+def saying(called: str) -> Iterator[None]:
+    """While a function of accel or a command of the program works, each second what it is doing.
 
+    >>> with saying("accel peaks"):
+    ...     peaks()
+    """
+    began = time.monotonic()
+    with ticking(lambda: str(beat_of(called, time.monotonic() - began))):
+        yield
+
+
+def wait_ticking(trial: Any, about: str = "") -> Any:
+    """The result of a trial that runs; what goes on is shown until then."""
     with ticking(lambda: f"{about} {trial.goes_on}".lstrip()):
         return trial.wait()
 

@@ -13,7 +13,7 @@ from accel.distributed.cells.run_lanes import RunLanes
 from accel.distributed.communication.straggler import straggler
 from accel.distributed.ranks.rank_page import RankLane
 from accel.shown import live_panel
-from accel.units import counted
+from accel.units import clock, counted
 
 if TYPE_CHECKING:
     from accel.distributed.cells.ddp_result import DdpResult
@@ -110,13 +110,19 @@ class WatchedRun:
     @property
     def line(self) -> str:
         """State and time in words."""
-        ranks = counted(self.ranks, "rank")
         if self.is_over:
-            return f"{_ENDED[self.state]} on {ranks} after {self.seconds:.0f} s."
+            return f"{_ENDED[self.state]} on {counted(self.ranks, 'rank')} after {self.seconds:.0f} s."
+        return f"{self.phase} {clock(self.seconds)}."
+
+    @property
+    def phase(self) -> str:
+        """What it is doing, in words: waiting in a queue, starting, training, stopping."""
+        ranks = counted(self.ranks, "rank")
+        if self._is_stopping:
+            return f"Stopping on {ranks}"
         if not self.lanes:
-            waits_for = self._cell.waits_for if self._cell is not None else ""
-            return f"{waits_for or f'Starting {ranks}'}, {self.seconds:.0f} s."
-        return f"{'Stopping' if self._is_stopping else 'Training'} on {ranks}, {self.seconds:.0f} s."
+            return (self._cell.waits_for if self._cell is not None else "") or f"Starting {ranks}"
+        return f"Training on {ranks}"
 
     @property
     def notes(self) -> tuple[str, ...]:

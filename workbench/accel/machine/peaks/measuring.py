@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from accel.doing import doing
 from accel.errors import AccelError
 from accel.machine.peaks.all_reduces import AllReduces
 from accel.machine.peaks.cache_sizes import cache_sizes
@@ -39,9 +40,10 @@ def measure_peaks() -> Peaks:
     import torch
 
     started = time.perf_counter()
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+    with torch.no_grad(), torch.autocast("cpu", enabled=False), doing("measuring the CPU"):
         cpu, cpu_was_busy, cpu_note = _cpu()
-    messages, busy, notes = _gpus()
+    with doing("measuring GPUs"):
+        messages, busy, notes = _gpus()
     return Peaks(
         devices=(cpu, *(DevicePeaks.from_dict(one["device"]) for one in messages if "device" in one)),
         torch=torch.__version__, measured=datetime.now().isoformat(timespec="seconds"),
@@ -58,10 +60,12 @@ def measure_links() -> tuple[Copies, AllReduces]:
 
     from accel.machine.peaks.all_reducing import measure_all_reduces
 
-    all_reduces = measure_all_reduces()
+    with doing("measuring all-reduces between processes"):
+        all_reduces = measure_all_reduces()
     if _gpu_count() < 2:
         return Copies(), all_reduces
-    messages, busy, notes = _gpus("--links")
+    with doing("measuring copies between GPUs"):
+        messages, busy, notes = _gpus("--links")
     copies = _copies(messages)
     return replace(copies, notes=(*copies.notes, *notes)), replace(
         all_reduces, was_busy=busy or all_reduces.was_busy

@@ -1,0 +1,64 @@
+"""The bar on top of the workbench: the plan, what can be done with it, what goes on, what is live; and the tabs below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anywidget
+import traitlets
+
+from accel.measuring.progress import Beat
+from accel_widgets.theme import scripts, themed
+
+TABS = {"profile": "Profile", "speed_up": "Speed up", "machine": "Machine"}
+
+
+class BarPanel(anywidget.AnyWidget):
+    """Draws the bar; a click calls what it was given for it.
+
+    >>> bar = BarPanel({"try": try_, "try_each": try_each, "tune": tune, "stop": stop, "undo": undo, "copy": copy})
+    >>> bar.show_beat(trial.beat)        # the page counts on by itself until the next one
+    >>> bar.copied("print('plain PyTorch')")
+    """
+
+    _esm = scripts("elements.js", "seen.js", "bar_panel.js")
+    _css = themed("bar_panel.css")
+
+    headline = traitlets.Unicode().tag(sync=True)  # the step time
+    plan = traitlets.Unicode().tag(sync=True)
+    hint = traitlets.Unicode().tag(sync=True)  # why nothing can be tried, or what to do
+    is_problem = traitlets.Bool().tag(sync=True)
+    can = traitlets.List(traitlets.Unicode()).tag(sync=True)  # of what a click calls
+    beat = traitlets.Dict().tag(sync=True)
+    live = traitlets.Unicode().tag(sync=True)  # the kept plan
+    tabs = traitlets.Dict(TABS).tag(sync=True)
+    tab = traitlets.Unicode("profile").tag(sync=True)
+    is_open = traitlets.Bool(True).tag(sync=True)  # for seen.js: a bar is always open
+
+    def __init__(
+        self, calls: Mapping[str, Callable[[], object]], *, on_seen: Callable[[object], object]
+    ) -> None:
+        super().__init__()
+        self._calls, self._on_seen = dict(calls), on_seen
+        self.on_msg(self._answer)
+
+    def show_beat(self, beat: Beat | None, *, can_stop: bool = False) -> None:
+        """What goes on now; None: nothing."""
+        self.beat = {} if beat is None else {
+            "called": beat.called, "phase": beat.phase, "phase_s": beat.phase_s, "detail": beat.detail,
+            "seconds": beat.seconds, "at_most_s": beat.at_most_s, "is_strict": beat.is_strict, "can_stop": can_stop,
+        }  # fmt: skip
+
+    def copied(self, text: str) -> None:
+        """The text goes to the clipboard of whoever clicked."""
+        self.send({"copy": text})
+
+    def _answer(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
+        """A click in the page, or its word that it shows the bar."""
+        if "seen" in message:
+            self._on_seen(message)
+        elif message.get("do") in self._calls:
+            self._calls[message["do"]]()
+        else:
+            raise ValueError(f"the bar sent a message that nobody understands: {message!r}")

@@ -1,0 +1,24 @@
+"""What runs in a workbench now, as the bar shows it: a trial, or ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.measuring.progress import Beat
+
+if TYPE_CHECKING:
+    from accel.workbench import Workbench
+
+
+def what_runs(workbench: Workbench) -> Beat | None:
+    """The beat of the trial or the ranks that run; None where nothing does.
+
+    >>> print(what_runs(workbench))
+    Trial · compiling 0:14 · compile_model · 1:05 of about 4:00
+    """
+    if (trial := workbench.running_trial) is not None:
+        return trial.beat
+    run = workbench.ranks.latest
+    if run is None or run.is_over:
+        return None
+    return Beat("", run.phase, run.seconds)
