@@ -1,7 +1,7 @@
-"""How long a notebook stays without a change on its page, for everything that it waits for. No benchmark of its own: `panel` runs it.
+"""How long a notebook's page stays without a change, for everything that it waits for. `benchmarks.panel` runs it.
 
-A kernel runs the commands as JupyterLab would, and every message that changes what the page shows is noted with its time. A silence is
-the time between two changes, from the start of the cell to its end.
+A kernel runs the commands as JupyterLab would, and every message that changes what the page shows is noted with its time.
+A silence is the time between two changes, from the start of the cell to its end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def train(epochs):
 PROFILE = "%%accel profile\ntrain(1)"
 # A wait's name, the cell, and after how many seconds it is interrupted (0: never).
 WAITS = (
-    ("profile", "%%accel profile\ntrain(40)", 0),
+    ("profile", "%%accel profile\ntrain(4)", 0),
     ("profile again", PROFILE, 0),
     ("try", "%accel try fused_optimizer channels_last --budget-s 20", 0),
     ("compiling", "%accel try compile_model --budget-s 40", 0),

@@ -55,6 +55,7 @@ class Screen:
         self._drawn = self._quiet_since = -float("inf")
         self._is_line_open = False
         self._is_hushed = self._is_of_beats = False
+        self._beats: Callable[[], Drawing] | None = None
         self._drawing = threading.RLock()
 
     @property
@@ -79,6 +80,10 @@ class Screen:
             else:
                 print(shown.line, file=self._out, flush=True)
             self._drawn, self._topic, self._is_of_beats = now, topic, False
+
+    def beats(self, drawing: Callable[[], Drawing] | None) -> None:
+        """From now on this is what beats, while something does; None: again what `beating` was given."""
+        self._beats = drawing
 
     def hush(self) -> None:
         """From now on nothing beats: something else shows what goes on."""
@@ -113,7 +118,7 @@ class Screen:
             with self._drawing:
                 is_first = self._is_of_beats or not self.is_used
                 is_quiet = self._clock() - max(self._drawn, self._quiet_since) >= SECONDS_OF_SILENCE
-                if is_quiet and not self._is_hushed and (shown := drawing()) is not None:
+                if is_quiet and not self._is_hushed and (shown := (self._beats or drawing)()) is not None:
                     self.show(shown, topic=self._topic or "")
                     self._is_of_beats = is_first
 

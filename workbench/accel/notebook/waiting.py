@@ -16,7 +16,6 @@ Result = TypeVar("Result")
 IF_RELOADED = (
     "After a reload of the page the trial goes on, while this stands still: %accel status has its result."
 )
-_ENDED = ("done", "stopped", "failed")
 
 
 class TrialInterrupted(KeyboardInterrupt):
@@ -30,6 +29,7 @@ def follow(trial: BackgroundTrial[Result], screen: Screen, about: str = "") -> R
     """Show the result while it fills, and each second what goes on; return it, or raise what made the trial fail."""
     changed = threading.Event()
     unsubscribe = trial.on_change(changed.set)
+    screen.beats(lambda: progress_of(trial, about))
     try:
         screen.show(progress_of(trial, about), topic=about)
         while not trial.is_over:
@@ -38,23 +38,25 @@ def follow(trial: BackgroundTrial[Result], screen: Screen, about: str = "") -> R
                 changed.clear()
                 screen.show(progress_of(trial, about), topic=about)
     except KeyboardInterrupt:
+        trial.on_change(lambda: screen.show(progress_of(trial, about), topic=about))  # "stopping…", at once
         trial.stop()
         screen.end(progress_of(trial, about))
         raise TrialInterrupted("the trial was stopped; what was measured until then stands above.") from None
     finally:
         unsubscribe()
+        screen.beats(None)
     screen.end(Progress(line_of(trial, about)))  # the result is the value of the cell
     return trial.wait()
 
 
 def progress_of(trial: BackgroundTrial[Any], about: str = "") -> Progress:
     """A trial at this moment: what it is about, its phase, how long it has been running, and the result so far."""
-    is_under_way = trial.state not in _ENDED
+    is_under_way = not trial.is_over
     return Progress(line_of(trial, about), trial.result, (IF_RELOADED,) if is_under_way else ())
 
 
 def line_of(trial: BackgroundTrial[Any], about: str = "") -> str:
     """What it is about and its phase, or how it ended, with the seconds so far."""
-    if trial.state in _ENDED:
+    if trial.is_over:
         return f"{about} {trial.called} {trial.state} after {trial.seconds:.0f} s.".lstrip()
     return f"{about} {trial.goes_on}".lstrip()
