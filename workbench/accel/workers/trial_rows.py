@@ -68,6 +68,7 @@ def comparison_of(
         page_faults=_page_faults(notebook),
         here=_here(plan, steady, notebook),
         environment=plan.start.environment,
+        how_to_keep=plan.how_to_keep,
     )
 
 
