@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from accel.html_parts import Markup, block, details, heading, note
+from accel.html_parts import Markup, block, breaking, details, heading, note
 from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.ladder import UNCHANGED, Ladder
 from accel.measuring.took import Took
@@ -37,7 +37,7 @@ def short(ladder: Ladder) -> str:
 
 def html(ladder: Ladder) -> Markup:
     """For a notebook: a bar a plan on one axis; how each was found is folded."""
-    top = [heading(ladder.summary)] if ladder.summary else []
+    top = [heading(breaking(ladder.summary))] if ladder.summary else []
     drawn = speed_rows([speed_row(row) for row in ladder.rows])
     return block(*top, note(ladder.baseline_line), drawn, *small_print(ladder, ladder.last_lines))
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, SMALL, Markup, details, div, note
-from accel.html_parts import text as escaped
+from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, SMALL, Markup, breaking, details, div, note
 
 WORSE_COLOUR = "#d1453b"
 LINE = "rgba(127,127,127,.25)"
@@ -48,12 +47,12 @@ def speed_rows(rows: Sequence[SpeedRow]) -> Markup:
 
 
 def _row(row: SpeedRow, end: float) -> Markup:
-    title = Markup("+<wbr>").join(map(escaped, row.title.split("+")))
-    answer = div("font-weight:600;overflow-wrap:break-word", f"{row.mark} {row.answer}".strip())
+    weight = "font-weight:600;" if row.span else ""
+    answer = div(f"{weight}overflow-wrap:break-word", breaking(f"{row.mark} {row.answer}".strip()))
     found = [details("How it was found", *map(note, row.found))] if row.found else []
     return div(
         f"{_ROW};padding:5px 0;border-top:1px solid {LINE}",
-        div(f"{_PLAN};font-family:monospace;font-size:12px;overflow-wrap:break-word", title),
+        div(f"{_PLAN};font-family:monospace;font-size:12px;overflow-wrap:break-word", breaking(row.title)),
         div(_SPEED, _bar(row, end), answer, *(div(SMALL, each) for each in found)),
         div(f"{_ASIDE};font-size:12px", *(div("", line) for line in row.aside)),
     )
@@ -85,16 +84,15 @@ def _over(left: float, end: float, style: str) -> Markup:
 
 
 def _axis(end: float) -> Markup:
-    ticks = [
-        div(f"position:absolute;left:{_place(value, end)}{_shift(value, end)}", f"{value:g}×")
-        for value in _ticks(end)
-    ]
-    return div(f"position:relative;height:15px;{SMALL}", *ticks)
+    return div(f"position:relative;height:15px;{SMALL}", *(_tick(value, end) for value in _ticks(end)))
 
 
-def _shift(value: float, end: float) -> str:
-    """The middle of a tick's words stands at its value; those at the ends stay inside."""
-    return "" if value == 0 else f";margin-left:{'-3.5ex' if value > 0.95 * end else '-2ex'}"
+def _tick(value: float, end: float) -> Markup:
+    """Its middle stands at its value; at both ends it stays inside."""
+    place = f"left:{_place(value, end)}{';margin-left:-2ex' if value else ''}"
+    if value > 0.92 * end:
+        place = f"right:{_place(end - value, end)}"
+    return div(f"position:absolute;{place}", f"{value:g}×")
 
 
 def _axis_end(rows: Sequence[SpeedRow]) -> float:

@@ -61,7 +61,7 @@ def html(result: TimeToQuality) -> Markup:
         headings, [cells[:-1] for cells in _all_cells(result)[1:]], numeric=range(1, 6)
     )
     return html_parts.block(
-        html_parts.heading(result.summary or result.headline),
+        html_parts.heading(html_parts.breaking(result.summary or result.headline)),
         html_parts.note(result.headline) if result.summary else "",
         speed_rows([_speed_row(result, row) for row in result.rows]),
         html_parts.details("Seconds, steps, epochs and samples", figures),

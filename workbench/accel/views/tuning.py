@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, block, details, heading, note
+from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, block, breaking, details, heading, note
 from accel.html_parts import text as escaped
 from accel.measuring.comparison import Comparison
 from accel.measuring.tuning import Expectation, Tuning, memory_share
@@ -60,10 +60,10 @@ def html(tuning: Tuning) -> Markup:
     left_out = [*left_out_lines(tuning), *left_out_lines(tuning, is_news=False)]
     evidence = [tuning.answer, *explanations(tuning.best)] if tuning.best is not None else []
     return block(
-        heading(tuning.summary or tuning.answer),
+        heading(breaking(tuning.summary or tuning.answer)),
         *map(note, filter(None, [_pays_off(tuning), *_next_lines(tuning)])),
         speed_rows(_answer_rows(tuning)),
-        _folded(tuning.is_over, _searched_title(tuning), searched) if tuning.searched else "",
+        _folded(tuning.is_over, _searched_title(tuning).removesuffix(":"), searched) if tuning.searched else "",
         details("How the answer was found", *map(note, evidence)) if evidence else "",
         details(f"Left out: {counted(len(left_out), 'reason')}", *map(note, left_out)) if left_out else "",
         *small_print(tuning, _last_lines(tuning)),

@@ -94,6 +94,9 @@ def _item(finding: Finding) -> Markup:
     """What it costs, what to expect and what to do; the rest is folded."""
     parts = dict(_parts(finding))
     what_to_do = [(label, parts.pop(label)) for label in ("Predicted", "Try", "Do") if label in parts]
+    if finding.prediction is not None and finding.prediction.basis:
+        what_to_do[0] = ("Predicted", f"training runs {finding.prediction} as fast")
+        parts["Predicted by"] = finding.prediction.basis
     title = div("font-weight:600;margin-top:6px", finding.title)
     folded = details("Why, and when this is wrong", *(_line(label, said) for label, said in parts.items()))
     return Markup("").join([title, div("margin-left:14px", *(_line(*part) for part in what_to_do), folded)])

@@ -32,7 +32,7 @@ from accel.views.profile.section import Section
 from accel.views.profile.steps import STEPS
 from accel.views.profile.synchronisations import SYNCHRONISATIONS
 
-NAME_IN_SHORT, MOST_PHASES, MOST_FINDINGS = 50, 6, 3  # on a screen
+NAME_IN_SHORT, MOST_PHASES, MOST_FINDINGS, LINES_OF_ASKED = 50, 6, 3, 4  # on a screen
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -53,6 +53,7 @@ def short(profile: Profile) -> str:
             step_line(profile),
             *_warnings(profile),
             *([phases_title(profile), *phases[:MOST_PHASES]] if phases else []),
+            *(line for section in ASKED for line in list(section.text(profile))[:LINES_OF_ASKED]),
             *short_lines(profile.findings, most=MOST_FINDINGS),
             *([ops_title(profile), *operations] if operations else []),
         ],
@@ -69,7 +70,7 @@ def _drawn(section: Section, profile: Profile) -> Iterable[object]:
     pieces = list(section.html(profile))
     if section.is_open or not pieces:
         return pieces
-    title = next(iter(section.text(profile)))
+    title = next(iter(section.text(profile)), section.name)
     return [details(title, *pieces[pieces[0] == heading(title) :])]
 
 
@@ -130,6 +131,7 @@ SECTIONS: tuple[Section, ...] = (
     NOTES,         # what a reader must know before believing it, and the machine
 )
 # fmt: on
+ASKED = (ROOFLINE, LINES, MEMORY)  # which a profile has only where an option asked for them
 FIGURES: dict[str, Callable[[Profile], Any]] = {
     "sunburst": sunburst,
     "steps": steps_figure,
