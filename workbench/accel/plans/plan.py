@@ -188,13 +188,6 @@ class Plan:
         also = f" --plan {rest}" if rest else ""
         return f"Put {self.group.command}{also} over the cell."
 
-    @property
-    def how_to_keep(self) -> str:
-        """What to do to have the plan where a running process cannot take it, in a sentence; empty where it can."""
-        if self.started and self.group is None:
-            return f"Make a kernel that starts with it: %accel keep {self} --as-kernel NAME."
-        return self.how_to_run
-
     def objects_of(self, name: str) -> tuple[str, ...]:
         """The names of the objects that the entry of that name acts on; empty means all."""
         return dict(self.on).get(name, ())

@@ -11,6 +11,7 @@ from accel.measuring.ladder import speed
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.tuning import Tuning
 from accel.plans.plan import Plan
+from accel.workers.trial_rows import how_to_keep
 
 if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder
@@ -55,7 +56,7 @@ def best_plan(trials: Sequence[AnyTrial], *, is_for_kernel: bool = False) -> Pla
             else "needs a process that is started with it, and this kernel runs already"
         )  # fmt: skip
         raise AccelError(
-            "%accel keep", because=f"the best plan, {best}, {why}", do=best.how_to_keep + instead
+            "%accel keep", because=f"the best plan, {best}, {why}", do=how_to_keep(best) + instead
         )
     return best
 
