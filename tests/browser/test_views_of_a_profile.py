@@ -31,7 +31,7 @@ for x, y in loader:
 """
 CELLS = (MODEL, PROFILE, "timeline = profile.panel()\ntimeline", "timeline.selected, timeline.query")
 REPORT, TIMELINE, CHOSEN = 1, 2, 3
-HEADINGS = ("Where a step goes", "Most expensive operations", "By module")
+HEADINGS = ("Where a step goes", "Most expensive operations", "Most expensive modules")
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.ladder import Ladder, speed
-from accel.views import ladder as views_ladder
+from accel.measuring.took import Took
+from accel.shown import in_full
 
 TIGHT_STEADY = Interval(1.44, 1.42, 1.46, 2, 90)
 
@@ -83,6 +84,86 @@ def test_a_wide_interval_does_not_win_over_one_that_carries_more():
     assert speed(wide) == 1.17
 
 
-def test_a_long_plan_may_go_on_in_the_next_line_so_that_its_table_fits_a_narrow_notebook():
-    shown = views_ladder.html(ladder(row("faster", 1.88, 1.99, plan="autocast+<b>+fused_optimizer")))
-    assert "autocast+<wbr>&lt;b&gt;+<wbr>fused_optimizer" in shown
+WITHOUT_EFFECT = {"proofs": (("channels_last", False, "no weight is"),)}
+OTHER_BATCHES = {
+    "quality": Quality("other batches"),
+    "effect": "changes training",
+    "samples_per_step": (64, 128),
+}
+FAILED = {"headline": None, "steady": None, "state": "failed", "error": "it died"}
+COMPARE = "compare the quality reached (--until) before you keep it."
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([("faster", 1.88, 1.99, {})], "Keep channels_last: 1.8 to 2.0× faster, loss follows."),
+        ([("faster", 1.058, 1.1, {})], "Keep channels_last: 1.05 to 1.10× faster, loss follows."),
+        ([("faster", 1.003, 1.04, {})], "Keep channels_last: up to 1.04× faster, loss follows."),
+        ([("faster", 1.2, 2.9, {}), ("slower", 0.7, 0.8, {})], "Keep channels_last: at least 1.2× faster, loss follows."),
+        ([("faster", 1.3, 1.4, {"how_to_keep": "Put %%accel ddp over it."})],
+         "channels_last is 1.3 to 1.4× faster, loss follows. Put %%accel ddp over it."),
+        ([("faster", 1.3, 1.4, {"break_even_steps": 1200})],
+         "Keep channels_last: 1.3 to 1.4× faster from step 1,200 on, loss follows."),
+        ([("faster", 1.3, 1.4, {"quality": Quality("drifts", 0.3)})],
+         f"channels_last is 1.3 to 1.4× faster, but its loss drifts: {COMPARE}"),
+        ([("faster", 1.8, 2.0, OTHER_BATCHES)],
+         f"channels_last is 1.8 to 2.0× faster per sample, but it changes the training: {COMPARE}"),
+        ([("faster", 1.3, 1.4, WITHOUT_EFFECT)],
+         "channels_last measured 1.3 to 1.4× faster, but channels_last did not take effect: keep your cell as it is."),
+        ([("undecided", 0.97, 1.24, {}), ("slower", 0.7, 0.8, {})],
+         "channels_last may be faster, but it is undecided: between 0.97× and 1.24×. --budget-s 240 decides."),
+        ([("undecided", 0.9, 1.01, {})], "channels_last is not proven faster: keep your cell as it is."),
+        ([("no difference", 0.99, 1.01, {})], "channels_last makes no difference: keep your cell as it is."),
+        ([("slower", 0.7, 0.8, {}), ("no difference", 0.99, 1.01, {}), ("undecided", 1, 1, FAILED)],
+         "None of 3 plans is faster (1 could not be measured): keep your cell as it is."),
+        ([("undecided", 1, 1, FAILED)], "channels_last was not measured: it failed."),
+        ([("faster", 1.3, 1.4, {"state": "confirming"})], ""),
+    ],
+)  # fmt: skip
+def test_the_summary_says_what_to_do_and_recommends_nothing_that_is_not_proven_or_changes_training(
+    rows, says
+):
+    made = [dataclasses.replace(row(*ends), **changed) for *ends, changed in rows]
+    took = Took(38.0, 40.0, (), "the time was up", "--budget-s 240 decides.")
+    tried = dataclasses.replace(ladder(*made), took=took)
+    assert tried.summary == says
+    assert (tried.best is not None) == ("loss follows" in says or not says)
+
+
+FOUR = ladder(
+    row("faster", 1.88, 1.99, plan="autocast+<b>+fused_optimizer+steady_allocator+channels_last", notes=("a note",)),
+    row("slower", 0.7, 0.8, plan="compile_model", **WITHOUT_EFFECT),
+    row("undecided", 0.9, 40.0, plan="set_to_none"),
+    dataclasses.replace(row("undecided", 1, 1, plan="prune"), **{**FAILED, "error": "it raised " * 30}),
+)  # fmt: skip
+
+
+def test_a_terminal_gets_one_screen_with_every_verdict_and_print_gets_all():
+    shown = FOUR._repr_mimebundle_()["text/plain"].splitlines()
+    assert len(shown) <= 24
+    assert max(map(len, shown)) <= 100
+    for each in FOUR.rows[:3]:
+        assert any(each.sentence in line for line in shown)
+    assert any("NO EFFECT: channels_last" in line for line in shown)
+    assert "a note" not in "".join(shown)
+    assert "a note" in str(FOUR)
+
+
+def test_a_page_gets_a_bar_a_plan_on_one_axis_and_folds_how_it_was_found():
+    html = FOUR._repr_mimebundle_()["text/html"]
+    assert html.count("border-left:1.5px dashed") == 3  # the line at 1×; what failed has no bar
+    assert html.count("border-right:1.5px dotted") == 1  # an interval that goes on beyond the axis
+    assert html.index("<details>") < html.index("a note")
+    assert "autocast+<wbr>&lt;b&gt;+<wbr>fused_optimizer" in html  # a long plan may go on in the next line
+    whole = in_full(FOUR)._repr_mimebundle_()
+    assert whole["text/plain"] == str(FOUR)
+    assert "<details>" not in whole["text/html"]
+
+
+def test_a_ladder_is_copied_as_a_table():
+    lines = FOUR.to_markdown().splitlines()
+    assert lines[0] == FOUR.summary.replace("<", "\\<").replace(">", "\\>")
+    assert lines[2].startswith("| plan | verdict | ratio |")
+    assert r"| autocast+\<b\>+fused_optimizer" in lines[4]
+    assert FOUR.to_csv().splitlines()[2].startswith("compile_model,,slower,0.748")

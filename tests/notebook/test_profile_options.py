@@ -33,7 +33,7 @@ def test_by_default_nothing_more_is_recorded(shell) -> None:
 
 
 def test_stacks_name_the_lines_of_this_cell_by_their_numbers_and_text(shell) -> None:
-    profile = profile_of(shell, "--stacks --steps 2")
+    profile = profile_of(shell, "--stacks --steps 2 --full")
     (product,) = [row for row in profile.lines if (row.op, row.phase) == ("aten::mul", "forward → loss")]
     assert (product.line, product.text) == (5, "loss = criterion(out * 2, y)")
     assert re.fullmatch(r"cell \[\d+\], line 5", product.place)

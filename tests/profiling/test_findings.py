@@ -47,10 +47,21 @@ def test_names_of_the_users_code_are_escaped_in_html():
     assert "&lt;Rotate&gt;" in shown
 
 
+def test_a_cell_shows_gain_and_the_line_to_type_and_folds_the_rest():
+    shown = Findings((WAITING, EDIT), "this machine")._repr_mimebundle_()
+    assert "38 % of each step; predicted: 1.40× [1.10, 1.60] as fast." in shown["text/plain"]
+    assert "Do: Print every 100 steps." in shown["text/plain"]
+    assert "Amdahl" not in shown["text/plain"]
+    seen, _, folded = shown["text/html"].partition("<details>")
+    assert "training runs 1.40× [1.10, 1.60] as fast<" in seen
+    assert "Amdahl: waiting vanishes" in folded
+
+
 def test_the_table_has_a_row_a_finding_and_the_dictionary_is_json():
     findings = Findings((WAITING, EDIT), "")
     table = findings.to_dataframe()
     assert list(table.kind) == ["input_bound", "hidden_synchronisation"]
     assert table.predicted[0] == 1.4
+    assert "| input_bound | Waiting for data: 38 % of each step |" in findings.to_markdown()
     assert json.loads(json.dumps(findings.to_dict()))["rows"][0]["prediction"]["high"] == 1.6
     assert list(Findings((), "").to_dataframe().columns) == list(table.columns)

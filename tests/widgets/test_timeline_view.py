@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from accel.profiling.timeline import read_timeline
+from accel.shown import short_text
 from accel.workbench import Workbench
 from accel_widgets.timeline_panel import TimelinePanel
 from accel_widgets.timeline_view import NO_EVENTS, timeline_traits
@@ -78,5 +79,5 @@ def test_saved_without_widgets_the_report_stands_in_for_it(profile):
     bundle = panel._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert "Forward" in bundle["text/html"]
-    assert bundle["text/plain"] == str(profile)
+    assert bundle["text/plain"] == short_text(profile)
     panel.close()

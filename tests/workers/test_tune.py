@@ -391,7 +391,10 @@ def test_text_fits_on_a_screen_and_says_what_to_do_next(workbench, steps_take):
     assert str(tuning).count("\n") < 40
     assert "Next: %accel keep" in str(tuning)
     assert "Compiling" not in str(tuning)
-    assert "<table" in tuning._repr_mimebundle_()["text/html"]
+    shown = tuning._repr_mimebundle_()
+    assert shown["text/plain"].startswith(f"Keep {tuning.best.plan}: ")
+    assert shown["text/plain"].count("\n") < 24
+    assert "border-left:1.5px dashed" in shown["text/html"]
     assert list(tuning.figure().data[0].measure) == ["absolute", *["relative"] * len(tuning.parts), "total"]
     assert set(tuning.to_dataframe()["stage"]) == {"confirmed", "searched"}
 

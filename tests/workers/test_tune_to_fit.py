@@ -135,7 +135,7 @@ def test_where_the_cell_itself_runs_out_of_memory_plans_are_compared_with_the_fi
     assert tuning.best.headline.ratio == pytest.approx(1 / 0.8, rel=0.05)
     assert "(1.5 GiB at its peak, the cell as it is ran out of memory next to this notebook)" in tuning.answer
     assert f"all speed-ups are over {SMALLER}" in str(tuning)
-    assert "<table" in tuning._repr_mimebundle_()["text/html"]
+    assert tuning.summary == tuning.answer
     assert any(each.plan == "fused_optimizer" and "OutOfMemoryError" in each.why for each in tuning.left_out)
     assert deep.keep() is not None
 

@@ -56,6 +56,8 @@ def table(
     cell = "padding:2px 10px;border-bottom:1px solid rgba(127,127,127,.25);vertical-align:top;text-align:"
     head = "".join(
         f'<th scope="col" style="{cell}{a};font-weight:600">{text(h)}</th>'
+        if h
+        else f'<td style="{cell}{a}"></td>'
         for h, a in zip(headings, align, strict=True)
     )
     body = "".join(
@@ -99,6 +101,15 @@ def div(style: str, *parts: object, title: str = "") -> Markup:
     """
     about = f'title="{text(title)}" ' if title else ""
     return Markup(f'<div {about}style="{style}">{"".join(map(text, parts))}</div>')
+
+
+def breaking(plans: str) -> Markup:
+    """Text whose long plans may go on in the next line after each `+`.
+
+    >>> print(breaking("channels_last+autocast"))
+    channels_last+<wbr>autocast
+    """
+    return Markup("+<wbr>").join(map(text, plans.split("+")))
 
 
 def note(value: object) -> Markup:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import is_dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects
 
 Line = TypeVar("Line")
+Result = TypeVar("Result")
 
 # A view imports its result, never the other way round: it is looked up here by the name of the class.
 VIEWS = {
@@ -90,13 +93,20 @@ class Shown:
     """A result that prints as `text` of its view and shows in a notebook as its `html`.
 
     >>> class Sweep(Shown): ...
+
+    A view may have a `short` text besides, of at most a screen: what a terminal shows of a cell's value.
     """
+
+    is_in_full = False
 
     def __str__(self) -> str:
         return str(view_of(self).text(self))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": str(view_of(self).html(self))}
+        html = str(view_of(self).html(self))
+        if self.is_in_full:  # only html_parts writes tags: what is the user's is escaped
+            return {"text/plain": str(self), "text/html": html.replace("<details>", "<details open>")}
+        return {"text/plain": short_text(self), "text/html": html}
 
 
 class Drawn(Shown):
@@ -105,6 +115,24 @@ class Drawn(Shown):
     def figure(self) -> plotly.graph_objects.Figure:
         """The result as a picture (plotly)."""
         return view_of(self).figure(self)
+
+
+def in_full(result: Result) -> Result:
+    """The same result, shown whole: all of its text, and nothing of its HTML folded. What goes on still is as it is.
+
+    >>> in_full(ladder)
+    """
+    if not (isinstance(result, Shown) and is_dataclass(result)):
+        return result
+    whole = copy(result)
+    object.__setattr__(whole, "is_in_full", True)
+    return whole
+
+
+def short_text(result: Shown) -> str:
+    """What a terminal shows of a cell's value."""
+    view = view_of(result)
+    return str(getattr(view, "short", view.text)(result))
 
 
 def view_of(result: Shown) -> ModuleType:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _SIZES = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGT]?)(iB|B|)", re.IGNORECASE)
+_MARKDOWN = re.compile(r"[\\`*|<>\[\]~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _FORMS = re.compile(r"(?:step|batch|process)\b")  # the noun of "step under torch.profiler" is not at the end
 
 
@@ -130,6 +133,42 @@ def counted(count: float, what: str) -> str:
     ('3 steps', '1 thread', '1,200 samples')
     """
     return f"{count:,} {in_number(count, what)}"
+
+
+def markdown_table(rows: Iterable[Mapping[str, object]], *, above: str = "", below: str = "") -> str:
+    """Rows as a table in GitHub's Markdown, without columns that are empty throughout, between two lines of text.
+
+    >>> print(markdown_table([{"plan": "a|b", "ratio": 1.9312, "note": ""}]))
+    | plan | ratio |
+    | --- | --- |
+    | a\\|b | 1.931 |
+    """
+    cells = [{name: _in_markdown(value) for name, value in row.items()} for row in rows]
+    names = [name for name in (cells[0] if cells else {}) if any(row[name] for row in cells)]
+    lines = [names, ["---"] * len(names), *([row[name] for name in names] for row in cells)]
+    drawn = "\n".join(f"| {' | '.join(line)} |" for line in lines) if names else ""
+    return "\n\n".join(filter(None, [_in_markdown(above), drawn, _in_markdown(below)]))
+
+
+def csv_table(rows: Iterable[Mapping[str, object]], columns: Sequence[str] = ()) -> str:
+    """Rows for a spreadsheet, below the names of their columns; what is not a number is left empty.
+
+    >>> csv_table([{"plan": "autocast", "ratio": 1.93}])
+    'plan,ratio\\nautocast,1.93\\n'
+    """
+    known, text = list(rows), io.StringIO()
+    writer = csv.DictWriter(text, columns or list(known[0] if known else ()), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: "" if value != value else value for name, value in row.items()} for row in known)
+    return text.getvalue()
+
+
+def _in_markdown(value: object) -> str:
+    """A cell: on one line, and no letter of it means anything to Markdown."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    said = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(said.split()))
 
 
 def table(rows: Iterable[Sequence[str]], *, numeric: Collection[int] = ()) -> list[str]:

@@ -8,9 +8,15 @@ from html.parser import HTMLParser
 import pytest
 
 from accel.html_parts import text
+from accel.profiling.findings import Finding, Prediction
 from accel.profiling.step_timing import PhaseShare, StepTiming
+from accel.shown import in_full
 from accel.views.profile.report import SECTIONS, html
 
+FINDING = Finding(
+    "rule", "The update is not fused: 16 % of each step", "w.", 0.16, ("e",), Prediction(1.14, 1.08, 1.33, "Amdahl"),
+    ("fused_optimizer",), "", "never",
+)  # fmt: skip
 EVIL = "<img src=x onerror=alert(1)>"
 ALLOWED = {
     "div",
@@ -105,5 +111,30 @@ def test_names_of_sections_are_different():
     assert len(set(names)) == len(names)
 
 
-def test_the_report_folds_long_tables(real_profile):
-    assert "<details>" in html(real_profile)
+def test_a_page_shows_phases_findings_and_operations_and_a_line_of_each_other_section(real_profile):
+    page = str(html(real_profile))
+    for section in SECTIONS:
+        if list(section.html(real_profile)) and not section.is_open:
+            assert f"{text(next(iter(section.text(real_profile))))}</summary>" in page
+    whole = in_full(real_profile)._repr_mimebundle_()
+    assert "<details>" not in whole["text/html"]
+    assert whole["text/plain"] == str(real_profile)
+
+
+def test_a_terminal_gets_one_screen_of_it(real_profile):
+    many = replace(real_profile, findings=(FINDING,) * 5, notes=("A caveat. " * 30, *real_profile.notes))
+    for profile in (real_profile, many):
+        shown = profile._repr_mimebundle_()["text/plain"].splitlines()
+        assert len(shown) <= 24
+        assert max(map(len, shown)) <= 100
+        assert shown[0] == str(profile).splitlines()[0]
+        assert "--full" in shown[-1]
+    assert "A caveat." in shown[1]
+    assert any("Try: %accel try fused_optimizer" in line for line in shown)
+
+
+def test_operations_are_copied_as_a_table(real_profile):
+    lines = real_profile.to_markdown(most=2).splitlines()
+    assert lines[2].startswith("| op | phase |")
+    assert len(lines) == 2 + 4 + 2
+    assert real_profile.to_csv("phases").splitlines()[0] == "name,share,ms"

@@ -98,6 +98,11 @@ OUT = Argument(
     "-o", "--out", help="put the result into this variable", metavar="NAME", default=None, completes="variable",
     check=lambda _, name: check_result_name(name, {}),
 )  # fmt: skip
+FULL = Argument(
+    "--full",
+    help="show all of it at once: the whole text, and nothing of the page folded",
+    action="store_true",
+)
 ON = Argument(
     "--on",
     help="act on these objects of the cell alone, as in --on generator,optimizer_g (default: all)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from accel.commands.command import OUT, Command
+from accel.commands.command import FULL, OUT, Command
 
 if TYPE_CHECKING:
     from accel.commands.place import Place
@@ -20,5 +20,5 @@ COMMAND = Command(
     "show again what costs time in the last profile, and what to do about it",
     "%accel findings",
     _run,
-    (OUT,),
+    (FULL, OUT),
 )

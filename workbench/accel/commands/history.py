@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel.commands.command import OUT, Argument, Command, switch
+from accel.commands.command import FULL, OUT, Argument, Command, switch
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ COMMAND = Command(
             default=None,
         ),
         switch("--csv", "print a table for a spreadsheet; --json prints everything too"),
+        FULL,
         OUT,
     ),
     check=_check,

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from accel.bounds import check_steps
-from accel.commands.command import OUT, Argument, Command, switch
+from accel.commands.command import FULL, OUT, Argument, Command, switch
 from accel.errors import AccelError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ COMMAND = Command(
         switch("--shapes", "record input shapes: FLOPs and bytes of each operation, and the roofline"),
         switch("--stacks", "record the line of your code that led to each operation"),
         switch("--memory", "record allocations: bytes over the step, and the peak by phase and module"),
+        FULL,
         OUT,
     ),
     takes_cell=True,

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from accel.bounds import check_seconds
-from accel.commands.command import ON, OUT, Argument, Command
+from accel.commands.command import FULL, ON, OUT, Argument, Command
 from accel.errors import AccelError
 from accel.measuring.quality_target import QualityTarget
 
@@ -130,6 +130,7 @@ COMMAND = Command(
             choices=("new", "same"),
             default=None,
         ),
+        FULL,
         OUT,
     ),
     check=_has_plan,

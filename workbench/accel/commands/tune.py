@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from accel.bounds import check_seconds, check_share, check_steps, checked_size
-from accel.commands.command import OUT, Argument, Command, duration, switch
+from accel.commands.command import FULL, OUT, Argument, Command, duration, switch
 
 if TYPE_CHECKING:
     from accel.commands.place import Place
@@ -103,6 +103,7 @@ COMMAND = Command(
             action="store_false",
             dest="wait",
         ),
+        FULL,
         OUT,
     ),
 )

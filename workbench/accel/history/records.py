@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from accel.shown import Shown
 from accel.shown_text import where_tried
+from accel.units import csv_table
 
 if TYPE_CHECKING:
     import pandas
@@ -102,11 +101,9 @@ class PastTrials(Shown):
     @property
     def csv(self) -> str:
         """A line a measured plan, newest first, below the names of the columns."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, ["number", *TrialRecord.__dataclass_fields__], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({"number": number, **plain(asdict(row))} for number, row in self.numbered)
-        return text.getvalue()
+        columns = ["number", *TrialRecord.__dataclass_fields__]
+        rows = [{"number": number, **asdict(row)} for number, row in self.numbered]
+        return csv_table(rows, columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that JSON can hold; what was not measured is None."""

@@ -72,6 +72,18 @@ class Quality:
         size = f"largest relative difference {self.largest_difference:.1e}, noise floor {floor}"
         return f"{says} ({size}, {self.steps} steps)"
 
+    @property
+    def words(self) -> str:
+        """The same in a few words.
+
+        >>> Quality("follows", 1e-3, 2e-3, 40).words
+        'loss follows'
+        """
+        return {
+            "same": "loss the same", "follows": "loss follows", "drifts": "LOSS DRIFTS", "unknown": "loss not seen",
+            "other batches": "loss of other batches",
+        }[self.following]  # fmt: skip
+
     def allowed(self, share: float) -> str:
         """How much worse losses are on average, next to the share that was allowed.
 
@@ -124,6 +136,8 @@ class Comparison:
     from most fresh processes (`headline`), which map it anew in each step."""
     environment: str = ""
     """The environment that the plan ran in; empty for the notebook's own."""
+    how_to_keep: str = ""
+    """What to do to have the plan where `%accel keep` cannot take it into this process; empty where it can."""
 
     @property
     def title(self) -> str:
@@ -145,6 +159,34 @@ class Comparison:
         return self.headline or (self.steady if self.state == "done" else None)
 
     @property
+    def without_effect(self) -> tuple[str, ...]:
+        """The parts of the plan that did not take effect: what it measured is not their gain."""
+        return tuple(name for name, took, _ in self.proofs if not took)
+
+    @property
+    def leaves_training(self) -> bool:
+        """Whether training stays as it is with the plan, as far as that was seen."""
+        return self.effect != CHANGES and self.quality.following not in ("drifts", "other batches")
+
+    @property
+    def gain(self) -> str:
+        """How much faster it is, or between which ends it lies: in a few words, which claim no more than the interval carries.
+
+        >>> Comparison("a", "faster", Interval(1.93, 1.88, 1.99, 3, 60), None, Quality("same"), "exact").gain
+        '1.8 to 2.0× faster'
+        """
+        if self.shown is None:
+            return ""
+        if self.verdict != "faster":
+            return f"between {self.shown.low:.2f}× and {self.shown.high:.2f}×{self._where}"
+        here = (
+            f" in most fresh processes, perhaps {self.here.low:.2f} to {self.here.high:.2f}× here"
+            if self.here
+            else ""
+        )
+        return f"{_at_least(self.shown) if self.shown.is_wide else _range(self.shown)}{self._where}{here}"
+
+    @property
     def sentence(self) -> str:
         """The answer in one sentence, as a user reads it."""
         if self.state in ("failed", "not applicable"):
@@ -159,9 +201,14 @@ class Comparison:
             return waits.get(self.state, "stopped before it was decided")
         if self.state in ("measuring", "confirming"):
             return f"{_roughly(self.shown)} so far"
+        return _verdict_words(self.verdict, self.shown, self._where) + self._here_words
+
+    @property
+    def _where(self) -> str:
         where = " per sample" if self.samples_per_step else ""
-        where += "" if self.headline or self.verdict == "no difference" else " under a steady allocator"
-        return _verdict_words(self.verdict, self.shown, where) + self._here_words
+        return where + (
+            "" if self.headline or self.verdict == "no difference" else " under a steady allocator"
+        )
 
     @property
     def _here_words(self) -> str:
@@ -176,21 +223,37 @@ class Comparison:
 def _verdict_words(verdict: Verdict, shown: Interval, where: str) -> str:
     """A verdict in words that say what to expect."""
     ends = f"[{shown.low:.2f}, {shown.high:.2f}]"
-    at_least, at_most = _rounded_down(shown.low), _rounded_up(shown.high)
-    wide_faster = f"at least {at_least}× faster" if at_least != "1.00" else "faster, perhaps by less than 1 %"
+    at_most = _rounded_up(shown.high)
     wide_slower = (
         f"slower: at most {at_most}× the baseline's speed"
         if at_most != "1.00"
         else "slower, perhaps by less than 1 %"
     )
     return {
-        "faster": f"{wide_faster}{where} {ends}" if shown.is_wide else f"{shown} faster{where}",
+        "faster": f"{_at_least(shown)}{where} {ends}" if shown.is_wide else f"{shown} faster{where}",
         "slower": f"{wide_slower}{where} {ends}"
         if shown.is_wide
         else f"slower: {shown} of the baseline's speed{where}",
         "no difference": f"no difference found{where}: {shown}",
         "undecided": f"undecided{where}: {_roughly(shown)}",
     }[verdict]
+
+
+def _at_least(shown: Interval) -> str:
+    """What a wide interval beyond 1 carries."""
+    low = _rounded_down(shown.low)
+    return f"at least {low}× faster" if low != "1.00" else "faster, perhaps by less than 1 %"
+
+
+def _range(shown: Interval) -> str:
+    """The ends of an interval beyond 1, rounded away from its middle.
+
+    >>> _range(Interval(1.17, 1.058, 1.24, 3, 60)), _range(Interval(1.02, 1.001, 1.05, 3, 60))
+    ('1.05 to 1.24× faster', 'up to 1.05× faster')
+    """
+    low, digits = _rounded_down(shown.low), 1 if shown.low >= 1.1 else 2
+    high = math.ceil(round(shown.high * 10**digits, 6)) / 10**digits
+    return f"up to {high:.{digits}f}× faster" if low == "1.00" else f"{low} to {high:.{digits}f}× faster"
 
 
 def _roughly(shown: Interval) -> str:

@@ -7,8 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from accel.measuring.comparison import Comparison
+from accel.measuring.summary import may_be_recommended, summary_of
+from accel.measuring.summary import speed as speed
 from accel.measuring.took import Took
 from accel.shown import Shown
+from accel.units import csv_table, markdown_table
+
+UNCHANGED = "Your model, optimizer, random numbers, variables and environment were checked: unchanged."
 
 
 @dataclass(frozen=True)
@@ -31,14 +36,18 @@ class Ladder(Shown):
 
     @property
     def best(self) -> Comparison | None:
-        """The fastest row whose verdict is "faster" and whose loss does not drift, as far as losses can be compared."""
-        bad = ("drifts", "other batches")
-        good = [
-            row
-            for row in self.rows
-            if row.verdict == "faster" and row.shown and row.quality.following not in bad
-        ]
+        """The fastest row whose verdict is "faster", all of which took effect, and which leaves training as it is."""
+        good = [row for row in self.rows if row.verdict == "faster" and row.shown and may_be_recommended(row)]
         return max(good, key=speed, default=None)
+
+    @property
+    def summary(self) -> str:
+        """What to do, in one sentence for panel, terminal and toast; empty while the trial goes on.
+
+        >>> ladder.summary
+        'Keep channels_last: 1.2 to 1.4× faster, loss follows.'
+        """
+        return summary_of(self.rows, self.best, advice=self.took.advice if self.took is not None else "")
 
     @property
     def baseline_line(self) -> str:
@@ -70,10 +79,13 @@ class Ladder(Shown):
 
         return pandas.DataFrame([_flat(row) for row in self.rows])
 
+    def to_markdown(self) -> str:
+        """The rows of `to_dataframe` as a table for an issue or a README, below the summary."""
+        return markdown_table(map(_flat, self.rows), above=self.summary, below=self.machine_line)
 
-def speed(row: Comparison) -> float:
-    """The speed-up that a row is sorted and drawn by: what its interval carries."""
-    return row.shown.carried if row.shown else math.nan
+    def to_csv(self) -> str:
+        """The rows of `to_dataframe` for a spreadsheet."""
+        return csv_table(map(_flat, self.rows))
 
 
 def _flat(row: Comparison) -> dict[str, Any]:

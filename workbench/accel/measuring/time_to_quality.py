@@ -11,6 +11,7 @@ from accel.measuring.quality_verdict import QualityAnswer, better_or_worse, miss
 from accel.measuring.took import Took
 from accel.measuring.training_curve import ENDINGS, QualityRow, TrainingCurve
 from accel.shown import Drawn
+from accel.units import counted
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,26 @@ class TimeToQuality(Drawn):
 
     @property
     def best(self) -> QualityRow | None:
-        """The row that was soonest as good, or best after equal seconds, of those whose verdict says so."""
-        answers = [(row, self.answer(row.plan)) for row in self.rows]
+        """The row that was soonest as good, or best after equal seconds, of those whose verdict says so and that took effect."""
+        answers = [
+            (row, self.answer(row.plan)) for row in self.rows if all(took for _, took, _ in row.proofs)
+        ]
         good = [(row, answer) for row, answer in answers if answer.verdict in ("sooner", "better")]
         return max(good, key=lambda pair: self._gain(*pair), default=(None, None))[0]
+
+    @property
+    def summary(self) -> str:
+        """What to do, in one sentence for panel, terminal and toast; empty while the trial goes on."""
+        if any(row.state in ("waiting", "training") for row in self.rows):
+            return ""
+        if self.best is not None:
+            return f"Keep {self.best.title}: {self.answer(self.best.plan).sentence}."
+        tried = self.rows[1:]
+        what = "sooner as good" if self.target is not None else "better after equal seconds"
+        if len(tried) == 1:
+            found = self.answer(tried[0].plan).sentence.rstrip(".")
+            return f"{tried[0].title} is not proven {what}: {found}."
+        return f"None of {counted(len(tried), 'plan')} is proven {what}: keep your cell as it is."
 
     def _gain(self, row: QualityRow, answer: QualityAnswer) -> float:
         """The higher the sooner, or the better after equal seconds."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from accel.measuring.comparison import CHANGES, Comparison, Interval, PeakOf
 from accel.measuring.equal_quality import EqualQuality
+from accel.measuring.summary import keep_sentence
 from accel.measuring.took import Took
 from accel.shown import Drawn
-from accel.units import counted, size
+from accel.units import counted, csv_table, markdown_table, size
 
 # Why a plan was not measured.
 NO_TIME = "no time was left to measure it: a longer --budget-s takes it in"
@@ -107,8 +108,7 @@ class Tuning(Drawn):
     def answer(self) -> str:
         """What was found, in one sentence."""
         if self.best is not None:
-            is_by_quality = self.quality is not None and self.quality.plan == self.best.plan
-            follows = self.quality.sentence if self.quality and is_by_quality else self._losses(self.best)
+            follows = self._speaks_for(self.best) or str(self.best.quality)
             fits = f" {self._fits(self.best)}" if self.fit_bytes is not None else ""
             if self.best.plan == self.against:
                 return f"{self.best.plan}{fits}; nothing that fits is faster."
@@ -137,16 +137,28 @@ class Tuning(Drawn):
         return f"Nothing here is faster than the cell as it is{fits}; {plans} measured."
 
     @property
+    def summary(self) -> str:
+        """What to do, in one sentence for panel, terminal and toast; empty while the search goes on."""
+        if not self.is_over:
+            return ""
+        best = self.best
+        if best is None or best.verdict != "faster" or self.fit_bytes is not None:
+            return self.answer
+        return keep_sentence(best, about=self._speaks_for(best))
+
+    @property
     def ahead(self) -> Comparison | None:
         """The plan that is the fastest so far, of those that may be the answer."""
         rows = [row for row in self.confirmed if row.headline is not None] or self.searched
         good = [row for row in rows if row.shown is not None and not self._why(row.plan)]
         return max(good, key=_lead, default=None)
 
-    def _losses(self, row: Comparison) -> str:
-        """How a plan's losses compare, in the words of what was allowed."""
+    def _speaks_for(self, row: Comparison) -> str:
+        """What speaks for a plan whose losses do not follow: the quality reached, or what was allowed; empty for others."""
+        if self.quality is not None and self.quality.plan == row.plan:
+            return self.quality.sentence
         is_allowed = self.keep_quality is not None and row.quality.following == "drifts"
-        return row.quality.allowed(self.keep_quality or 0.0) if is_allowed else str(row.quality)
+        return row.quality.allowed(self.keep_quality or 0.0) if is_allowed else ""
 
     def _fits(self, row: Comparison) -> str:
         assert self.fit_bytes is not None
@@ -226,10 +238,20 @@ class Tuning(Drawn):
         """One row a measured plan: plan, stage, verdict, ratio, low, high, quality, peak bytes and of what (pandas)."""
         import pandas
 
+        return pandas.DataFrame(self._flat_rows, columns=_COLUMNS)
+
+    def to_markdown(self) -> str:
+        """The rows of `to_dataframe` as a table for an issue or a README, below the summary."""
+        return markdown_table(self._flat_rows, above=self.summary, below=self.machine_line)
+
+    def to_csv(self) -> str:
+        """The rows of `to_dataframe` for a spreadsheet."""
+        return csv_table(self._flat_rows)
+
+    @property
+    def _flat_rows(self) -> list[dict[str, Any]]:
         stages = [("confirmed", self.confirmed), ("searched", self.searched)]
-        return pandas.DataFrame(
-            [_flat(stage, row) for stage, rows in stages for row in rows], columns=_COLUMNS
-        )
+        return [_flat(stage, row) for stage, rows in stages for row in rows]
 
 
 def _lead(row: Comparison) -> tuple[bool, float]:

@@ -28,6 +28,7 @@ from accel.hooks.attribute_patches import repair_patches
 from accel.measuring.progress import Beat, Progress
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
 from accel.notebook.screen import Screen
+from accel.shown import in_full
 from accel.workload.generators import generators_kept
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ class CellRunner:
         if running.options.out:
             put_result(running.options.out, self._shell.user_ns, profile)
         if not running.is_quiet:
-            display(profile)
+            display(in_full(profile) if running.options.full else profile)
 
     def _fail(self, result: Any, reason: AccelError) -> None:
         """The cell ran well and cannot be profiled: let it count as failed, so that Run All stops here."""

@@ -16,6 +16,7 @@ from accel.notebook.cell_runner import CellRunner
 from accel.notebook.notebook_place import NotebookPlace
 from accel.notebook.profiled_cell import plain_python
 from accel.notebook.watched_cells import tell_cells
+from accel.shown import in_full
 from accel.workload.generators import generators_kept
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
             result = command.run(options, place)
         if out is not None:
             put_result(out, self.shell.user_ns, result)
+        if getattr(options, "full", False):
+            result = in_full(result)
         return command.show(result, options) if command.show and hasattr(self.shell, "kernel") else result
 
     def _watch(self, watching: Monitor) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from accel.shown import Shown
+from accel.units import csv_table, markdown_table
 from accel.workload.user_code import CodeLine
 
 if TYPE_CHECKING:
@@ -100,6 +101,14 @@ class Findings(Shown):
         import pandas
 
         return pandas.DataFrame([_flat(row) for row in self.rows], columns=_COLUMNS)
+
+    def to_markdown(self) -> str:
+        """The rows of `to_dataframe` as a table for an issue or a README."""
+        return markdown_table(map(_flat, self.rows), below=self.machine_line)
+
+    def to_csv(self) -> str:
+        """The rows of `to_dataframe` for a spreadsheet."""
+        return csv_table(map(_flat, self.rows))
 
 
 _COLUMNS = ["kind", "title", "share", "predicted", "low", "high", "suggests", "remedy", "line"]

@@ -16,13 +16,14 @@ from accel.profiling.op_table import read_op_table
 from accel.profiling.profile_data import ProfileData, none_for_nan
 from accel.profiling.profile_diff import ProfileDiff, compare_profiles
 from accel.profiling.profile_notes import notes_for
-from accel.profiling.profile_tables import profile_table
+from accel.profiling.profile_tables import columns_and_rows, profile_table
 from accel.profiling.profiled_events import read_events
 from accel.profiling.reading_device_activity import read_device_activity
 from accel.profiling.roofline import Roofline, roofline_of
 from accel.profiling.step_timing import read_timing
 from accel.profiling.whole_run import read_whole_run
 from accel.shown import Drawn, live_panel, view_of
+from accel.units import csv_table, markdown_table, milliseconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +78,25 @@ class Profile(ProfileData, Drawn):
             >>> profile.to_dataframe("steps")
         """
         return profile_table(self, kind)
+
+    def to_markdown(self, kind: str = "operations", *, most: int = 20) -> str:
+        """One of the tables in Markdown, for an issue or a README.
+
+        Args:
+            kind: As of `to_dataframe`.
+            most: How many rows, the most expensive first.
+
+        Examples:
+            >>> print(profile.to_markdown("phases"))
+        """
+        rows = columns_and_rows(self, kind)[1][:most]
+        above = f"{milliseconds(self.step_ms)} a {self.timing.unit}"
+        return markdown_table(rows, above=above, below=self.machine_line)
+
+    def to_csv(self, kind: str = "operations") -> str:
+        """The rows of `to_dataframe` for a spreadsheet."""
+        columns, rows = columns_and_rows(self, kind)
+        return csv_table(rows, columns)
 
     def figure(self, kind: str = "sunburst") -> plotly.graph_objects.Figure:
         """A picture in plotly.

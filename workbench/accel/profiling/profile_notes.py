@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from accel.profiling.step_timing import StepTiming
 
 WIDE_SPREAD = 0.25
+_ROUTINE = ("Left out of the ", "Times of operations are ")
+
+
+def is_routine(note: str) -> bool:
+    """Whether a note says what holds for every sound profile: how many steps its figures are of."""
+    return note.startswith(_ROUTINE)
 
 
 def notes_for(

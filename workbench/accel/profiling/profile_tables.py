@@ -46,8 +46,14 @@ def profile_table(profile: ProfileData, kind: str = "operations") -> pandas.Data
     """
     import pandas
 
+    columns, rows = columns_and_rows(profile, kind)
+    return pandas.DataFrame(rows, columns=columns)
+
+
+def columns_and_rows(profile: ProfileData, kind: str) -> tuple[list[str], list[dict[str, Any]]]:
+    """The names of its columns, and its rows as plain values."""
     if kind not in TABLES:
         raise UnknownName("table", kind, TABLES)
     row_type, rows = TABLES[kind]
     columns = [*KEYS.get(kind, []), *(field.name for field in fields(row_type))]
-    return pandas.DataFrame([{**keys, **asdict(row)} for keys, row in rows(profile)], columns=columns)
+    return columns, [{**keys, **asdict(row)} for keys, row in rows(profile)]

@@ -1,44 +1,98 @@
-"""A ladder as text and as a table with bars: a line a plan with its verdict, and how it was found."""
+"""A ladder as text and as rows on one axis: what to do, a line a plan with its verdict, and how it was found."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, heading, note, table
-from accel.html_parts import text as escaped
+from accel.html_parts import Markup, block, breaking, details, heading, note
 from accel.measuring.comparison import Comparison, Interval
-from accel.measuring.ladder import Ladder, speed
+from accel.measuring.ladder import UNCHANGED, Ladder
+from accel.measuring.took import Took
+from accel.views.one_screen import COLUMNS, one_screen
+from accel.views.speed_rows import SpeedRow, speed_rows
 
+EFFECT_WORDS = {"exact": "exact", "close": "numerically close", "changes training": "changes the training"}
 _SYMBOL = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?"}
+_LOSS_MARKS = {"same": "✓ ", "follows": "✓ ", "drifts": "⚠ "}
 
 
 def text(ladder: Ladder) -> str:
-    """For a terminal: a line a plan with its small print, then what a reader must know."""
+    """For a terminal, all of it: a line a plan with its small print, then what a reader must know."""
     width = max([len(row.title) for row in ladder.rows] + [8])
-    lines = [ladder.baseline_line]
+    lines = [ladder.summary, ladder.baseline_line]
     for row in ladder.rows:
         lines.append(f"{symbol(row)} {row.title:<{width}}  {row.sentence}")
         lines += [f"    {line}" for line in explanations(row)]
     return "\n".join(line for line in (*lines, *ladder.last_lines) if line)
 
 
+def short(ladder: Ladder) -> str:
+    """For a terminal, at most a screen: what to do, and a line a plan."""
+    rows = rows_in_short([(f"{symbol(row)} {row.title}", in_short(row)) for row in ladder.rows])
+    took = str(ladder.took) if ladder.took is not None else ""
+    known = (ladder.machine_line, took, ladder.unchanged_line, *ladder.notes)
+    return one_screen([ladder.summary, ladder.baseline_line, *rows, *known])
+
+
 def html(ladder: Ladder) -> Markup:
-    """For a notebook: bars are speed-ups, the longest that of the fastest row. A long plan may break at each `+`."""
-    fastest = max([speed(row) for row in ladder.rows if not math.isnan(speed(row))] + [1.0])
-    rows = [
-        (
-            Markup("+<wbr>").join(map(escaped, f"{symbol(row)} {row.title}".split("+"))),
-            ""
-            if math.isnan(speed(row))
-            else bar(speed(row) / fastest, colour=BEST_COLOUR if row.verdict == "faster" else OTHER_COLOUR),
-            row.sentence,
-            Markup("<br>".join(map(escaped, explanations(row)))),
-        )
-        for row in ladder.rows
-    ]
-    notes = [note(line) for line in ladder.last_lines]
-    top = heading(ladder.baseline_line)
-    return block(top, table(["plan", "speed-up", "verdict", "how it was found"], rows), *notes)
+    """For a notebook: a bar a plan on one axis; how each was found is folded."""
+    top = [heading(breaking(ladder.summary))] if ladder.summary else []
+    drawn = speed_rows([speed_row(row) for row in ladder.rows])
+    return block(*top, note(ladder.baseline_line), drawn, *small_print(ladder, ladder.last_lines))
+
+
+def speed_row(row: Comparison, *, answer: str = "") -> SpeedRow:
+    """A comparison as a row of the drawing, with another answer where one is given."""
+    shown, is_done = row.shown, row.state == "done"
+    loss = f"{_LOSS_MARKS.get(row.quality.following, '')}{row.quality.words}"
+    aside = [f"✗ NO EFFECT: {', '.join(row.without_effect)}"] if row.without_effect else []
+    aside += [loss, EFFECT_WORDS.get(row.effect, row.effect)] if is_done and shown else []
+    verdict = row.verdict if is_done else ""
+    span = (shown.carried, shown.low, shown.high) if shown else None
+    return SpeedRow(
+        row.title, answer or row.sentence, symbol(row), verdict, span, aside=aside, found=explanations(row)
+    )
+
+
+class Measured(Protocol):
+    """A ladder, a tuning, a time to quality."""
+
+    @property
+    def took(self) -> Took | None: ...
+    @property
+    def unchanged_line(self) -> str: ...
+    @property
+    def machine_line(self) -> str: ...
+
+
+def small_print(result: Measured, lines: Sequence[str]) -> Iterator[Markup]:
+    """What stands below the rows, folded; what became of the user's own objects stands open, unless all is well."""
+    if result.unchanged_line not in ("", UNCHANGED):
+        yield note(result.unchanged_line)
+    title = [f"Took {result.took.seconds:.0f} s"] if result.took is not None else []
+    title += ["nothing of yours changed"] if result.unchanged_line == UNCHANGED else []
+    yield details(" · ".join([*title, result.machine_line]), *map(note, lines))
+
+
+def rows_in_short(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Plans with their answers: beside each other where all of them fit, else below each other; long ones are cut."""
+    width = max([len(title) for title, _ in rows] + [8])
+    if all(width + 4 + len(answer) <= COLUMNS for _, answer in rows):
+        return [f"  {title:<{width}}  {answer}" for title, answer in rows]
+    return [_cut(line) for title, answer in rows for line in (f"  {title}", f"      {answer}")]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= COLUMNS else f"{line[: COLUMNS - 1]}…"
+
+
+def in_short(row: Comparison) -> str:
+    """The verdict with the loss, and whether the plan took effect."""
+    if row.state != "done" or row.shown is None:
+        return row.sentence
+    without = f"; NO EFFECT: {', '.join(row.without_effect)}" if row.without_effect else ""
+    return f"{row.sentence}; {row.quality.words}{without}"
 
 
 def symbol(row: Comparison) -> str:

@@ -5,26 +5,39 @@ from __future__ import annotations
 import math
 
 from accel.history.records import PastTrials, TrialRecord, interval
-from accel.html_parts import Markup, block, note, preformatted, table
+from accel.html_parts import Markup, block, note, preformatted
 from accel.units import counted
+from accel.views.one_screen import one_screen
+from accel.views.profile.parts import long_table
 
 NONE_YET = "No trial was recorded yet: %accel try measures a plan."
 OFF = "No history is kept: ACCEL_HISTORY is off."
 SHOWN = 40
+UNFOLDED, SHORT = 12, 9  # of these on a page, and in a terminal
 
 
 def text(past: PastTrials) -> str:
     """For a terminal: a line a trial, newest first; or a table for a file."""
     if past.as_csv:
         return past.csv.rstrip("\n")
+    return "\n".join([*_lines(past, SHOWN), *_small_print(past)])
+
+
+def short(past: PastTrials) -> str:
+    """For a terminal, at most a screen: the newest."""
+    if past.as_csv or len(past.rows) <= SHORT:
+        return text(past)
+    older = f"{counted(len(past.rows) - SHORT, 'older one')}: print(_) or --full shows them."
+    return one_screen([*_lines(past, SHORT), *_small_print(past)], more=older)
+
+
+def _lines(past: PastTrials, most: int) -> list[str]:
     width = len(str(len(past.rows)))
     lines = [
         f"{number:>{width}}  {row.time[:16].replace('T', ' ')}  {_speed_up(row):<34} {row.title}  · {_found(row)}"
-        for number, row in past.numbered[:SHOWN]
+        for number, row in past.numbered[:most]
     ]
-    return "\n".join(
-        [*filter(None, [past.cell]), *(lines or [NONE_YET if past.file else OFF]), *_small_print(past)]
-    )
+    return [*filter(None, [past.cell]), *(lines or [NONE_YET if past.file else OFF])]
 
 
 def html(past: PastTrials) -> Markup:
@@ -35,12 +48,9 @@ def html(past: PastTrials) -> Markup:
         (number, row.time[:16].replace("T", " "), row.title, _speed_up(row), _found(row), row.described)
         for number, row in past.numbered[:SHOWN]
     ]
-    shown = (
-        table(["", "When", "Plan", "Measured", "Loss or quality", "Workload"], rows)
-        if rows
-        else note(text(past).splitlines()[0])
-    )
-    return block(note(past.cell) if past.cell else "", shown, *map(note, _small_print(past)))
+    headings = ["", "When", "Plan", "Measured", "Loss or quality", "Workload"]
+    shown = long_table(headings, rows, shown=UNFOLDED) if rows else [note(text(past).splitlines()[0])]
+    return block(note(past.cell) if past.cell else "", *shown, *map(note, _small_print(past)))
 
 
 def _small_print(past: PastTrials) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from accel.html_parts import Markup, block, note
-from accel.shown import Shown, view_of
+from accel.shown import Shown, short_text, view_of
 
 
 class InProgress(Protocol):
@@ -23,6 +23,12 @@ def text(shown: InProgress) -> str:
     """For a terminal."""
     result = shown.result
     return shown.line if result is None else f"{shown.line}\n{result}"
+
+
+def short(shown: InProgress) -> str:
+    """For a terminal, where the result is of a screen at most."""
+    result = shown.result
+    return shown.line if result is None else f"{shown.line}\n{short_text(result)}"
 
 
 def html(shown: InProgress) -> Markup:

@@ -1,7 +1,8 @@
-"""Time to quality: the table as text and HTML, and quality over the seconds of training as a picture."""
+"""Time to quality: the table as text, rows on one axis, and quality over the seconds of training as a picture."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from accel import html_parts, units
@@ -11,6 +12,9 @@ from accel.html_parts import text as escaped
 from accel.measuring.time_to_quality import TimeToQuality, shown_value
 from accel.measuring.training_curve import QualityRow
 from accel.views.figure_look import GREY, axis, look
+from accel.views.ladder import rows_in_short, small_print
+from accel.views.one_screen import one_screen
+from accel.views.speed_rows import SpeedRow, speed_rows
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -25,31 +29,74 @@ _SYMBOL = {
     "no difference": "=",
     "undecided": "?",
 }
+_BARS = {
+    **dict.fromkeys(("sooner", "better"), "faster"),
+    **dict.fromkeys(("later", "worse", "not reached", "diverged"), "slower"),
+}
 _HEADINGS = ["plan", "seconds", "steps", "epochs", "samples/s", "quality", "answer"]
 COLOURS = (OTHER_COLOUR, *PALETTE)
 
 
 def text(result: TimeToQuality) -> str:
-    """For a terminal: what was asked, the table with the small print of each row, what a reader must know."""
-    cells = [_HEADINGS, *(_cells(result, row) for row in result.rows)]
-    headings, *rows = units.table(cells, numeric=range(1, len(_HEADINGS) - 1))
-    lines = [result.headline, headings]
+    """For a terminal, all of it: the table with the small print of each row, what a reader must know."""
+    headings, *rows = _table(result)
+    lines = [result.headline, result.summary, headings]
     for row, line in zip(result.rows, rows, strict=True):
         lines += [line, *(f"    {detail}" for detail in result.details(row))]
-    return "\n".join([*lines, *result.fine_print])
+    return "\n".join(filter(None, [*lines, *result.fine_print]))
+
+
+def short(result: TimeToQuality) -> str:
+    """For a terminal, at most a screen: what to do, and a line a plan."""
+    known = (result.machine_line, str(result.took or ""), result.unchanged_line)
+    answers = rows_in_short([(_title(result, row), result.answer(row.plan).sentence) for row in result.rows])
+    figures = units.table([cells[:-1] for cells in _all_cells(result)], numeric=range(1, len(_HEADINGS) - 1))
+    return one_screen([result.headline, result.summary, *answers, *figures, *known])
 
 
 def html(result: TimeToQuality) -> Markup:
-    """For a notebook."""
-    rows = []
-    for row in result.rows:
-        *cells, sentence = _cells(result, row)
-        small = "".join(html_parts.note(detail) for detail in result.details(row))
-        rows.append([*cells, Markup(f"{html_parts.text(sentence)}{small}")])
-    drawn = html_parts.table([*_HEADINGS[:5], result.metric, _HEADINGS[6]], rows, numeric=(1, 2, 3, 4, 5))
-    return html_parts.block(
-        html_parts.heading(result.headline), drawn, *map(html_parts.note, result.fine_print)
+    """For a notebook: a bar a plan for how much sooner it is, quality and seconds next to it; all figures are folded."""
+    headings = [*_HEADINGS[:5], result.metric]
+    figures = html_parts.table(
+        headings, [cells[:-1] for cells in _all_cells(result)[1:]], numeric=range(1, 6)
     )
+    return html_parts.block(
+        html_parts.heading(html_parts.breaking(result.summary or result.headline)),
+        html_parts.note(result.headline) if result.summary else "",
+        speed_rows([_speed_row(result, row) for row in result.rows]),
+        html_parts.details("Seconds, steps, epochs and samples", figures),
+        *small_print(result, result.fine_print),
+    )
+
+
+def _speed_row(result: TimeToQuality, row: QualityRow) -> SpeedRow:
+    answer, seconds = result.answer(row.plan), row.seconds(result.target)
+    ratio, is_done = answer.ratio, row.state == "done"
+    ends = (ratio.low, ratio.high) if ratio is not None and ratio.is_interval else (math.nan, math.nan)
+    span = None if ratio is None else (ratio.mean, *ends)
+    reached = "" if row.quality is None else f"{result.metric} {row.quality:.4g}"
+    aside = [f"✗ NO EFFECT: {name}" for name, took, _ in row.proofs if not took]
+    aside += filter(None, [reached, "" if seconds is None else f"after {seconds:.3g} s"])
+    return SpeedRow(
+        row.title, answer.sentence, _mark(result, row), _BARS.get(answer.verdict, "") if is_done else "", span,
+        aside=aside, found=result.details(row),
+    )  # fmt: skip
+
+
+def _table(result: TimeToQuality) -> list[str]:
+    return units.table(_all_cells(result), numeric=range(1, len(_HEADINGS) - 1))
+
+
+def _all_cells(result: TimeToQuality) -> list[list[str]]:
+    return [_HEADINGS, *(_cells(result, row) for row in result.rows)]
+
+
+def _title(result: TimeToQuality, row: QualityRow) -> str:
+    return f"{_mark(result, row) or ' '} {row.title}"
+
+
+def _mark(result: TimeToQuality, row: QualityRow) -> str:
+    return "" if row is result.baseline else "✗" if row.error else _SYMBOL[result.answer(row.plan).verdict]
 
 
 def _cells(result: TimeToQuality, row: QualityRow) -> list[str]:
@@ -57,9 +104,8 @@ def _cells(result: TimeToQuality, row: QualityRow) -> list[str]:
     answer, target = result.answer(row.plan), result.target
     samples = row.samples(target)
     epochs = samples / result.epoch_samples if samples is not None and result.epoch_samples else None
-    symbol = " " if row is result.baseline else "✗" if row.error else _SYMBOL[answer.verdict]
     return [
-        f"{symbol} {row.title}", shown_value(row.seconds(target), ".3g") + _often(len(row.ends(target)), row),
+        _title(result, row), shown_value(row.seconds(target), ".3g") + _often(len(row.ends(target)), row),
         shown_value(row.steps(target), ",.0f"), shown_value(epochs, ".1f"), shown_value(row.samples_per_s, ",.0f"),
         shown_value(row.quality, ".4g") + _often(len(row.qualities), row), answer.sentence,
     ]  # fmt: skip

@@ -1,27 +1,30 @@
-"""A tuning as text, as HTML and as a waterfall: the answer, what each part adds, the fastest of the rest, what was left out."""
+"""A tuning as text, as rows on one axis and as a waterfall: the answer, what each part adds, the fastest of the rest."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, bar, block, details, heading, note, table
+from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, Markup, block, breaking, details, heading, note
 from accel.html_parts import text as escaped
 from accel.measuring.comparison import Comparison
 from accel.measuring.tuning import Expectation, Tuning, memory_share
 from accel.plans.plan import Plan
 from accel.units import counted, size
 from accel.views.figure_look import axis, look
-from accel.views.ladder import explanations, symbol
+from accel.views.ladder import explanations, rows_in_short, small_print, speed_row, symbol
+from accel.views.one_screen import one_screen
+from accel.views.speed_rows import SpeedRow, speed_rows
 
 if TYPE_CHECKING:
     import plotly.graph_objects
 
 SHOWN = 8  # plans of the search: more are in .to_dataframe()
+SHORT = 4  # where there is only a screen
 
 
 def text(tuning: Tuning) -> str:
-    """For a terminal, at most a screen: the answer, its parts, the fastest of the others, what to type."""
+    """For a terminal: the answer, its parts, the fastest of the others, what to type."""
     lines = [tuning.answer, _pays_off(tuning), *_next_lines(tuning)]
     lines += [f"  {line}" if number else line for number, line in enumerate(part_lines(tuning))]
     rows = _shown_rows(tuning)
@@ -34,32 +37,51 @@ def text(tuning: Tuning) -> str:
     return "\n".join(filter(None, [*lines, *_last_lines(tuning)]))
 
 
+def short(tuning: Tuning) -> str:
+    """For a terminal, at most a screen: what to do, what each part adds, the fastest of the others."""
+    parts = part_lines(tuning)
+    searched = rows_in_short(
+        [(f"{symbol(row)} {row.title}", _figures(row)) for row in tuning.searched[:SHORT]]
+    )
+    title = [_searched_title(tuning, SHORT)] if searched else []
+    known = (tuning.machine_line, str(tuning.took or ""), tuning.unchanged_line)
+    lines = [
+        tuning.summary or tuning.answer,
+        *_next_lines(tuning),
+        *parts[:1],
+        *(f"  {line}" for line in parts[1:]),
+    ]
+    return one_screen([*lines, *title, *searched, *known])
+
+
 def html(tuning: Tuning) -> Markup:
-    """For a notebook: the answer and its parts; the search and what was left out are folded."""
-    parts = [
-        (each.part, bar(each.together.ratio / tuning.parts[-1].together.ratio, colour=BEST_COLOUR), str(each.together),
-         f"{each.added} more" if number else "")
+    """For a notebook: what to do and what each part adds; the search and what was left out are folded."""
+    searched = speed_rows([speed_row(row, answer=_figures(row)) for row in _shown_rows(tuning)])
+    left_out = [*left_out_lines(tuning), *left_out_lines(tuning, is_news=False)]
+    evidence = [tuning.answer, *explanations(tuning.best)] if tuning.best is not None else []
+    return block(
+        heading(breaking(tuning.summary or tuning.answer)),
+        *map(note, filter(None, [_pays_off(tuning), *_next_lines(tuning)])),
+        speed_rows(_answer_rows(tuning)),
+        _folded(tuning.is_over, _searched_title(tuning).removesuffix(":"), searched) if tuning.searched else "",
+        details("How the answer was found", *map(note, evidence)) if evidence else "",
+        details(f"Left out: {counted(len(left_out), 'reason')}", *map(note, left_out)) if left_out else "",
+        *small_print(tuning, _last_lines(tuning)),
+    )  # fmt: skip
+
+
+def _answer_rows(tuning: Tuning) -> list[SpeedRow]:
+    """The best plan part by part; where it has but one, or there is none, what was measured anew."""
+    if len(tuning.parts) < 2:
+        rows = [tuning.best] if tuning.best is not None else list(tuning.confirmed)
+        return [speed_row(row) for row in rows]
+    return [
+        SpeedRow(
+            f"+ {each.part}" if number else each.part, f"{each.together}{f', {each.added} more' if number else ''}", "▲",
+            "faster", (each.together.carried, each.together.low, each.together.high),
+        )
         for number, each in enumerate(tuning.parts)
     ]  # fmt: skip
-    rows = _shown_rows(tuning)
-    fastest = max([row.shown.ratio for row in rows if row.shown] + [1.0])
-    searched = [
-        (Markup("+<wbr>").join(map(escaped, f"{symbol(row)} {row.title}".split("+"))),
-         bar((row.shown.ratio if row.shown else 0.0) / fastest, colour=BEST_COLOUR if row.verdict == "faster" else OTHER_COLOUR),
-         _figures(row))
-        for row in rows
-    ]  # fmt: skip
-    left_out = [*left_out_lines(tuning), *left_out_lines(tuning, is_news=False)]
-    evidence = [note(line) for line in explanations(tuning.best)] if tuning.best is not None else []
-    return block(
-        heading(tuning.answer),
-        *map(note, filter(None, [_pays_off(tuning), *_next_lines(tuning)])),
-        table(["part", "with the parts before it", "speed-up", "adds"], parts) if parts else "",
-        _folded(tuning.is_over, _searched_title(tuning), table(["plan", "speed-up", "measured"], searched)) if rows else "",
-        details("How the answer was found", *evidence) if evidence else "",
-        details(f"Left out: {counted(len(left_out), 'reason')}", *map(note, left_out)) if left_out else "",
-        *map(note, _last_lines(tuning)),
-    )  # fmt: skip
 
 
 def figure(tuning: Tuning) -> plotly.graph_objects.Figure:
@@ -122,8 +144,8 @@ def _shown_rows(tuning: Tuning) -> list[Comparison]:
     return list(tuning.searched[:SHOWN])
 
 
-def _searched_title(tuning: Tuning) -> str:
-    more = f", the fastest {SHOWN}" if len(tuning.searched) > SHOWN else ""
+def _searched_title(tuning: Tuning, most: int = SHOWN) -> str:
+    more = f", the fastest {most}" if len(tuning.searched) > most else ""
     return f"Search: {counted(len(tuning.searched), 'plan')} measured{more}:"
 
 
@@ -133,12 +155,7 @@ def _figures(row: Comparison) -> str:
     memory = (
         f"; {of}memory {share:.2f}× ({size(row.peak_bytes[1])})" if row.peak_bytes and share == share else ""
     )
-    return f"{row.shown}{memory}; loss {_FOLLOWING[row.quality.following]}"
-
-
-_FOLLOWING = {
-    "same": "the same", "follows": "follows", "drifts": "DRIFTS", "unknown": "not seen", "other batches": "of other batches",
-}  # fmt: skip
+    return f"{row.shown}{memory}; {row.quality.words}"
 
 
 def part_lines(tuning: Tuning) -> list[str]:

@@ -11,13 +11,14 @@ from accel.measuring.ladder import speed
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.tuning import Tuning
 from accel.plans.plan import Plan
+from accel.workers.trial_rows import how_to_keep
 
 if TYPE_CHECKING:
     from accel.measuring.ladder import Ladder
     from accel.workers.any_trial import AnyTrial
 
 FOUND_NONE = {
-    False: "no plan of the last trial was faster with a loss that follows",
+    False: "no plan of the last trial was faster with training as it is",
     True: "no plan of the last trial was sooner as good, or better after equal seconds",
 }
 
@@ -54,8 +55,9 @@ def best_plan(trials: Sequence[AnyTrial], *, is_for_kernel: bool = False) -> Pla
             "trains on several processes, and a notebook is one" if best.group is not None
             else "needs a process that is started with it, and this kernel runs already"
         )  # fmt: skip
-        how = best.how_to_run or f"Make a kernel that starts with it: %accel keep {best} --as-kernel NAME."
-        raise AccelError("%accel keep", because=f"the best plan, {best}, {why}", do=how + instead)
+        raise AccelError(
+            "%accel keep", because=f"the best plan, {best}, {why}", do=how_to_keep(best) + instead
+        )
     return best
 
 
@@ -68,10 +70,10 @@ def _best_of_others(result: Any, elsewhere: Sequence[str]) -> Any:
 
 
 def summary(trial: AnyTrial | None) -> str:
-    """A trial in one line: its state, what was asked if it was by quality, and the best plan.
+    """A trial in one line: its state, what was asked if it was by quality, and what to do; while it runs, each plan.
 
     >>> summary(workbench.trials[-1])
-    'done, 41 s; best: channels_last, 1.93× [1.88, 1.99] faster'
+    'done, 41 s; Keep channels_last: 1.8 to 2.0× faster, loss follows'
     """
     if trial is None:
         return "none"
@@ -79,18 +81,14 @@ def summary(trial: AnyTrial | None) -> str:
     told = [f"{trial.state if trial.is_over else trial.phases.now}, {trial.seconds:.0f} s"]
     if isinstance(result, TimeToQuality):
         told.append(result.headline)
-    if isinstance(result, Tuning):
-        told.append(result.answer.removesuffix("."))
-    elif result.best is not None:
-        told.append(f"best: {result.best.plan}, {_sentence(result)}")
+    if trial.is_over and result.summary:
+        told.append(result.summary.removesuffix("."))
+    elif isinstance(result, Tuning):
+        told.append(result.answer)
     else:
         told += [f"{row.plan}: {_answer(result, row.plan)}" for row in result.rows if row.plan != "baseline"]
     return "; ".join(told)
 
 
-def _sentence(result: Ladder | TimeToQuality | Tuning) -> str:
-    return _answer(result, result.best.plan) if result.best else ""
-
-
-def _answer(result: Ladder | TimeToQuality | Tuning, plan: str) -> str:
+def _answer(result: Ladder | TimeToQuality, plan: str) -> str:
     return result.answer(plan).sentence if isinstance(result, TimeToQuality) else result[plan].sentence

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
 from accel.doing import doing
 from accel.errors import Reason
+from accel.measuring.ladder import UNCHANGED
 from accel.plans.plan import Plan
 from accel.private_disk import current_folder
 from accel.techniques.model.model_call import is_compiled_by_user
@@ -133,6 +134,6 @@ def unchanged_check(
             return f"Whether anything of yours changed could not be checked: {error}."
         if changes:
             return "YOUR NOTEBOOK CHANGED during the trial: " + "; ".join(changes[:5])
-        return "Your model, optimizer, random numbers, variables and environment were checked: unchanged."
+        return UNCHANGED
 
     return unchanged_line

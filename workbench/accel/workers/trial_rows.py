@@ -68,7 +68,15 @@ def comparison_of(
         page_faults=_page_faults(notebook),
         here=_here(plan, steady, notebook),
         environment=plan.start.environment,
+        how_to_keep=how_to_keep(plan),
     )
+
+
+def how_to_keep(plan: Plan) -> str:
+    """What to do to have a plan that a running process cannot take, in a sentence; empty where it can."""
+    if plan.started and plan.group is None:
+        return f"Make a kernel that starts with it: %accel keep {plan} --as-kernel NAME."
+    return plan.how_to_run
 
 
 def _page_faults(notebook: Standing | None) -> tuple[float, float] | None:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from accel.commands.command import HELP, JSON, OUT, Argument, Command
+from accel.commands.command import FULL, HELP, JSON, OUT, Argument, Command
 from accel.errors import AccelError, UnknownName
 from accel.shown_text import one_line
 
@@ -29,10 +29,10 @@ def parser_of(command: Command, *, program: str = "%accel") -> argparse.Argument
 
 
 def arguments_of(command: Command, program: str) -> list[Argument]:
-    """Those that it takes there: a shell has no variables to put a result into, and can take JSON."""
+    """Those that it takes there: a shell has no variables to put a result into, shows all of it, and can take JSON."""
     if program != "accel":
         return [*command.arguments, HELP]
-    return [*(argument for argument in command.arguments if argument is not OUT), JSON, HELP]
+    return [*(argument for argument in command.arguments if argument not in (OUT, FULL)), JSON, HELP]
 
 
 class _Parser(argparse.ArgumentParser):

@@ -74,4 +74,4 @@ def _code(line: str) -> Markup:
     return Markup(f"<code>{text(shortened(line, WIDEST))}</code>")
 
 
-LINES = Section("lines", _text, _html)
+LINES = Section("lines", _text, _html, is_open=True)

@@ -103,4 +103,4 @@ def _bar(share: float, point: MemoryPoint) -> Markup:
     )
 
 
-MEMORY = Section("memory", _text, _html)
+MEMORY = Section("memory", _text, _html, is_open=True)

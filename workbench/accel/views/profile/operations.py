@@ -18,31 +18,33 @@ if TYPE_CHECKING:
     from accel.profiling.profile import Profile
 
 WIDEST = 100  # of a name; the rows have it whole
+FEW = 5  # on a page, or on a screen
 
 
-def _title(profile: Profile) -> str:
+def ops_title(profile: Profile) -> str:
     return f"Most expensive operations (self time, {op_base(profile)})"
 
 
 def _text(profile: Profile) -> Iterator[str]:
     if profile.rows:
-        yield _title(profile)
-        yield from map(_line, profile.by_phase[:SHOWN_ROWS])
+        yield ops_title(profile)
+        yield from map(op_line, profile.by_phase[:SHOWN_ROWS])
 
 
-def _line(row: OpRow) -> str:
-    return f"  {percent(row.share):>7}  {milliseconds(row.self_ms):>9}  {one_line(row.op, WIDEST)}  · {phase_words(row.phase)}"
+def op_line(row: OpRow, widest: int = WIDEST) -> str:
+    """An operation for a terminal."""
+    return f"  {percent(row.share):>7}  {milliseconds(row.self_ms):>9}  {one_line(row.op, widest)}  · {phase_words(row.phase)}"
 
 
 def _html(profile: Profile) -> Iterator[object]:
     rows = profile.by_phase
     if not rows:
         return
-    yield heading(_title(profile))
+    yield heading(ops_title(profile))
     on_gpu = any(row.device_ms for row in rows)
     headings = ["Operation", "Phase", "Self time", *(["On the GPU"] if on_gpu else []), "Share", "Calls", ""]
     cells = [_cells(row, on_gpu) for row in rows]
-    yield from long_table(headings, cells, numeric=range(2, len(headings) - 1))
+    yield from long_table(headings, cells, numeric=range(2, len(headings) - 1), shown=FEW)
 
 
 def _cells(row: OpRow, on_gpu: bool) -> list[object]:
@@ -52,4 +54,4 @@ def _cells(row: OpRow, on_gpu: bool) -> list[object]:
             phase_bar(row.share, row.phase)]  # fmt: skip
 
 
-OPERATIONS = Section("operations", _text, _html)
+OPERATIONS = Section("operations", _text, _html, is_open=True)

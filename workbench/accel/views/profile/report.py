@@ -5,30 +5,34 @@ A new section is a file of this folder and a line in SECTIONS; a new figure is a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import UnknownName
-from accel.html_parts import Markup, block, heading, note
+from accel.html_parts import Markup, block, details, heading, note
 from accel.profiling.profile import Profile
+from accel.profiling.profile_notes import is_routine
 from accel.units import counted, milliseconds
+from accel.views.one_screen import one_screen
 from accel.views.profile.compilation import COMPILATION
 from accel.views.profile.devices import DEVICES
 from accel.views.profile.figures.memory import memory_figure
 from accel.views.profile.figures.roofline import roofline_figure
 from accel.views.profile.figures.steps import steps_figure
 from accel.views.profile.figures.sunburst import sunburst
-from accel.views.profile.findings import FINDINGS
+from accel.views.profile.findings import FINDINGS, short_lines
 from accel.views.profile.lines import LINES
 from accel.views.profile.loaders import LOADERS
 from accel.views.profile.memory import MEMORY
 from accel.views.profile.modules import MODULES
-from accel.views.profile.operations import OPERATIONS
-from accel.views.profile.phases import PHASES
+from accel.views.profile.operations import FEW, OPERATIONS, op_line, ops_title
+from accel.views.profile.phases import PHASES, WORTH_A_ROW, phase_line, phases_title
 from accel.views.profile.roofline import ROOFLINE
 from accel.views.profile.section import Section
 from accel.views.profile.steps import STEPS
 from accel.views.profile.synchronisations import SYNCHRONISATIONS
+
+NAME_IN_SHORT, MOST_PHASES, MOST_FINDINGS, LINES_OF_ASKED = 50, 6, 3, 4  # on a screen
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -40,9 +44,34 @@ def text(profile: Profile) -> str:
     return "\n\n".join(each for each in said if each)
 
 
+def short(profile: Profile) -> str:
+    """For a terminal, at most a screen: the time of a step, its largest phases, findings and operations."""
+    phases = [phase_line(phase) for phase in profile.phases if phase.share >= WORTH_A_ROW]
+    operations = [op_line(row, NAME_IN_SHORT) for row in profile.by_phase[:FEW]]
+    return one_screen(
+        [
+            step_line(profile),
+            *_warnings(profile),
+            *([phases_title(profile), *phases[:MOST_PHASES]] if phases else []),
+            *(line for section in ASKED for line in list(section.text(profile))[:LINES_OF_ASKED]),
+            *short_lines(profile.findings, most=MOST_FINDINGS),
+            *([ops_title(profile), *operations] if operations else []),
+        ],
+        more="Shown in short: %%accel profile --full shows all of it; -o NAME keeps it for print(NAME).",
+    )
+
+
 def html(profile: Profile) -> Markup:
-    """For a notebook: readable in a saved one, without a kernel, in an untrusted one."""
-    return block(*(part for section in SECTIONS for part in section.html(profile)))
+    """For a notebook: readable in a saved one, without a kernel, in an untrusted one. Sections that are not open are folded."""
+    return block(*(part for section in SECTIONS for part in _drawn(section, profile)))
+
+
+def _drawn(section: Section, profile: Profile) -> Iterable[object]:
+    pieces = list(section.html(profile))
+    if section.is_open or not pieces:
+        return pieces
+    title = next(iter(section.text(profile)), section.name)
+    return [details(title, *pieces[pieces[0] == heading(title) :])]
 
 
 def figure(profile: Profile, kind: str = "sunburst") -> plotly.graph_objects.Figure:
@@ -66,15 +95,23 @@ def step_line(profile: Profile) -> str:
     )
 
 
+def _warnings(profile: Profile) -> list[str]:
+    """What a reader must know before believing it, where that is more than in every profile."""
+    lost = [] if profile.completeness.is_complete else [f"{profile.completeness}."]
+    return [*lost, *(said for said in profile.notes if not is_routine(said))]
+
+
 HEADLINE = Section(
     "headline",
     text=lambda profile: [step_line(profile)],
-    html=lambda profile: [heading(step_line(profile))],
+    html=lambda profile: [heading(step_line(profile)), *map(note, _warnings(profile))],
+    is_open=True,
 )
 NOTES = Section(
     "notes",
     text=lambda profile: [*(f"Note: {said}" for said in profile.notes), profile.machine_line],
-    html=lambda profile: map(note, [*profile.notes, profile.machine_line]),
+    html=lambda profile: [details(profile.machine_line, *map(note, filter(is_routine, profile.notes)))],
+    is_open=True,
 )
 # fmt: off
 SECTIONS: tuple[Section, ...] = (
@@ -94,6 +131,7 @@ SECTIONS: tuple[Section, ...] = (
     NOTES,         # what a reader must know before believing it, and the machine
 )
 # fmt: on
+ASKED = (ROOFLINE, LINES, MEMORY)  # which a profile has only where an option asked for them
 FIGURES: dict[str, Callable[[Profile], Any]] = {
     "sunburst": sunburst,
     "steps": steps_figure,

@@ -80,4 +80,4 @@ def _html(profile: Profile) -> Iterator[object]:
         yield from _pieces(profile.roofline())
 
 
-ROOFLINE = Section("roofline", _text, _html)
+ROOFLINE = Section("roofline", _text, _html, is_open=True)

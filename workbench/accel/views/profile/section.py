@@ -22,13 +22,15 @@ class Section:
 
     >>> MEMORY = Section("memory", memory_text, memory_html)
 
-    `text` gives lines of at most 110 characters, the title first. `html` gives pieces made by `accel.html_parts` and
+    `text` gives lines of at most 110 characters, the title first; a report on a page shows that alone of a section that is not
+    `is_open`, until it is clicked. `html` gives pieces made by `accel.html_parts` and
     `accel.views.profile.parts`, which escape: tables and inline-styled divs, never `<style>`, `<svg>` or a script.
     """
 
     name: str
     text: Callable[[Profile], Iterable[str]]
     html: Callable[[Profile], Iterable[object]]
+    is_open: bool = False
 
 
 def op_base(profile: Profile) -> str:
