@@ -10,13 +10,15 @@ import pytest
 # What anywidget hands to a view: get, set, save_changes, send, on and off; the page keeps what was saved and sent.
 LOAD = """async ([esm, css, state]) => {
   const listeners = {};
-  const model = window.model = { saved: [], sent: [], get: (key) => state[key],
+  const model = { saved: [], sent: [], get: (key) => state[key],
     set: (key, value) => { if (state[key] === value) return; state[key] = value;
       [...(listeners["change:" + key] || []), ...(listeners["change"] || [])].forEach((listener) => listener()); },
     save_changes: () => model.saved.push(structuredClone(state)), send: (message) => model.sent.push(message),
     on: (event, listener) => (listeners[event] ??= []).push(listener),
     off: (event, listener) => { listeners[event] = (listeners[event] || []).filter((other) => other !== listener); },
     listening: () => Object.values(listeners).flat().length };
+  window.model = model;  // of the last view; each view's own is among them
+  (window.models ??= []).push(model);
   for (const [key, value] of Object.entries(state)) {  // bytes arrive as they do from Python
     if (value?.base64 === undefined) continue;
     state[key] = new DataView(Uint8Array.from(atob(value.base64), (letter) => letter.charCodeAt(0)).buffer);
@@ -34,26 +36,28 @@ LOAD = """async ([esm, css, state]) => {
 class View:
     """A panel in a page: change its traits as Python would, and see what it saved and sent."""
 
-    def __init__(self, page: Any, panel: type, state: dict[str, Any]) -> None:
+    def __init__(self, page: Any, panel: type, state: dict[str, Any], *, is_first: bool = True) -> None:
         self.page = page
         self.errors: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.goto("about:blank")
+        if is_first:
+            page.goto("about:blank")
         defaults = {name: trait.default() for name, trait in panel.class_own_traits(sync=True).items()}
         given = {name: _sendable(value) for name, value in {**defaults, **state}.items()}
         page.evaluate(LOAD, [str(panel._esm), panel._css, given])
+        self._model = f"models[{page.evaluate('models.length') - 1}]"
 
     def set(self, **traits: Any) -> None:
         for name, value in traits.items():
-            self.page.evaluate("([name, value]) => model.set(name, value)", [name, value])
+            self.page.evaluate(f"([name, value]) => {self._model}.set(name, value)", [name, value])
 
     @property
     def saved(self) -> list[dict[str, Any]]:
-        return self.page.evaluate("model.saved")
+        return self.page.evaluate(f"{self._model}.saved")
 
     @property
     def sent(self) -> list[dict[str, Any]]:
-        return self.page.evaluate("model.sent")
+        return self.page.evaluate(f"{self._model}.sent")
 
     def texts(self, test_id: str) -> list[str]:
         return self.page.get_by_test_id(test_id).all_text_contents()
@@ -65,11 +69,14 @@ def _sendable(value: Any) -> Any:
 
 @pytest.fixture
 def show(page: Any) -> Any:
-    """`show(PanelClass, trait=value, …)` gives the View; a view that raises in the page fails the test."""
+    """`show(PanelClass, trait=value, …)` gives the View; a view that raises in the page fails the test.
+
+    With `beside=True` it stands in the page of the one before.
+    """
     views: list[View] = []
 
-    def open_view(panel: type, **state: Any) -> View:
-        views.append(View(page, panel, state))
+    def open_view(panel: type, *, beside: bool = False, **state: Any) -> View:
+        views.append(View(page, panel, state, is_first=not beside))
         return views[-1]
 
     yield open_view

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.environments.wheels import add_wheel, only_from
 from torch import nn
 
 from accel.environments.environment import environments
 from accel.environments.wanted import find
 from accel.workbench import Workbench
 from accel_widgets import WorkbenchPanel
+from tests.environments.wheels import add_wheel, only_from
 
 CELL = """
 for _ in range(12):

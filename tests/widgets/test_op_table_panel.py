@@ -85,9 +85,3 @@ def test_many_rows_are_shown_on_demand(show):
     assert view.page.get_by_test_id("op-row").count() == 40
     view.page.get_by_test_id("op-more").click()
     assert view.page.get_by_test_id("op-row").count() == 300
-
-
-def test_clean_up_stops_listening(show):
-    view = show(OpTablePanel, rows=ROWS)
-    view.page.evaluate("cleanup()")
-    assert view.page.evaluate("model.listening()") == 0

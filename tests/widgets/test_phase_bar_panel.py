@@ -13,7 +13,7 @@ PHASES = [
         "share": 0.38,
         "share_text": "38 %",
         "time_text": "9.46 ms",
-        "colour": "#d97706",
+        "colour": "#b45309",
     },
     {
         "name": "forward",
@@ -70,10 +70,3 @@ def test_without_a_profile_says_what_to_do(show):
     view.set(note="", phases=PHASES)
     assert view.page.get_by_test_id("phase-bar").is_visible()
     assert not view.page.get_by_test_id("phase-note").is_visible()
-
-
-def test_clean_up_stops_listening(show):
-    view = show(PhaseBarPanel, phases=PHASES)
-    assert view.page.evaluate("model.listening()") > 0
-    view.page.evaluate("cleanup()")
-    assert view.page.evaluate("model.listening()") == 0

@@ -7,10 +7,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from tests.workbench.test_best_tried import BASELINE, LATER, REFUSED, SOONER, result, row
 
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.trial_view import trial_shown
+from tests.workbench.test_best_tried import BASELINE, LATER, REFUSED, SOONER, result, row
 
 pytestmark = pytest.mark.browser
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from accel.labs.course import lab_files
 from accel.labs.quiz.quiz import Quiz
@@ -154,28 +153,6 @@ def test_what_is_no_answer_is_said_and_not_counted(page, panel):
     page.check("one")
     assert form(page, "one").get_attribute("data-shown") != first  # it is read out again
     assert panel.quiz.standing("one").answers == 0
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_hindrance_before_and_after_answers(page, scheme):
-    page.emulate_media(color_scheme=scheme)
-    page.evaluate("dark => document.body.style.background = dark ? '#0d1117' : '#ffffff'", scheme == "dark")
-    form(page, "one").get_by_label("c", exact=True).check()
-    form(page, "number").get_by_label("workers").fill("4")
-    for name in ("one", "number"):
-        page.check(name)
-    found = Axe().run(page).response["violations"]
-    of_the_page = {
-        "document-title",
-        "html-has-lang",
-        "landmark-one-main",
-        "region",
-    }  # this page is about:blank
-    assert [
-        each["id"]
-        for each in found
-        if each["impact"] in ("serious", "critical") and each["id"] not in of_the_page
-    ] == []
 
 
 def test_texts_of_the_file_are_shown_as_they_are_written(page):

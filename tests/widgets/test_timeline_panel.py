@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel_widgets.op_table_panel import OpTablePanel
 from accel_widgets.timeline_panel import TimelinePanel
+from tests.widgets.test_op_table_panel import row
 
 pytestmark = pytest.mark.browser
 
 GUTTER, AXIS, LANE = 150, 24, 17
-PHASES = [{"label": "Forward", "colour": "#2563eb"}, {"label": "Backward", "colour": "#0e7490"}]
+PHASES = [
+    {"name": "forward", "label": "Forward", "colour": "#2563eb"},
+    {"name": "backward", "label": "Backward", "colour": "#0e7490"},
+]
 LINES = [{"where": "train.py, line 12", "text": "loss.backward()"}]
 NAMES = ["aten::conv2d", "aten::relu", "aten::convolution_backward", "<img src=x onerror=alert(1)>"]
 MODULES = ["", "net.conv1"]
@@ -37,12 +42,12 @@ TIME_FRAMES = """async ([esm, count, frames]) => {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [1150, 260];
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  const layout = layOut(rows), times = [];
+  const layout = layOut(rows, 1150), times = [];
   let most = 0;
   for (let frame = 0; frame < frames; frame += 1) {
     const from = (500 * frame) / frames, began = performance.now();
     context.clearRect(0, 0, 1150, 260);
-    const view = { from, until: from + 500, width: 1150, top: 0, height: 260, matches: null, selected: -1 };
+    const view = { from, until: from + 500, width: 1150, gutter: 150, top: 0, height: 260, wanted: [], selected: -1, span: [] };
     most = Math.max(most, drawLanes(context, data, layout, view));
     context.getImageData(0, 0, 1, 1);
     times.push(performance.now() - began);
@@ -55,6 +60,12 @@ PIXEL = """([x, y]) => { const canvas = document.querySelector("canvas"), ratio 
   return [...canvas.getContext("2d").getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data]; }"""
 SET_BYTES = """(bytes) => { for (const [key, all] of Object.entries(bytes))
   model.set(key, new DataView(Uint8Array.from(all).buffer)); }"""
+# As jslink joins two models.
+LINK = """() => { for (const [one, other] of [models, [...models].reverse()]) {
+  one.on("change:chosen_op", () => {
+    const [now, then] = [one.get("chosen_op"), other.get("chosen_op")];
+    if (JSON.stringify(now) !== JSON.stringify(then)) other.set("chosen_op", now);
+  }); } }"""
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -72,9 +83,10 @@ def traits(
     floats = {"start_ms": start, "duration_ms": duration, "self_ms": [0.5 * d for d in duration]}
     assert all(len(values) == count for values in (duration, name))
     return {
-        "names": NAMES, "modules": MODULES, "phases": PHASES, "lines": LINES, "counted_ms": [0.0, 1e9],
-        "rows": [{"label": "Training thread", "is_band": False, "lanes": lanes}], "label": "Timeline of slices.",
-        "summary": ["aten::conv2d: 3 ms itself, 4 times"], "is_open": True,
+        "names": NAMES, "ops": [*NAMES[:3], ""], "steps": 1, "modules": MODULES, "phases": PHASES, "lines": LINES,
+        "counted_ms": [0.0, 1e9], "summary": ["aten::conv2d: 3 ms itself, 4 times"], "is_open": True,
+        "rows": [{"label": "Training thread", "kind": "thread", "is_band": False, "lanes": lanes}],
+        "label": "Timeline of slices.",
         **{key: np.array(values, "<f8").tobytes() for key, values in floats.items()},
         **{key: np.array(values, "<i4").tobytes() for key, values in numbers.items()}, **more,
     }  # fmt: skip
@@ -104,6 +116,13 @@ class Timeline:
     def click(self, time_ms: float, lane: int = 0) -> None:
         self.point(time_ms, lane)
         self.page.mouse.down()
+        self.page.mouse.up()
+        self.page.evaluate(DRAWN)
+
+    def drag(self, begin_ms: float, end_ms: float, lane: int = 0) -> None:
+        self.point(begin_ms, lane)
+        self.page.mouse.down()
+        self.point(end_ms, lane)
         self.page.mouse.up()
         self.page.evaluate(DRAWN)
 
@@ -194,10 +213,7 @@ def test_keys_zoom_move_and_show_all(timeline):
 def test_dragging_moves_and_chooses_nothing(timeline):
     drawn = timeline()
     drawn.press("+")
-    drawn.point(50)
-    drawn.page.mouse.down()
-    drawn.point(99)
-    drawn.page.mouse.up()
+    drawn.drag(50, 99)
     assert drawn.colour(70) == FORWARD  # 0 to 50 ms is shown
     assert all(saved["selected"] == -1 for saved in drawn.view.saved)
 
@@ -216,6 +232,104 @@ def test_a_search_counts_fades_the_rest_and_goes_from_match_to_match(timeline):
     assert drawn.view.saved[-1]["selected"] == 3
     drawn.page.get_by_test_id("timeline-previous").click()
     assert drawn.text("found") == "2 of 2"
+
+
+def test_matches_of_warm_up_come_behind_the_counted_ones_and_the_count_says_so(timeline):
+    drawn = timeline(counted_ms=[30.0, 1e9])
+    drawn.page.get_by_test_id("timeline-search").fill("relu")
+    assert drawn.text("found") == "1 found, 1 more in warm-up"
+    drawn.press("n")
+    assert (drawn.view.saved[-1]["selected"], drawn.text("found")) == (1, "1 of 2")
+    drawn.press("n")
+    assert (drawn.view.saved[-1]["selected"], drawn.text("found")) == (3, "2 of 2, in warm-up")
+    drawn.page.get_by_test_id("timeline-search").fill("conv2d")
+    assert drawn.text("found") == "1 found, all in warm-up"
+
+
+def test_a_span_along_the_times_or_with_shift_is_added_up_by_phase_and_operation(timeline):
+    drawn = timeline()
+    drawn.drag(20, 50, lane=-1)  # on the axis
+    assert drawn.view.saved[-1]["span_ms"] == pytest.approx([20, 50], abs=0.2)
+    drawn.view.set(span_ms=[20, 50])  # half of conv2d, half of a relu, and a bracket below it
+    assert drawn.text("sums").split("\n") == [
+        "A span of 30 ms: 3 slices",
+        "Own time by phase", "Forward", "10 ms", "Backward", "5 ms",
+        "Operations with most own time", "aten::conv2d", "10 ms, 1 slice", "aten::relu", "5 ms, 1 slice",
+    ]  # fmt: skip
+    drawn.page.keyboard.down("Shift")
+    drawn.drag(99, 70, lane=1)
+    drawn.page.keyboard.up("Shift")
+    assert drawn.view.saved[-1]["span_ms"] == pytest.approx([70, 99], abs=0.2)
+    assert drawn.text("sums").split("\n")[0].endswith(": 1 slice")
+    drawn.press("Escape")
+    assert (drawn.text("sums"), drawn.view.saved[-1]["span_ms"]) == ("", [])
+    assert drawn.view.saved[-1]["selected"] == -1
+
+
+def test_shift_with_arrows_adds_up_from_the_chosen_slice_to_its_neighbours(timeline):
+    drawn = timeline()
+    drawn.press("Shift+ArrowRight")
+    assert drawn.view.saved == []  # from which slice on?
+    drawn.click(50)
+    for key, span in (("Right", [40, 100]), ("Right", [40, 100]), ("Left", [40, 60]), ("Left", [0, 60])):
+        drawn.press(f"Shift+Arrow{key}")
+        assert drawn.view.saved[-1]["span_ms"] == span
+    drawn.press("Escape")
+    drawn.press("Escape")
+    assert (drawn.view.saved[-1]["selected"], drawn.view.saved[-1]["span_ms"]) == (-1, [])
+
+
+def test_of_a_thread_that_waits_for_another_only_its_own_time_is_added_up(timeline):
+    rows = [{"label": f"Thread {n}", "kind": kind, "is_band": False, "lanes": [[n, n + 1]]}
+            for n, kind in enumerate(["thread", "thread", "stream"])]  # fmt: skip
+    more = traits([0, 10, 20], [100, 60, 30], [1, 3, 2], [])
+    drawn = timeline(**{**more, "rows": rows, "ops": ["", "Python code", "", "aten::mm"]})
+    drawn.view.set(span_ms=[0, 100])
+    assert "3 slices, 30 ms of kernels on GPUs" in drawn.text("sums")
+    assert ("Backward\n50 ms" in drawn.text("sums"), "aten::mm\n30 ms" in drawn.text("sums")) == (True, True)
+    assert "Python code\n20 ms" in drawn.text("sums")
+
+
+def test_an_operation_and_its_slices_are_chosen_in_the_table_or_in_the_timeline(show):
+    rows = [row(op, phase, "net.conv1" if op != NAMES[0] else "", 9.0, 1)
+            for op, phase in zip(NAMES, ["forward", "backward", "forward"], strict=False)]  # fmt: skip
+    table = show(OpTablePanel, rows=rows)
+    drawn = Timeline(show(TimelinePanel, beside=True, **{**FEW, "counted_ms": [30.0, 1e9]}))
+    drawn.page.evaluate(LINK)
+    relu = drawn.page.get_by_role("button", name="aten::relu")
+    relu.press("Enter")
+    assert relu.get_attribute("aria-pressed") == "true"
+    assert drawn.text("found") == "1 of 1 slice, 10 ms a step"
+    assert "aten::relu" in drawn.text("details")  # the first of a counted step, with a frame
+    drawn.press("n")
+    assert drawn.text("found") == "1 in warm-up, of 1 slice, 10 ms a step"
+    drawn.press("0")
+    assert drawn.colour(20)[3] < 150 < drawn.colour(45)[3]
+    drawn.click(80)
+    pressed = drawn.page.locator("tr", has=drawn.page.locator("[aria-pressed=true]"))
+    assert NAMES[2] in pressed.inner_text()
+    pressed.click()  # again: none any more
+    assert (drawn.text("found"), drawn.text("details")) == ("", "")
+    assert (table.saved[-1]["chosen_op"], drawn.view.saved[-1]["selected"]) == ({}, -1)
+
+
+def test_an_operation_that_is_chosen_opens_the_timeline_and_waits_for_its_data(show):
+    view = show(TimelinePanel)
+    view.set(chosen_op={"op": NAMES[1], "phase": "backward", "module": "net.conv1"})
+    assert view.saved[-1]["is_open"] is True
+    view.page.evaluate(
+        SET_BYTES, {key: list(value) for key, value in FEW.items() if isinstance(value, bytes)}
+    )
+    view.set(**{key: value for key, value in FEW.items() if not isinstance(value, bytes)}, generation=1)
+    assert view.texts("timeline-found") == ["1 of 2 slices, 15 ms a step"]
+
+
+def test_where_there_is_no_room_beside_them_labels_stand_above_their_rows(show, page):
+    page.set_viewport_size({"width": 360, "height": 600})
+    drawn = Timeline(show(TimelinePanel, **FEW))
+    x = 6 + 0.8 * (drawn.box["width"] - 6)  # 80 ms, in the first lane below a line of text
+    drawn.page.mouse.click(drawn.box["x"] + x, drawn.box["y"] + AXIS + LANE + 7)
+    assert NAMES[2] in drawn.text("details")
 
 
 def test_a_search_looks_into_modules_and_says_when_there_is_nothing(timeline):
@@ -287,7 +401,7 @@ def test_it_is_sharp_on_dense_screens_and_follows_its_width(show, page):
 
 def test_it_is_read_out_and_told_as_text(timeline):
     drawn = timeline()
-    canvas = drawn.page.get_by_role("img", name="Timeline of slices.")
+    canvas = drawn.page.get_by_role("application", name="Timeline of slices.")
     assert "Arrow keys move" in canvas.get_attribute("aria-label")
     drawn.page.get_by_text("As text").click()
     assert drawn.view.texts("timeline-summary") == ["aten::conv2d: 3 ms itself, 4 times"]
@@ -317,9 +431,3 @@ def test_other_data_take_the_place_of_the_first(timeline):
     drawn.last = 10.0
     drawn.click(5)
     assert "aten::relu" in drawn.text("details")
-
-
-def test_clean_up_stops_listening(timeline):
-    drawn = timeline()
-    drawn.page.evaluate("cleanup()")
-    assert drawn.page.evaluate("model.listening()") == 0

@@ -162,6 +162,9 @@ def test_an_optimizer_that_raises_once_leaves_the_next_steps_marked_rightly() ->
     assert sum(mark.begins and mark.phase == "optimizer" for mark in marks.marks) == 6
 
 
+MODULES = ("(Sequential)", "0 (Linear)", "1 (ReLU)", "2 (Linear)", "(CrossEntropyLoss)")
+
+
 @pytest.mark.parametrize("ranges", ["off", "phases", "modules"])
 def test_ranges_in_a_trace(ranges: Any) -> None:
     namespace = notebook()
@@ -175,7 +178,7 @@ def test_ranges_in_a_trace(ranges: Any) -> None:
     }
     assert phases == (set() if ranges == "off" else wanted)
     assert names.count("accel.step") == (0 if ranges == "off" else 6)
-    nested = {"accel.module::" + name for name in ("(Sequential)", "0", "1", "2", "(CrossEntropyLoss)")}
+    nested = {"accel.module::" + name for name in MODULES}
     assert modules == (nested if ranges == "modules" else set())
     assert all(note.profiled for note in marks.boundary_notes)
 

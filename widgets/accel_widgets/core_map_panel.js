@@ -15,7 +15,7 @@ function drawnBox(box, cells) {
   if (box.level === "core") {
     const core = element("div", { class: "accel-cores-core", title: box.label });
     for (const number of box.cpus) {
-      const cell = element("button", { type: "button", class: "accel-cores-cpu", "data-testid": "core-map-cpu", tabindex: "-1",
+      const cell = element("button", { type: "button", class: "accel-cores-cpu", "data-testid": "core-map-cpu",
         "data-cpu": String(number) },
         element("span", { class: "accel-cores-number" }, element("span", { class: "accel-cores-word" }, "CPU "), String(number)),
         element("span", { class: "accel-cores-load", "aria-hidden": "true" }), element("span", { class: "accel-cores-chips" }));
@@ -88,8 +88,8 @@ function render({ model, el }) {
   const body = element("div", { class: "accel-cores-body" });
   const map = element("div", { class: "accel-cores-map", role: "group", "aria-label": "CPUs; arrow keys move between them" });
   const details = element("p", { class: "accel-cores-details", "data-testid": "core-map-details" }, HINT);
-  const processes = element("ul", { class: "accel-cores-processes", "aria-label": "Processes and where they may run" });
-  const notes = element("ul", { class: "accel-cores-notes", "data-testid": "core-map-notes", "aria-label": "What is amiss" });
+  const processes = element("ul", { class: "accel-cores-processes", "aria-label": "Processes and where they may run; arrow keys move between them" });
+  const notes = element("ul", { class: "accel-cores-notes", "data-testid": "core-map-notes", "aria-label": "Problems" });
   const words = element("ul", { "data-testid": "core-map-summary" });
   const legend = element("p", { class: "accel-cores-legend" },
     element("span", {}, "● busy, with its share of the CPU"), element("span", {}, "○ idle, ran there last"),
@@ -99,6 +99,7 @@ function render({ model, el }) {
   el.classList.add("accel", "accel-cores");
   body.append(map, details, processes, notes, legend, inWords, told);
   el.append(fold, body);
+  const [settleMap, settleProcesses] = [rove(map, "button"), rove(processes, "button")];
 
   /** @type {Map<number, HTMLElement>} */
   const cells = new Map();
@@ -130,8 +131,7 @@ function render({ model, el }) {
     cells.clear();
     shown.clear();
     map.replaceChildren(...model.get("boxes").map((/** @type {Box} */ box) => drawnBox(box, cells)));
-    const first = cells.values().next().value;
-    if (first) first.tabIndex = 0;
+    settleMap();
     map.classList.toggle("accel-cores-compact", model.get("is_compact"));
     map.hidden = details.hidden = legend.hidden = inWords.hidden = cells.size === 0;
     drawCpus();
@@ -156,10 +156,13 @@ function render({ model, el }) {
   };
   const drawProcesses = () => {
     const known = model.get("processes");
+    const hadFocus = processes.contains(document.activeElement);
     while (processes.children.length > known.length) processes.lastElementChild?.remove();
     [...processes.children].forEach((item, index) => fillProcess(item, known[index]));
     processes.append(...known.slice(processes.children.length).map((/** @type {Process} */ process, /** @type {number} */ index) =>
       drawnProcess(process, processes.children.length + index)));
+    settleProcesses();
+    if (hadFocus && !processes.contains(document.activeElement)) (processes.querySelector("button") ?? fold).focus();
     drawCpus();
     light();
   };
@@ -189,18 +192,6 @@ function render({ model, el }) {
       if (cell) { watchedCpu = Number(cell.dataset.cpu); tell(); }
     });
   }
-  map.addEventListener("keydown", (event) => {
-    const order = [...cells.values()];
-    const at = order.indexOf(/** @type {HTMLElement} */ (event.target));
-    const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: order.length - 1 }[event.key];
-    if (at < 0 || next === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();  // JupyterLab would take it for a command
-    if (!order[next]) return;
-    order[at].tabIndex = -1;
-    order[next].tabIndex = 0;
-    order[next].focus();
-  });
   fold.addEventListener("click", () => {
     model.set("is_open", !model.get("is_open"));
     model.save_changes();

@@ -35,7 +35,7 @@ function makeLane(rank) {
 
 /** @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
-  const line = element("span", { role: "status", "data-testid": "ddp-line" });
+  const line = element("span", { role: "status", tabindex: "-1", "data-testid": "ddp-line" });
   const stop = element("button", { type: "button", class: "accel-button accel-lanes-stop", "data-testid": "ddp-stop",
     title: "All ranks end after the same step; the state of that step comes back" }, "■ Stop");
   const fold = element("button", { type: "button", class: "accel-lanes-fold", "data-testid": "ddp-fold" });
@@ -43,7 +43,8 @@ function render({ model, el }) {
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...COLUMNS.map((name, index) =>
     element("th", { scope: "col", class: [2, 3, 4, 6].includes(index) ? "accel-lanes-number" : "" }, name)))), rows);
   const notes = element("ul", { class: "accel-lanes-notes", "data-testid": "ddp-notes" });
-  const body = element("div", {}, table, notes);
+  const scroll = element("div", { class: "accel-lanes-scroll", role: "region", tabindex: "0", "aria-label": "Ranks" }, table);
+  const body = element("div", {}, scroll, notes);
   const whole = element("div", {}, element("div", { class: "accel-lanes-header" }, fold, line, stop), body);
   el.classList.add("accel", "accel-lanes");
   el.append(whole);
@@ -70,8 +71,8 @@ function render({ model, el }) {
     fold.setAttribute("aria-expanded", String(isOpen));
     body.hidden = !isOpen;
     write(line, isOpen ? model.get("line") : "");  // nobody counts its seconds while it is folded
-    table.hidden = lanes.length === 0;
-    stop.hidden = !model.get("can_stop");
+    scroll.hidden = lanes.length === 0;
+    hide(stop, !model.get("can_stop"), line);
     /** @type {string[]} */
     const told = model.get("notes");
     if (notes.textContent !== told.join("")) notes.replaceChildren(...told.map((note) => element("li", {}, note)));

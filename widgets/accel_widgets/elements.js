@@ -18,10 +18,57 @@ function write(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
 
+/** Hide what may have the focus: it goes to `next` then, for at the page's body bare keys are JupyterLab's.
+ * @param {HTMLElement} target @param {boolean} isHidden @param {HTMLElement} next */
+function hide(target, isHidden, next) {
+  const hadFocus = isHidden && target.contains(document.activeElement);
+  target.hidden = isHidden;
+  if (hadFocus) next.focus();
+}
+
 /**
- * Keys that are pressed in a panel are the panel's: in JupyterLab a bare arrow moves to another cell, and x cuts this one. Shortcuts with
- * Ctrl, Alt or Cmd, and Escape, which leaves the panel, reach the notebook as ever. Once a page, for whatever stands in a panel:
- * JupyterLab listens further out, at the document.
+ * Controls that are one Tab stop together: arrow keys, Home and End move between them.
+ * Gives what to call when they have changed; it keeps the one that was last used, or takes the one it is given.
+ * @param {HTMLElement} container @param {string} selector
+ * @returns {(wanted?: HTMLElement | null) => void}
+ */
+function rove(container, selector) {
+  const every = () => /** @type {HTMLElement[]} */ ([...container.querySelectorAll(selector)]);
+  const usable = () => every().filter((item) => !item.matches(":disabled") && !item.hidden);
+  const settle = (/** @type {HTMLElement | null | undefined} */ wanted) => {
+    const items = usable();
+    const stop = wanted && items.includes(wanted) ? wanted : items.find((item) => item.tabIndex === 0) ?? items[0];
+    for (const item of every()) item.tabIndex = item === stop ? 0 : -1;
+  };
+  container.addEventListener("focusin", (event) => settle(/** @type {HTMLElement} */ (event.target).closest(selector)));
+  container.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const items = usable();
+    const at = items.indexOf(/** @type {HTMLElement} */ (event.target));
+    const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
+    if (at < 0 || next === undefined) return;
+    event.preventDefault();
+    items[next]?.focus();
+  });
+  settle();
+  return settle;
+}
+
+/** A way past a panel of many controls, visible when it has the focus; the next Tab is at what follows the panel.
+ * @param {HTMLElement} el @param {string} what */
+function addSkip(el, what) {
+  const skip = element("button", { type: "button", class: "accel-skip", "data-testid": "skip" }, `Skip ${what}`);
+  const end = element("span", { tabindex: "-1", class: "accel-skip" }, `End of ${what}`);
+  skip.addEventListener("click", () => end.focus());
+  el.prepend(skip);
+  el.append(end);
+}
+
+/**
+ * Keys that are pressed in a panel are the panel's: in JupyterLab a bare arrow moves to another cell, and x cuts this one. So is
+ * Shift+Enter: it goes back in a search, and must not train again. Shortcuts with Ctrl, Alt or Cmd (Ctrl+Enter runs the cell), and
+ * Escape, which leaves the panel, reach the notebook as ever. Once a page, for whatever stands in a panel: JupyterLab listens
+ * further out, at the document.
  */
 function keepKeysInPanels() {
   const done = Symbol.for("accel: keys stay in panels");

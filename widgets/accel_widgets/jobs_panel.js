@@ -3,7 +3,8 @@
 /** @typedef {{name: string, state: string, word: string, where: string, ranks: string, for: string, step: string, loss: string,
  *   size: string, because: string, sure: string, can: string[]}} Job */
 
-const COLUMNS = ["Job", "State", "Where", "Ranks", "For", "Step", "Loss", "On disk", "Do"];
+/** @type {Record<string, string>} */
+const HEADINGS = { name: "Job", state: "State", where: "Where", ranks: "Ranks", for: "For", step: "Step", loss: "Loss", size: "On disk", do: "Do" };
 /** @type {Record<string, [string, string]>} */
 const WORDS = {
   logs: ["Logs", "What the launcher and the ranks printed"],
@@ -35,14 +36,20 @@ function makeButton(word, name, sure, press) {
   return button;
 }
 
+/** An element of the table, which stays one for screen readers where its style makes cards of the rows. */
+function part(/** @type {string} */ tag, /** @type {string} */ role, /** @type {Record<string, string>} */ attributes = {}, /** @type {(Node | string)[]} */ ...inside) {
+  return element(tag, { role, ...attributes }, ...inside);
+}
+
 /** A row that can be updated; its elements stay. @param {string} name @param {(word: string) => void} press */
 function makeRow(name, press) {
   const cells = Object.fromEntries(["state", "where", "ranks", "for", "step", "loss", "size"].map((key) =>
-    [key, element("td", { "data-testid": `job-${key}`, class: ["ranks", "step", "loss", "size"].includes(key) ? "accel-jobs-number" : "" })]));
+    [key, part("td", "cell", { "data-testid": `job-${key}`, class: ["ranks", "step", "loss", "size"].includes(key) ? "accel-jobs-number" : "",
+      "data-heading": key in HEADINGS ? HEADINGS[key] : "" })]));
   const because = element("div", { class: "accel-jobs-because", "data-testid": "job-because" });
-  const buttons = element("td", { class: "accel-jobs-buttons" });
-  const node = element("tr", { "data-testid": "job" },
-    element("th", { scope: "row", "data-testid": "job-name", title: name }, name), ...Object.values(cells), buttons);
+  const buttons = part("td", "cell", { class: "accel-jobs-buttons" });
+  const node = part("tr", "row", { "data-testid": "job" },
+    part("th", "rowheader", { scope: "row", "data-testid": "job-name", title: name }, name), ...Object.values(cells), buttons);
   cells.state.append(element("span"), because);
   let shown = "";
   /** @param {Job} job */
@@ -69,9 +76,11 @@ function makeRow(name, press) {
 
 /** @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
-  const rows = element("tbody");
-  const table = element("table", {}, element("thead", {}, element("tr", {}, ...COLUMNS.map((name) => element("th", { scope: "col" }, name)))), rows);
-  const line = element("div", { role: "status", class: "accel-jobs-line", "data-testid": "jobs-line" });
+  const rows = part("tbody", "rowgroup");
+  const heads = Object.values(HEADINGS).map((name) => part("th", "columnheader", { scope: "col" }, name));
+  const table = part("table", "table", { "aria-label": "Jobs" }, part("thead", "rowgroup", {}, part("tr", "row", {}, ...heads)), rows);
+  const settle = rove(rows, "button");
+  const line = element("div", { role: "status", tabindex: "-1", class: "accel-jobs-line", "data-testid": "jobs-line" });
   const logs = element("div", { class: "accel-jobs-logs", "data-testid": "jobs-logs" });
   el.classList.add("accel", "accel-jobs");
   el.append(line, table, logs);
@@ -82,6 +91,7 @@ function render({ model, el }) {
     /** @type {Job[]} */
     const jobs = model.get("rows");
     const names = jobs.map((job) => job.name);
+    const hadFocus = rows.contains(document.activeElement);
     for (const [name, row] of shown) if (!names.includes(name)) { row.node.remove(); shown.delete(name); }
     jobs.forEach((job, index) => {
       const row = shown.get(job.name) ?? makeRow(job.name, (word) => model.send({ do: word, name: job.name }));
@@ -93,6 +103,8 @@ function render({ model, el }) {
     write(line, model.get("line"));
     line.hidden = !model.get("line");
     line.toggleAttribute("data-error", model.get("is_error"));
+    settle(rows.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null);
+    if (hadFocus && !rows.contains(document.activeElement)) (rows.querySelector("button") ?? line).focus();
   };
   const drawLogs = () => {
     /** @type {[string, string][]} */
@@ -106,7 +118,7 @@ function render({ model, el }) {
       return part;
     });
     const none = texts.length ? [] : [element("p", {}, "It has printed nothing yet.")];
-    logs.replaceChildren(element("h4", {}, `Logs of ${of}`), ...none, ...parts);
+    logs.replaceChildren(element("h3", {}, `Logs of ${of}`), ...none, ...parts);
   };
   for (const name of ["rows", "line", "is_error"]) model.on(`change:${name}`, draw);
   for (const name of ["logs", "logs_of"]) model.on(`change:${name}`, drawLogs);

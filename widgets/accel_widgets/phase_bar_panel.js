@@ -26,7 +26,7 @@ function legendItem(phase, choose) {
     element("span", { class: "accel-phase-time" }, phase.time_text),
     element("span", { class: "accel-phase-share" }, phase.share_text));
   button.addEventListener("click", () => choose(phase.name));
-  return element("li", {}, button);
+  return button;
 }
 
 /** @param {{model: any, el: HTMLElement}} context */
@@ -34,11 +34,12 @@ function render({ model, el }) {
   const headline = element("h3", { class: "accel-phase-headline", "data-testid": "step-time" });
   const facts = element("ul", { class: "accel-phase-facts" });
   const bar = element("div", { class: "accel-phase-bar", "aria-hidden": "true", "data-testid": "phase-bar" });
-  const legend = element("ul", { class: "accel-phase-legend", "aria-label": "Phases of a step" });
+  const legend = element("div", { class: "accel-phase-legend", role: "toolbar", "aria-label": "Phases of a step; arrow keys move between them" });
   const note = element("p", { class: "accel-empty", "data-testid": "phase-note" });
   el.classList.add("accel", "accel-phase");
   const remarks = element("ul", { class: "accel-phase-remarks", "data-testid": "phase-remarks" });
   el.append(element("div", { class: "accel-phase-top" }, headline, facts), bar, legend, remarks, note);
+  const settle = rove(legend, "button");
 
   const choose = (/** @type {string} */ name) => {
     model.set("phase", model.get("phase") === name ? "" : name);
@@ -58,6 +59,7 @@ function render({ model, el }) {
     }
     bar.replaceChildren(...phases.map(segment));
     legend.replaceChildren(...phases.map((phase) => legendItem(phase, choose)));
+    settle();
     note.textContent = model.get("note");
     note.hidden = !model.get("note");
     bar.hidden = legend.hidden = phases.length === 0;

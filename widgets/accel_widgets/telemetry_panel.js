@@ -145,8 +145,8 @@ function render({ model, el }) {
     fold.textContent = `${isOpen ? "▾" : "▸"} Load of this machine`;
     fold.setAttribute("aria-expanded", String(isOpen));
     pause.textContent = isPaused ? "Go on" : "Pause";
-    pause.hidden = !isOpen || isOver;
-    end.hidden = !isOpen || isOver || !model.get("can_close");
+    hide(pause, !isOpen || isOver, fold);
+    hide(end, !isOpen || isOver || !model.get("can_close"), fold);
     grid.hidden = said.hidden = !isOpen;
     note.textContent = model.get("note");
     note.hidden = !model.get("note");

@@ -1,21 +1,23 @@
-// The drawing half of the timeline panel: slices in lanes on a canvas, what lies at a point, what a search finds. What is
-// narrower than a pixel is drawn together, found by binary search, so that a frame costs pixels and not slices.
-// timeline_panel.py hands this file and timeline_panel.js to the page as one module: a widget's view cannot import.
+// The drawing half of the timeline panel: slices in lanes on a canvas, and what lies at a point. What is narrower than a pixel
+// is drawn together, found by binary search, so that a frame costs pixels and not slices.
+// timeline_panel.py hands this file and the other two to the page as one module: a widget's view cannot import.
 
 const LANE = 17;
 const ROW_GAP = 9;
 const AXIS = 24;
 const GUTTER = 150;
+const NARROW = 560;  // below it, labels stand above their rows and the time has the whole width
+const NARROW_GUTTER = 6;
 
 /** @typedef {{first: number, end: number, y: number, isBand: boolean}} Lane */
-/** @typedef {{lanes: Lane[], labels: {text: string, y: number}[], height: number}} Layout */
-/** @typedef {{count: number, last: number, names: string[], modules: string[], phases: {label: string, colour: string}[],
- *   lines: {where: string, text: string}[], rows: {label: string, is_band: boolean, lanes: number[][]}[], counted: number[],
+/** @typedef {{lanes: Lane[], labels: {text: string, y: number}[], height: number, isNarrow: boolean, gutter: number}} Layout */
+/** @typedef {{count: number, last: number, names: string[], ops: string[], steps: number, modules: string[],
+ *   phases: {name: string, label: string, colour: string}[], lines: {where: string, text: string}[],
+ *   rows: {label: string, kind: string, is_band: boolean, lanes: number[][]}[], counted: number[],
  *   start: Float64Array, duration: Float64Array, self: Float64Array,
  *   name: Int32Array, phase: Int32Array, module: Int32Array, line: Int32Array}} Data */
-/** @typedef {{before: Int32Array, inTime: Int32Array}} Matches */
-/** @typedef {{from: number, until: number, width: number, top: number, height: number, matches: Matches | null, selected: number,
- *   text: string, muted: string, grid: string}} View */
+/** @typedef {{from: number, until: number, width: number, gutter: number, top: number, height: number, wanted: Matches[], selected: number,
+ *   span: number[], text: string, muted: string, grid: string, brand: string}} View */
 
 /** A time in the unit it reads best in. @param {number} ms */
 export function timeText(ms) {
@@ -34,16 +36,18 @@ export function readData(get) {
   const [name, phase, module, line] = ["name", "phase", "module", "line"].map((one) => numbers(Int32Array, get(one)));
   let last = 0;
   for (let i = 0; i < start.length; i += 1) last = Math.max(last, start[i] + duration[i]);
-  return { count: start.length, last: last || 1, names: get("names"), modules: get("modules"), phases: get("phases"), lines: get("lines"),
+  return { count: start.length, last: last || 1, names: get("names"), ops: get("ops"), steps: get("steps"), modules: get("modules"), phases: get("phases"), lines: get("lines"),
     rows: get("rows"), counted: get("counted_ms"), start, duration, self, name, phase, module, line };
 }
 
-/** Where each lane lies, from the top. @param {Data["rows"]} rows @returns {Layout} */
-export function layOut(rows) {
+/** Where each lane lies, from the top. @param {Data["rows"]} rows @param {number} width @returns {Layout} */
+export function layOut(rows, width) {
+  const isNarrow = width < NARROW;
   /** @type {Layout} */
-  const layout = { lanes: [], labels: [], height: AXIS };
+  const layout = { lanes: [], labels: [], height: AXIS, isNarrow, gutter: isNarrow ? NARROW_GUTTER : GUTTER };
   for (const row of rows) {
     layout.labels.push({ text: row.label, y: layout.height });
+    if (isNarrow) layout.height += LANE;
     for (const [first, end] of row.lanes) {
       layout.lanes.push({ first, end, y: layout.height, isBand: row.is_band });
       layout.height += LANE;
@@ -68,31 +72,6 @@ function firstWhere(/** @type {number} */ low, /** @type {number} */ high, /** @
     if (isPast(middle)) until = middle; else low = middle + 1;
   }
   return low;
-}
-
-/** Every operation whose name and module hold all words: how many there are before each slice, and all in order of time.
- * Steps and phases, which come first, are no operations.
- * @param {Data} data @param {string} query @returns {Matches | null} */
-export function findMatches(data, query) {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length) return null;
-  /** @type {Map<number, boolean>} */
-  const known = new Map();
-  const before = new Int32Array(data.count + 1);
-  const found = [];
-  const bands = Math.max(0, ...data.rows.filter((row) => row.is_band).flatMap((row) => row.lanes.map(([, end]) => end)));
-  for (let i = bands; i < data.count; i += 1) {
-    const key = data.name[i] * data.modules.length + data.module[i];
-    let matches = known.get(key);
-    if (matches === undefined) {
-      const text = `${data.names[data.name[i]]} ${data.modules[data.module[i]]}`.toLowerCase();
-      matches = words.every((word) => text.includes(word));
-      known.set(key, matches);
-    }
-    if (matches) found.push(i);
-    before[i + 1] = found.length;
-  }
-  return { before, inTime: Int32Array.from(found).sort((a, b) => data.start[a] - data.start[b]) };
 }
 
 /** The slice under a point, the longest where several share a pixel; -1 for none. @param {Data} data @param {Lane} lane */
@@ -147,7 +126,7 @@ class Brush {
   /** @param {CanvasRenderingContext2D} context @param {Data} data @param {View} view */
   constructor(context, data, view) {
     [this.context, this.data, this.view, this.drawn] = [context, data, view, 0];
-    this.scale = (view.width - GUTTER) / (view.until - view.from);
+    this.scale = (view.width - view.gutter) / (view.until - view.from);
     this.colours = data.phases.map((phase) => shades(phase.colour));
     this.run = { x: 0, wide: 0, colour: "", isFaint: false };
     // Whole pixels, so that a merged run has sharp edges and costs no blending.
@@ -164,7 +143,7 @@ class Brush {
     this.rectangle(x, y, wide > 3 ? wide - 0.6 : wide, own[data.name[i] % own.length], isFaint);
     if (wide <= 30) return;
     this.context.globalAlpha = this.alpha = 1;
-    drawText(this.context, data.names[data.name[i]], GUTTER + Math.max(x, 0) + 3, y, wide - 6, isFaint ? view.muted : "#fff");
+    drawText(this.context, data.names[data.name[i]], view.gutter + Math.max(x, 0) + 3, y, wide - 6, isFaint ? view.muted : "#fff");
     this.colour = "";
   }
 
@@ -183,17 +162,17 @@ class Brush {
     this.run.wide = 0;
   }
 
-  /** Whether a search goes on that finds none of these slices. */
+  /** Whether some are searched for or chosen, and none of these. */
   isFaint(/** @type {number} */ i, /** @type {number} */ end) {
-    const { matches } = this.view;
-    return matches !== null && !this.isSteady && matches.before[end] === matches.before[i];
+    const { wanted } = this.view;
+    return wanted.length > 0 && !this.isSteady && wanted.every(({ before }) => before[end] === before[i]);
   }
 
   rectangle(/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ wide, /** @type {string} */ colour, /** @type {boolean} */ isFaint) {
     const alpha = isFaint ? 0.2 : 1;
     if (alpha !== this.alpha) this.context.globalAlpha = this.alpha = alpha;
     if (colour !== this.colour) this.context.fillStyle = this.colour = colour;
-    this.context.fillRect(GUTTER + x, y, wide, LANE - 2);
+    this.context.fillRect(this.view.gutter + x, y, wide, LANE - 2);
     this.drawn += 1;
   }
 }
@@ -209,12 +188,12 @@ function drawText(/** @type {CanvasRenderingContext2D} */ context, /** @type {st
 
 /** Round times at least 90 pixels apart. @param {View} view @returns {{x: number, ms: number}[]} */
 function ticksOf(view) {
-  const scale = (view.width - GUTTER) / (view.until - view.from);
+  const scale = (view.width - view.gutter) / (view.until - view.from);
   const rough = 90 / scale;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
   const ticks = [];
-  for (let ms = Math.ceil(view.from / step) * step; ms < view.until; ms += step) ticks.push({ x: GUTTER + (ms - view.from) * scale, ms });
+  for (let ms = Math.ceil(view.from / step) * step; ms < view.until; ms += step) ticks.push({ x: view.gutter + (ms - view.from) * scale, ms });
   return ticks;
 }
 
@@ -227,12 +206,25 @@ function drawGrid(context, view) {
 /** A veil over what the tables leave out, and the times at the ticks.
  * @param {CanvasRenderingContext2D} context @param {Data} data @param {View} view */
 function drawAxis(context, data, view) {
-  const scale = (view.width - GUTTER) / (view.until - view.from);
+  const scale = (view.width - view.gutter) / (view.until - view.from);
   context.fillStyle = view.grid;
   for (const [from, until] of [[view.from, data.counted[0]], [data.counted[1], view.until]]) {
-    if (until > from) context.fillRect(GUTTER + (from - view.from) * scale, 0, (until - from) * scale, view.height);
+    if (until > from) context.fillRect(view.gutter + (from - view.from) * scale, 0, (until - from) * scale, view.height);
   }
   for (const { x, ms } of ticksOf(view)) drawText(context, timeText(Number(ms.toPrecision(9))), x + 3, 2, 88, view.muted);
+}
+
+/** The span whose sums are shown: its edges, and what lies outside under a veil.
+ * @param {CanvasRenderingContext2D} context @param {View} view */
+function drawSpan(context, view) {
+  if (view.span.length < 2) return;
+  const [from, until] = view.span.map((ms) => view.gutter + ((ms - view.from) * (view.width - view.gutter)) / (view.until - view.from));
+  context.globalAlpha = 0.16;
+  context.fillStyle = view.brand;
+  context.fillRect(from, 0, until - from, view.height);
+  context.globalAlpha = 1;
+  for (const x of [from, until]) context.fillRect(Math.round(x) - 1, 0, 2, view.height);
+  context.fillRect(from, AXIS - 5, until - from, 3);
 }
 
 /** The whole picture: lanes, the chosen slice, then axis and labels over what scrolled under them.
@@ -244,10 +236,12 @@ function draw(context, data, layout, view) {
   drawLanes(context, data, layout, view);
   drawChosen(context, data, layout, view);
   context.clearRect(0, 0, view.width, AXIS);
-  context.clearRect(0, 0, GUTTER, view.height);
   drawAxis(context, data, view);
+  drawSpan(context, view);
+  context.clearRect(0, 0, view.gutter, view.height);
   for (const label of layout.labels) {
-    if (label.y - view.top >= AXIS) drawText(context, label.text, 4, label.y - view.top, GUTTER - 8, view.text);
+    const wide = layout.isNarrow ? view.width - 8 : view.gutter - 8;
+    if (label.y - view.top >= AXIS) drawText(context, label.text, 4, label.y - view.top, wide, view.text);
   }
 }
 
@@ -255,11 +249,11 @@ function draw(context, data, layout, view) {
 function drawChosen(context, data, layout, view) {
   const lane = laneOf(layout, view.selected);
   if (!lane) return;
-  const scale = (view.width - GUTTER) / (view.until - view.from);
+  const scale = (view.width - view.gutter) / (view.until - view.from);
   const x = (data.start[view.selected] - view.from) * scale;
   context.strokeStyle = view.text;
   context.lineWidth = 2;
-  context.strokeRect(GUTTER + x - 1, lane.y - view.top - 1, Math.max(data.duration[view.selected] * scale, 2) + 2, LANE);
+  context.strokeRect(view.gutter + x - 1, lane.y - view.top - 1, Math.max(data.duration[view.selected] * scale, 2) + 2, LANE);
 }
 
 /** @param {Layout} layout @param {number} i */

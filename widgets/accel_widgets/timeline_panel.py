@@ -1,4 +1,4 @@
-"""The profiled steps as a timeline: zoom, drag, search, click a slice for its details and its line."""
+"""The profiled steps as a timeline: zoom, drag, search, click a slice for its details, add up a span."""
 
 from __future__ import annotations
 
@@ -22,15 +22,20 @@ class TimelinePanel(SavedPanel, anywidget.AnyWidget):
     >>> panel.show(profile)
     >>> panel.query = "conv backward"       # as if it was typed: matches are counted, the rest fades
     >>> panel.selected                      # the slice that was clicked: its number in read_timeline(profile.events)
+    >>> panel.chosen_op                     # what it counts for in the table of operations, whose panel has the same
+    {'op': 'aten::mm', 'phase': 'backward', 'module': 'head'}
+    >>> panel.span_ms                       # from when to when it adds up, [] for no span
 
     `start_ms`, `duration_ms` and `self_ms` are Float64, `name`, `phase`, `module` and `line` Int32, one entry a slice.
     `generation` changes when all of them have.
     """
 
-    _esm = scripts("elements.js", "timeline_drawing.js", "timeline_panel.js")
+    _esm = scripts("elements.js", "timeline_drawing.js", "timeline_sums.js", "timeline_panel.js")
     _css = themed("timeline_panel.css")
 
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    ops = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    steps = traitlets.Int().tag(sync=True)
     modules = traitlets.List(traitlets.Unicode()).tag(sync=True)
     phases = traitlets.List(traitlets.Dict()).tag(sync=True)
     lines = traitlets.List(traitlets.Dict()).tag(sync=True)
@@ -49,6 +54,8 @@ class TimelinePanel(SavedPanel, anywidget.AnyWidget):
     generation = traitlets.Int().tag(sync=True)
     query = traitlets.Unicode().tag(sync=True)
     selected = traitlets.Int(-1).tag(sync=True)
+    chosen_op = traitlets.Dict().tag(sync=True)
+    span_ms = traitlets.List(traitlets.Float()).tag(sync=True)
     is_open = traitlets.Bool().tag(sync=True)
 
     def __init__(self, profile: Profile | None = None, **traits: Any) -> None:
@@ -61,7 +68,7 @@ class TimelinePanel(SavedPanel, anywidget.AnyWidget):
     def show(self, profile: Profile | None) -> None:
         """Show another profile, now or when the panel is opened."""
         self._profile = profile
-        self._fill({**EMPTY, "note": ""})
+        self._fill({**EMPTY, "note": "", "chosen_op": {}, "span_ms": []})
         self._sent = None
         self._send_profile()
 

@@ -18,7 +18,8 @@ NO_EVENTS = "No profiled steps to show. Put %%accel profile over your training c
 SUMMARISED = 20
 BANDS = ("steps", "phases")  # they tell where one is: a search neither finds nor fades them
 EMPTY: dict[str, Any] = {
-    "names": [], "modules": [], "phases": [], "lines": [], "rows": [], "counted_ms": [0.0, 0.0], "summary": [], "label": "",
+    "names": [], "ops": [], "modules": [], "phases": [], "lines": [], "rows": [],
+    "steps": 0, "counted_ms": [0.0, 0.0], "summary": [], "label": "",
     "start_ms": b"", "duration_ms": b"", "self_ms": b"", "name": b"", "phase": b"", "module": b"", "line": b"",
 }  # fmt: skip
 
@@ -34,11 +35,18 @@ def timeline_traits(profile: Profile | None) -> dict[str, Any]:
     timeline = read_timeline(profile.events)
     return {
         "names": list(timeline.names),
+        "ops": list(timeline.ops),
+        "steps": profile.events.kept.steps,
         "modules": list(timeline.modules),
         "phases": [_phase(name) for name in timeline.phases],
         "lines": [{"where": str(line), "text": line.text} for line in timeline.lines],
         "rows": [
-            {"label": row.label, "is_band": row.kind in BANDS, "lanes": [list(lane) for lane in row.lanes]}
+            {
+                "label": row.label,
+                "kind": row.kind,
+                "is_band": row.kind in BANDS,
+                "lanes": [list(lane) for lane in row.lanes],
+            }
             for row in timeline.rows
         ],
         "counted_ms": list(timeline.counted_ms),
@@ -79,7 +87,7 @@ def note(timeline: EventTimeline) -> str:
 
 
 def _phase(name: str) -> dict[str, str]:
-    return {"label": phase_words(name), "colour": PHASE_COLOURS.get(name, OTHER_COLOUR)}
+    return {"name": name, "label": phase_words(name), "colour": PHASE_COLOURS.get(name, OTHER_COLOUR)}
 
 
 def _arrays(timeline: EventTimeline) -> dict[str, bytes]:

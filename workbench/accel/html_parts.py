@@ -51,7 +51,7 @@ def markdown(value: str) -> Markup:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[int] = ()
 ) -> Markup:
-    """A plain table; the columns in `numeric` are right-aligned."""
+    """A plain table; the columns in `numeric` are right-aligned. Over a column without a heading stands an empty cell."""
     align = ["right" if i in numeric else "left" for i in range(len(headings))]
     cell = "padding:2px 10px;border-bottom:1px solid rgba(127,127,127,.25);vertical-align:top;text-align:"
     head = "".join(
@@ -147,5 +147,5 @@ def page(title: str, *parts: object) -> Markup:
     """A whole page that needs nothing besides, dark where the reader's browser is."""
     return Markup(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-        f'<title>{text(title)}</title></head><body style="margin:16px">{"".join(map(text, parts))}</body></html>\n'
+        f'<title>{text(title)}</title></head><body style="margin:16px;color:CanvasText;background-color:Canvas">{"".join(map(text, parts))}</body></html>\n'
     )

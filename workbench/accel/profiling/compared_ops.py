@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from accel.profiling.attribution import COMPILED
+from accel.workload.module_names import module_path
 
 if TYPE_CHECKING:
     from accel.profiling.op_cost import OpCost
@@ -114,7 +115,7 @@ def _fold(rows: Iterable[OpRow]) -> Callable[[str], str]:
 
     def fold(module: str) -> str:
         own = module[len(marker) :] if module.startswith(marker) else module
-        is_inside = [root for root in compiled if own == root or own.startswith(root + ".")]
+        is_inside = [root for root in compiled if own == root or own.startswith(module_path(root) + ".")]
         if is_inside:
             return min(is_inside, key=len)
         roots = [root for root in compiled if root.startswith("(")]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
 
 from accel.profiling.attribution import MODULE, PHASE
 from accel.profiling.kept_steps import is_step_mark, step_borders
+from accel.profiling.kineto_columns import self_time
+from accel.profiling.op_table import PYTHON, shown_name
 from accel.profiling.phase_words import phase_words
 from accel.profiling.timeline_rows import RowKind, places
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+Name = TypeVar("Name")
 MOST_SLICES = 200_000  # 8 MB to the page; of more, the longest are kept
 
 
@@ -51,12 +54,14 @@ class EventTimeline:
     ('Step 1 (warm-up)', 0.0, 12.31)
 
     `name`, `phase`, `module` and `line` are numbers of entries in `names`, `phases`, `modules` and `lines` (-1: no line);
+    `ops` has for each name the operation that it counts for in the op table, "" for none: brackets, kernels.
     `event` is the slice's row in the columns it was read from, -1 for steps and phases. `counted_ms` is the part that the
     tables are read from, without warm-up. `left_out` slices, none longer than `left_out_ms`, were too many to show.
     """
 
     rows: tuple[TimelineRow, ...]
     names: tuple[str, ...]
+    ops: tuple[str, ...]
     phases: tuple[str, ...]
     modules: tuple[str, ...]
     start_ms: Floats
@@ -86,25 +91,29 @@ def read_timeline(events: ProfiledEvents, *, most: int = MOST_SLICES) -> EventTi
     begin, end = int(columns.start_ns.min()), int((columns.start_ns + columns.duration_ns).max())
     bands = [*_steps(events, begin, end), *_phases(events, begin, end)]
     chosen = chosen[placed.order]
-    names = _Numbers()
-    phases, modules = _Numbers(), _Numbers()
-    shown = [_shown(name) for name in columns.names]
+    names: _Numbers[tuple[str, str]] = _Numbers()
+    phases: _Numbers[str] = _Numbers()
+    modules: _Numbers[str] = _Numbers()
     start = np.array([band.start_ns for band in bands] + columns.start_ns[chosen].tolist(), dtype=np.int64)
     lasts = np.array([band.lasts_ns for band in bands] + columns.duration_ns[chosen].tolist(), dtype=np.int64)
-    own = columns.self_ns[chosen]
+    own = np.where(
+        events.counts, self_time(columns.duration_ns, events.parent, events.counts), columns.self_ns
+    )
+    own = np.where(columns.is_nested, own, columns.duration_ns)[chosen]
     no_event = np.full(len(bands), -1)
     return EventTimeline(
         rows=tuple(_rows(bands, placed)),
         start_ms=(start - begin) / 1e6,
         duration_ms=lasts / 1e6,
-        self_ms=np.concatenate([lasts[: len(bands)], np.where(columns.is_nested[chosen], own, lasts[len(bands) :])]) / 1e6,
-        name=names.of([band.label for band in bands] + [shown[i] for i in columns.name[chosen].tolist()]),
+        self_ms=np.concatenate([lasts[: len(bands)], own]) / 1e6,
+        name=names.of([(band.label, band.op) for band in bands] + _named(events, chosen)),
         phase=phases.of([band.phase for band in bands] + found.phase[chosen].tolist()),
         module=modules.of([""] * len(bands) + found.module[chosen].tolist()),
         event=np.concatenate([no_event, chosen]),
         line=np.concatenate([no_event, np.full(len(chosen), -1) if events.line is None else events.line[chosen]]),
         lines=events.lines,
-        names=names.all, phases=phases.all, modules=modules.all,
+        names=tuple(name for name, _ in names.all), ops=tuple(op for _, op in names.all),
+        phases=phases.all, modules=modules.all,
         counted_ms=((events.kept.from_ns - begin) / 1e6, (events.kept.until_ns - begin) / 1e6),
         left_out=int((~is_step_mark(columns)).sum()) - len(chosen),
         left_out_ms=left_out_ms,
@@ -120,21 +129,26 @@ class _Band(NamedTuple):
     start_ns: int
     lasts_ns: int
 
+    @property
+    def op(self) -> str:
+        """What no operation covers of a gap is Python code there."""
+        return PYTHON if " → " in self.phase else ""
 
-class _Numbers:
+
+class _Numbers(Generic[Name]):
     """Distinct names in the order they came, each with its number."""
 
     def __init__(self) -> None:
-        self._number: dict[str, int] = {}
+        self._number: dict[Name, int] = {}
 
-    def of(self, names: list[str]) -> Ints:
+    def of(self, names: list[Name]) -> Ints:
         import numpy as np
 
         number = self._number
-        return np.array([number.setdefault(str(name), len(number)) for name in names], dtype=np.int64)
+        return np.array([number.setdefault(name, len(number)) for name in names], dtype=np.int64)
 
     @property
-    def all(self) -> tuple[str, ...]:
+    def all(self) -> tuple[Name, ...]:
         return tuple(self._number)
 
 
@@ -147,6 +161,16 @@ def _chosen(duration_ns: Ints, shows: Flags, most: int) -> tuple[Ints, float]:
         return candidates, 0.0
     by_length = candidates[np.argsort(-duration_ns[candidates], kind="stable")]
     return np.sort(by_length[:most]), float(duration_ns[by_length[most]]) / 1e6
+
+
+def _named(events: ProfiledEvents, chosen: Ints) -> list[tuple[str, str]]:
+    """Each event as it is shown, and its operation."""
+    shown = [(_shown(name), shown_name(name)) for name in events.columns.names]
+    numbers, counts = events.columns.name[chosen].tolist(), events.counts[chosen].tolist()
+    return [
+        shown[number] if is_counted else (shown[number][0], "")
+        for number, is_counted in zip(numbers, counts, strict=True)
+    ]
 
 
 def _shown(name: str) -> str:

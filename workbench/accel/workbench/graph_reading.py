@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from accel.errors import AccelError, UnknownName
 from accel.opgraph.read_graph import read_graph
 from accel.workload.model_copy import unwrapped
+from accel.workload.module_names import module_path
 
 if TYPE_CHECKING:
     import torch
@@ -95,7 +96,8 @@ def _measured_ms(workbench: NotebookState, model: torch.nn.Module) -> dict[str, 
         return measured
     for row in profile.rows:
         if row.phase == "forward" and row.module:
-            measured[row.module] = measured.get(row.module, 0.0) + row.self_ms
+            path = module_path(row.module)
+            measured[path] = measured.get(path, 0.0) + row.self_ms
     return measured
 
 

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from accel.workload.call_inputs import CallInputs
+from accel.workload.module_names import module_name
 from accel.workload.phase_record import ForwardCall
 
 if TYPE_CHECKING:
@@ -147,8 +148,8 @@ def _module_range(name: str) -> Any:
 
 
 def _qualified_names(root: Any) -> Names:
-    """Names below the outermost module; the outermost itself, which has none, goes by its class: "(SmallCNN)"."""
-    return {id(module): name or f"({type(module).__name__})" for name, module in root.named_modules()}
+    """Names below the outermost module, and of itself."""
+    return {id(module): module_name(path, module) for path, module in root.named_modules()}
 
 
 _MOST_OUTPUTS = 8

@@ -24,7 +24,7 @@ def html(topology: Topology) -> Markup:
         return html_parts.block(html_parts.note(no_gpu(topology)), *drawn)
     head = "".join(f'<th scope="col" style="{_CELL}">{text(device.name)}</th>' for device in topology.devices)
     has_places = any(map(_place, topology.devices))
-    head += "<th></th>" if has_places else ""
+    head += "<td></td>" if has_places else ""
     rows = []
     for device, links in zip(topology.devices, topology.links, strict=True):
         place = _place(device)
@@ -36,7 +36,7 @@ def html(topology: Topology) -> Markup:
             f"{_LAST.format(text(place)) if has_places else ''}</tr>"
         )
     table = Markup(
-        f'<table style="border-collapse:collapse"><thead><tr><th style="{_CELL}"></th>{head}</tr></thead>'
+        f'<table style="border-collapse:collapse"><thead><tr><td style="{_CELL}"></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
     notes = [html_parts.note(line) for line in topology.legend]
@@ -59,7 +59,7 @@ def _place(device: Device) -> str:
 
 def _cell(topology: Topology, link: Link, first: Device, second: Device) -> Markup:
     if link.label == "X":
-        return Markup(f'<td style="{_CELL};opacity:.5">X</td>')
+        return Markup(f'<td style="{_CELL};opacity:.75">X</td>')
     strength = {True: min(0.3 + 0.1 * link.nvlinks, 0.8), False: 0.04 * link.nearness}[link.nvlinks > 0]
     colour = "22,163,74" if link.nvlinks else "202,138,4"
     about = text(f"{link}; about {topology.gb_per_s(first, second):.0f} GB/s")
