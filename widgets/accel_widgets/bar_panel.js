@@ -66,7 +66,7 @@ class BarView {
     this.undo = this.button("undo", "Undo", "Take back what is live, bit for bit");
     this.copyButton = this.button("copy", "Copy as plain PyTorch", "Your cell with the live plan written in, without accel");
     this.word = element("span", { class: "accel-muted", role: "status", "data-testid": "copied" });
-    this.text = /** @type {HTMLTextAreaElement} */ (element("textarea", { class: "accel-bar-text", readonly: "", rows: "8", hidden: "", "aria-label": "Your cell as plain PyTorch" }));
+    this.text = /** @type {HTMLTextAreaElement} */ (element("textarea", { class: "accel-bar-text", readonly: "", rows: "8", hidden: "", "aria-label": "What was to be copied" }));
     this.tabs = element("div", { class: "accel-tabs", role: "tablist", "aria-label": "Parts of the workbench" });
     const does = element("div", { class: "accel-bar-does" }, ...this.buttons.values(), this.stopButton, this.beatLine, this.phase);
     const lives = element("div", { class: "accel-bar-lives" }, this.live, this.undo, this.copyButton, this.word);

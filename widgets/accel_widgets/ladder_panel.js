@@ -175,7 +175,8 @@ function makeActions(page, id, title) {
   });
   name.addEventListener("blur", done);
   const pin = button("pin", "Pin", () => page.act("pin", id));
-  return { name, pin, node: element("span", { class: "accel-ladder-acts" }, rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
+  const copies = [["markdown", "Copy as Markdown"], ["csv", "CSV"]].map(([form, face]) => button(form, face, () => page.send({ do: "copy", trial: id, form })));
+  return { name, pin, node: element("span", { class: "accel-ladder-acts" }, ...copies, rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
 }
 
 /** One trial: its heading, its rows, its machine. @param {Page} page @param {string} id */

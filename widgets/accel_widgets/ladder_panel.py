@@ -16,7 +16,7 @@ NOTHING_TRIED = "Nothing tried yet."
 class LadderPanel(anywidget.AnyWidget):
     """Draws trials, newest first, each with its rows (`ladder_row`); Keep calls what it was given.
 
-    >>> LadderPanel(on_keep=workbench.keep)
+    >>> LadderPanel(on_keep=workbench.keep, on_copy=print)
 
     Names, pins and what was taken off the list are of the page: the history has every trial.
     """
@@ -30,14 +30,16 @@ class LadderPanel(anywidget.AnyWidget):
     removed = traitlets.List(traitlets.Unicode()).tag(sync=True)
     empty_note = traitlets.Unicode(NOTHING_TRIED).tag(sync=True)
 
-    def __init__(self, *, on_keep: Callable[[str], object]) -> None:
+    def __init__(self, *, on_keep: Callable[[str], object], on_copy: Callable[[str, str], object]) -> None:
         super().__init__()
-        self._on_keep = on_keep
+        self._on_keep, self._on_copy = on_keep, on_copy
         self.on_msg(self._answer)
 
     def _answer(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
         """A click in the page: what it asked for."""
         if message.get("do") == "keep":
             self._on_keep(str(message["plan"]))
+        elif message.get("do") == "copy":
+            self._on_copy(str(message["trial"]), str(message["form"]))
         else:
             raise ValueError(f"the ladder sent a message that nobody understands: {message!r}")

@@ -39,7 +39,15 @@ def trial_shown(trial: AnyTrial, number: int, *, kept: str) -> dict[str, Any]:
     else:
         shown = _by_speed(result, trial_id, kept=kept, is_running=not trial.is_over)
     state = trial.state if trial.is_over or trial.state != "stopped" else "stopping…"
-    return {"id": trial_id, "title": title, "state": state, "is_running": not trial.is_over, **shown}
+    summary = result.summary if trial.is_over else ""
+    return {
+        "id": trial_id,
+        "title": title,
+        "state": state,
+        "is_running": not trial.is_over,
+        "summary": summary,
+        **shown,
+    }
 
 
 def _by_speed(ladder: Ladder, trial_id: str, *, kept: str, is_running: bool) -> dict[str, Any]:

@@ -68,11 +68,16 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             CATALOGUE, why_not=self._why_not, on_try=self._when_idle(self._try),
             on_make=self.environment_line.make, on_change=self._draw_plan,
         )  # fmt: skip
-        self.ladder = LadderPanel(on_keep=self._when_idle(workbench.keep))
+        self.ladder = LadderPanel(
+            on_keep=self._when_idle(workbench.keep), on_copy=self.errors.guard(self._copy_trial)
+        )
         self.ranks, self.telemetry = DdpLanesPanel(has_fold=True), TelemetryPanel()
         self.cores = CoreMapPanel(is_open=False)
         self.cores.is_open = True  # it looks when a page shows it, not now
-        self._phase_link = ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase"))
+        self._links = [
+            ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase")),
+            ipywidgets.jslink((self.op_table, "chosen_op"), (self.timeline, "chosen_op")),
+        ]
         super().__init__(self._parts(), _dom_classes=("accel", "accel-workbench"))
         self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False))
         self._unsubscribe = workbench.subscribe(self._changed)
@@ -86,7 +91,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._unsubscribe()
         self._beating.close()
         self._updates.close()
-        self._phase_link.close()
+        for link in self._links:
+            link.close()
         for part in self.children:
             for child in getattr(part, "children", ()):
                 child.close()
@@ -124,6 +130,12 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _try(self, *plans: str) -> None:
         self.workbench.try_(*plans, wait=False)
+
+    def _copy_trial(self, trial_id: str, form: str) -> None:
+        """A trial's table, for an issue or a spreadsheet."""
+        result = self.workbench.trials[int(trial_id.removeprefix("trial-")) - 1].result
+        table = result.to_csv() if form == "csv" else result.to_markdown()
+        self.bar.copied(table)
 
     def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from accel.html_parts import Markup, block
 from accel.html_parts import table as html_table
+from accel.shown import short_text, view_of
 from accel.units import table
 from accel.workbench.status import Status
 
 
 def text(status: Status) -> str:
-    """For a terminal."""
-    return "\n".join(table(status.facts))
+    """For a terminal; below the facts what the last trial found, which an interrupted or reloaded page may have lost."""
+    found = ["", short_text(status.last_result)] if status.last_result is not None else []
+    return "\n".join([*table(status.facts), *found])
 
 
 def html(status: Status) -> Markup:
     """For a notebook."""
-    return block(html_table(["", "status"], status.facts))
+    found = [view_of(status.last_result).html(status.last_result)] if status.last_result is not None else []
+    return block(html_table(["What", "How it stands"], status.facts), *found)

@@ -98,9 +98,17 @@ class Status(Shown):
     ranks: str = ""
     has_trained: bool = False  # since the plan is kept
     came_back: tuple[str, ...] = ()  # by an undo
+    last_result: Shown | None = None  # of the last trial
 
     @classmethod
-    def of(cls, workbench: NotebookState, ranks: str = "", came_back: tuple[str, ...] = ()) -> Status:
+    def of(
+        cls,
+        workbench: NotebookState,
+        ranks: str = "",
+        came_back: tuple[str, ...] = (),
+        *,
+        shows_trial: bool = False,
+    ) -> Status:
         from accel.workload.replica import merged
 
         live = workbench._live
@@ -116,6 +124,7 @@ class Status(Shown):
             ranks=ranks,
             has_trained=live is not None and live.has_trained,
             came_back=came_back,
+            last_result=workbench.trials[-1].result if workbench.trials and shows_trial else None,
         )
 
     @property

@@ -267,7 +267,7 @@ class Workbench(TrialRunner):
             return install_kernel(wanted, as_kernel)
         self.live.keep(wanted)
         self.tell("kept")
-        return self.status()
+        return Status.of(self, self.ranks.line)
 
     def undo(self, name: str | None = None) -> Status:
         """Take back one kept acceleration, or everything, bit for bit, as `accel.undo` does; the answer says what came back.
@@ -284,12 +284,12 @@ class Workbench(TrialRunner):
         return Status.of(self, self.ranks.line, came_back)
 
     def status(self) -> Status:
-        """What the workload is, what is kept and whether it took effect, what was tried.
+        """What the workload is, what is kept and whether it took effect, what was tried, with the last ladder.
 
         Examples:
             >>> print(workbench.status())
         """
-        return Status.of(self, self.ranks.line)
+        return Status.of(self, self.ranks.line, shows_trial=True)
 
     def export(
         self, to: str = "cell", plan: str | Plan | None = None, *, n: int | None = None, **places: Any
