@@ -14,7 +14,7 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,13 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")
+    with jupyterlab(tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")) as running:
+        yield running
+
+
+@contextmanager
+def jupyterlab(folder: Path, home: Path) -> Iterator[Server]:
+    """One that shows this folder, with its settings in another."""
     port, log = _free_port(), (home / "server.log").open("wb")
     command = [sys.executable, "-m", "jupyterlab", f"--port={port}", f"--ServerApp.root_dir={folder}"]
     process = subprocess.Popen(command, env=_fresh_environment(home), stdout=log, stderr=log,

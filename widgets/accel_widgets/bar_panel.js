@@ -25,10 +25,13 @@ const BUTTONS = /** @type {[string, string, string][]} */ ([
   ["tune", "Tune", "Search for the fastest plan of all accelerations, for up to two minutes"],
 ]);
 
+const STARTING_MS = 5000;  // an error that comes instead has a place of its own
+
 class BarView {
   /** @param {any} model @param {HTMLElement} el */
   constructor(model, el) {
     [this.model, this.el, this.heard, this.isStopping, this.awaits] = [model, el, 0, false, ""];
+    this.isStarting = 0;  // until then "starting…" stands there: the kernel packs the cell first
     el.classList.add("accel", "accel-bar");
     this.build();
     const draw = () => this.draw();
@@ -99,6 +102,8 @@ class BarView {
     } else if (this.buttons.has(name)) {
       this.awaits = "stop";
       this.turnTo("speed_up");
+      this.isStarting = performance.now() + STARTING_MS;
+      this.drawBeat();
     }
     this.model.send({ do: name });
   }
@@ -122,6 +127,7 @@ class BarView {
 
   hearBeat() {
     [this.heard, this.isStopping] = [performance.now(), this.isStopping && Boolean(this.beat)];
+    if (this.beat) this.isStarting = 0;
     const beat = this.beat;
     write(this.phase, beat ? `${beat.called} ${beat.phase}`.trim() : "");
     this.el.classList.toggle("is-running", Boolean(beat));
@@ -143,8 +149,9 @@ class BarView {
   drawBeat() {
     const beat = this.beat;
     const later = (performance.now() - this.heard) / 1000;
-    write(this.beatLine, !beat ? "" : this.isStopping ? [beat.called, "stopping…"].filter(Boolean).join(" · ") : beatText(beat, later));
-    this.beatLine.hidden = !beat;
+    const isStarting = performance.now() < this.isStarting;
+    write(this.beatLine, !beat ? (isStarting ? "starting…" : "") : this.isStopping ? [beat.called, "stopping…"].filter(Boolean).join(" · ") : beatText(beat, later));
+    this.beatLine.hidden = !beat && !isStarting;
   }
 
   // --- tabs ---------------------------------------------------------------------------------------------------------

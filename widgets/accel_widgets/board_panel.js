@@ -47,11 +47,13 @@ class BoardView {
     this.cards = element("ul", { class: "accel-cards", "aria-label": "Findings" });
     this.findings = element("section", {}, element("h3", { class: "accel-heading" }, "What costs time"), this.cards);
     this.first = element("div", { class: "accel-switches" });
+    this.asking = element("p", { class: "accel-empty", "data-testid": "asking" }, "Asking which accelerations can work on this cell …");
     this.others = element("details", { class: "accel-others", "data-testid": "others" });
     this.cannot = element("details", { class: "accel-others", "data-testid": "refused" });
-    el.append(this.findings, element("section", {}, element("h3", { class: "accel-heading" }, "Accelerations"), this.first, this.others, this.cannot));
+    el.append(this.findings, element("section", {}, element("h3", { class: "accel-heading" }, "Accelerations"), this.asking, this.first, this.others, this.cannot));
     const watched = /** @type {[string, () => void][]} */ ([["findings", () => this.drawFindings()], ["entries", () => this.drawEntries()],
-      ["refused", () => this.drawRefused()], ["chosen", () => this.drawChosen()], ["is_busy", () => this.drawBusy()]]);
+      ["refused", () => this.drawRefused()], ["chosen", () => this.drawChosen()], ["is_busy", () => this.drawBusy()],
+      ["is_asked", () => this.drawEntries()]]);
     for (const [name, draw] of watched) model.on(`change:${name}`, draw);
     this.stop = () => { for (const [name, draw] of watched) model.off(`change:${name}`, draw); };
     this.drawFindings();
@@ -94,14 +96,15 @@ class BoardView {
     const entries = this.model.get("entries");
     const first = entries.filter((entry) => entry.is_first);
     const others = entries.filter((entry) => !entry.is_first);
+    this.asking.hidden = Boolean(this.model.get("is_asked"));
     this.fill(this.first, ...first.map((entry) => this.row(entry)));
     const groups = grouped(others);
     const rows = [...groups].map(([layer, own]) => element("section", {}, element("h4", { class: "accel-layer" }, layer), ...own.map((entry) => this.row(entry))));
     const words = first.length ? `${others.length} more that can work here` : `${others.length} accelerations`;
     this.fill(this.others, element("summary", { "data-key": "others" }, words), ...rows);
     this.others.hidden = others.length === 0;
-    if (!first.length && !this.wasOpened) { this.others.open = true; }
-    this.wasOpened = true;
+    if (entries.length && !this.wasDrawn) this.others.open = first.length === 0;
+    this.wasDrawn = entries.length > 0;
     this.drawChosen();
   }
 

@@ -44,6 +44,7 @@ class BoardPanel(anywidget.AnyWidget):
     refused = traitlets.List(traitlets.Dict()).tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
     is_busy = traitlets.Bool().tag(sync=True)
+    is_asked = traitlets.Bool().tag(sync=True)  # what can work here is known
 
     def __init__(
         self, catalogue: Sequence[type[Acceleration]], *, why_not: WhyNot, on_try: Callable[..., object],
@@ -55,7 +56,6 @@ class BoardPanel(anywidget.AnyWidget):
         self._reasons: dict[str, Sequence[Reason]] = {}
         self._kept: Collection[str] = ()
         self._advised: tuple[str, ...] = ()
-        self._draw()
         self.observe(self._turned, names="chosen")
         self.on_msg(self._answer)
 
@@ -91,12 +91,16 @@ class BoardPanel(anywidget.AnyWidget):
         for name in self._catalogue:
             self._ask(name)
         with self.hold_sync():
-            self.findings = findings_shown(findings)
+            self.findings, self.is_asked = findings_shown(findings), True
             untouched = [name for name, typed in self.chosen.items() if not typed]
             gone = {name for name in untouched if is_refused(self._reasons, name)}
             self.chosen = {name: typed for name, typed in self.chosen.items() if name not in gone}
             self._draw()
         self._on_change()
+
+    def show_findings(self, findings: Sequence[Finding]) -> None:
+        """Before what can work here is known; from any thread."""
+        self.findings = findings_shown(findings)
 
     def _ask(self, name: str) -> None:
         try:

@@ -41,7 +41,7 @@ WAITING = "This will be done when the running cell is over."
 NOTHING_ON = "Switch on what you want to measure together, or press Tune to search among all."
 EVERYTHING = ("profile", "kept", "trial", "ranks")
 CHANGES_REASONS = ("profile", "kept", "environments")
-BEAT_S = 1.0
+BEAT_S, UPDATES_PER_S = 1.0, 20.0
 
 
 class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
@@ -79,12 +79,12 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             ipywidgets.jslink((self.op_table, "chosen_op"), (self.timeline, "chosen_op")),
         ]
         super().__init__(self._parts(), _dom_classes=("accel", "accel-workbench"))
-        self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False))
+        self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False), per_second=UPDATES_PER_S)
         self._unsubscribe = workbench.subscribe(self._changed)
         self._updates.draw_now()
-        self._draw_board()
         if self.board.findings or self.ladder.trials:
             self.bar.tab = "speed_up"
+        self._draw_board_when_idle()  # which takes seconds the first time: the panel stands there before
 
     def close(self) -> None:
         """Take the panel off the page and stop listening."""
@@ -207,6 +207,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
                 setattr(self.phase_bar, name, value)
             self.op_table.phase, self.op_table.rows = "", op_rows(profile)
         self.timeline.show(profile)
+        self.board.show_findings(profile.findings if profile is not None else ())
         self.bar.headline = headline(profile) if profile is not None else ""
 
     def _draw_trials(self) -> None:
