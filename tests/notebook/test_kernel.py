@@ -119,7 +119,7 @@ def test_shift_tab_shows_the_help(kernel: Kernel) -> None:
 
 
 def test_lines_of_earlier_cells_are_named_in_a_real_kernel(kernel: Kernel) -> None:
-    assert kernel.run("%%accel profile --stacks --memory\ntrain()")["status"] == "ok"
+    assert kernel.run("%%accel profile --stacks --memory --full\ntrain()")["status"] == "ok"
     shown = kernel.of_type("display_data")[0]["data"]["text/plain"]
     assert re.search(r"cell \[\d+\], line 10: loss = model\(x\)\.square\(\)\.mean\(\)", shown)
     assert "Memory of tensors on cpu" in shown

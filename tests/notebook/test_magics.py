@@ -154,6 +154,8 @@ def test_the_functions_work_on_the_notebooks_variables(shell) -> None:
 
 def test_keep_and_undo_change_the_notebooks_own_training(shell) -> None:
     shell.run("%%accel profile\ntrain();")
+    assert shell.run("%accel findings --full").result.is_in_full
+    assert not shell.run("%accel findings").result.is_in_full
     assert "fused_optimizer" in str(shell.run("%accel keep fused_optimizer").result)
     assert shell.user_ns["optimizer"].param_groups[0]["fused"]
     assert shell.run("train()").success

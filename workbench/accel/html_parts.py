@@ -67,7 +67,7 @@ def table(
         for row in rows
     )
     return Markup(
-        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f'<table style="border-collapse:collapse;margin:0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
 
 

@@ -53,7 +53,7 @@ def _row(row: SpeedRow, end: float) -> Markup:
     return div(
         f"{_ROW};padding:5px 0;border-top:1px solid {LINE}",
         div(f"{_PLAN};font-family:monospace;font-size:12px;overflow-wrap:break-word", breaking(row.title)),
-        div(_SPEED, _bar(row, end), answer, *(div(SMALL, each) for each in found)),
+        div(_SPEED, _bar(row, end), answer, *(div("font-size:11px", each) for each in found)),
         div(f"{_ASIDE};font-size:12px", *(div("", line) for line in row.aside)),
     )
 

@@ -39,7 +39,7 @@ COLOURS = (OTHER_COLOUR, *PALETTE)
 
 def text(result: TimeToQuality) -> str:
     """For a terminal, all of it: the table with the small print of each row, what a reader must know."""
-    headings, *rows = _table(result)
+    headings, *rows = _table(_all_cells(result))
     lines = [result.headline, result.summary, headings]
     for row, line in zip(result.rows, rows, strict=True):
         lines += [line, *(f"    {detail}" for detail in result.details(row))]
@@ -50,7 +50,7 @@ def short(result: TimeToQuality) -> str:
     """For a terminal, at most a screen: what to do, and a line a plan."""
     known = (result.machine_line, str(result.took or ""), result.unchanged_line)
     answers = rows_in_short([(_title(result, row), result.answer(row.plan).sentence) for row in result.rows])
-    figures = units.table([cells[:-1] for cells in _all_cells(result)], numeric=range(1, len(_HEADINGS) - 1))
+    figures = _table([cells[:-1] for cells in _all_cells(result)])
     return one_screen([result.headline, result.summary, *answers, *figures, *known])
 
 
@@ -83,8 +83,8 @@ def _speed_row(result: TimeToQuality, row: QualityRow) -> SpeedRow:
     )  # fmt: skip
 
 
-def _table(result: TimeToQuality) -> list[str]:
-    return units.table(_all_cells(result), numeric=range(1, len(_HEADINGS) - 1))
+def _table(cells: list[list[str]]) -> list[str]:
+    return units.table(cells, numeric=range(1, len(_HEADINGS) - 1))
 
 
 def _all_cells(result: TimeToQuality) -> list[list[str]]:

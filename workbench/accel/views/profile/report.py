@@ -32,6 +32,8 @@ from accel.views.profile.section import Section
 from accel.views.profile.steps import STEPS
 from accel.views.profile.synchronisations import SYNCHRONISATIONS
 
+OF_A_CELL = "Shown in short: %%accel profile --full shows all of it; -o NAME keeps it for print(NAME)."
+OF_A_TRACE = "Shown in short: print(_) shows all of it."
 NAME_IN_SHORT, MOST_PHASES, MOST_FINDINGS, LINES_OF_ASKED = 50, 6, 3, 4  # on a screen
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def short(profile: Profile) -> str:
             *short_lines(profile.findings, most=MOST_FINDINGS),
             *([ops_title(profile), *operations] if operations else []),
         ],
-        more="Shown in short: %%accel profile --full shows all of it; -o NAME keeps it for print(NAME).",
+        more=OF_A_TRACE if profile.timing.whole == "trace" else OF_A_CELL,
     )
 
 
