@@ -92,7 +92,11 @@ def test_the_same_profile_twice_has_no_difference(real_profile):
 
 @pytest.mark.parametrize(
     ("compiled", "inside", "outside"),
-    [("(Net)", "conv1", "(CrossEntropyLoss)"), ("head", "head.0 (Linear)", "headless"), ("0 (Head)", "0.fc", "00.fc")],
+    [
+        ("(Net)", "conv1", "(CrossEntropyLoss)"),
+        ("head", "head.0 (Linear)", "headless"),
+        ("0 (Head)", "0.fc", "00.fc"),
+    ],
 )
 def test_a_compiled_module_stands_for_the_modules_inside_it(real_profile, compiled, inside, outside):
     before = with_rows(real_profile, ("relu", "forward", inside, 1.0, 1), ("mm", "forward", outside, 1.0, 1))

@@ -138,5 +138,6 @@ def page(title: str, *parts: object) -> Markup:
     """A whole page that needs nothing besides, dark where the reader's browser is."""
     return Markup(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-        f'<title>{text(title)}</title></head><body style="margin:16px;color:CanvasText;background-color:Canvas">{"".join(map(text, parts))}</body></html>\n'
+        f'<title>{text(title)}</title></head><body style="margin:16px;color:CanvasText;background-color:Canvas">'
+        f"{''.join(map(text, parts))}</body></html>\n"
     )
