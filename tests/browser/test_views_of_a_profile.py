@@ -45,17 +45,28 @@ def page(notebook, server):
 
 def test_a_slice_found_and_clicked_in_the_timeline_shows_its_line_and_is_known_to_python(page, notebook):
     expect(page.get_by_test_id("timeline-canvas")).to_be_visible()
-    page.get_by_test_id("timeline-search").fill("conv2d")
+    page.get_by_test_id("timeline-search").fill("aten::conv2d")
     expect(page.get_by_test_id("timeline-found")).to_contain_text("found")
     page.get_by_test_id("timeline-next").click()
     details = page.get_by_test_id("timeline-details")
     expect(details).to_contain_text("aten::conv2d")
     expect(details).to_contain_text(re.compile(r"cell \[\d+\], line 4: loss = criterion\(model\(x\), y\)"))
-    page.get_by_test_id("timeline-canvas").press("+")  # JupyterLab must not take the key for a command
+    for key in (
+        "+",
+        "x",
+        "d",
+        "d",
+        "Shift+Enter",
+        "ArrowDown",
+    ):  # JupyterLab must not take it for a command on cells
+        page.get_by_test_id("timeline-canvas").press(key)
+    assert (
+        len(notebook.outputs(TIMELINE)) == 2
+    )  # the widget, and what stands in for it: neither cut nor run again
     notebook.run_cell(CHOSEN)
     chosen, query = eval(notebook.outputs(CHOSEN)[0]["data"]["text/plain"])
     assert chosen >= 0
-    assert query == "conv2d"
+    assert query == "aten::conv2d"
 
 
 def test_exported_and_opened_without_a_network_the_report_is_all_there(page, notebook, tmp_path, browser):

@@ -36,7 +36,7 @@ def test_every_layer_has_forward_and_backward_rows_under_its_own_name(loop, prof
 def test_nested_modules_are_named_in_full(residual_loop, profiled):
     rows = table_of(profiled(lambda: residual_loop.run(9))).rows
     convolutions = {row.module for row in rows if row.op == "aten::convolution_backward"}
-    assert convolutions == {"0.0", "0.1.conv1", "0.1.conv2", "0.2.conv1", "0.2.conv2"}
+    assert convolutions == {"0.0 (Conv2d)", "0.1.conv1", "0.1.conv2", "0.2.conv1", "0.2.conv2"}
     assert {row.module for row in rows if row.op == "aten::native_batch_norm_backward"} == {
         "0.1.norm1", "0.1.norm2", "0.2.norm1", "0.2.norm2",
     }  # fmt: skip

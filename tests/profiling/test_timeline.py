@@ -85,6 +85,30 @@ def test_a_slice_knows_its_phase_module_and_self_time(real_profile, timeline):
     assert 0 < timeline.self_ms[first] <= timeline.duration_ms[first]
 
 
+def test_an_operations_slices_have_the_time_and_calls_that_the_op_table_says(real_profile, timeline):
+    begins, until = timeline.counted_ms
+    counted = np.flatnonzero(
+        (timeline.start_ms >= begins) & (timeline.start_ms < until) & (timeline.event >= 0)
+    )
+    sums: dict[tuple[str, str, str], tuple[float, int]] = {}
+    for i in counted.tolist():
+        key = (
+            timeline.ops[timeline.name[i]],
+            timeline.phases[timeline.phase[i]],
+            timeline.modules[timeline.module[i]],
+        )
+        ms, calls = sums.get(key, (0.0, 0))
+        sums[key] = ms + timeline.self_ms[i], calls + 1
+    steps = real_profile.events.kept.steps
+    rows = [row for row in real_profile.rows if "→" not in row.phase]
+    assert len(rows) > 50
+    for row in rows:
+        ms, calls = sums[row.op, row.phase, row.module]
+        assert (ms / steps, calls / steps) == pytest.approx((row.self_ms, row.calls)), row
+    gaps = {timeline.ops[n] for n in timeline.name if timeline.names[n].startswith("Between")}
+    assert gaps == {"Python code"}
+
+
 def test_kernels_have_a_row_for_each_stream_of_each_gpu_and_overlapping_ones_a_lane_each():
     launch = [event("aten::mm", 0, 4)]
     kernels = [

@@ -304,7 +304,7 @@ def test_an_operation_and_its_slices_are_chosen_in_the_table_or_in_the_timeline(
     drawn.press("n")
     assert drawn.text("found") == "1 in warm-up, of 1 slice, 10 ms a step"
     drawn.press("0")
-    assert drawn.colour(20)[3] < 150 < drawn.colour(45)[3]
+    assert drawn.colour(20)[3] < 200 < drawn.colour(45)[3]
     drawn.click(80)
     pressed = drawn.page.locator("tr", has=drawn.page.locator("[aria-pressed=true]"))
     assert NAMES[2] in pressed.inner_text()

@@ -10,6 +10,7 @@ from accel.environments.environment import environments
 from accel.environments.recipes import recipe
 from accel.plans.knobs import knobs_of
 from accel.units import percent
+from accel.views.ladder import EFFECT_WORDS
 from accel_widgets.knob_values import knob_shown
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from accel.errors import Reason
     from accel.profiling.findings import Finding
 
-EFFECT_WORDS = {"exact": "exact", "close": "numerically close", "changes training": "changes the training"}
 Reasons = Mapping[str, Sequence["Reason"]]  # by the name of an entry; none: it can work
 
 

@@ -113,7 +113,7 @@ function render({ model, el }) {
     if (filter.value !== choice.filter) filter.value = choice.filter;
     phase.value = choice.phase;
     const isFilteredOut = place < 0 && all.some((/** @type {OpRow} */ row) => keyOf(row) === keyOf(model.get("chosen_op")));
-    write(count, (chosen.length ? `${chosen.length} of ${all.length}` : "Nothing matches the filter.")
+    write(count, (chosen.length ? `${chosen.length} of ${all.length}${isFilteredOut ? "." : ""}` : "Nothing matches the filter.")
       + (isFilteredOut ? " The chosen operation is filtered out." : ""));
     hide(more, shown.length === chosen.length, chooserOf(keyOf(chosen[FIRST_ROWS] ?? {})) ?? filter);
     more.textContent = `Show all ${chosen.length}`;

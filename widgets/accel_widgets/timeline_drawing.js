@@ -16,7 +16,7 @@ const NARROW_GUTTER = 6;
  *   rows: {label: string, kind: string, is_band: boolean, lanes: number[][]}[], counted: number[],
  *   start: Float64Array, duration: Float64Array, self: Float64Array,
  *   name: Int32Array, phase: Int32Array, module: Int32Array, line: Int32Array}} Data */
-/** @typedef {{from: number, until: number, width: number, gutter: number, top: number, height: number, wanted: Matches[], selected: number,
+/** @typedef {{from: number, until: number, width: number, gutter: number, top: number, height: number, wanted: Matches[], faint: number, selected: number,
  *   span: number[], text: string, muted: string, grid: string, brand: string}} View */
 
 /** A time in the unit it reads best in. @param {number} ms */
@@ -169,7 +169,7 @@ class Brush {
   }
 
   rectangle(/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ wide, /** @type {string} */ colour, /** @type {boolean} */ isFaint) {
-    const alpha = isFaint ? 0.2 : 1;
+    const alpha = isFaint ? this.view.faint : 1;
     if (alpha !== this.alpha) this.context.globalAlpha = this.alpha = alpha;
     if (colour !== this.colour) this.context.fillStyle = this.colour = colour;
     this.context.fillRect(this.view.gutter + x, y, wide, LANE - 2);

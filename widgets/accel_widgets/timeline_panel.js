@@ -7,8 +7,8 @@ const LEAST_MS = 1e-5;
 const CLICK_PX = 4;
 const KEYS = "Arrow keys move, plus and minus zoom, 0 shows all, N and P go to the next and previous match. "
   + "From a chosen slice, Shift with an arrow key adds up a span; Escape clears it.";
-const HINT = "Drag to move; drag along the times, or with Shift, to add up a span. The wheel zooms once the picture was clicked, or with Ctrl. "
-  + "Shaded: warm-up, which the tables leave out. ";
+const HINT = "Drag to move; drag along the times, or with Shift, to add up a span. Shaded: warm-up, which the tables leave out.";
+const WHEEL = "The wheel zooms once the picture was clicked, or with Ctrl. ";
 
 /** A small button with a sign for a face. @param {string} id @param {string} sign @param {string} label */
 function signButton(id, sign, label) {
@@ -61,7 +61,8 @@ class TimelineView {
     this.settleTools = rove(steps, "button");
     const tools = element("div", { class: "accel-timeline-tools" }, this.search, steps, this.found);
     const asText = element("details", {}, element("summary", {}, "As text"), this.summary);
-    this.body = element("div", {}, tools, this.scroll, element("p", { class: "accel-muted accel-timeline-hint" }, HINT, KEYS), this.sums, this.details, asText);
+    const keys = element("details", {}, element("summary", {}, "Keys"), element("p", { class: "accel-timeline-hint" }, WHEEL, KEYS));
+    this.body = element("div", {}, tools, this.scroll, element("p", { class: "accel-muted accel-timeline-hint" }, HINT), this.sums, this.details, keys, asText);
     this.el.classList.add("accel", "accel-timeline");
     const top = element("div", { class: "accel-timeline-top" }, element("h3", { class: "accel-heading" }, "Timeline"), this.toggle);
     this.el.append(top, this.note, this.body, this.tip);
@@ -105,6 +106,7 @@ class TimelineView {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     draw(context, this.data, this.layout, { from: this.from, until: this.until, width: this.width, gutter: this.layout.gutter,
       top: this.scroll.scrollTop, height: this.height, wanted: [this.matches, this.chosen].filter((found) => found !== null),
+      faint: this.matches ? 0.2 : 0.4,
       selected: this.model.get("selected"), span: this.drawn.length ? this.drawn : this.model.get("span_ms"), text: colours.color,
       muted: getComputedStyle(this.found).color, grid: "rgba(127,127,127,0.16)", brand: colours.getPropertyValue("--accel-brand") });
   }

@@ -76,13 +76,18 @@ function foundText(data, { inTime, counted }, at) {
   return counted ? `${counted} found${rest ? `, ${rest} more ${where}` : ""}` : `${rest} found, all ${where}`;
 }
 
+/** A sum as the tables write it. @param {number} ms */
+function sumText(ms) {
+  return timeText(Number(ms.toPrecision(3)));
+}
+
 /** How often an operation ran in the counted steps, and its own time in each. @param {Data} data @param {Matches} slices @param {number} at */
 function opText(data, { inTime, counted }, at) {
   if (!counted) return foundText(data, { inTime, counted }, at).replace("Nothing found", "It has no slice here");
   let ms = 0;
   for (const i of inTime.subarray(0, counted)) ms += data.self[i];
   const number = at < 0 ? "" : at < counted ? `${at + 1} of ` : `${at + 1 - counted} in warm-up, of `;
-  return `${number}${counted} slice${counted > 1 ? "s" : ""}, ${timeText(ms / Math.max(data.steps, 1))} a step`;
+  return `${number}${counted} slice${counted > 1 ? "s" : ""}, ${sumText(ms / Math.max(data.steps, 1))} a step`;
 }
 
 /** What lies in a span of time: own time by phase and by operation, the most first, and the time of kernels. A slice that is cut
@@ -127,8 +132,8 @@ function sumsView(data, [from, until]) {
   const { slices, kernels, phases, ops } = sumsOf(data, [from, until]);
   const list = (/** @type {string} */ title, /** @type {Sum[]} */ sums) => element("div", {}, element("div", { class: "accel-muted" }, title),
     element("dl", {}, ...sums.flatMap(({ name, ms, calls }) => [element("dt", {}, name),
-      element("dd", {}, calls ? `${timeText(ms)}, ${calls} slice${calls > 1 ? "s" : ""}` : timeText(ms))])));
-  const onDevice = kernels ? `, ${timeText(kernels)} of kernels on GPUs` : "";
-  return [element("strong", {}, `A span of ${timeText(until - from)}: ${slices} slice${slices === 1 ? "" : "s"}${onDevice}`),
-    element("div", { class: "accel-timeline-sums" }, list("Own time by phase", phases), list(`Operations with most own time`, ops))];
+      element("dd", {}, calls ? `${sumText(ms)}, ${calls} slice${calls > 1 ? "s" : ""}` : sumText(ms))])));
+  const onDevice = kernels ? `, ${sumText(kernels)} of kernels on GPUs` : "";
+  return [element("b", {}, `A span of ${timeText(until - from)}: ${slices} slice${slices === 1 ? "" : "s"}${onDevice}`),
+    element("div", { class: "accel-timeline-sums" }, list("Own time by phase", phases), list("Operations with most own time", ops))];
 }
