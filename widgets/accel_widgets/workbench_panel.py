@@ -205,7 +205,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         with self.phase_bar.hold_sync(), self.op_table.hold_sync():
             for name, value in {**phase_bar(profile), "phase": ""}.items():
                 setattr(self.phase_bar, name, value)
-            self.op_table.phase, self.op_table.rows = "", op_rows(profile)
+            self.op_table.phase, self.op_table.chosen_op, self.op_table.rows = "", {}, op_rows(profile)
         self.timeline.show(profile)
         self.board.show_findings(profile.findings if profile is not None else ())
         self.bar.headline = headline(profile) if profile is not None else ""
