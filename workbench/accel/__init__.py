@@ -22,6 +22,7 @@ a function here, for scripts and tests:
     accel.affinity()               the cores, which threads, workers and ranks are on them, and any problems
     accel.monitor()                the load of CPUs, memory and GPUs, live and as means
     accel.labs() · accel.lab(5)    the course: eleven labs with quizzes; accel.progress() says how far you are
+    accel.options                  how much is shown: print(accel.options) lists them
     and status, accelerations, compile_backends, number_formats, machine, loader_affinity, environments, oneccl, panel, quiz,
     doctor, help
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
 
+    from accel import options as options
     from accel.commands.help import Help
     from accel.distributed.ranks.rank_pool import RankPool as RankPool
     from accel.exports import export as export
@@ -91,7 +93,7 @@ __version__ = "0.1.0"
 __all__ = [
     "RankPool", "Workbench", "accelerations", "affinity", "cluster", "compile_backends", "ddp", "doctor", "environments",
     "export", "fastest_batch", "findings", "graph", "help", "history", "jobs", "keep", "lab", "labs", "loader_affinity",
-    "machine", "monitor", "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "progress", "quiz",
+    "machine", "monitor", "number_formats", "oneccl", "open_trace", "options", "panel", "peaks", "profile", "progress", "quiz",
     "status", "sweep", "topology", "try_", "tune", "undo", "what_if",
 ]  # fmt: skip
 _ELSEWHERE = {
@@ -364,6 +366,6 @@ def __getattr__(name: str) -> Any:
 
     if name in _ELSEWHERE:
         return getattr(import_module(_ELSEWHERE[name]), name)
-    if f"accel.{name}" in _FUNCTION_OF:
+    if f"accel.{name}" in _FUNCTION_OF or name == "options":
         return import_module(f"accel.{name}")
     raise AttributeError(f"module 'accel' has no attribute {name!r}")
