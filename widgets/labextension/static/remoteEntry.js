@@ -2,16 +2,16 @@
 // Written by hand, without a build: what webpack would make of a "federated extension" is init() and get(), at the end of this file.
 (() => {
   const NEWS = "application/vnd.accel.news+json";
-  const WIDGET = "jupyter-widgets-disconnected";
   const SHOW = "__import__('accel.notebook.docked', fromlist=['show']).show()"; // leaves no variable behind
+  const SIDEBAR_SHARE = 0.42;
   const OVER = ["restarting", "autorestarting", "terminating", "dead"];
 
   let lab = {}; // what JupyterLab shares with extensions
 
   /** The newest version that the page offers of a module: JupyterLab's own. */
   async function shared(scope, name) {
-    const offers = Object.entries(scope[name]).sort(([a], [b]) => a.localeCompare(b, undefined, { numeric: true }));
-    return (await offers.at(-1)[1].get())();
+    const offers = Object.entries(scope[name] ?? {}).sort(([a], [b]) => a.localeCompare(b, undefined, { numeric: true }));
+    return offers.length ? (await offers.at(-1)[1].get())() : {};
   }
 
   /** The panel of one notebook in a pane of its own; a line above it says what is going on, and opens it again. */
@@ -23,7 +23,7 @@
       this.line = document.createElement("div");
       this.line.setAttribute("role", "status");
       this.line.dataset.testid = "accel-docked-line";
-      this.line.style.cssText = "flex:none;padding:4px 8px;display:flex;gap:8px;align-items:center";
+      this.line.style.cssText = "flex:none;padding:4px 8px;gap:8px;align-items:center";
       this.area = new lab.SimplifiedOutputArea({
         model: new lab.OutputAreaModel({ trusted: true }),
         rendermime: notebook.content.rendermime,
@@ -39,11 +39,11 @@
       this.pane.addWidget(this.area);
       this.context.statusChanged.connect(this.followKernel, this);
       this.context.kernelChanged.connect(this.kernelGone, this);
-      this.pane.disposed.connect(() => {
+      notebook.disposed.connect(() => {
         this.context.statusChanged.disconnect(this.followKernel, this);
         this.context.kernelChanged.disconnect(this.kernelGone, this);
+        this.pane.dispose();
       });
-      notebook.disposed.connect(() => this.pane.dispose());
     }
 
     /** Beside the notebook where the shell can split; in Notebook 7 and in simple mode in the right sidebar. */
@@ -55,17 +55,30 @@
         shell.add(this.pane, "right");
       }
       shell.activateById(this.pane.id);
+      if (shell.mode !== "multiple-document") requestAnimationFrame(() => this.widen());
+    }
+
+    /** A sidebar opens too narrow for the panel. */
+    widen() {
+      let split = this.pane.parent;
+      while (split && !split.setRelativeSizes) split = split.parent;
+      const sizes = split?.relativeSizes() ?? [];
+      if (sizes.length < 2 || sizes.at(-1) >= SIDEBAR_SHARE) return;
+      sizes[sizes.length - 2] += sizes.at(-1) - SIDEBAR_SHARE;
+      sizes[sizes.length - 1] = SIDEBAR_SHARE;
+      split.setRelativeSizes(sizes);
     }
 
     say(text, button) {
       this.line.replaceChildren(text, ...(button ? [button] : []));
-      this.line.hidden = !text;
+      this.line.style.display = text ? "flex" : "none";
     }
 
     sayAgain(text) {
       const again = document.createElement("button");
       again.textContent = "Open again";
       again.className = "jp-mod-styled jp-mod-accept";
+      again.style.cssText = "flex:none;white-space:nowrap";
       again.onclick = () => this.open();
       this.say(text, again);
     }
@@ -76,7 +89,7 @@
 
     kernelGone() {
       this.isOpen = false;
-      this.sayAgain("The kernel was restarted: what stands here is from before. Run your cells again, then");
+      this.sayAgain("The kernel has restarted or ended; this is how it stood. Run your training cell again, then");
     }
 
     async open() {
@@ -87,7 +100,8 @@
       this.say(kernel.status === "busy" ? "The panel opens when the running cell is over." : "Opening …");
       const asked = kernel.requestExecute({ code: SHOW, silent: true, store_history: false, allow_stdin: false, stop_on_error: false });
       this.area.future = asked;
-      const { content } = await asked.done;
+      const content = await asked.done.then((reply) => reply.content, () => null); // the kernel or the pane ended before
+      if (!content) return this.kernelGone();
       this.isOpen = content.status === "ok";
       if (this.isOpen) return this.say("");
       if (content.ename === "ModuleNotFoundError") this.area.model.clear();
@@ -103,12 +117,9 @@
 
   async function openBeside(app, notebook) {
     let beside = besides.get(notebook);
-    if (!beside || beside.pane.isDisposed) {
-      besides.set(notebook, (beside = new Beside(app, notebook)));
-      beside.place();
-    } else {
-      app.shell.activateById(beside.pane.id);
-    }
+    if (!beside) besides.set(notebook, (beside = new Beside(app, notebook)));
+    if (beside.pane.isAttached) app.shell.activateById(beside.pane.id);
+    else beside.place(); // for the first time, or after it was closed
     if (!beside.isOpen) await beside.open();
   }
 
@@ -120,11 +131,15 @@
   }
 
   const heard = new WeakSet();
+  const style = document.createElement("style"); // of what the line above says already
+  style.textContent = ".accel-docked .accel.jupyter-widgets-disconnected::before { display: none; }";
 
   const plugin = {
     id: "accel-workbench:plugin",
     autoStart: true,
     activate(app) {
+      if (!app.docRegistry) return; // Voila
+      document.head.append(style);
       app.docRegistry.addWidgetExtension("Notebook", {
         createNew(notebook, context) {
           const button = new lab.ToolbarButton({
@@ -132,7 +147,7 @@
             tooltip: "Open the accel panel beside this notebook",
             onClick: () => openBeside(app, notebook),
           });
-          notebook.toolbar.insertItem(10, "accel", button);
+          notebook.toolbar.insertItem(9, "accel", button); // before the wide choice of a cell's kind, which a narrow toolbar hides
           if (!heard.has(context)) {
             heard.add(context); // a second view of the notebook shows each notice once
             context.sessionContext.iopubMessage.connect((_, message) => hear(app, message));

@@ -15,9 +15,11 @@ def show() -> None:
 
     import accel_widgets
     from accel.current import current_workbench
+    from accel.notebook.extension import load
 
     shell = get_ipython()
     if "accel" not in shell.magics_manager.magics["line"]:
-        shell.extension_manager.load_extension("accel")
+        load(shell)  # as %load_ext does, which greets
+        shell.extension_manager.loaded.add("accel")
     bundle = accel_widgets.panel_of(current_workbench())._repr_mimebundle_()
     display({WIDGET_VIEW: bundle[WIDGET_VIEW], "text/plain": "The accel panel"}, raw=True)
