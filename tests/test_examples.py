@@ -42,6 +42,7 @@ SLOW = {
     "Profile.diff", "Profile.roofline", "OpGraph.to_onnx", "Workbench.accelerations", "Workbench.begin_profile",
     "Workbench.fastest_batch", "Workbench.try_", "Workbench.tune", "Tuning", "tune",
 }  # fmt: skip
+ENDLESS = {"app"}  # serves until it is interrupted
 TRAINING = """
 import torch
 from torch.utils.data import DataLoader, Subset
@@ -136,7 +137,7 @@ def test_each_part_of_the_public_api_has_an_example_that_runs(name, namespace):
     parts = public(name)
     assert list(parts)[:1] == [name.rpartition(".")[2]], "it has no example"
     for key, part in parts.items():
-        if not {key, key.partition(".")[0]} & SLOW:
+        if not {key, key.partition(".")[0]} & (SLOW | ENDLESS):
             run(examples_of(part, key, namespace))
 
 

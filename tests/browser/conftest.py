@@ -1,4 +1,4 @@
-"""A JupyterLab on loopback, driven in Chromium: fresh settings, a fresh page a test, ended with its kernels."""
+"""JupyterLab and Notebook 7 on loopback, driven in Chromium: fresh settings, a fresh page a test, ended with their kernels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,16 @@ c.IdentityProvider.token = ""
 c.LabApp.expose_app_in_browser = True
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
 c.LabApp.extension_manager = "readonly"
+c.JupyterNotebookApp.expose_app_in_browser = True
 """
+EXTENSION = (
+    Path(__file__).resolve().parents[2] / "widgets" / "labextension"
+)  # as it is here, installed or not
+# What Notebook 7.6.5 itself complains about as it opens, the first of it also without our extension.
+OF_NOTEBOOK_7 = {
+    "Cannot read properties of undefined (reading 'schema')",
+    "Command 'filebrowser:open-path' not registered.",
+}
 TRIAL_MS = 300_000
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
@@ -116,7 +125,11 @@ def _fresh_environment(home: Path) -> dict[str, str]:
               "JUPYTERLAB_WORKSPACES_DIR")  # fmt: skip
     environment = {**os.environ, **{name: str(home / name.lower()) for name in places}}
     (home / "jupyter_config_dir").mkdir()
-    (home / "jupyter_config_dir" / "jupyter_lab_config.py").write_text(SETTINGS)
+    for program in ("lab", "notebook"):  # Notebook 7 is an extension of the same server
+        (home / "jupyter_config_dir" / f"jupyter_{program}_config.py").write_text(SETTINGS)
+    (home / "labextensions").mkdir()
+    (home / "labextensions" / "accel-workbench").symlink_to(EXTENSION)
+    environment["JUPYTER_PATH"] = str(home)
     news = home / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
     news.mkdir(parents=True)
     (news / "notification.jupyterlab-settings").write_text(
@@ -156,10 +169,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass
 class Notebook:
-    """A notebook in JupyterLab in a page; what it asked the network for and complained about is noted."""
+    """A notebook in JupyterLab or Notebook 7 in a page; what it asked the network for and complained about is noted."""
 
     page: Any
     server: Server
+    app: str = "lab"
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
@@ -169,7 +183,8 @@ class Notebook:
         self.page.on(
             "console", lambda said: self.complaints.append(said.text) if said.type == "error" else None
         )
-        self.page.goto(f"{self.server.url}/lab/workspaces/t{uuid.uuid4().hex[:8]}/tree/{name}")
+        place = f"lab/workspaces/t{uuid.uuid4().hex[:8]}/tree" if self.app == "lab" else self.app
+        self.page.goto(f"{self.server.url}/{place}/{name}")
         self.wait_until_ready()
         return self
 
@@ -230,12 +245,15 @@ def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]
 
 
 @pytest.fixture
-def notebook(page: Any, server: Server) -> Iterator[Notebook]:
-    """`notebook.open(name)`; its kernel is shut down afterwards, and nothing off this machine was asked for."""
-    opened = Notebook(page, server)
+def notebook(page: Any, server: Server, request: pytest.FixtureRequest) -> Iterator[Notebook]:
+    """`notebook.open(name)`; its kernel is shut down afterwards, and nothing off this machine was asked for.
+
+    In JupyterLab; in Notebook 7 with `@pytest.mark.parametrize("notebook", ["notebooks"], indirect=True)`.
+    """
+    opened = Notebook(page, server, getattr(request, "param", "lab"))
     yield opened
     if opened.requests:
         opened.shut_down()
     strangers = [url for url in opened.requests if not url.startswith((server.url, "data:", "blob:"))]
     assert strangers == []
-    assert opened.complaints == []
+    assert [one for one in opened.complaints if opened.app == "lab" or one not in OF_NOTEBOOK_7] == []

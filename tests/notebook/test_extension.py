@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -71,9 +72,13 @@ def test_unloading_inside_a_profiled_cell_ends_its_profile(shell) -> None:
     assert shell.user_ns["after"] == 1
 
 
-def test_loading_prints_nothing(bare_shell, capsys) -> None:
+def test_loading_greets_in_one_line_that_an_option_silences(bare_shell, capsys, monkeypatch) -> None:
     bare_shell.run("%load_ext accel")
-    assert capsys.readouterr() == ("", "")
+    said, errors = capsys.readouterr()
+    assert re.fullmatch(r"accel [\d.]+ · .*\d+ cores? · put %%accel profile above your training cell\n", said)
+    monkeypatch.setattr("accel.options.status_line", False)
+    bare_shell.run("%reload_ext accel")
+    assert (errors, *capsys.readouterr()) == ("", "", "")
 
 
 def test_another_accel_in_the_place_of_ours_is_warned_of(bare_shell, monkeypatch, tmp_path) -> None:

@@ -12,7 +12,7 @@ def themed(own: str) -> str:
 
     >>> themed("ladder_panel.css")
     """
-    return (FOLDER / "theme.css").read_text(encoding="utf-8") + (FOLDER / own).read_text(encoding="utf-8")
+    return scripts("theme.css", "hosts.css", own)
 
 
 def scripts(*names: str) -> str:

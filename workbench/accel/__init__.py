@@ -14,6 +14,7 @@ a function here, for scripts and tests:
     accel.sweep()                  processes × threads, or GPUs: time, speed-up, efficiency, quality
     accel.keep() · accel.undo()    make a plan live, take it back
     accel.export()                 the same as plain PyTorch
+    accel.report("report.html")    all of it as one HTML file to pass on
     accel.open_trace("t.json.gz")  a trace of torch.profiler, or a folder of ranks, as the same report
     accel.peaks()                  the most this machine can do, which a profile with shapes is held against
     accel.graph(model, images)     the model as operations with their cost; what one more layer would add
@@ -21,7 +22,9 @@ a function here, for scripts and tests:
     accel.topology()               how GPUs and network cards are joined, and which GPUs to use together
     accel.affinity()               the cores, which threads, workers and ranks are on them, and any problems
     accel.monitor()                the load of CPUs, memory and GPUs, live and as means
+    accel.app("training.ipynb")    a notebook as an app by Voila, on this machine
     accel.labs() · accel.lab(5)    the course: eleven labs with quizzes; accel.progress() says how far you are
+    accel.options                  how much is shown: print(accel.options) lists them
     and status, accelerations, compile_backends, number_formats, machine, loader_affinity, environments, oneccl, panel, quiz,
     doctor, help
 
@@ -50,9 +53,11 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import DataLoader
 
+    from accel import options as options
     from accel.commands.help import Help
     from accel.distributed.ranks.rank_pool import RankPool as RankPool
     from accel.exports import export as export
+    from accel.exports import report as report
     from accel.learning import lab as lab
     from accel.learning import progress as progress
     from accel.learning import quiz as quiz
@@ -62,6 +67,7 @@ if TYPE_CHECKING:
     from accel.on_clusters import jobs as jobs
     from accel.on_clusters import what_if as what_if
     from accel.on_machine import affinity as affinity
+    from accel.on_machine import app as app
     from accel.on_machine import compile_backends as compile_backends
     from accel.on_machine import doctor as doctor
     from accel.on_machine import loader_affinity as loader_affinity
@@ -89,21 +95,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "RankPool", "Workbench", "accelerations", "affinity", "cluster", "compile_backends", "ddp", "doctor", "environments",
+    "RankPool", "Workbench", "accelerations", "affinity", "app", "cluster", "compile_backends", "ddp", "doctor", "environments",
     "export", "fastest_batch", "findings", "graph", "help", "history", "jobs", "keep", "lab", "labs", "loader_affinity",
-    "machine", "monitor", "number_formats", "oneccl", "open_trace", "panel", "peaks", "profile", "progress", "quiz",
-    "status", "sweep", "topology", "try_", "tune", "undo", "what_if",
+    "machine", "monitor", "number_formats", "oneccl", "open_trace", "options", "panel", "peaks", "profile", "progress", "quiz",
+    "report", "status", "sweep", "topology", "try_", "tune", "undo", "what_if",
 ]  # fmt: skip
 _ELSEWHERE = {
     "Workbench": "accel.workbench",
     "RankPool": "accel.distributed.ranks.rank_pool",
     **dict.fromkeys(("lab", "progress", "quiz"), "accel.learning"),
-    "export": "accel.exports",
+    **dict.fromkeys(("export", "report"), "accel.exports"),
     **dict.fromkeys(("cluster", "jobs", "what_if"), "accel.on_clusters"),
     **dict.fromkeys(("ddp", "oneccl", "sweep"), "accel.on_ranks"),
     **dict.fromkeys(("fastest_batch", "tune"), "accel.searches"),
     **dict.fromkeys((
-        "affinity", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks",
+        "affinity", "app", "compile_backends", "doctor", "loader_affinity", "monitor", "number_formats", "open_trace", "peaks",
         "topology",
     ), "accel.on_machine"),
 }  # fmt: skip
@@ -331,8 +337,10 @@ def help(command: str | None = None) -> Help:
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext accel`: the magics `%accel` and `%%accel`, and their completion."""
     from accel.notebook.extension import load
+    from accel.notebook.greeting import greet
 
     load(shell)
+    greet()
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -364,6 +372,6 @@ def __getattr__(name: str) -> Any:
 
     if name in _ELSEWHERE:
         return getattr(import_module(_ELSEWHERE[name]), name)
-    if f"accel.{name}" in _FUNCTION_OF:
+    if f"accel.{name}" in _FUNCTION_OF or name == "options":
         return import_module(f"accel.{name}")
     raise AttributeError(f"module 'accel' has no attribute {name!r}")

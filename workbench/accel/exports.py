@@ -1,7 +1,8 @@
-"""What is kept as files that do not need accel: `accel.export`."""
+"""What a notebook has, as files that do not need accel: `accel.export` and `accel.report`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from accel.exporting.export import Export
     from accel.exporting.launcher import Launcher
     from accel.plans.plan import Plan
+    from accel.workbench.report_file import ReportFile
 
 
 def export(
@@ -48,3 +50,27 @@ def export(
         "on": on, "hosts": hosts, "nodes": nodes, "partition": partition, "gpus_per_node": gpus_per_node, "time": time
     }  # fmt: skip
     return current_workbench().export(to, plan, n=n, **places)
+
+
+def report(file: str | Path = "accel_report.html", *, force: bool = False) -> ReportFile:
+    """Write one HTML file to pass on: what is live and its plain code, the trials, the profile, the machine.
+
+    It is complete in itself, light or dark as its reader's browser is. An earlier report of that name is replaced.
+
+    Args:
+        file: The file to write.
+        force: Replace a file that is no report, too.
+
+    Returns:
+        Where it is, and what is in it.
+
+    Raises:
+        AccelError: Nothing was profiled yet, the file is no report of accel, or it cannot be written.
+
+    Examples:
+        >>> print(accel.report("report.html"))
+    """
+    from accel.current import current_workbench
+    from accel.workbench.report_file import write_report
+
+    return write_report(current_workbench(), file, force=force)

@@ -41,6 +41,30 @@ def machine() -> Machine:
     return read_machine(again=True)
 
 
+def app(file: str | Path, *, port: int | None = None) -> str:
+    """Serve a notebook as an app by Voila: its outputs and panels without its code, on this machine and for you alone.
+
+    It goes on until Ctrl-C, or the interrupt of the cell. The address that is printed has a token; other users of the machine
+    do not get in. A page that is opened runs the notebook from its beginning, in a kernel of its own.
+
+    Args:
+        file: The notebook.
+        port: Listen on this port. None: a free one.
+
+    Returns:
+        That it has ended.
+
+    Raises:
+        AccelError: The file is no notebook, Voila is not installed, or the port is taken.
+
+    Examples:
+        >>> accel.app("training.ipynb")
+    """
+    from accel.workbench.voila_app import serve
+
+    return serve(file, port=port)
+
+
 def peaks(*, again: bool = False, links: bool = False) -> Peaks:
     """Measure once what this machine can do at most: FLOP/s by dtype, bytes/s, copies to and from GPUs.
 

@@ -72,6 +72,7 @@ VIEWS = {
     "accel.techniques.compiling.compile_backends.CompileBackends": "accel.views.compile_backends",
     "accel.traces.ranks_report.RanksReport": "accel.views.ranks_report",
     "accel.workbench.kernelspec.KernelSpec": "accel.views.kernel_spec",
+    "accel.workbench.report_file.ReportFile": "accel.views.report_file",
     "accel.workbench.status.Applicabilities": "accel.views.applicabilities",
     "accel.workbench.status.Status": "accel.views.status",
     "accel.workers.background_trial.BackgroundTrial": "accel.views.progress",

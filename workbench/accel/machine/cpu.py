@@ -70,7 +70,7 @@ def read_cpu(root: Path | str = "/", tree: CpuTree | None = None) -> Cpu:
     cpuinfo = text_of(Path(root) / "proc/cpuinfo")
     clock = max((cpu.speed for cpu in tree.cpus), default=0)
     return Cpu(
-        model=_model(cpuinfo),
+        model=model_in(cpuinfo),
         isa=isa_in(cpuinfo),
         logical_cores=len(tree.cpus),
         sockets=len({cpu.socket for cpu in tree.cpus if cpu.socket is not None}),
@@ -89,7 +89,7 @@ def isa_in(cpuinfo: str) -> tuple[str, ...]:
     return tuple(name for name in ISA_OF_INTEREST if name in present)
 
 
-def _model(cpuinfo: str) -> str:
+def model_in(cpuinfo: str) -> str:
     """x86's model name, else Arm's by its numbers, else what POWER, MIPS, LoongArch and RISC-V write, else a board's name."""
     for name in ("model name", None, "cpu", "cpu model", "Model Name", "uarch", "Model"):
         found = re.search(rf"^{name}[ \t]*:[ \t]*(\S.*)$", cpuinfo, re.MULTILINE) if name else None

@@ -84,6 +84,7 @@ PACKAGES: tuple[tuple[str, str, str, str], ...] = (
     ("pandas", "pandas", "to_dataframe() of every table", "pip install pandas."),
     ("onnx", "onnx", "graph.to_onnx(), the model as an ONNX file", _ONNX),
     ("onnxscript", "onnxscript", "graph.to_onnx(), the model as an ONNX file", _ONNX),
+    ("voila", "voila", "accel app, a notebook as an app", 'pip install "accel-workbench[app]".'),
 )  # fmt: skip
 
 
@@ -115,6 +116,15 @@ def _header(machine: Machine) -> SoftwarePart:
         machine.python_header or "",
         "compile_model, compile_optimizer",
         get,
+    )
+
+
+def _lab_extension(machine: Machine) -> SoftwarePart:
+    folder = Path(sys.prefix, "share/jupyter/labextensions/accel-workbench")
+    get = "It comes with accel-workbench: install that again, into the environment that runs JupyterLab."
+    enables = "the panel beside a notebook, and a notice when long work is over"
+    return SoftwarePart(
+        "JupyterLab's extension", (folder / "package.json").is_file(), str(folder), enables, get
     )
 
 
@@ -175,7 +185,7 @@ def _disk_of_trials(machine: Machine) -> SoftwarePart:
 
 
 CHECKS: tuple[Callable[[Machine], SoftwarePart], ...] = (
-    _compiler, _header, _cuda, _nvml, _mallopt, _disk_of_trials,
+    _compiler, _header, _cuda, _nvml, _mallopt, _disk_of_trials, _lab_extension,
 )  # fmt: skip
 
 

@@ -6,4 +6,7 @@ profiled_cell.py   the text of a %%accel profile cell, for IPython and for the w
 cell_runner.py     the profile session around the run of such a cell
 waiting.py         the ladder on the page while a trial runs
 completion.py      Tab
+greeting.py        one line after %load_ext accel
+docked.py          the panel beside the notebook
+page_news.py       notices on the page
 """

@@ -1,0 +1,69 @@
+"""`accel app`: a notebook by Voila, behind its token, from a click to a verdict; Ctrl-C leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+import uuid
+from urllib.error import HTTPError
+
+import nbformat
+import psutil
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import expect
+from tests.browser.conftest import TRIAL_MS
+from tests.browser.test_panel_in_jupyterlab import MODEL, PROFILE, QUICKLY, switch_on
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def app(tmp_path):
+    """The running program, and the address that it prints."""
+    cells = [QUICKLY + MODEL, "%load_ext accel", PROFILE, "%accel panel"]
+    notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+    nbformat.write(notebook, tmp_path / "training.ipynb")
+    program = subprocess.Popen(
+        [sys.executable, "-m", "accel.cli", "app", "training.ipynb"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "JUPYTER_CONFIG_DIR": str(tmp_path / "config"), "IPYTHONDIR": str(tmp_path / "ipython")},
+    )  # fmt: skip
+    try:
+        said = program.stdout.readline()
+        yield program, re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", said).group()
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_an_app_is_its_users_alone_and_measures_a_plan_at_a_click(page, app):
+    program, address = app
+    server = address.partition("?")[0]
+    with pytest.raises(HTTPError, match="403"):
+        urllib.request.urlopen(f"{server}api/kernels/{uuid.uuid4()}", timeout=30)
+    with urllib.request.urlopen(server, timeout=30) as stranger:
+        assert "login" in stranger.url
+    reached, complaints = [], []
+    page.on("requestfinished", lambda request: reached.append(request.url))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(address, wait_until="commit")  # it is loaded when all cells have run
+    expect(page.get_by_test_id("step-time")).to_contain_text("ms a step", timeout=120_000)
+    switch_on(page, "fused_optimizer")
+    page.get_by_role("button", name="Try", exact=True).click()
+    row = page.get_by_test_id("ladder-row")
+    expect(row).to_have_attribute("data-plan", "fused_optimizer", timeout=60_000)
+    expect(row).to_have_attribute(
+        "data-verdict", re.compile("faster|slower|no difference|undecided"), timeout=TRIAL_MS
+    )
+    assert [url for url in reached if not url.startswith((server, "blob:", "data:"))] == []
+    assert complaints == []
+    children = psutil.Process(program.pid).children(recursive=True)
+    for process in (program.pid, children[0].pid):  # as a terminal does
+        os.kill(process, signal.SIGINT)
+    assert program.wait(60) == 0
+    assert program.stdout.read().endswith("The app has ended.\n")
+    assert psutil.wait_procs(children, timeout=20)[1] == []

@@ -1,0 +1,22 @@
+"""News for the page rather than for a cell: JupyterLab shows it as a notice, and nothing of it is saved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+NEWS = "application/vnd.accel.news+json"
+
+
+def toast(shell: InteractiveShell, text: str) -> None:
+    """Say in a corner of the page that something is over; in a terminal nothing, and nothing where accel's extension is missing.
+
+    It is an update of an output that no cell has, which every frontend passes over; widgets/labextension listens for it.
+
+    >>> toast(shell, "Your trial is over: channels_last is 1.2 times as fast.")
+    """
+    if hasattr(shell, "kernel"):
+        news = {"kind": "toast", "text": text}
+        shell.display_pub.publish({NEWS: news}, transient={"display_id": "accel-news"}, update=True)
