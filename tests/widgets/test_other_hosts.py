@@ -10,13 +10,13 @@ from pathlib import Path
 import anywidget
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from tests.widgets.conftest import LOAD, _sendable
-from tests.widgets.test_ladder_panel import FAILED, FASTER, SLOWER, trial
-from tests.workbench.test_keep_and_undo_words import CELL, small_training
 
 import accel_widgets
 from accel.workbench import Workbench
 from accel_widgets import WorkbenchPanel
+from tests.widgets.conftest import LOAD, _sendable
+from tests.widgets.test_ladder_panel import FAILED, FASTER, SLOWER, trial
+from tests.workbench.test_keep_and_undo_words import CELL, small_training
 
 pytestmark = pytest.mark.browser
 

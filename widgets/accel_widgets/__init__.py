@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ __all__ = ["WorkbenchPanel", "panel_of"]
 _panel: WorkbenchPanel | None = None
 
 
-def panel_of(workbench: Workbench) -> WorkbenchPanel:
+def panel_of(
+    workbench: Workbench, on_over: Callable[[str, object, float], object] = lambda *_: None
+) -> WorkbenchPanel:
     """The panel of a workbench: always the same one, however often it is shown, until it is closed.
 
     >>> panel_of(workbench)
@@ -22,7 +25,7 @@ def panel_of(workbench: Workbench) -> WorkbenchPanel:
 
     global _panel
     if _panel is None or _panel.workbench is not workbench or _panel.comm is None:
-        _panel = WorkbenchPanel(workbench)
+        _panel = WorkbenchPanel(workbench, on_over=on_over)
     return _panel
 
 

@@ -50,13 +50,18 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
     >>> panel = WorkbenchPanel(workbench)        # %accel panel shows it
     >>> panel.board.chosen = {"channels_last": {}}
     >>> panel.close()                            # it listens no more
+
+    `on_over` is called at the end of a trial that a click began: what it is called, its result, its seconds.
     """
 
-    def __init__(self, workbench: Workbench) -> None:
-        self.workbench = workbench
+    def __init__(
+        self, workbench: Workbench, *, on_over: Callable[[str, object, float], object] = lambda *_: None
+    ) -> None:
+        self.workbench, self._on_over = workbench, on_over
         self._stale, self._lock = set(EVERYTHING), threading.Lock()
         self._is_board_awaited = False
         self._reported: set[int] = set()
+        self._begun: set[object] = set()  # trials that a click began
         self.errors = ErrorLine()
         self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
         self.bar = BarPanel(self._calls(), on_seen=lambda message: self._beating.told(message))
@@ -122,14 +127,14 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         return {
             "try": self._when_idle(lambda: self._try(str(self.board.plan))),
             "try_each": self._when_idle(lambda: self._try(*self.board.plans_of_each)),
-            "tune": self._when_idle(lambda: self.workbench.tune(wait=False)),
+            "tune": self._when_idle(lambda: self._begun.add(self.workbench.tune(wait=False))),
             "stop": self.errors.guard(self._stop),
             "undo": self._when_idle(self.workbench.undo),
             "copy": self._when_idle(lambda: self.bar.copied(str(self.workbench.export().code))),
         }
 
     def _try(self, *plans: str) -> None:
-        self.workbench.try_(*plans, wait=False)
+        self._begun.add(self.workbench.try_(*plans, wait=False))
 
     def _copy_trial(self, trial_id: str, form: str) -> None:
         """A trial's table, for an issue or a spreadsheet."""
@@ -217,6 +222,14 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             if trial.error is not None and trial.is_over and number not in self._reported:
                 self._reported.add(number)
                 self.errors.show(trial.error)
+        self._tell_page()
+
+    def _tell_page(self) -> None:
+        """A notice at the end of a trial that a click began; a cell that waits for its trial gives its own."""
+        for trial in self.workbench.trials[-1:]:
+            if trial in self._begun and trial.is_over and trial.error is None:
+                self._begun.discard(trial)
+                self._on_over(trial.called, trial.result, trial.seconds)
 
     def _draw_beat(self) -> None:
         runs = what_runs(self.workbench)

@@ -17,15 +17,17 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from accel import options
 from accel.commands import parse
 from accel.commands.line.result_name import check_result_name, put_result
 from accel.current import existing_workbench
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import repair_patches
 from accel.measuring.progress import Beat, Progress
+from accel.notebook.page_news import toast_if_long
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
 from accel.notebook.screen import Screen
 from accel.shown import in_full
@@ -56,6 +58,7 @@ class _Running:
     depth: int
     is_quiet: bool
     beat: ExitStack  # a line each second, until the profile is there
+    began: float = field(default_factory=time.monotonic)
 
 
 class CellRunner:
@@ -202,8 +205,9 @@ class CellRunner:
             return
         if running.options.out:
             put_result(running.options.out, self._shell.user_ns, profile)
+        toast_if_long(self._shell, "The profile", profile, time.monotonic() - running.began)
         if not running.is_quiet:
-            display(in_full(profile) if running.options.full else profile)
+            display(in_full(profile) if running.options.full or options.full else profile)
 
     def _fail(self, result: Any, reason: AccelError) -> None:
         """The cell ran well and cannot be profiled: let it count as failed, so that Run All stops here."""

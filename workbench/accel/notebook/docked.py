@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -16,10 +18,11 @@ def show() -> None:
     import accel_widgets
     from accel.current import current_workbench
     from accel.notebook.extension import load
+    from accel.notebook.page_news import toast_if_long
 
     shell = get_ipython()
     if "accel" not in shell.magics_manager.magics["line"]:
         load(shell)  # as %load_ext does, which greets
         shell.extension_manager.loaded.add("accel")
-    bundle = accel_widgets.panel_of(current_workbench())._repr_mimebundle_()
+    bundle = accel_widgets.panel_of(current_workbench(), partial(toast_if_long, shell))._repr_mimebundle_()
     display({WIDGET_VIEW: bundle[WIDGET_VIEW], "text/plain": "The accel panel"}, raw=True)

@@ -6,10 +6,12 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel.commands import Place
 from accel.measuring.progress import Progress, beat_of
+from accel.notebook.page_news import toast_if_long
 from accel.notebook.screen import Screen
 from accel.notebook.waiting import follow
 
@@ -95,4 +97,4 @@ class NotebookPlace(Place):
         """The workbench as a widget."""
         import accel_widgets
 
-        return accel_widgets.panel_of(self.workbench)
+        return accel_widgets.panel_of(self.workbench, partial(toast_if_long, self._shell))

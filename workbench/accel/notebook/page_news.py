@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accel import options
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -20,3 +22,12 @@ def toast(shell: InteractiveShell, text: str) -> None:
     if hasattr(shell, "kernel"):
         news = {"kind": "toast", "text": text}
         shell.display_pub.publish({NEWS: news}, transient={"display_id": "accel-news"}, update=True)
+
+
+def toast_if_long(shell: InteractiveShell, called: str, result: object, seconds: float) -> None:
+    """A notice that something is over, and what to do, where it took longer than `accel.options.toast_after_s`.
+
+    >>> toast_if_long(shell, "%accel try", ladder, 34.0)
+    """
+    if seconds > options.toast_after_s:
+        toast(shell, getattr(result, "summary", "") or f"{called} is done after {seconds:.0f} s.")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from accel import options
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -71,6 +73,8 @@ class Screen:
         """Draw it in the place of what was there; from any thread."""
         with self._drawing:
             now = self._clock()
+            if not options.progress:
+                return
             if self._is_notebook:
                 self._redraw(shown)
             elif self._out.isatty():
@@ -95,7 +99,7 @@ class Screen:
 
         Nothing of it stays. Where output goes to a file nothing beats.
         """
-        if not self._is_notebook and not self._out.isatty():
+        if not options.progress or not (self._is_notebook or self._out.isatty()):
             yield
             return
         self._quiet_since = self._clock()  # what is over within a second needs no word
@@ -125,6 +129,8 @@ class Screen:
     def end(self, shown: Drawing) -> None:
         """Leave this: in a terminal no ticking line stays, in a notebook the display keeps it."""
         with self._drawing:
+            if not options.progress:
+                return
             if self._is_notebook:
                 self._redraw(shown)
             elif self._is_line_open:

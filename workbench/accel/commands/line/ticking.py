@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from accel import options
 from accel.measuring.progress import beat_of
 from accel.shown_text import one_line
 
@@ -24,7 +25,7 @@ def ticking(line: Callable[[], str], *, stream: TextIO | None = None) -> Iterato
     ...     trial.wait()
     """
     over, out = threading.Event(), stream or sys.stderr
-    if not is_watched(out):
+    if not options.progress or not is_watched(out):
         yield over
         return
     thread = threading.Thread(target=_tick, args=(line, out, over), name="accel ticking", daemon=True)
