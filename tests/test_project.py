@@ -132,6 +132,8 @@ def test_the_version_is_the_same_everywhere():
     import accel
 
     assert f'\nversion = "{accel.__version__}"\n' in (ROOT / "pyproject.toml").read_text()
+    extension = json.loads((ROOT / "widgets/labextension/package.json").read_text())
+    assert extension["version"] == accel.__version__
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").rglob("*.ipynb")), ids=lambda path: path.name)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from accel.traces.ranks_report import RanksReport
     from accel.traces.trace_profile import TraceProfile
     from accel.workbench.status import Applicabilities
+    from accel.workbench.voila_app import EndedApp
 
 
 def machine() -> Machine:
@@ -41,7 +42,7 @@ def machine() -> Machine:
     return read_machine(again=True)
 
 
-def app(file: str | Path, *, port: int | None = None) -> str:
+def app(file: str | Path, *, port: int | None = None) -> EndedApp:
     """Serve a notebook as an app by Voila: its outputs and panels without its code, on this machine and for you alone.
 
     It goes on until Ctrl-C, or the interrupt of the cell. The address that is printed has a token; other users of the machine
@@ -52,7 +53,7 @@ def app(file: str | Path, *, port: int | None = None) -> str:
         port: Listen on this port. None: a free one.
 
     Returns:
-        That it has ended.
+        How long it was served.
 
     Raises:
         AccelError: The file is no notebook, Voila is not installed, or the port is taken.

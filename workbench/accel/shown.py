@@ -75,6 +75,7 @@ VIEWS = {
     "accel.workbench.report_file.ReportFile": "accel.views.report_file",
     "accel.workbench.status.Applicabilities": "accel.views.applicabilities",
     "accel.workbench.status.Status": "accel.views.status",
+    "accel.workbench.voila_app.EndedApp": "accel.views.ended_app",
     "accel.workers.background_trial.BackgroundTrial": "accel.views.progress",
 }
 

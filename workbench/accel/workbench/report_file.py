@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
-from accel.html_parts import Markup, block, note, page, text
+from accel.html_parts import Markup, block, div, note, page, text
 from accel.machine.reading import read_machine
 from accel.shown import Shown
 
@@ -51,7 +51,12 @@ def write_report(workbench: Workbench, file: str | Path, *, force: bool = False)
             do="Put %%accel profile over your training cell and run it.",
         )
     parts = dict(_parts(workbench))
-    written = page(f"{TITLE} · {path.stem}", Markup("<main>"), *_body(parts), Markup("</main>"))
+    written = page(
+        f"{TITLE} · {path.stem}",
+        Markup('<main style="color:CanvasText;background:Canvas">'),
+        *_body(parts),
+        Markup("</main>"),
+    )
     try:
         if path.exists():
             _check_may_be_replaced(path, asked, force)
@@ -81,7 +86,7 @@ def _body(parts: dict[str, Markup]) -> Iterator[Markup]:
         f"accel {version}, {now:%Y-%m-%d %H:%M}. What was measured on one machine, in a file that needs no other."
     )
     for title, part in parts.items():
-        yield Markup(f'<h2 style="{font};font-size:16px">{text(title)}</h2>{part}')
+        yield Markup(f'<h2 style="{font};font-size:16px">{text(title)}</h2>{div("overflow-x:auto", part)}')
 
 
 def _parts(workbench: Workbench) -> Iterator[tuple[str, Markup]]:

@@ -10,10 +10,13 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from accel.errors import AccelError
+from accel.shown import Shown
 
 LOOPBACK = "127.0.0.1"
 _START_S, _END_S, _LOOK_S = 60.0, 20.0, 0.1
@@ -36,11 +39,26 @@ _POLICY = (
 _HEADERS = {"Voila": {"tornado_settings": {"headers": {"Content-Security-Policy": _POLICY}}}}
 
 
-def serve(file: str | Path, *, port: int | None = None) -> str:
+@dataclass(frozen=True)
+class EndedApp(Shown):
+    """Which notebook was served, and for how long.
+
+    >>> print(EndedApp("training.ipynb", seconds=62.0))
+    The app of training.ipynb has ended, after 1 min 2 s.
+    """
+
+    notebook: str
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+
+def serve(file: str | Path, *, port: int | None = None) -> EndedApp:
     """Serve it until Ctrl-C, an interrupt of the cell, or the end of this process.
 
-    >>> serve("training.ipynb", port=8866)
-    'The app has ended.'
+    >>> serve("training.ipynb", port=8866).seconds
     """
     path, asked = Path(file).expanduser(), f"accel app {file}".rstrip()
     if path.suffix != ".ipynb" or not path.is_file():
@@ -49,33 +67,28 @@ def serve(file: str | Path, *, port: int | None = None) -> str:
         do = "pip install 'accel-workbench[app]', then try again."
         raise AccelError(asked, because="Voila, which serves it, is not installed", do=do)
     port, token = _free_port(port, asked), secrets.token_urlsafe(16)
+    began = time.monotonic()
     server = subprocess.Popen(
         [sys.executable, "-c", _SERVER, str(os.getpid()), json.dumps(_HEADERS), *_settings(path, port)],
-        env={
-            **os.environ,
-            "JUPYTER_TOKEN": token,
-        },  # not among its arguments, which every user of the machine can read
+        env={**os.environ, "JUPYTER_TOKEN": token},  # no argument: those every user of the machine can read
     )
     try:
         _wait_until_it_listens(server, port, asked)
-        print(
-            f"{path.name} as an app, on this machine and for you alone: http://{LOOPBACK}:{port}/?token={token}"
-        )
-        print(
-            "Each page that is opened runs the notebook from its beginning. Ctrl-C ends the app.", flush=True
-        )
+        address = f"http://{LOOPBACK}:{port}/?token={token}"
+        print(f"{path.name} as an app, on this machine and for you alone: {address}")
+        print("Each page that is opened runs the notebook from its start. Ctrl-C ends the app.", flush=True)
         server.wait()
     except KeyboardInterrupt:
         pass
     finally:
         _end(server)
-    return "The app has ended."
+    return EndedApp(path.name, round(time.monotonic() - began, 1))
 
 
 def _settings(path: Path, port: int) -> list[str]:
     """Of the command line: no file of settings overrides them."""
     return [
-        str(path), f"--Voila.ip={LOOPBACK}", f"--port={port}", "--Voila.port_retries=0", "--Voila.auto_token=True",
+        str(path.resolve()), f"--Voila.ip={LOOPBACK}", f"--port={port}", "--Voila.port_retries=0", "--Voila.auto_token=True",
         "--Voila.open_browser=False", "--Voila.log_level=ERROR",
         "--VoilaConfiguration.show_tracebacks=True",
     ]  # fmt: skip
