@@ -54,6 +54,7 @@ def test_lanes_move_beside_other_cells_and_stop_brings_the_state_home(notebook, 
     notebook.run_cell(BESIDE)  # the kernel is free
     assert notebook.outputs(BESIDE)[0]["data"]["text/plain"] == "2"
     wait_until_lanes_move(own)
+    page.get_by_test_id("tab-machine").click()
     wait_until_lanes_move(of_panel)
     of_panel.get_by_test_id("ddp-fold").press("Enter")
     expect(of_panel.get_by_test_id("lane").first).to_be_hidden()

@@ -78,9 +78,15 @@ def test_the_strip_of_the_panel_samples_while_it_is_unfolded_on_the_page(noteboo
     page = notebook.open(server.add_notebook("strip.ipynb", *cells)).page
     notebook.run_cell(0)
     notebook.run_cell(1)
+    machine, profile = page.get_by_test_id("tab-machine"), page.get_by_test_id("tab-profile")
+    machine.click(timeout=30_000)
     expect(page.get_by_test_id("telemetry-said")).to_contain_text("CPU", timeout=30_000)
     expect(page.get_by_test_id("telemetry-cpu")).to_contain_text("%")
     assert count_threads(notebook) == "1"
+    profile.click()
+    wait_for_no_thread(notebook, 5)  # nobody sees it in another tab
+    machine.click()
+    expect(page.get_by_test_id("telemetry-note")).to_contain_text("of one core")
     page.get_by_test_id("telemetry-fold").click()
     expect(page.get_by_test_id("telemetry-note")).to_contain_text("Not sampled")
     assert count_threads(notebook) == "0"
@@ -99,6 +105,7 @@ def test_a_page_that_is_reloaded_leaves_nothing_that_samples(notebook, server):
     page = notebook.open(server.add_notebook("reload.ipynb", *cells)).page
     notebook.run_cell(0)
     notebook.run_cell(1)
+    page.get_by_test_id("tab-machine").click(timeout=30_000)
     expect(page.get_by_test_id("telemetry-cpu")).to_contain_text("%", timeout=30_000)
     assert count_threads(notebook) == "1"
     page.reload()  # not saved: the output is gone, and the view could not say that it goes

@@ -149,6 +149,7 @@ def test_a_profile_is_read_by_mouse_and_keyboard_in_both_themes_and_each_tab_fit
     fold.press("Enter")
 
     panel = page.locator(".accel-workbench")
+    notebook.hide_sidebar()
     for theme in ("light", "dark"):
         notebook.set_theme(f"JupyterLab {theme.capitalize()}")
         for tab in ("profile", "speed_up", "machine"):
