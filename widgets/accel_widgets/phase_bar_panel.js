@@ -38,7 +38,8 @@ function render({ model, el }) {
   const note = element("p", { class: "accel-empty", "data-testid": "phase-note" });
   el.classList.add("accel", "accel-phase");
   const remarks = element("ul", { class: "accel-phase-remarks", "data-testid": "phase-remarks" });
-  el.append(element("div", { class: "accel-phase-top" }, headline, facts), bar, legend, remarks, note);
+  const notes = element("details", { class: "accel-phase-notes" }, element("summary", {}, "Notes"), remarks);
+  el.append(element("div", { class: "accel-phase-top" }, headline, facts), bar, legend, notes, note);
   const settle = rove(legend, "button");
 
   const choose = (/** @type {string} */ name) => {
@@ -60,6 +61,7 @@ function render({ model, el }) {
     bar.replaceChildren(...phases.map(segment));
     legend.replaceChildren(...phases.map((phase) => legendItem(phase, choose)));
     settle();
+    notes.hidden = model.get("remarks").length === 0;
     note.textContent = model.get("note");
     note.hidden = !model.get("note");
     bar.hidden = legend.hidden = phases.length === 0;
