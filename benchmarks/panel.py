@@ -145,6 +145,7 @@ def reactions(page: Any, turns: int) -> dict[str, float]:
     page.evaluate(UNTIL, [SWITCH, PLAN.format(is_on="true")])
     for _ in range(min(turns, 3)):
         tried.append(page.evaluate(UNTIL, [TRY, BEAT]))
+        page.get_by_test_id("stop").wait_for()
         page.evaluate(UNTIL, [STOP, IS_OVER])
         page.wait_for_timeout(500)
     return {"switch_ms": median(switch), "tab_ms": median(tab), "try_ms": median(tried)}

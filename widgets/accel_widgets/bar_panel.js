@@ -133,9 +133,10 @@ class BarView {
     this.el.classList.toggle("is-running", Boolean(beat));
     const hadFocus = document.activeElement === this.stopButton;
     this.stopButton.hidden = !beat?.can_stop;
+    const isHere = this.el.contains(document.activeElement) || document.activeElement === document.body;
     if (beat?.can_stop && this.awaits === "stop") {
       this.awaits = "";
-      this.stopButton.focus();
+      if (isHere) this.stopButton.focus();  // whoever went on to another cell stays there
     } else if (hadFocus && this.stopButton.hidden) this.buttons.get("try")?.focus();
     this.drawBeat();
   }
@@ -147,6 +148,7 @@ class BarView {
   }
 
   drawBeat() {
+    if (this.el.closest(".jupyter-widgets-disconnected")) return;  // its kernel is gone: nothing goes on
     const beat = this.beat;
     const later = (performance.now() - this.heard) / 1000;
     const isStarting = performance.now() < this.isStarting;

@@ -27,7 +27,8 @@ def static_panel(workbench: Workbench) -> dict[str, str]:
 
     >>> static_panel(workbench)["text/plain"]
     """
-    results = [workbench.profile_result, workbench.trials[-1].result if workbench.trials else None]
+    trials = workbench.trials[workbench.first_trial :]
+    results = [workbench.profile_result, trials[-1].result if trials else None]
     bundles = [result._repr_mimebundle_() for result in results if result is not None]
     if not bundles:
         return {"text/plain": str(workbench.status()), "text/html": block(str(workbench.status()))}

@@ -21,7 +21,7 @@ from accel_widgets.environment_line import EnvironmentLine
 from accel_widgets.error_line import ErrorLine
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.looks_while_seen import LooksWhileSeen
-from accel_widgets.main_thread import call_when_idle, in_main_thread
+from accel_widgets.main_thread import call_when_idle, hear_while_busy, in_main_thread
 from accel_widgets.op_table_panel import OpTablePanel
 from accel_widgets.phase_bar_panel import PhaseBarPanel
 from accel_widgets.profile_view import headline, op_rows, phase_bar
@@ -66,7 +66,9 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
         self.bar = BarPanel(self._calls(), on_seen=lambda message: self._beating.told(message))
         self._beating = LooksWhileSeen(
-            self._draw_beat, gap_s=BEAT_S, is_wanted=lambda: what_runs(self.workbench) is not None
+            lambda: self._updates.draw_now(self._draw_beat),
+            gap_s=BEAT_S,
+            is_wanted=lambda: what_runs(self.workbench) is not None,
         )
         self.phase_bar, self.op_table, self.timeline = PhaseBarPanel(), OpTablePanel(), TimelinePanel()
         self.board = BoardPanel(
@@ -234,6 +236,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
     def _draw_beat(self) -> None:
         runs = what_runs(self.workbench)
         self.bar.show_beat(runs, can_stop=runs is not None)
+        hear_while_busy(self.bar)  # Stop, while a cell runs
 
     def _draw_plan(self) -> None:
         """What is switched on, and what of the bar can be clicked."""

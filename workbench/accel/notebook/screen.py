@@ -56,7 +56,7 @@ class Screen:
         self._topic: str | None = None
         self._drawn = self._quiet_since = -float("inf")
         self._is_line_open = False
-        self._is_hushed = self._is_of_beats = False
+        self._is_hushed = self._is_of_beats = self._is_ended = False
         self._beats: Callable[[], Drawing] | None = None
         self._drawing = threading.RLock()
 
@@ -83,7 +83,8 @@ class Screen:
                 return
             else:
                 print(shown.line, file=self._out, flush=True)
-            self._drawn, self._topic, self._is_of_beats = now, topic, False
+            self._drawn, self._topic = now, topic
+            self._is_of_beats = self._is_ended = False
 
     def beats(self, drawing: Callable[[], Drawing] | None) -> None:
         """From now on this is what beats, while something does; None: again what `beating` was given."""
@@ -122,13 +123,18 @@ class Screen:
             with self._drawing:
                 is_first = self._is_of_beats or not self.is_used
                 is_quiet = self._clock() - max(self._drawn, self._quiet_since) >= SECONDS_OF_SILENCE
-                if is_quiet and not self._is_hushed and (shown := (self._beats or drawing)()) is not None:
+                if (
+                    is_quiet
+                    and not (self._is_hushed or self._is_ended)
+                    and (shown := (self._beats or drawing)()) is not None
+                ):
                     self.show(shown, topic=self._topic or "")
                     self._is_of_beats = is_first
 
     def end(self, shown: Drawing) -> None:
         """Leave this: in a terminal no ticking line stays, in a notebook the display keeps it."""
         with self._drawing:
+            self._is_of_beats, self._is_ended = False, True
             if not options.progress:
                 return
             if self._is_notebook:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,8 @@ def measured_again(
 
 def _then(row: TrialRecord) -> str:
     """What was measured the last time."""
+    if math.isnan(row.ratio):
+        return f"Before, on {row.time[:10]} ({row.versions}): {row.verdict}."
     return (
         f"Before, on {row.time[:10]} ({row.versions}): {interval(row.ratio, row.low, row.high)} {row.verdict}, "
         f"baseline {row.baseline_ms:.3g} ms a step."

@@ -111,7 +111,7 @@ class Status(Shown):
     ) -> Status:
         from accel.workload.replica import merged
 
-        live = workbench._live
+        live, trials = workbench._live, workbench.trials[workbench.first_trial :]
         proofs = live.plan.proofs(merged(live.presented())) if live is not None and live.plan else []
         return cls(
             workload=str(workbench.workload)
@@ -119,12 +119,12 @@ class Status(Shown):
             else "no cell was profiled yet: put %%accel profile over one",
             kept=str(workbench.kept) if workbench.kept else "nothing",
             proofs=tuple((name, proof.took_effect, proof.evidence) for name, proof in proofs),
-            last_trial=summary(workbench.trials[-1] if workbench.trials else None),
+            last_trial=summary(trials[-1] if trials else None),
             machine_line=workbench.machine.line,
             ranks=ranks,
             has_trained=live is not None and live.has_trained,
             came_back=came_back,
-            last_result=workbench.trials[-1].result if workbench.trials and shows_trial else None,
+            last_result=trials[-1].result if trials and shows_trial else None,
         )
 
     @property
