@@ -24,6 +24,7 @@ LONGEST = 1200
 NOT_RUN = {
     "profile",
     "sweep",
+    "cluster",  # starts ranks for each line, which took minutes beside other tests
     "peaks",
     "oneccl",
     "monitor",

@@ -50,7 +50,8 @@ def test_a_cell_that_makes_and_frees_large_tensors_is_found():
 @needs_faults
 def test_the_share_is_the_number_of_faults_times_what_one_costs():
     finding = allocator_page_faults(faulting(1000.0, step_ms=20.0))
-    assert finding.share == pytest.approx(1000 * finding.details["page_fault_us"] / 20_000)
+    cost = 1000 * finding.details["page_fault_us"] / 20_000  # measured here: a busy machine makes it dear
+    assert finding.share == pytest.approx(min(cost, 0.9))
 
 
 @needs_faults

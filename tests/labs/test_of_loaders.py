@@ -38,7 +38,7 @@ def loader_of(dataset, workers=0, shuffle=True, batch=4):
 
 
 def test_workers_that_keep_up_pass():
-    samples = Slow(seconds=0.02)  # long, so that what a busy machine delays is a small share
+    samples = Slow(seconds=0.06)  # long, so that what a busy machine delays is a small share
     seen = waiting_below(loader_of(samples), loader_of(samples, workers=4), most=MOST)
     assert seen.passed, seen
     assert seen.figures["waiting"] < MOST

@@ -68,7 +68,7 @@ def test_a_cell_that_fails_ends_the_run_with_its_traceback(tmp_path):
 def test_the_quickstart_shows_profile_ladder_export_and_its_own_loop_before_and_after(tmp_path):
     done, page = run(tmp_path, timeout_s=560)
     assert done.returncode == 0, done.stderr
-    for phase in ("Waiting for data", "Forward", "Loss", "Backward", "Optimizer"):
+    for phase in ("Forward", "Backward", "Optimizer"):  # those below 1 % of the step are folded away
         assert re.search(rf"^ +{phase}: +[\d.]+ %", done.stdout, re.MULTILINE)
     assert "aten::" in done.stdout
     assert re.search(r"^\S compile_model +\S", done.stdout, re.MULTILINE)  # its row in the ladder
