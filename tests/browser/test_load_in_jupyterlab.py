@@ -84,7 +84,7 @@ def test_the_strip_of_the_panel_samples_while_it_is_unfolded_on_the_page(noteboo
     expect(page.get_by_test_id("telemetry-cpu")).to_contain_text("%")
     assert count_threads(notebook) == "1"
     profile.click()
-    wait_for_no_thread(notebook, 5)  # nobody sees it in another tab
+    wait_for_no_thread(notebook, 5)  # in another tab it is not shown
     machine.click()
     expect(page.get_by_test_id("telemetry-note")).to_contain_text("of one core")
     page.get_by_test_id("telemetry-fold").click()

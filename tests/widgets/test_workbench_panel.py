@@ -84,7 +84,7 @@ def test_opening_it_is_few_messages(workbench, monkeypatch):
         comm.DummyComm, "publish_msg", lambda self, kind, *given, **named: sent.append(kind), raising=False
     )
     WorkbenchPanel(workbench).close()
-    assert 10 < len(sent) < 120  # a kernel's socket drops what comes beyond 1,000 that nobody has fetched
+    assert 10 < len(sent) < 120  # a kernel's socket drops what comes beyond 1,000 messages
 
 
 def test_a_profile_fills_phase_bar_and_op_table(workbench, panel):
@@ -272,6 +272,12 @@ def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
     assert shown["facts"] == [result.headline]
     assert [line["plan"] for line in shown["curves"]["lines"]] == ["baseline", "fused_optimizer"]
     assert "fused_optimizer" in panel._repr_mimebundle_()["text/plain"]
+    copied = []
+    panel.bar.copied = copied.append
+    for form in ("markdown", "csv"):
+        panel.ladder._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": form}, [])
+    assert panel.errors.value == ""
+    assert ["fused_optimizer" in table for table in copied] == [True, True]
 
 
 def test_closed_it_listens_no_more(workbench):

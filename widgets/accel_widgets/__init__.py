@@ -24,6 +24,8 @@ def panel_of(
     from accel_widgets.workbench_panel import WorkbenchPanel
 
     global _panel
+    if _panel is not None and _panel.workbench is not workbench and _panel.comm is not None:
+        _panel.close()  # of another notebook's names, or of before a reload
     if _panel is None or _panel.workbench is not workbench or _panel.comm is None:
         _panel = WorkbenchPanel(workbench, on_over=on_over)
     return _panel

@@ -136,7 +136,7 @@ class BarView {
     const isHere = this.el.contains(document.activeElement) || document.activeElement === document.body;
     if (beat?.can_stop && this.awaits === "stop") {
       this.awaits = "";
-      if (isHere) this.stopButton.focus();  // whoever went on to another cell stays there
+      if (isHere) this.stopButton.focus();  // a user who went on to another cell stays there
     } else if (hadFocus && this.stopButton.hidden) this.buttons.get("try")?.focus();
     this.drawBeat();
   }

@@ -51,7 +51,7 @@ class BarPanel(anywidget.AnyWidget):
         }  # fmt: skip
 
     def copied(self, text: str) -> None:
-        """The text goes to the clipboard of whoever clicked."""
+        """The text goes to the clipboard of the page."""
         self.send({"copy": text})
 
     def _answer(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
@@ -61,4 +61,4 @@ class BarPanel(anywidget.AnyWidget):
         elif message.get("do") in self._calls:
             self._calls[message["do"]]()
         else:
-            raise ValueError(f"the bar sent a message that nobody understands: {message!r}")
+            raise ValueError(f"the bar sent an unknown message: {message!r}")

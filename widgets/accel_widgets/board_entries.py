@@ -11,6 +11,7 @@ from accel.environments.recipes import recipe
 from accel.plans.knobs import knobs_of
 from accel.units import percent
 from accel.views.ladder import EFFECT_WORDS
+from accel.views.profile.findings import parts_of
 from accel_widgets.knob_values import knob_shown
 
 if TYPE_CHECKING:
@@ -109,17 +110,8 @@ def findings_shown(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             "predicted": _predicted(finding),
             "plans": list(finding.suggests),
             "details": [
-                [label, said]
-                for label, said in (
-                    ("", finding.what),
-                    ("Evidence", "; ".join(finding.evidence)),
-                    ("Line", finding.place),
-                    ("Predicted", finding.predicted),
-                    ("Do", finding.remedy),
-                    ("Wrong when", finding.wrong_when),
-                )
-                if said
-            ],
+                [label, said] for label, said in parts_of(finding) if label != "Try"
+            ],  # its button does
         }
         for finding in findings
     ]

@@ -137,4 +137,4 @@ class BoardPanel(anywidget.AnyWidget):
         elif message.get("do") == "make":
             self._on_make(str(message["environment"]))
         else:
-            raise ValueError(f"the board sent a message that nobody understands: {message!r}")
+            raise ValueError(f"the board sent an unknown message: {message!r}")

@@ -192,7 +192,7 @@ function makeTrial(page, id) {
   const curves = element("div", { "data-testid": "curves" });
   const table = element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Plan"), axisCell,
     lastColumn,
-    element("th", { scope: "col", class: "accel-ladder-actions" }, element("span", { class: "accel-ladder-sr" }, "Keep")))), body);
+    element("th", { scope: "col", class: "accel-ladder-actions" }, element("span", { class: "accel-sr" }, "Keep")))), body);
   const summary = element("p", { class: "accel-ladder-summary", "data-testid": "trial-summary" });
   const acts = makeActions(page, id, title);
   const notes = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "Notes"), foot);
@@ -216,7 +216,7 @@ function makeTrial(page, id) {
     drawCurves(curves, trial.curves);
     const hasBars = trial.curves === null || trial.rows.some((row) => row.ratio !== null);
     table.hidden = trial.rows.length === 0;
-    axisCell.replaceChildren(element("span", { class: "accel-ladder-sr" }, "Speed-up"), ...(hasBars ? [axis(end)] : []));
+    axisCell.replaceChildren(element("span", { class: "accel-sr" }, "Speed-up"), ...(hasBars ? [axis(end)] : []));
     for (const id of [...rows.keys()].filter((id) => !trial.rows.some((row) => row.id === id))) {
       rows.get(id)?.node.remove();
       rows.delete(id);

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from accel.views.time_to_quality import BARS
 from accel_widgets.ladder_row import finite
 
 if TYPE_CHECKING:
     from accel.measuring.quality_target import QualityTarget
     from accel.measuring.time_to_quality import TimeToQuality
     from accel.measuring.training_curve import QualityRow
-
-VERDICTS = {
-    **dict.fromkeys(("sooner", "better"), "faster"),
-    **dict.fromkeys(("later", "worse", "not reached", "diverged"), "slower"),
-}
 
 
 def quality_row(row: QualityRow, result: TimeToQuality, *, row_id: str, kept: str = "") -> dict[str, Any]:
@@ -32,7 +28,7 @@ def quality_row(row: QualityRow, result: TimeToQuality, *, row_id: str, kept: st
         "title": row.title,
         "state": {"training": "measuring", "waiting": "waiting"}.get(row.state, row.state),
         "progress": _progress(row),
-        "verdict": VERDICTS.get(answer.verdict, answer.verdict) if is_done and row.plan != "baseline" else "",
+        "verdict": BARS.get(answer.verdict, answer.verdict) if is_done and row.plan != "baseline" else "",
         "sentence": answer.sentence if row.state not in ("waiting", "training") else "",
         "ratio": finite(ratio.mean if ratio else None),
         "low": finite(ratio.low if ratio and ratio.is_interval else None),

@@ -22,3 +22,13 @@ def what_runs(workbench: Workbench) -> Beat | None:
     if run is None or run.is_over:
         return None
     return Beat("", run.phase, run.seconds)
+
+
+def does_run(workbench: Workbench) -> bool:
+    """Whether anything runs: asked at each change of a trial, where a beat would cost more.
+
+    >>> does_run(workbench)
+    True
+    """
+    run = workbench.ranks.latest
+    return workbench.running_trial is not None or (run is not None and not run.is_over)

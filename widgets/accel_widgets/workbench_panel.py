@@ -30,7 +30,7 @@ from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
 from accel_widgets.trial_view import trials_shown
-from accel_widgets.what_goes_on import what_runs
+from accel_widgets.what_goes_on import does_run, what_runs
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
@@ -68,7 +68,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._beating = LooksWhileSeen(
             lambda: self._updates.draw_now(self._draw_beat),
             gap_s=BEAT_S,
-            is_wanted=lambda: what_runs(self.workbench) is not None,
+            is_wanted=lambda: does_run(self.workbench),
         )
         self.phase_bar, self.op_table, self.timeline = PhaseBarPanel(), OpTablePanel(), TimelinePanel()
         self.board = BoardPanel(
@@ -240,7 +240,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _draw_plan(self) -> None:
         """What is switched on, and what of the bar can be clicked."""
-        kept, is_busy = _words(self.workbench.kept), what_runs(self.workbench) is not None
+        kept, is_busy = _words(self.workbench.kept), does_run(self.workbench)
         plan, problem = Plan(()), ""
         try:
             plan = self.board.plan

@@ -166,7 +166,9 @@ def test_a_cluster_is_seen_and_predicts_the_profiled_cell():
         assert view.ranks == 2
         assert [size for size, _ in view.all_reduce_s] == [*SIZES_BYTES]
         middle, low, high = view.speed_up(2)
-        assert 0 < low <= middle <= high  # how high, other work on the machine decides; the view says where it doubts
+        assert (
+            0 < low <= middle <= high
+        )  # how high, other work on the machine decides; the view says where it doubts
         assert "not run yet" in str(view)
         bench.ranks.run(cell(2), options(None))
         assert dict(probe_cluster(bench, None, 2).measured)[2] > 0

@@ -11,7 +11,7 @@ from accel.measuring.quality_verdict import QualityAnswer, better_or_worse, miss
 from accel.measuring.took import Took
 from accel.measuring.training_curve import ENDINGS, QualityRow, TrainingCurve
 from accel.shown import Drawn
-from accel.units import counted
+from accel.units import counted, csv_table, markdown_table
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,18 @@ class TimeToQuality(Drawn):
         """One row a plan and seed: seconds, steps, epochs, samples_per_s, quality, ending (pandas)."""
         import pandas
 
-        return pandas.DataFrame([self._flat(row, curve) for row in self.rows for curve in row.curves])
+        return pandas.DataFrame(self._rows())
+
+    def to_markdown(self) -> str:
+        """The rows of `to_dataframe` as a table for an issue or a README, below the summary."""
+        return markdown_table(self._rows(), above=self.summary, below=self.machine_line)
+
+    def to_csv(self) -> str:
+        """The rows of `to_dataframe` for a spreadsheet."""
+        return csv_table(self._rows())
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [self._flat(row, curve) for row in self.rows for curve in row.curves]
 
     def _flat(self, row: QualityRow, curve: TrainingCurve) -> dict[str, Any]:
         end = next(

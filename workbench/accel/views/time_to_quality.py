@@ -29,7 +29,7 @@ _SYMBOL = {
     "no difference": "=",
     "undecided": "?",
 }
-_BARS = {
+BARS = {
     **dict.fromkeys(("sooner", "better"), "faster"),
     **dict.fromkeys(("later", "worse", "not reached", "diverged"), "slower"),
 }
@@ -78,7 +78,7 @@ def _speed_row(result: TimeToQuality, row: QualityRow) -> SpeedRow:
     aside = [f"✗ NO EFFECT: {name}" for name, took, _ in row.proofs if not took]
     aside += filter(None, [reached, "" if seconds is None else f"after {seconds:.3g} s"])
     return SpeedRow(
-        row.title, answer.sentence, _mark(result, row), _BARS.get(answer.verdict, "") if is_done else "", span,
+        row.title, answer.sentence, _mark(result, row), BARS.get(answer.verdict, "") if is_done else "", span,
         aside=aside, found=result.details(row),
     )  # fmt: skip
 

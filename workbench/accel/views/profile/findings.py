@@ -59,7 +59,7 @@ def _lines(findings: Sequence[Finding]) -> list[str]:
     lines = [TITLE] if findings else []
     for number, finding in enumerate(findings, 1):
         lines += _wrapped(f"{finding.title}.", f"  {number}. ")
-        for label, said in _parts(finding):
+        for label, said in parts_of(finding):
             lines += _wrapped(f"{label}: {said}" if label else said, "     ")
     return lines
 
@@ -69,7 +69,7 @@ def _pieces(findings: Sequence[Finding]) -> list[Markup]:
     return [heading(TITLE), *map(_item, findings)] if findings else []
 
 
-def _parts(finding: Finding) -> Iterator[tuple[str, str]]:
+def parts_of(finding: Finding) -> Iterator[tuple[str, str]]:
     """(label, sentence) in reading order, without what there is not."""
     parts = [
         ("", finding.what),
@@ -92,7 +92,7 @@ def _wrapped(said: str, indent: str) -> list[str]:
 
 def _item(finding: Finding) -> Markup:
     """What it costs, what to expect and what to do; the rest is folded."""
-    parts = dict(_parts(finding))
+    parts = dict(parts_of(finding))
     what_to_do = [(label, parts.pop(label)) for label in ("Predicted", "Try", "Do") if label in parts]
     if finding.prediction is not None and finding.prediction.basis:
         what_to_do[0] = ("Predicted", f"training runs {finding.prediction} as fast")
