@@ -3,7 +3,7 @@
     python -m docs.generated_pages
 
 writes them anew; a test compares. Commands come from their table, findings from the rules' docstrings, accelerations from their
-cards, benchmarks from benchmarks/results/*.json and the docstring of each benchmark.
+cards, options from their table, benchmarks from benchmarks/results/*.json and the docstring of each benchmark.
 """
 
 from __future__ import annotations
@@ -121,15 +121,28 @@ def _is_python(text: str) -> bool:
     return True
 
 
-def readme() -> str:
-    """README.md with the table of results between its two marks."""
-    begin, end = "<!-- results -->\n", "<!-- /results -->"
-    before, rest = (ROOT / "README.md").read_text(encoding="utf-8").split(begin)
-    return f"{before}{begin}{results_table()}\n{end}{rest.split(end)[1]}"
+def options_table() -> str:
+    """What `accel.options` holds, with what each is from the start."""
+    from accel import options
+
+    rows = [
+        f"| `{name}` | `{getattr(options, name)}` | {meaning} |" for name, meaning in options.MEANINGS.items()
+    ]
+    return "\n".join(["| option | from the start | meaning |", "|---|---|---|", *rows])
+
+
+def between_marks(page: str, name: str, table: Callable[[], str]) -> str:
+    """A page with a table between its two marks; the rest is as it is."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, rest = (ROOT / page).read_text(encoding="utf-8").split(begin)
+    return f"{before}{begin}{table()}\n{end}{rest.split(end)[1]}"
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "README.md": readme,
+    "README.md": partial(between_marks, "README.md", "results", results_table),
+    "docs/reference/functions.md": partial(
+        between_marks, "docs/reference/functions.md", "options", options_table
+    ),
     "docs/accelerations.md": accelerations_page,
     "docs/benchmarks.md": benchmarks_page,
     "docs/reference/commands.md": commands_page,

@@ -18,13 +18,13 @@ from accel.current import work_in
 
 # The modules whose examples need no object from elsewhere, and give the same on every machine.
 ALONE = """
-    accelerations bounds commands.command commands.line.completing commands.line.parsing commands.table
+    accelerations bounds commands.command commands.line.completing commands.line.parsing commands.table doing
     distributed.cells.cell_execution distributed.cells.plan_effects distributed.data_parallel.accumulation
     distributed.data_parallel.gradient_readers distributed.data_parallel.shares distributed.sweep.sweep_plan
-    distributed.trials.trial_answers errors exporting.call_arguments exporting.cell_tree exporting.magic_lines
+    distributed.trials.trial_answers errors exporting.call_arguments history.runs exporting.cell_tree exporting.magic_lines
     exporting.plain_code html_parts labs.models machine.clock_reasons machine.cpu_lists
     machine.telemetry.load_history machine.telemetry.sample machine.topology.links machine.topology.matrix_text
-    measuring.break_even measuring.comparison measuring.disturbance measuring.interval measuring.per_sample
+    measuring.break_even measuring.comparison measuring.disturbance measuring.interval measuring.per_sample measuring.progress
     measuring.quality_target measuring.took measuring.verdict opgraph.layer_text plans.knobs plans.plan printing
     profiling.device_work profiling.phase_words profiling.profile_options shown_text
     techniques.compiling.compiled_code techniques.pruning.pruning_schedule techniques.source.deferred_read

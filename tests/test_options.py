@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
 import accel
 from accel.errors import AccelError
 from accel.options import MEANINGS
-
-FUNCTIONS = Path(__file__).resolve().parent.parent / "docs/reference/functions.md"
 
 
 @pytest.mark.parametrize(
@@ -32,8 +29,7 @@ def test_a_wrong_option_or_value_is_refused_and_changes_nothing(name, value, say
     assert str(accel.options) == before
 
 
-def test_an_option_holds_and_each_is_printed_and_documented(monkeypatch):
+def test_an_option_holds_and_each_is_printed(monkeypatch):
     monkeypatch.setattr(accel.options, "toast_after_s", math.inf)
     assert "toast_after_s = inf" in str(accel.options)
-    described = FUNCTIONS.read_text(encoding="utf-8")
-    assert [name for name in MEANINGS if name not in str(accel.options) or f"`{name}`" not in described] == []
+    assert [name for name in MEANINGS if name not in str(accel.options)] == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from accel import cli
 from accel.errors import AccelError
 from accel.plans.plan import Plan
 from accel.workbench import Workbench
+from accel.workbench.history_keeping import HistoryKeeper
 from accel.workbench.measured_again import measured_again
 from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook
 from tests.history.test_history_store import TRIAL
@@ -121,3 +124,39 @@ def test_a_number_that_is_not_there_and_a_trial_of_another_cell_are_refused(work
         measured_again(workbench, 7)
     with pytest.raises(AccelError, match="another cell"):
         measured_again(workbench, 1)
+
+
+METRIC = "def accuracy(model):\n    return float(model(x).mean())\n"
+BY_QUALITY = {"train_s": 4, "metric": "accuracy"}
+ASKED = [("try_", ("fused_optimizer",), {}), ("try_", ("fused_optimizer",), BY_QUALITY), ("tune", (), {})]
+
+
+@pytest.mark.parametrize(("command", "plans", "wanted"), ASKED, ids=["speed", "quality", "search"])
+def test_what_a_killed_kernel_measured_was_interrupted_and_what_ended_is_not(
+    workbench, command, plans, wanted
+):
+    exec(METRIC, workbench.namespace)
+    workbench.profile(TRAIN)
+    trial = getattr(workbench, command)(*plans, **wanted, wait=False)
+    (row,) = workbench.history().rows
+    assert (row.plan, row.verdict) == ("%accel tune" if command == "tune" else "fused_optimizer", "running")
+    assert row.asked == ("after 4 s of training" if wanted else "")
+    trial.stop()
+    assert [each.verdict for each in workbench.history().rows if each.verdict == "running"] == []
+    if (kernel := os.fork()) == 0:
+        HistoryKeeper().keep_begin(trial, workbench.workload, workbench.machine)
+        os._exit(0)
+    os.waitpid(kernel, 0)
+    killed = [each for each in workbench.history().rows if each.verdict == "interrupted"]
+    assert [(each.plan, each.asked) for each in killed] == [(row.plan, row.asked)]
+    assert "interrupted" in str(workbench.history())
+
+
+def test_a_search_that_was_interrupted_is_not_measured_anew_as_a_plan(workbench):
+    workbench.profile(TRAIN)
+    trial = workbench.tune(wait=False)
+    trial.stop()
+    HistoryKeeper().keep_begin(trial, workbench.workload, workbench.machine)
+    number = workbench.history().numbered[0][0]
+    with pytest.raises(AccelError, match="it was a search"):
+        measured_again(workbench, number)

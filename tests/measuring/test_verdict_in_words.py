@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accel
 from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.ladder import Ladder, speed
 from accel.measuring.took import Took
@@ -156,7 +157,12 @@ def test_a_page_gets_a_bar_a_plan_on_one_axis_and_folds_how_it_was_found():
     assert html.count("border-right:1.5px dotted") == 1  # an interval that goes on beyond the axis
     assert html.index("<details>") < html.index("a note")
     assert "autocast+<wbr>&lt;b&gt;+<wbr>fused_optimizer" in html  # a long plan may go on in the next line
-    whole = in_full(FOUR)._repr_mimebundle_()
+
+
+@pytest.mark.parametrize("by", ["--full", "accel.options.full"])
+def test_asked_for_in_full_nothing_is_folded_or_left_out(monkeypatch, by):
+    monkeypatch.setattr(accel.options, "full", by != "--full")
+    whole = (in_full(FOUR) if by == "--full" else FOUR)._repr_mimebundle_()
     assert whole["text/plain"] == str(FOUR)
     assert "<details>" not in whole["text/html"]
 

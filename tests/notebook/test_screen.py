@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import itertools
+import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 
+import accel
 from accel.notebook.screen import Screen
 
 TERMINAL = SimpleNamespace()  # a shell without a kernel
@@ -107,3 +109,99 @@ def test_a_notebook_redraws_one_display_and_the_saved_output_is_the_last(shell):
     assert all(output["update"] for output in later)
     assert len({output["transient"]["display_id"] for output in [first, *later]}) == 1
     assert "done" in later[-1]["data"]["text/plain"]
+
+
+class Turns:
+    """In place of the event that ends a heartbeat: each wait of the thread takes its time by the fake clock."""
+
+    def __init__(self, clock, seconds):
+        self._clock, self._end = clock, clock.now + seconds
+
+    def wait(self, seconds):
+        self._clock.now += seconds
+        return self._clock.now > self._end
+
+
+def beats_in(screen, clock, seconds, drawing=None):
+    """When it drew in that time."""
+    drawn = []
+
+    def now():
+        drawn.append(clock.now)
+        return Line(f"running {clock.now:.0f} s")
+
+    screen._beat(drawing or now, Turns(clock, seconds))
+    return drawn
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def screen(clock):
+    return Screen(TERMINAL, stream=Stream(True), clock=clock)
+
+
+def test_a_heartbeat_is_drawn_where_nothing_else_was_for_a_second(screen, clock):
+    screen.show(Line("packing"))
+    assert beats_in(screen, clock, 3) == [1.0, 2.0, 3.0]
+    screen.show(Line("sending"))
+    assert beats_in(screen, clock, 0.9) == []
+
+
+def test_after_the_end_and_while_something_else_writes_nothing_beats(screen, clock):
+    screen.show(Line("packing"))
+    screen.hush()
+    assert beats_in(screen, clock, 3) == []
+    screen.hush(False)
+    assert beats_in(screen, clock, 1)
+    screen.end(Line("Trial done"))
+    assert beats_in(screen, clock, 3) == []
+    assert screen._out.left_on_screen == ["Trial done"]
+
+
+def test_a_drawing_whose_data_change_under_it_is_drawn_the_next_time(screen, clock):
+    calls = []
+
+    def drawing():
+        calls.append(clock.now)
+        if len(calls) == 1:
+            raise RuntimeError("dictionary changed size during iteration")
+        return Line("searching")
+
+    screen.show(Line("packing"))
+    beats_in(screen, clock, 2, drawing)
+    assert screen._out.left_on_screen == ["searching"]
+    assert calls[0] == 1.0
+
+
+def test_of_a_heartbeat_alone_nothing_stays(clock):
+    stream = Stream(True)
+    screen = Screen(TERMINAL, stream=stream, clock=clock)
+    drawn = threading.Event()
+    with screen.beating(lambda: drawn.set() or Line("running")):
+        clock.now = 2.0
+        assert drawn.wait(30)
+    assert "running" in stream.getvalue()
+    assert stream.left_on_screen == [""]
+
+
+@pytest.mark.parametrize("is_notebook", [True, False])
+def test_without_progress_nothing_moves_and_the_end_is_told(shell, clock, monkeypatch, is_notebook):
+    monkeypatch.setattr(accel.options, "progress", False)
+    shell.display_pub.outputs.clear()
+    stream = Stream(True)
+    screen = Screen(SimpleNamespace(kernel=True) if is_notebook else TERMINAL, stream=stream, clock=clock)
+    clock.now = 60.0
+    assert not screen.is_due(True)
+    screen.show(Line("measuring"))
+    screen.end(Line("Trial done"))
+    told = [str(output["data"]["text/plain"]) for output in shell.display_pub.outputs]
+    assert (
+        ["done" in each for each in told] == [True]
+        if is_notebook
+        else stream.left_on_screen == ["Trial done"]
+    )
+    assert "measuring" not in stream.getvalue()

@@ -1,4 +1,4 @@
-"""At most ten redraws a second, asked for from any thread; the last one asked for is always drawn."""
+"""At most twenty redraws a second, asked for from any thread; the last one asked for is always drawn."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from accel_widgets.main_thread import call_when_idle
 from accel_widgets.seen_views import PATIENCE, SeenViews
@@ -69,7 +70,10 @@ class LooksWhileSeen:
         if not self._views.turn():
             return None
         began_s = self._clock()
-        self._look()
+        with suppress(
+            RuntimeError
+        ):  # what it reads changed in the middle, as a dict does; the next look sees it
+            self._look()
         if not self._is_wanted():
             return None
         return max(self._gap_s, REST * (self._clock() - began_s))

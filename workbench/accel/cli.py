@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from accel.commands import Command, Place, command_named, help_on, parse
@@ -74,7 +75,7 @@ def answer(arguments: Sequence[str]) -> str:
     if command.needs_notebook:
         raise _needs_notebook(command)
     place = Place(program=PROGRAM)
-    with saying(f"{PROGRAM} {command.name}"):
+    with saying(f"{PROGRAM} {command.name}") if command.beats else nullcontext():
         result: Any = command.run(options, place) if options.command else help_on(program=PROGRAM)
     return json.dumps(result.to_dict(), indent=2) if getattr(options, "json", False) else shown(str(result))
 

@@ -100,7 +100,7 @@ def ddp(
         return ranks.begin(cell, options, on_over=pages.when_over if pages is not None else None)
     if pages is not None:
         return ranks.run_printing(cell, options, page=pages.page())
-    now = ["Ranks: starting."]
+    now = ["Starting ranks."]
     with ticking(lambda: now[0]) as over:
         return ranks.run_printing(cell, options, page=_Beginning(now, over))
 
@@ -173,10 +173,13 @@ def sweep(
     """
     from accel.commands.line.ticking import ticking
     from accel.current import current_workbench
+    from accel.measuring.progress import Beat
     from accel.workbench.rank_sweep import sweep_of
 
-    now, began = ["Sweep: starting"], time.monotonic()
-    with ticking(lambda: f"{now[0]}; {time.monotonic() - began:.0f} s. Interrupt keeps what was measured."):
+    now, began = ["starting"], time.monotonic()
+    with ticking(
+        lambda: f"{Beat('Sweep', now[0], time.monotonic() - began)}. Interrupt keeps what was measured."
+    ):
         return sweep_of(
             current_workbench(), cell, processes=processes, threads=threads, backends=backends, gpus=gpus, rounds=rounds,
             steps=steps, budget_s=budget_s, batch=batch, held_out=held_out, metric=metric, timeout_s=timeout_s,

@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from accel import options
+
 if TYPE_CHECKING:
     import plotly.graph_objects
 
@@ -99,14 +101,14 @@ class Shown:
     A view may have a `short` text besides, of at most a screen: what a terminal shows of a cell's value.
     """
 
-    is_in_full = False
+    is_in_full = False  # `accel.options.full` makes all so
 
     def __str__(self) -> str:
         return str(view_of(self).text(self))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         html = str(view_of(self).html(self))
-        if self.is_in_full:  # only html_parts writes tags: what is the user's is escaped
+        if self.is_in_full or options.full:  # only html_parts writes tags: what is the user's is escaped
             return {"text/plain": str(self), "text/html": html.replace("<details>", "<details open>")}
         return {"text/plain": short_text(self), "text/html": html}
 

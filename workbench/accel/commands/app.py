@@ -33,4 +33,5 @@ COMMAND = Command(
         ),
     ),
     needs_notebook=False,
+    beats=False,
 )

@@ -79,6 +79,7 @@ class Command:
     show: Callable[[Any, argparse.Namespace], object] | None = None
     takes_cell: bool = False
     needs_notebook: bool = True
+    beats: bool = True  # else nothing is said each second: it draws or serves until it is ended
     in_python: str = ""
 
     @property

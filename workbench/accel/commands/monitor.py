@@ -41,4 +41,5 @@ COMMAND = Command(
         OUT,
     ),
     needs_notebook=False,
+    beats=False,
 )

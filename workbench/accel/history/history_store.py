@@ -7,7 +7,7 @@ from pathlib import Path
 
 from accel.history.history_file import path_or_why
 from accel.history.record_store import RecordStore
-from accel.history.records import INTERRUPTED, RUNNING, UNKNOWN, PredictionRecord, TrialRecord
+from accel.history.records import ENDED, INTERRUPTED, RUNNING, UNKNOWN, PredictionRecord, TrialRecord
 from accel.history.runs import goes_on
 
 _TABLES = {PredictionRecord: "predictions", TrialRecord: "trials"}
@@ -52,6 +52,8 @@ class HistoryStore(RecordStore):
         rows = self.read(TrialRecord)
         ended = {(row.run, row.plan) for row in rows if row.run and row.verdict != RUNNING}
         for number, row in enumerate(rows):
+            if row.verdict == ENDED:
+                continue
             if row.verdict == RUNNING:
                 if (row.run, row.plan) in ended:
                     continue

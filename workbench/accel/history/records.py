@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 AS_THE_NOTEBOOK_RUNS, STEADY = "as the notebook runs", "steady allocator"
 RUNNING, INTERRUPTED = "running", "interrupted"  # verdicts of a trial that has not ended
+SEARCH, ENDED = (
+    "%accel tune",
+    "ended",
+)  # a search begins as a plan of this name; what ended without a figure is no row
 UNKNOWN = "?"  # `live` of records from before it was kept
 
 

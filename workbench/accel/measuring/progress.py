@@ -56,7 +56,8 @@ def beat_of(called: str, seconds: float) -> Beat:
 class Progress(Shown):
     """What runs now in a line, the result so far, and small print.
 
-    >>> print(Progress("Trial: measuring, 3 s. Interrupt stops it.", trial.result))
+    >>> print(Progress("Trial · measuring 0:03. Interrupt stops it."))
+    Trial · measuring 0:03. Interrupt stops it.
     """
 
     line: str

@@ -20,7 +20,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from accel import options
 from accel.commands import parse
 from accel.commands.line.result_name import check_result_name, put_result
 from accel.current import existing_workbench
@@ -57,6 +56,7 @@ class _Running:
     session: ProfileSession
     depth: int
     is_quiet: bool
+    screen: Screen
     beat: ExitStack  # a line each second, until the profile is there
     began: float = field(default_factory=time.monotonic)
 
@@ -142,22 +142,26 @@ class CellRunner:
         elif prepared.error is not None:
             raise prepared.error
         elif prepared.session is not None and prepared.options is not None:
-            beat = self._beating(prepared.session)
+            screen = Screen(self._shell)
+            beat = self._beating(screen, prepared.session)
             try:
                 prepared.session.__enter__()
             except BaseException:
                 beat.close()
                 raise
-            self._running = _Running(prepared.options, prepared.session, self._depth, prepared.is_quiet, beat)
+            screen.hush(not hasattr(self._shell, "kernel"))  # in a terminal the cell writes there
+            self._running = _Running(
+                prepared.options, prepared.session, self._depth, prepared.is_quiet, screen, beat
+            )
 
-    def _beating(self, session: ProfileSession) -> ExitStack:
+    def _beating(self, screen: Screen, session: ProfileSession) -> ExitStack:
         """What goes on, each second, from now until the stack is closed."""
         began, beat = time.monotonic(), ExitStack()
 
         def now() -> Progress:
             return Progress(str(Beat("Profile", session.now, time.monotonic() - began)))
 
-        beat.enter_context(Screen(self._shell).beating(now))
+        beat.enter_context(screen.beating(now))
         return beat
 
     def _run_whole(self, line: str, cell: str) -> None:
@@ -193,6 +197,7 @@ class CellRunner:
         from IPython.display import display
 
         error = getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None)
+        running.screen.hush(False)
         try:
             with running.beat, generators_kept():
                 self._end_session(error)
@@ -207,7 +212,7 @@ class CellRunner:
             put_result(running.options.out, self._shell.user_ns, profile)
         toast_if_long(self._shell, "The profile", profile, time.monotonic() - running.began)
         if not running.is_quiet:
-            display(in_full(profile) if running.options.full or options.full else profile)
+            display(in_full(profile) if running.options.full else profile)
 
     def _fail(self, result: Any, reason: AccelError) -> None:
         """The cell ran well and cannot be profiled: let it count as failed, so that Run All stops here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from accel import options
 from accel.distributed.cells.run_lanes import RunLanes
 from accel.notebook.screen import Screen
 
@@ -78,25 +79,22 @@ class LiveLanes:
             later = () if run.lanes or run.job else ("They stay warm for the next run.",)
             interrupt = "Interrupt leaves it running." if run.job else "Interrupt ends it."
             line = run.line if self._is_notebook else f"{run.line} {interrupt}"
-            self._put(
-                RunLanes(line, run.lanes, (*run.notes, run.how_to_stop, *later)), is_last=bool(run.lanes)
-            )
+            view = RunLanes(line, run.lanes, (*run.notes, run.how_to_stop, *later))
+            is_last = bool(run.lanes) and not self._is_notebook
+            (self._screen.end if is_last else self._screen.show)(view)
 
     def _end(self, run: WatchedRun) -> None:
         """It is over; the result itself is the value of a cell that asked for it, and an error follows by itself."""
-        if self._screen.is_used and (self._is_notebook or not self._has_begun):
+        is_silent = (
+            self._is_notebook and not self._screen.is_used and options.progress
+        )  # over before a word was due
+        if not is_silent and (self._is_notebook or not self._has_begun):
             has_value = self._is_result_shown and run.result is not None
             notes = run.notes if run.result is not None and not has_value else ()
-            self._put(RunLanes(run.line, () if has_value else run.lanes, notes), is_last=True)
+            self._screen.end(RunLanes(run.line, () if has_value else run.lanes, notes))
         if self._panel is not None:
             self._panel.close()
             self._panel = None
-
-    def _put(self, view: RunLanes, *, is_last: bool) -> None:
-        if self._is_notebook or not is_last:
-            self._screen.show(view)
-        else:
-            self._screen.end(view)
 
 
 def _hears_clicks(kernel: Any) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from accel import options as accel_options
 from accel.commands import COMMANDS, command_named, help_on, parse
 from accel.commands.line.result_name import check_result_name, put_result
 from accel.commands.overview import Overview
@@ -73,12 +72,13 @@ class AccelMagics(Magics):  # type: ignore[misc]  # IPython is not followed
             check_result_name(out, self.shell.user_ns, self._python(cell or ""))
         place = NotebookPlace(self.shell, self._workbench, line, cell, self._watch)
         began = time.monotonic()
-        with place.beating(command.name):
+        with place.beating(command.name) if command.beats else nullcontext():
             result = command.run(options, place)
-        toast_if_long(self.shell, f"%accel {command.name}", result, time.monotonic() - began)
+        if command.beats:
+            toast_if_long(self.shell, f"%accel {command.name}", result, time.monotonic() - began)
         if out is not None:
             put_result(out, self.shell.user_ns, result)
-        if getattr(options, "full", False) or accel_options.full:
+        if getattr(options, "full", False):
             result = in_full(result)
         return command.show(result, options) if command.show and hasattr(self.shell, "kernel") else result
 

@@ -30,4 +30,6 @@ def toast_if_long(shell: InteractiveShell, called: str, result: object, seconds:
     >>> toast_if_long(shell, "%accel try", ladder, 34.0)
     """
     if seconds > options.toast_after_s:
-        toast(shell, getattr(result, "summary", "") or f"{called} is done after {seconds:.0f} s.")
+        summary = getattr(result, "summary", "")  # a method of some, which say something else by it
+        is_told = isinstance(summary, str) and summary
+        toast(shell, summary if is_told else f"{called} is done after {seconds:.0f} s.")

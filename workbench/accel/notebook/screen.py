@@ -66,8 +66,10 @@ class Screen:
         return self._drawn > -float("inf")
 
     def is_due(self, has_changed: bool) -> bool:
-        """Whether to draw now: soon after something changed, and each second whatever happens."""
-        return self._clock() - self._drawn >= (SECONDS_BETWEEN_UPDATES if has_changed else SECONDS_OF_SILENCE)
+        """Whether to draw now: soon after something changed, and each second whatever happens; never with progress off."""
+        return options.progress and self._clock() - self._drawn >= (
+            SECONDS_BETWEEN_UPDATES if has_changed else SECONDS_OF_SILENCE
+        )
 
     def show(self, shown: Drawing, *, topic: str = "") -> None:
         """Draw it in the place of what was there; from any thread."""
@@ -90,9 +92,9 @@ class Screen:
         """From now on this is what beats, while something does; None: again what `beating` was given."""
         self._beats = drawing
 
-    def hush(self) -> None:
-        """From now on nothing beats: something else shows what goes on."""
-        self._is_hushed = True
+    def hush(self, is_hushed: bool = True) -> None:
+        """From now on nothing beats: something else shows what goes on, or writes there."""
+        self._is_hushed = is_hushed
 
     @contextmanager
     def beating(self, drawing: Callable[[], Drawing | None]) -> Iterator[None]:
@@ -123,26 +125,30 @@ class Screen:
             with self._drawing:
                 is_first = self._is_of_beats or not self.is_used
                 is_quiet = self._clock() - max(self._drawn, self._quiet_since) >= SECONDS_OF_SILENCE
-                if (
-                    is_quiet
-                    and not (self._is_hushed or self._is_ended)
-                    and (shown := (self._beats or drawing)()) is not None
-                ):
-                    self.show(shown, topic=self._topic or "")
-                    self._is_of_beats = is_first
+                if is_quiet and not (self._is_hushed or self._is_ended):
+                    self._draw_or_skip(self._beats or drawing, is_first=is_first)
+
+    def _draw_or_skip(self, drawing: Callable[[], Drawing | None], *, is_first: bool) -> None:
+        try:
+            shown = drawing()
+        except RuntimeError:
+            return  # what it reads changed in the middle, as a dict does; the next turn draws
+        if shown is not None:
+            self.show(shown, topic=self._topic or "")
+            self._is_of_beats = is_first
 
     def end(self, shown: Drawing) -> None:
-        """Leave this: in a terminal no ticking line stays, in a notebook the display keeps it."""
+        """Leave this, also with progress off: in a terminal no ticking line stays, in a notebook the display keeps it."""
         with self._drawing:
             self._is_of_beats, self._is_ended = False, True
-            if not options.progress:
-                return
             if self._is_notebook:
                 self._redraw(shown)
             elif self._is_line_open:
                 self._overwrite(shown.line)
                 print(file=self._out, flush=True)
                 self._is_line_open = False
+            elif not options.progress:
+                print(shown.line, file=self._out, flush=True)
 
     def clear(self) -> None:
         """Leave nothing in a terminal, and in a notebook an empty place."""

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from accel.measuring.progress import Progress
+from accel.measuring.progress import Beat, Progress
 from accel.measuring.sweep import Sweep
 from accel.notebook.ddp_cell import RunInterrupted, cell_as_python
 from accel.notebook.screen import Screen
@@ -54,7 +54,8 @@ class _LiveTable:
 
     def draw(self, sweep: Sweep, now: str) -> None:
         """The rows so far, and what runs."""
-        line = f"{now}; {time.monotonic() - self._began:.0f} s. Interrupt keeps what was measured."
+        beat = Beat("Sweep", now, time.monotonic() - self._began)
+        line = f"{beat}. Interrupt keeps what was measured."
         self._screen.show(Progress(line, sweep), topic=now.split(",")[0])
 
     def end(self, how: str) -> None:

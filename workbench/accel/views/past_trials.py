@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from accel.history.records import PastTrials, TrialRecord, interval
+from accel.history.records import INTERRUPTED, RUNNING, PastTrials, TrialRecord, interval
 from accel.html_parts import Markup, block, note, preformatted
 from accel.units import counted
 from accel.views.one_screen import one_screen
@@ -27,7 +27,8 @@ def short(past: PastTrials) -> str:
     """For a terminal, at most a screen: the newest."""
     if past.as_csv or len(past.rows) <= SHORT:
         return text(past)
-    older = f"{counted(len(past.rows) - SHORT, 'older one')}: print(_) or --full shows them."
+    most = min(len(past.rows), SHOWN)
+    older = f"Shown: {SHORT} of {len(past.rows)}. print(_) or --full shows {most}, .to_dataframe() all."
     return one_screen([*_lines(past, SHORT), *_small_print(past)], more=older)
 
 
@@ -85,6 +86,8 @@ def _found(row: TrialRecord) -> str:
     if not row.asked:
         steps = row.break_even_steps
         return row.quality if math.isnan(steps) else f"{row.quality}; pays off after {steps:,.0f} steps"
+    if row.verdict in (RUNNING, INTERRUPTED):
+        return row.asked
     seconds, without = ("–" if math.isnan(s) else f"{s:.3g} s" for s in (row.seconds, row.baseline_seconds))
     seeds = counted(round(row.seeds), "seed")
     return "; ".join(filter(None, [f"{row.asked}: {seconds}, {without} without", seeds, row.quality]))

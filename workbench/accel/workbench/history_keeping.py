@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.history import HistoryStore, PastPredictions, PastTrials, PredictionRecord, TrialRecord
 from accel.history.cell_over_time import cell_over_time, in_a_sentence
-from accel.history.records import AS_THE_NOTEBOOK_RUNS, INTERRUPTED, RUNNING, STEADY
+from accel.history.records import AS_THE_NOTEBOOK_RUNS, ENDED, INTERRUPTED, RUNNING, SEARCH, STEADY
 from accel.history.runs import run_name
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.tuning import Tuning
@@ -74,12 +74,14 @@ class HistoryKeeper:
         """
         of_process = Plan(tuple(entry for entry in kept.entries if entry.needs_own_process))
         self._live[trial] = str(of_process) if of_process else ""
-        run = self._runs[trial] = _Run()
-        if not trial.is_written_as_it_goes:
-            about = self._about(trial, workload, machine)
-            self.store.add(_begun(str(plan), about, run.name) for plan in trial.plans if plan)
+        self._runs[trial] = _Run()
         trial.on_change(lambda: self.keep_trial(trial, workload, machine))
         self.keep_trial(trial, workload, machine)  # it may have ended before anybody listened
+
+    def keep_begin(self, trial: AnyTrial, workload: Workload, machine: Machine) -> None:
+        """Write that it is being measured: all there is of it where the kernel is killed before it is over."""
+        about, run = self._about(trial, workload, machine), self._runs.setdefault(trial, _Run())
+        self.store.add(replace(row, run=run.name) for row in _begun(trial, about))
 
     def keep_trial(self, trial: AnyTrial, workload: Workload, machine: Machine) -> None:
         """Write the trial's rows if it is over and they are not written yet."""
@@ -93,8 +95,17 @@ class HistoryKeeper:
                 run.keep_in_mind(records)
                 if is_over:
                     self._written.add(trial)
+                    self._close(trial, workload, machine)
         if problem := self.store.take_problem():
             warnings.warn(problem, stacklevel=2)
+
+    def _close(self, trial: AnyTrial, workload: Workload, machine: Machine) -> None:
+        """What began and has no figure, as a plan that could not be applied, does not go on for ever."""
+        about = {**self._about(trial, workload, machine), "run": self._runs[trial].name}
+        measured = {row.plan for row in records_of(trial, about)}
+        self.store.add(
+            replace(row, verdict=ENDED) for row in _begun(trial, about) if row.plan not in measured
+        )
 
     def _about(self, trial: AnyTrial, workload: Workload, machine: Machine) -> dict[str, Any]:
         return {
@@ -133,12 +144,26 @@ class HistoryKeeper:
         return "" if self.store.path is None else str(self.store.path)
 
 
-def _begun(plan: str, about: dict[str, Any], run: str) -> TrialRecord:
-    """That a plan is being measured: all there is of it where the kernel is killed before the trial is over."""
+def _begun(trial: AnyTrial, about: dict[str, Any]) -> list[TrialRecord]:
+    """A row for each plan that is to be measured; one for a search, which does not know its plans yet."""
+    result: Ladder | TimeToQuality | Tuning = trial.result
+    if isinstance(result, Tuning):
+        return [_not_measured(SEARCH, RUNNING, about)]
+    asked = _asked(result) if isinstance(result, TimeToQuality) else ""
+    return [
+        _not_measured(str(plan), RUNNING, about, asked=asked, environment=plan.start.environment)
+        for plan in getattr(trial, "plans", ())
+        if plan
+    ]
+
+
+def _not_measured(
+    plan: str, verdict: str, about: dict[str, Any], *, asked: str = "", environment: str = ""
+) -> TrialRecord:
     nothing = math.nan
     return TrialRecord(
-        plan=plan, verdict=RUNNING, ratio=nothing, low=nothing, high=nothing, where_measured=AS_THE_NOTEBOOK_RUNS,
-        quality="", baseline_ms=nothing, run=run, **about,
+        plan=plan, verdict=verdict, ratio=nothing, low=nothing, high=nothing, where_measured=AS_THE_NOTEBOOK_RUNS,
+        quality="", baseline_ms=nothing, asked=asked, environment=environment, **about,
     )  # fmt: skip
 
 
@@ -242,13 +267,17 @@ def _by_quality(row: QualityRow, result: TimeToQuality, about: dict[str, Any]) -
         where_measured=AS_THE_NOTEBOOK_RUNS,
         quality=f"{result.metric} {', '.join(reached)}" if reached else "",
         baseline_ms=math.nan,
-        asked=str(result.target) if result.target else f"after {result.train_s:.3g} s of training",
+        asked=_asked(result),
         seconds=_known(row.seconds(result.target)),
         baseline_seconds=_known(result.baseline.seconds(result.target)),
         seeds=float(len(row.curves)),
         environment=row.environment,
         **about,
     )
+
+
+def _asked(result: TimeToQuality) -> str:
+    return str(result.target) if result.target else f"after {result.train_s:.3g} s of training"
 
 
 def _known(value: float | None) -> float:

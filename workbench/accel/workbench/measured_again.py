@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
-from accel.history.records import interval
+from accel.history.records import INTERRUPTED, RUNNING, SEARCH, interval
 from accel.measuring.ladder import Ladder
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ def measured_again(
             because=f"it was measured on another cell ({row.described})",
             do="Profile that cell, then try again.",
         )
+    if row.plan == SEARCH:
+        raise AccelError(
+            asked, because="it was a search, and ended before it had measured a plan", do="Search again: %accel tune"
+        )  # fmt: skip
     if row.asked.startswith("after "):
         raise AccelError(
             asked,
@@ -53,7 +57,8 @@ def measured_again(
 def _then(row: TrialRecord) -> str:
     """What was measured the last time."""
     if math.isnan(row.ratio):
-        return f"Before, on {row.time[:10]} ({row.versions}): {row.verdict}."
+        found = f"{row.verdict}, without a figure" if row.verdict in (RUNNING, INTERRUPTED) else row.verdict
+        return f"Before, on {row.time[:10]} ({row.versions}): {found}."
     return (
         f"Before, on {row.time[:10]} ({row.versions}): {interval(row.ratio, row.low, row.high)} {row.verdict}, "
         f"baseline {row.baseline_ms:.3g} ms a step."

@@ -67,6 +67,7 @@ def serve(file: str | Path, *, port: int | None = None) -> EndedApp:
         do = "pip install 'accel-workbench[app]', then try again."
         raise AccelError(asked, because="Voila, which serves it, is not installed", do=do)
     port, token = _free_port(port, asked), secrets.token_urlsafe(16)
+    print(f"Starting Voila on {path.name} …", flush=True)
     began = time.monotonic()
     server = subprocess.Popen(
         [sys.executable, "-c", _SERVER, str(os.getpid()), json.dumps(_HEADERS), *_settings(path, port)],

@@ -65,7 +65,10 @@ def is_watched(stream: TextIO | None) -> bool:
 def _tick(line: Callable[[], str], out: TextIO, over: threading.Event) -> None:
     widest = 0
     while not over.wait(SECONDS_BETWEEN_TICKS):
-        told = one_line(line())[: shutil.get_terminal_size().columns - 1]
+        try:
+            told = one_line(line())[: shutil.get_terminal_size().columns - 1]
+        except RuntimeError:
+            continue  # what it reads changed in the middle, as a dict does
         widest = max(widest, len(told))
         print(f"\r{told:<{widest}}", end="", file=out, flush=True)
     if widest:
