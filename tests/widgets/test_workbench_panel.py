@@ -210,8 +210,9 @@ def test_keep_undo_and_copy_by_click_reach_the_workbench(workbench, panel, monke
     panel.ladder._handle_custom_msg({"do": "keep", "plan": "fused_optimizer"}, [])
     assert str(workbench.kept) == "fused_optimizer"
     assert drawn(panel).bar.live == "fused_optimizer"
-    click(panel, "copy")
+    panel.bar._handle_custom_msg({"do": "copy", "to": {"view": "one", "at": 5}}, [])
     assert "fused=True" in sent[0]["copy"]
+    assert sent[0]["to"] == {"view": "one", "at": 5}
     click(panel, "undo")
     assert not workbench.kept
     assert drawn(panel).bar.live == ""
@@ -273,11 +274,15 @@ def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
     assert [line["plan"] for line in shown["curves"]["lines"]] == ["baseline", "fused_optimizer"]
     assert "fused_optimizer" in panel._repr_mimebundle_()["text/plain"]
     copied = []
-    panel.bar.copied = copied.append
+    panel.bar.send = copied.append
     for form in ("markdown", "csv"):
-        panel.ladder._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": form}, [])
+        panel.ladder._handle_custom_msg(
+            {"do": "copy", "trial": "trial-1", "form": form, "to": {"view": "one"}}, []
+        )
     assert panel.errors.value == ""
-    assert ["fused_optimizer" in table for table in copied] == [True, True]
+    assert [("fused_optimizer" in each["copy"], each["to"]) for each in copied] == [
+        (True, {"view": "one"})
+    ] * 2
 
 
 def test_closed_it_listens_no_more(workbench):

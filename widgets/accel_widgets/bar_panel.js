@@ -26,11 +26,13 @@ const BUTTONS = /** @type {[string, string, string][]} */ ([
 ]);
 
 const STARTING_MS = 5000;  // an error that comes instead has a place of its own
+const COPY_MS = 5000;  // later the user is at something else: neither clipboard nor focus are taken then
 
 class BarView {
   /** @param {any} model @param {HTMLElement} el */
   constructor(model, el) {
     [this.model, this.el, this.heard, this.isStopping, this.awaits] = [model, el, 0, false, ""];
+    this.view = crypto.randomUUID?.() ?? String(Math.random());
     this.isStarting = 0;  // until then "starting…" stands there: the kernel packs the cell first
     el.classList.add("accel", "accel-bar");
     this.build();
@@ -39,7 +41,7 @@ class BarView {
     for (const name of watched) model.on(`change:${name}`, draw);
     const hear = () => this.hearBeat();
     const turn = () => this.showTab();
-    const told = (/** @type {any} */ message) => { if (message?.copy !== undefined) this.copy(message.copy); };
+    const told = (/** @type {any} */ message) => { if (message?.copy !== undefined && message.to?.view === this.view) this.copy(message.copy, message.to.at); };
     model.on("change:beat", hear);
     model.on("change:tab", turn);
     model.on("msg:custom", told);
@@ -105,7 +107,7 @@ class BarView {
       this.isStarting = performance.now() + STARTING_MS;
       this.drawBeat();
     }
-    this.model.send({ do: name });
+    this.model.send({ do: name, ...(name === "copy" ? { to: { view: this.view, at: Date.now() } } : {}) });
   }
 
   draw() {
@@ -122,7 +124,9 @@ class BarView {
       /** @type {HTMLElement} */ (button).setAttribute("aria-disabled", String(!can.has(name)));
     }
     this.live.replaceChildren(...(live ? [element("b", { class: "accel-is-live" }, "● "), "Live: ", element("code", {}, live)] : ["Nothing is live"]));
-    this.undo.hidden = this.copyButton.hidden = !live && document.activeElement !== this.undo;
+    const next = /** @type {HTMLElement} */ (this.buttons.get("try"));
+    hide(this.undo, !live, next);
+    hide(this.copyButton, !live, next);
   }
 
   hearBeat() {
@@ -183,6 +187,7 @@ class BarView {
       button.tabIndex = name === tab ? 0 : -1;
     }
     root?.setAttribute("data-tab", tab);
+    root?.setAttribute("data-view", this.view);
     for (const name of this.tabButtons.keys()) {
       const part = root?.querySelector(`.accel-tab-${name}`);
       part?.setAttribute("role", "tabpanel");
@@ -198,18 +203,28 @@ class BarView {
 
   // --- copy ---------------------------------------------------------------------------------------------------------
 
-  /** Where the page may not reach the clipboard, the text stands there to be copied by hand. @param {string} text */
-  async copy(text) {
-    try {
-      await navigator.clipboard.writeText(text);
-      write(this.word, "Copied");
-    } catch {
-      this.text.value = text;
-      this.text.hidden = false;
-      this.text.select();
-      this.text.focus();
-      write(this.word, "Press Ctrl+C to copy it");
-    }
+  /** Where the page may not reach the clipboard, or the answer is late, the text stands there to be copied by hand.
+   * @param {string} text @param {number} at when it was asked for */
+  async copy(text, at) {
+    const isInTime = Date.now() - at < COPY_MS;
+    const isCopied = isInTime && await putOnClipboard(text);
+    write(this.word, isCopied ? "Copied" : isInTime ? "Press Ctrl+C to copy it" : "Ready to copy");
+    hide(this.text, isCopied, this.copyButton);
+    if (isCopied) return;
+    this.text.value = text;
+    if (!isInTime) return;
+    this.text.select();
+    this.text.focus();
+  }
+}
+
+/** Whether the page may reach the clipboard. @param {string} text */
+async function putOnClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -17,9 +17,9 @@ TABS = {"profile": "Profile", "speed_up": "Speed up", "machine": "Machine"}
 class BarPanel(anywidget.AnyWidget):
     """Draws the bar; a click calls what it was given for it.
 
-    >>> bar = BarPanel({"try": try_, "try_each": try_each, "tune": tune, "stop": stop, "undo": undo, "copy": copy})
+    >>> bar = BarPanel({"try": try_, "try_each": try_each, "tune": tune, "stop": stop, "undo": undo}, on_copy=copy, on_seen=print)
     >>> bar.show_beat(trial.beat)        # the page counts on by itself until the next one
-    >>> bar.copied("print('plain PyTorch')")
+    >>> bar.copied("print('plain PyTorch')", to)     # which view asked, and when, as `on_copy` was given it
     """
 
     _esm = scripts("elements.js", "seen.js", "bar_panel.js")
@@ -37,10 +37,11 @@ class BarPanel(anywidget.AnyWidget):
     is_open = traitlets.Bool(True).tag(sync=True)  # for seen.js: a bar is always open
 
     def __init__(
-        self, calls: Mapping[str, Callable[[], object]], *, on_seen: Callable[[object], object]
-    ) -> None:
+        self, calls: Mapping[str, Callable[[], object]], *, on_copy: Callable[[object], object],
+        on_seen: Callable[[object], object],
+    ) -> None:  # fmt: skip
         super().__init__()
-        self._calls, self._on_seen = dict(calls), on_seen
+        self._calls, self._on_copy, self._on_seen = dict(calls), on_copy, on_seen
         self.on_msg(self._answer)
 
     def show_beat(self, beat: Beat | None, *, can_stop: bool = False) -> None:
@@ -50,14 +51,16 @@ class BarPanel(anywidget.AnyWidget):
             "seconds": beat.seconds, "at_most_s": beat.at_most_s, "is_strict": beat.is_strict, "can_stop": can_stop,
         }  # fmt: skip
 
-    def copied(self, text: str) -> None:
-        """The text goes to the clipboard of the page."""
-        self.send({"copy": text})
+    def copied(self, text: str, to: object) -> None:
+        """The text goes to the clipboard of the page that asked for it."""
+        self.send({"copy": text, "to": to})
 
     def _answer(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
         """A click in the page, or its word that it shows the bar."""
         if "seen" in message:
             self._on_seen(message)
+        elif message.get("do") == "copy":
+            self._on_copy(message.get("to"))
         elif message.get("do") in self._calls:
             self._calls[message["do"]]()
         else:

@@ -50,7 +50,8 @@ class BoardView {
     this.asking = element("p", { class: "accel-empty", "data-testid": "asking" }, "Asking which accelerations can work on this cell …");
     this.others = element("details", { class: "accel-others", "data-testid": "others" });
     this.cannot = element("details", { class: "accel-others", "data-testid": "refused" });
-    el.append(this.findings, element("section", {}, element("h3", { class: "accel-heading" }, "Accelerations"), this.asking, this.first, this.others, this.cannot));
+    this.heading = element("h3", { class: "accel-heading", tabindex: "-1" }, "Accelerations");
+    el.append(this.findings, element("section", {}, this.heading, this.asking, this.first, this.others, this.cannot));
     const watched = /** @type {[string, () => void][]} */ ([["findings", () => this.drawFindings()], ["entries", () => this.drawEntries()],
       ["refused", () => this.drawRefused()], ["chosen", () => this.drawChosen()], ["is_busy", () => this.drawBusy()],
       ["is_asked", () => this.drawEntries()]]);
@@ -71,16 +72,28 @@ class BoardView {
     this.drawChosen();
   }
 
-  /** Replace what a part holds; what had the focus has it again, if it is still there. @param {Element} part @param {...Element} children */
+  /** Replace what a part holds; what had the focus has it again, also in another part, or the heading has it: never the page's body.
+   * @param {Element} part @param {...Element} children */
   fill(part, ...children) {
     const active = /** @type {HTMLElement | null} */ (document.activeElement);
-    const key = active && part.contains(active) ? active.dataset.key : undefined;
+    const hadFocus = part.contains(active);
     const typed = active instanceof HTMLInputElement && active.type === "text" ? active.value : undefined;
     part.replaceChildren(...children);
-    if (!key) return;
-    const again = /** @type {HTMLElement | undefined} */ ([...part.querySelectorAll("[data-key]")].find((each) => /** @type {HTMLElement} */ (each).dataset.key === key));
+    if (!hadFocus) return this.follow();
+    const again = /** @type {HTMLElement | undefined} */ ([...part.querySelectorAll("[data-key]")].find((each) => /** @type {HTMLElement} */ (each).dataset.key === active?.dataset.key));
     if (again instanceof HTMLInputElement && typed !== undefined) again.value = typed;
-    again?.focus();
+    if (again) return again.focus();
+    this.moved = active?.dataset.name;
+    this.heading.focus();
+    this.follow();
+  }
+
+  /** A name that is refused now, or no longer, stands in another part; Python says of both parts, in any order. */
+  follow() {
+    if (!this.moved || document.activeElement !== this.heading) return;
+    const there = /** @type {HTMLElement | null} */ (this.el.querySelector(`[data-name="${CSS.escape(this.moved)}"]:enabled`));
+    there?.closest("details")?.setAttribute("open", "");
+    there?.focus();
   }
 
   drawFindings() {
@@ -116,13 +129,13 @@ class BoardView {
     input.addEventListener("change", () => this.choose(input.checked ? { ...this.chosen, [entry.name]: {} } : without(this.chosen, entry.name)));
     const what = element("span", { class: "accel-switch-what", id: `${id}-what` },
       ...(entry.is_kept ? [element("b", { class: "accel-is-live" }, "● live in this notebook ")] : []), entry.summary, " ", element("span", { class: "accel-effect" }, entry.effect));
-    const made = element("div", { class: `accel-switch accel-toggle-${entry.name}`, "data-testid": "switch-row" },
+    const made = element("div", { class: "accel-switch", "data-testid": "switch-row" },
       element("label", { for: id }, input, element("code", {}, entry.name)), what);
     if (entry.knobs.length) made.append(this.knobs(entry, id));
     for (const why of entry.why_not) made.append(element("p", { class: "accel-why-not", "data-testid": "why-not" }, `Not here: ${why}`));
     if (entry.make) {
       const { environment, words, because } = entry.make;
-      const make = element("button", { type: "button", class: "accel-button accel-make-environment", title: `${because}; this makes one`, "data-key": `make ${entry.name}` }, words);
+      const make = element("button", { type: "button", class: "accel-button accel-make-environment", title: `${because}; this makes one`, "data-key": `make ${entry.name}`, "data-name": entry.name }, words);
       make.addEventListener("click", () => this.model.send({ do: "make", environment }));
       input.disabled = true;
       made.append(make);
@@ -171,7 +184,7 @@ class BoardView {
 
   /** One that cannot work as it stands may with other settings. @param {string} name */
   otherwise(name) {
-    const button = element("button", { type: "button", class: "accel-otherwise", title: "Show its settings: another value may work", "data-key": `otherwise ${name}` }, name);
+    const button = element("button", { type: "button", class: "accel-otherwise", title: "Show its settings: another value may work", "data-key": `otherwise ${name}`, "data-name": name }, name);
     button.addEventListener("click", () => {
       this.choose({ ...this.chosen, [name]: {} });
       this.others.open = true;

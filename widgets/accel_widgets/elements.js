@@ -26,6 +26,11 @@ function hide(target, isHidden, next) {
   if (hadFocus) next.focus();
 }
 
+/** Who asks for a text to copy, and when: other views of the same panel have nothing to do with it. @param {Element} el */
+function asker(el) {
+  return { view: /** @type {HTMLElement | null} */ (el.closest("[data-view]"))?.dataset.view ?? "", at: Date.now() };
+}
+
 /**
  * Controls that are one Tab stop together: arrow keys, Home and End move between them.
  * Gives what to call when they have changed; it keeps the one that was last used, or takes the one it is given.

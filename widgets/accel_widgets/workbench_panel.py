@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
@@ -64,7 +64,9 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._begun: set[object] = set()  # trials that a click began
         self.errors = ErrorLine()
         self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
-        self.bar = BarPanel(self._calls(), on_seen=lambda message: self._beating.told(message))
+        self.bar = BarPanel(
+            self._calls(), on_copy=self._when_idle(self._copy_plan), on_seen=lambda message: self._beating.told(message)
+        )  # fmt: skip
         self._beating = LooksWhileSeen(
             lambda: self._updates.draw_now(self._draw_beat),
             gap_s=BEAT_S,
@@ -132,17 +134,19 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             "tune": self._when_idle(lambda: self._begun.add(self.workbench.tune(wait=False))),
             "stop": self.errors.guard(self._stop),
             "undo": self._when_idle(self.workbench.undo),
-            "copy": self._when_idle(lambda: self.bar.copied(str(self.workbench.export().code))),
         }
 
     def _try(self, *plans: str) -> None:
         self._begun.add(self.workbench.try_(*plans, wait=False))
 
-    def _copy_trial(self, trial_id: str, form: str) -> None:
+    def _copy_plan(self, to: object) -> None:
+        self.bar.copied(str(self.workbench.export().code), to)
+
+    def _copy_trial(self, trial_id: str, form: str, to: object) -> None:
         """A trial's table, for an issue or a spreadsheet."""
         result = self.workbench.trials[int(trial_id.removeprefix("trial-")) - 1].result
         table = result.to_csv() if form == "csv" else result.to_markdown()
-        self.bar.copied(table)
+        self.bar.copied(table, to)
 
     def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""
@@ -158,7 +162,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
     def _when_idle(self, action: Callable[..., object]) -> Callable[..., None]:
         """The action between two cells of the notebook, its errors shown here."""
 
-        def clicked(*given: str) -> None:
+        def clicked(*given: Any) -> None:
             if not in_main_thread(lambda: self.errors.guard(action)(*given)):
                 self.errors.tell(WAITING)
 

@@ -1,0 +1,46 @@
+"""The bar in a page: what it counts on, what a click shows at once, where the focus goes, who gets what is copied."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel_widgets.bar_panel import BarPanel
+
+pytestmark = pytest.mark.browser
+
+KEPT = {"live": "channels_last", "can": ["try", "undo", "copy"]}
+IN_FOCUS = "() => document.activeElement.dataset.testid ?? document.activeElement.tagName"
+CLIPBOARD = """() => Object.defineProperty(navigator, "clipboard", { configurable: true, value: {
+  writeText: async (text) => { window.copied = text; } } })"""
+
+
+@pytest.mark.parametrize("button", ["undo", "copy"])
+def test_a_button_that_hides_while_it_has_the_focus_hands_it_to_try(show, page, button):
+    view = show(BarPanel, **KEPT)
+    page.get_by_test_id(button).press("Enter")
+    view.set(live="", can=["try"])
+    assert page.get_by_test_id(button).is_hidden()
+    assert page.evaluate(IN_FOCUS) == "try"
+
+
+def test_what_is_copied_goes_to_the_view_that_asked_and_takes_neither_clipboard_nor_focus_when_it_is_late(
+    show, page
+):
+    docked = show(BarPanel, **KEPT)
+    in_a_cell = show(BarPanel, beside=True, **KEPT)
+    page.get_by_test_id("copy").last.press("Enter")
+    asked = in_a_cell.sent[-1]["to"]
+    for view in (docked, in_a_cell):  # Python tells all views
+        view.tell({"copy": "print(1)", "to": asked})
+    assert page.get_by_test_id("copied").all_inner_texts() == ["", "Press Ctrl+C to copy it"]
+    assert page.evaluate("document.activeElement.value") == "print(1)"
+    page.evaluate(CLIPBOARD)
+    in_a_cell.tell({"copy": "print(2)", "to": asked})
+    page.wait_for_function("window.copied === 'print(2)'")
+    assert page.evaluate(IN_FOCUS) == "copy"  # what had the focus is hidden again
+    in_a_cell.tell(
+        {"copy": "print(3)", "to": {**asked, "at": asked["at"] - 60_000}}
+    )  # the cell ran on for a minute
+    assert page.get_by_test_id("copied").last.inner_text() == "Ready to copy"
+    assert (page.evaluate("window.copied"), page.evaluate(IN_FOCUS)) == ("print(2)", "copy")
+    assert page.get_by_role("textbox").input_value() == "print(3)"
