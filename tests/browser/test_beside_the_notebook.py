@@ -6,7 +6,7 @@ import re
 
 import pytest
 from playwright.sync_api import expect
-from tests.browser.test_panel_in_jupyterlab import MODEL, PROFILE, QUICKLY, RESTART, start_trial
+from tests.browser.test_panel_in_jupyterlab import MODEL, PROFILE, QUICKLY, RESTART, dock, start_trial
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -14,18 +14,12 @@ NOTICE = """from accel.notebook.page_news import toast
 toast(get_ipython(), "It is <b>over</b>: *1.2* times")"""
 
 
-def dock(page):
-    page.get_by_title("Open the accel panel beside this notebook").first.click()
-    expect(page.locator(".accel-docked .accel-workbench")).to_be_visible(timeout=60_000)
-    return page.locator(".accel-docked")
-
-
 def test_the_panel_opens_beside_the_notebook_and_again_after_a_restart(notebook, server):
     page = notebook.open(server.add_notebook("beside.ipynb", "1 + 1", NOTICE)).page
     docked = dock(page)
     cells, pane = page.locator(".jp-Notebook").bounding_box(), docked.bounding_box()
     assert pane["x"] >= cells["x"] + cells["width"] - 1
-    page.get_by_title("Open the accel panel beside this notebook").first.click()
+    page.get_by_title("Open the accel panel next to this notebook").first.click()
     expect(docked).to_have_count(1)
     notebook.run_all()
     expect(page.get_by_text("It is <b>over</b>: *1.2* times", exact=True)).to_be_visible()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel_widgets.bar_panel import BarPanel
+from tests.widgets.test_every_panel import BEAT
 
 pytestmark = pytest.mark.browser
 
@@ -44,3 +45,20 @@ def test_what_is_copied_goes_to_the_view_that_asked_and_takes_neither_clipboard_
     assert page.get_by_test_id("copied").last.inner_text() == "Ready to copy"
     assert (page.evaluate("window.copied"), page.evaluate(IN_FOCUS)) == ("print(2)", "copy")
     assert page.get_by_role("textbox").input_value() == "print(3)"
+
+
+def test_until_the_page_is_heard_the_line_says_what_interrupt_does_and_then_there_is_stop(show, page):
+    page.clock.install()
+    view = show(BarPanel)
+    before = len(view.sent)
+    view.set(beat={**BEAT, "can_stop": False})
+    assert [message["seen"] for message in view.sent[before:]] == [
+        True
+    ]  # heard during it, it proves that Stop would be
+    page.clock.run_for(1500)
+    assert page.get_by_test_id("beat").inner_text().endswith("1:06 of at most 4:00. Interrupt stops it.")
+    assert page.get_by_test_id("stop").is_hidden()
+    view.set(beat=BEAT)
+    assert page.get_by_test_id("stop").is_visible()
+    assert "Interrupt" not in page.get_by_test_id("beat").inner_text()
+    assert len(view.sent) == before + 1

@@ -74,7 +74,7 @@ def of(**state: Any) -> Callable[[Path], dict[str, Any]]:
 CHOSEN = {"op": "aten::relu", "phase": "backward", "module": "net.conv1"}
 ALL_ROWS = [*ops.ROWS, ops.row("aten::relu", "backward", "net.conv1", 3.0, 1)]
 BEAT = {"called": "Trial", "phase": "measuring", "phase_s": 8.0, "detail": "round 3 of at most 40", "seconds": 65.0,
-        "at_most_s": 240.0, "is_strict": True, "can_stop": True}  # fmt: skip
+        "at_most_s": 240.0, "is_strict": True, "can_stop": True, "interrupt": "Interrupt stops it."}  # fmt: skip
 NO_GPU = Reason("There is no GPU", "Use a machine with one.")
 
 

@@ -237,6 +237,8 @@ def test_a_trial_fills_the_ladder_from_its_own_thread_its_beat_is_on_the_bar_and
     assert changed.wait(60)
     drawn(panel)
     assert panel.bar.beat["called"] == "Trial"
+    assert not panel.bar.beat["can_stop"]  # nothing was heard since it began: a cell may wait for it
+    panel.bar._handle_custom_msg({"seen": True, "view": "one"}, [])
     assert panel.bar.beat["can_stop"]
     assert panel.bar.can == []
     said = []

@@ -2,7 +2,7 @@
 // What goes on is counted on here each second, from the last word of Python.
 
 /** @typedef {{called: string, phase: string, phase_s: number, detail: string, seconds: number, at_most_s: number | null,
- *   is_strict: boolean, can_stop: boolean}} Beat */
+ *   is_strict: boolean, can_stop: boolean, interrupt: string}} Beat */
 
 /** Minutes and seconds, as a clock shows them. @param {number} seconds */
 export function clock(seconds) {
@@ -26,12 +26,15 @@ const BUTTONS = /** @type {[string, string, string][]} */ ([
 ]);
 
 const STARTING_MS = 5000;  // an error that comes instead has a place of its own
+const AWAITS_MS = 30000;  // packing takes seconds; a trial that begins later was begun elsewhere
+const UNHEARD_MS = 1000;  // a kernel that takes messages while a cell runs has answered by then
 const COPY_MS = 5000;  // later the user is at something else: neither clipboard nor focus are taken then
 
 class BarView {
   /** @param {any} model @param {HTMLElement} el */
   constructor(model, el) {
-    [this.model, this.el, this.heard, this.isStopping, this.awaits] = [model, el, 0, false, ""];
+    [this.model, this.el, this.heard, this.isStopping, this.wasRunning, this.began] = [model, el, 0, false, false, 0];
+    this.awaits = 0;  // until then Stop gets the focus when it appears
     this.view = crypto.randomUUID?.() ?? String(Math.random());
     this.isStarting = 0;  // until then "starting…" stands there: the kernel packs the cell first
     el.classList.add("accel", "accel-bar");
@@ -46,10 +49,10 @@ class BarView {
     model.on("change:tab", turn);
     model.on("msg:custom", told);
     const counting = setInterval(() => this.drawBeat(), 250);
-    const stopSaying = saySeen(model, el, false);
+    this.seen = saySeen(model, el, false);
     this.stop = () => {
       clearInterval(counting);
-      stopSaying();
+      this.seen();
       for (const name of watched) model.off(`change:${name}`, draw);
       model.off("change:beat", hear);
       model.off("change:tab", turn);
@@ -98,11 +101,12 @@ class BarView {
 
   /** @param {string} name */
   click(name) {
+    this.awaits = 0;
     if (name === "stop") {
       this.isStopping = true;
       this.drawBeat();
     } else if (this.buttons.has(name)) {
-      this.awaits = "stop";
+      this.awaits = performance.now() + AWAITS_MS;
       this.turnTo("speed_up");
       this.isStarting = performance.now() + STARTING_MS;
       this.drawBeat();
@@ -135,13 +139,15 @@ class BarView {
     const beat = this.beat;
     write(this.phase, beat ? `${beat.called} ${beat.phase}`.trim() : "");
     this.el.classList.toggle("is-running", Boolean(beat));
-    const hadFocus = document.activeElement === this.stopButton;
-    this.stopButton.hidden = !beat?.can_stop;
+    if (beat && !this.wasRunning) this.began = performance.now();
+    if (beat && !this.wasRunning && !beat.can_stop) this.seen.say();  // if that is heard, so will a click on Stop be
+    this.wasRunning = Boolean(beat);
+    hide(this.stopButton, !beat?.can_stop, /** @type {HTMLElement} */ (this.buttons.get("try")));
     const isHere = this.el.contains(document.activeElement) || document.activeElement === document.body;
-    if (beat?.can_stop && this.awaits === "stop") {
-      this.awaits = "";
-      if (isHere) this.stopButton.focus();  // a user who went on to another cell stays there
-    } else if (hadFocus && this.stopButton.hidden) this.buttons.get("try")?.focus();
+    if (beat?.can_stop) {
+      if (isHere && performance.now() < this.awaits) this.stopButton.focus();  // a user who went on to another cell stays there
+      this.awaits = 0;
+    }
     this.drawBeat();
   }
 
@@ -156,8 +162,15 @@ class BarView {
     const beat = this.beat;
     const later = (performance.now() - this.heard) / 1000;
     const isStarting = performance.now() < this.isStarting;
-    write(this.beatLine, !beat ? (isStarting ? "starting…" : "") : this.isStopping ? [beat.called, "stopping…"].filter(Boolean).join(" · ") : beatText(beat, later));
+    write(this.beatLine, beat ? this.beatWords(beat, later) : isStarting ? "starting…" : "");
     this.beatLine.hidden = !beat && !isStarting;
+  }
+
+  /** @param {Beat} beat @param {number} later seconds since it was said */
+  beatWords(beat, later) {
+    if (this.isStopping) return [beat.called, "stopping…"].filter(Boolean).join(" · ");
+    const isUnheard = !beat.can_stop && performance.now() - this.began > UNHEARD_MS;
+    return isUnheard ? `${beatText(beat, later)}. ${beat.interrupt}` : beatText(beat, later);
   }
 
   // --- tabs ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +13,7 @@ import traitlets
 from accel.measuring.progress import Beat
 from accel_widgets.theme import scripts, themed
 
+INTERRUPT = "Interrupt stops it."
 TABS = {"profile": "Profile", "speed_up": "Speed up", "machine": "Machine"}
 
 
@@ -42,13 +45,18 @@ class BarPanel(anywidget.AnyWidget):
     ) -> None:  # fmt: skip
         super().__init__()
         self._calls, self._on_copy, self._on_seen = dict(calls), on_copy, on_seen
+        self._heard_s = -math.inf  # when a page last said something
         self.on_msg(self._answer)
 
-    def show_beat(self, beat: Beat | None, *, can_stop: bool = False) -> None:
-        """What goes on now; None: nothing."""
+    def show_beat(self, beat: Beat | None, *, interrupt: str = INTERRUPT) -> None:
+        """What goes on now; None: nothing. Where no click is heard, it says what `interrupt` does.
+
+        While a cell waits for it, some kernels and pages pass nothing on; the page's first word since it began proves that these do.
+        """
         self.beat = {} if beat is None else {
             "called": beat.called, "phase": beat.phase, "phase_s": beat.phase_s, "detail": beat.detail,
-            "seconds": beat.seconds, "at_most_s": beat.at_most_s, "is_strict": beat.is_strict, "can_stop": can_stop,
+            "seconds": beat.seconds, "at_most_s": beat.at_most_s, "is_strict": beat.is_strict,
+            "can_stop": time.monotonic() - self._heard_s < beat.seconds, "interrupt": interrupt,
         }  # fmt: skip
 
     def copied(self, text: str, to: object) -> None:
@@ -57,6 +65,7 @@ class BarPanel(anywidget.AnyWidget):
 
     def _answer(self, _widget: object, message: dict[str, Any], _buffers: object) -> None:
         """A click in the page, or its word that it shows the bar."""
+        self._heard_s = time.monotonic()
         if "seen" in message:
             self._on_seen(message)
         elif message.get("do") == "copy":

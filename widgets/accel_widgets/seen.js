@@ -4,7 +4,7 @@
 const REPEAT_MS = 3000;  // Python stops when it hears nothing: a page that is reloaded or closed cannot say so
 
 /**
- * Says it now, at each change and every few seconds; gives the function that says the last "unseen" and stops.
+ * Says it now, at each change and every few seconds; gives the function that says the last "unseen" and stops; its `say` says it once more.
  * `isOfScreen` false: a view that is scrolled away counts too, so that its lines have no gap when it is back.
  * @param {any} model @param {HTMLElement} el @param {boolean} isOfScreen
  */
@@ -29,11 +29,12 @@ function saySeen(model, el, isOfScreen) {
   document.addEventListener("visibilitychange", say);
   model.on("change:is_open", say);
   if (!isOfScreen) say();
-  return () => {
+  const stop = () => {
     clearInterval(repeat);
     observer.disconnect();
     document.removeEventListener("visibilitychange", say);
     model.off("change:is_open", say);
     send(false);
   };
+  return Object.assign(stop, { say });
 }

@@ -30,7 +30,7 @@ from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
 from accel_widgets.trial_view import trials_shown
-from accel_widgets.what_goes_on import does_run, what_runs
+from accel_widgets.what_goes_on import does_run, what_interrupt_does, what_runs
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
@@ -65,7 +65,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self.errors = ErrorLine()
         self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
         self.bar = BarPanel(
-            self._calls(), on_copy=self._when_idle(self._copy_plan), on_seen=lambda message: self._beating.told(message)
+            self._calls(), on_copy=self._when_idle(self._copy_plan), on_seen=self._page_said
         )  # fmt: skip
         self._beating = LooksWhileSeen(
             lambda: self._updates.draw_now(self._draw_beat),
@@ -75,7 +75,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self.phase_bar, self.op_table, self.timeline = PhaseBarPanel(), OpTablePanel(), TimelinePanel()
         self.board = BoardPanel(
             CATALOGUE, why_not=self._why_not, on_try=self._when_idle(self._try),
-            on_make=self.environment_line.make, on_change=self._draw_plan,
+            on_make=self.environment_line.make, on_change=lambda: self._updates.draw_now(self._draw_plan),
         )  # fmt: skip
         self.ladder = LadderPanel(
             on_keep=self._when_idle(workbench.keep), on_copy=self.errors.guard(self._copy_trial)
@@ -168,6 +168,12 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
         return clicked
 
+    def _page_said(self, message: object) -> None:
+        """It shows the bar, or no longer; the first word since something began says that Stop will be heard."""
+        self._beating.told(message)
+        if self.bar.beat and not self.bar.beat["can_stop"]:
+            self._updates.draw_now(self._draw_beat)
+
     # --- what the engine tells --------------------------------------------------------------------------------------
 
     def _changed(self, what: str) -> None:
@@ -238,8 +244,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
                 self._on_over(trial.called, trial.result, trial.seconds)
 
     def _draw_beat(self) -> None:
-        runs = what_runs(self.workbench)
-        self.bar.show_beat(runs, can_stop=runs is not None)
+        self.bar.show_beat(what_runs(self.workbench), interrupt=what_interrupt_does(self.workbench))
         hear_while_busy(self.bar)  # Stop, while a cell runs
 
     def _draw_plan(self) -> None:
@@ -261,6 +266,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             )
             self.bar.can, self.bar.live = [*can, "undo", "copy"] if kept else can, kept
         self.board.is_busy = is_busy
+        hear_while_busy(self.bar)
+        hear_while_busy(self.board)  # switches too, while a cell runs
 
 
 def _words(plan: Plan) -> str:

@@ -144,7 +144,7 @@
         createNew(notebook, context) {
           const button = new lab.ToolbarButton({
             label: "accel",
-            tooltip: "Open the accel panel beside this notebook",
+            tooltip: "Open the accel panel next to this notebook",
             onClick: () => openBeside(app, notebook),
           });
           notebook.toolbar.insertItem(9, "accel", button); // before the wide choice of a cell's kind, which a narrow toolbar hides
