@@ -37,7 +37,6 @@ class BarPanel(anywidget.AnyWidget):
     live = traitlets.Unicode().tag(sync=True)  # the kept plan
     tabs = traitlets.Dict(TABS).tag(sync=True)
     tab = traitlets.Unicode("profile").tag(sync=True)
-    is_open = traitlets.Bool(True).tag(sync=True)  # for seen.js: a bar is always open
 
     def __init__(
         self, calls: Mapping[str, Callable[[], object]], *, on_copy: Callable[[object], object],
@@ -51,7 +50,7 @@ class BarPanel(anywidget.AnyWidget):
     def show_beat(self, beat: Beat | None, *, interrupt: str = INTERRUPT) -> None:
         """What goes on now; None: nothing. Where no click is heard, it says what `interrupt` does.
 
-        While a cell waits for it, some kernels and pages pass nothing on; the page's first word since it began proves that these do.
+        While a cell waits for it, some kernels and pages pass nothing on: the page's first word since it began proves these do.
         """
         self.beat = {} if beat is None else {
             "called": beat.called, "phase": beat.phase, "phase_s": beat.phase_s, "detail": beat.detail,

@@ -40,7 +40,6 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
     is_error = traitlets.Bool().tag(sync=True)
     logs = traitlets.List(traitlets.List(traitlets.Unicode())).tag(sync=True)  # whose, and what was printed
     logs_of = traitlets.Unicode().tag(sync=True)
-    is_open = traitlets.Bool(True).tag(sync=True)  # what seen.js asks for
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs, self._drawing = jobs, threading.RLock()

@@ -81,8 +81,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             on_keep=self._when_idle(workbench.keep), on_copy=self.errors.guard(self._copy_trial)
         )
         self.ranks, self.telemetry = DdpLanesPanel(has_fold=True), TelemetryPanel()
-        self.cores = CoreMapPanel(is_open=False)
-        self.cores.is_open = True  # it looks when a page shows it, not now
+        self.cores = CoreMapPanel(looks_now=False)
         self._links = [
             ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase")),
             ipywidgets.jslink((self.op_table, "chosen_op"), (self.timeline, "chosen_op")),
