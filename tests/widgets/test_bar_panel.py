@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from accel_widgets.bar_panel import BarPanel
-from tests.widgets.test_every_panel import BEAT
+from accel_widgets.board_panel import BoardPanel
+from tests.widgets.test_every_panel import BEAT, board
 
 pytestmark = pytest.mark.browser
 
@@ -13,6 +14,21 @@ KEPT = {"live": "channels_last", "can": ["try", "undo", "copy"]}
 IN_FOCUS = "() => document.activeElement.dataset.testid ?? document.activeElement.tagName"
 CLIPBOARD = """() => Object.defineProperty(navigator, "clipboard", { configurable: true, value: {
   writeText: async (text) => { window.copied = text; } } })"""
+
+# All that show() put into the page becomes one panel, whose tabs come later.
+IN_A_PANEL = """() => {
+  const root = document.createElement("div");
+  root.className = "accel accel-workbench";
+  root.append(...document.body.children);
+  document.body.append(root);
+}"""
+A_TAB = """(name) => {
+  const tab = document.createElement("div");
+  tab.className = `accel-tab accel-tab-${name}`;
+  tab.innerHTML = "<input>";
+  document.querySelector(".accel-workbench").append(tab);
+}"""
+ROLES = "[...document.querySelectorAll('.accel-tab')].map((tab) => tab.getAttribute('role'))"
 
 
 @pytest.mark.parametrize("button", ["undo", "copy"])
@@ -62,3 +78,57 @@ def test_until_the_page_is_heard_the_line_says_what_interrupt_does_and_then_ther
     assert page.get_by_test_id("stop").is_visible()
     assert "Interrupt" not in page.get_by_test_id("beat").inner_text()
     assert len(view.sent) == before + 1
+
+
+def test_after_five_seconds_without_a_word_it_counts_on_no_more(show, page):
+    page.clock.install()
+    view = show(BarPanel, beat=BEAT)
+    line, is_running = (
+        page.get_by_test_id("beat"),
+        "document.querySelector('.accel-bar').classList.contains('is-running')",
+    )
+    page.clock.run_for(4_000)
+    assert line.inner_text() == "Trial · measuring 0:12 · round 3 of at most 40 · 1:09 of at most 4:00"
+    page.clock.run_for(8_250)
+    assert line.inner_text() == "Trial · no word from the kernel for 0:12"
+    assert not page.evaluate(is_running)
+    view.set(beat={**BEAT, "phase_s": 21.0, "seconds": 78.0})
+    assert "measuring 0:21" in line.inner_text()
+    assert page.evaluate(is_running)
+
+
+def test_tabs_are_marked_whenever_they_come_and_without_its_kernel_nothing_in_the_panel_can_be_reached(
+    show, page
+):
+    page.clock.install()
+    view = show(BarPanel, beat=BEAT, tab="machine")
+    page.evaluate(IN_A_PANEL)
+    page.clock.run_for(3_000)  # of a page that takes its time
+    for name in ("profile", "speed_up", "machine"):
+        page.evaluate(A_TAB, name)
+    assert page.evaluate(ROLES) == ["tabpanel"] * 3
+    page.locator(".accel-tab-machine input").focus()
+    view.set(tab="speed_up")  # by Python
+    assert page.evaluate(IN_FOCUS) == "tab-speed_up"
+    page.evaluate("document.querySelector('.accel-workbench').classList.add('jupyter-widgets-disconnected')")
+    page.clock.run_for(500)
+    assert page.get_by_test_id("beat").is_hidden()
+    assert page.evaluate("document.activeElement.classList.contains('accel-workbench')")
+    assert page.evaluate(
+        "[...document.querySelector('.accel-workbench').children].every((part) => part.inert)"
+    )
+
+
+def test_try_this_on_a_card_says_at_once_that_it_begins_and_so_does_the_bar(show, page, tmp_path):
+    show(BarPanel, can=["tune"])
+    cards = show(BoardPanel, beside=True, **board(tmp_path))
+    page.evaluate(IN_A_PANEL)
+    button = page.get_by_test_id("try-this")
+    button.press("Enter")
+    assert (button.inner_text(), page.get_by_test_id("beat").inner_text()) == ("starting…", "starting…")
+    button.press("Enter")
+    assert [message["do"] for message in cards.sent] == ["try"]
+    cards.set(is_busy=True)
+    assert (button.inner_text(), button.get_attribute("aria-disabled")) == ("Try this", "true")
+    cards.set(is_busy=False)
+    assert button.get_attribute("aria-disabled") == "false"

@@ -28,12 +28,14 @@ const BUTTONS = /** @type {[string, string, string][]} */ ([
 const STARTING_MS = 5000;  // an error that comes instead has a place of its own
 const AWAITS_MS = 30000;  // packing takes seconds; a trial that begins later was begun elsewhere
 const UNHEARD_MS = 1000;  // a kernel that takes messages while a cell runs has answered by then
+const SILENT_MS = 5000;  // Python says something each second: after that it is no longer counted on
 const COPY_MS = 5000;  // later the user is at something else: neither clipboard nor focus are taken then
 
 class BarView {
   /** @param {any} model @param {HTMLElement} el */
   constructor(model, el) {
     [this.model, this.el, this.heard, this.isStopping, this.wasRunning, this.began] = [model, el, 0, false, false, 0];
+    [this.unseen, this.wasGone] = [0, false];
     this.awaits = 0;  // until then Stop gets the focus when it appears
     this.view = crypto.randomUUID?.() ?? String(Math.random());
     this.isStarting = 0;  // until then "starting…" stands there: the kernel packs the cell first
@@ -43,8 +45,10 @@ class BarView {
     const watched = ["headline", "plan", "hint", "is_problem", "can", "live"];
     for (const name of watched) model.on(`change:${name}`, draw);
     const hear = () => this.hearBeat();
-    const turn = () => this.showTab();
+    const turn = () => { this.showTab(); };
+    const begins = (/** @type {Event} */ event) => { if (event.target instanceof Element && this.root?.contains(event.target)) this.begin(); };
     const told = (/** @type {any} */ message) => { if (message?.copy !== undefined && message.to?.view === this.view) this.copy(message.copy, message.to.at); };
+    document.body.addEventListener("accel-begin", begins);  // a card's button
     model.on("change:beat", hear);
     model.on("change:tab", turn);
     model.on("msg:custom", told);
@@ -53,6 +57,8 @@ class BarView {
     this.stop = () => {
       clearInterval(counting);
       this.seen();
+      this.placing?.disconnect();
+      document.body.removeEventListener("accel-begin", begins);
       for (const name of watched) model.off(`change:${name}`, draw);
       model.off("change:beat", hear);
       model.off("change:tab", turn);
@@ -106,13 +112,21 @@ class BarView {
       this.isStopping = true;
       this.drawBeat();
     } else if (this.buttons.has(name)) {
-      this.awaits = performance.now() + AWAITS_MS;
       this.turnTo("speed_up");
-      this.isStarting = performance.now() + STARTING_MS;
-      this.drawBeat();
+      this.begin();
     }
     this.model.send({ do: name, ...(name === "copy" ? { to: { view: this.view, at: Date.now() } } : {}) });
   }
+
+  /** What was asked for takes the kernel a moment: that is to be seen at once. */
+  begin() {
+    this.awaits = performance.now() + AWAITS_MS;
+    this.isStarting = performance.now() + STARTING_MS;
+    this.drawBeat();
+  }
+
+  /** The panel that it is the bar of; none before it stands there. */
+  get root() { return this.el.closest(".accel-workbench"); }
 
   draw() {
     const can = new Set(this.model.get("can"));
@@ -138,7 +152,6 @@ class BarView {
     if (this.beat) this.isStarting = 0;
     const beat = this.beat;
     write(this.phase, beat ? `${beat.called} ${beat.phase}`.trim() : "");
-    this.el.classList.toggle("is-running", Boolean(beat));
     if (beat && !this.wasRunning) this.began = performance.now();
     if (beat && !this.wasRunning && !beat.can_stop) this.seen.say();  // if that is heard, so will a click on Stop be
     this.wasRunning = Boolean(beat);
@@ -158,16 +171,31 @@ class BarView {
   }
 
   drawBeat() {
-    if (this.el.closest(".jupyter-widgets-disconnected")) return;  // its kernel is gone: nothing goes on
-    const beat = this.beat;
-    const later = (performance.now() - this.heard) / 1000;
-    const isStarting = performance.now() < this.isStarting;
-    write(this.beatLine, beat ? this.beatWords(beat, later) : isStarting ? "starting…" : "");
+    const now = performance.now();
+    const isGone = this.el.closest(".jupyter-widgets-disconnected") !== null;  // its kernel is: nothing goes on
+    if (isGone !== this.wasGone) this.release(isGone);
+    if (document.hidden || !this.el.getClientRects().length) this.unseen = now;  // Python says nothing to who does not look
+    const [beat, later] = [isGone ? null : this.beat, (now - this.heard) / 1000];
+    const isStarting = !isGone && now < this.isStarting;
+    const isSilent = now - Math.max(this.heard, this.unseen) > SILENT_MS;
+    write(this.beatLine, beat ? this.beatWords(beat, later, isSilent) : isStarting ? "starting…" : "");
     this.beatLine.hidden = !beat && !isStarting;
+    this.el.classList.toggle("is-running", beat !== null && !isSilent);
   }
 
-  /** @param {Beat} beat @param {number} later seconds since it was said */
-  beatWords(beat, later) {
+  /** The whole panel without its kernel: nothing in it can be pressed, and the focus stays in it. @param {boolean} isGone */
+  release(isGone) {
+    this.wasGone = isGone;
+    const root = /** @type {HTMLElement | null} */ (this.root);
+    if (!root) return;
+    root.tabIndex = -1;
+    if (isGone && root.contains(document.activeElement)) root.focus();
+    for (const part of root.children) part.toggleAttribute("inert", isGone);
+  }
+
+  /** @param {Beat} beat @param {number} later seconds since it was said @param {boolean} isSilent */
+  beatWords(beat, later, isSilent) {
+    if (isSilent) return [beat.called, `no word from the kernel for ${clock(later)}`].filter(Boolean).join(" · ");
     if (this.isStopping) return [beat.called, "stopping…"].filter(Boolean).join(" · ");
     const isUnheard = !beat.can_stop && performance.now() - this.began > UNHEARD_MS;
     return isUnheard ? `${beatText(beat, later)}. ${beat.interrupt}` : beatText(beat, later);
@@ -194,24 +222,28 @@ class BarView {
   }
 
   showTab() {
-    const [tab, root] = [this.model.get("tab"), this.el.closest(".accel-workbench")];
+    const [tab, root] = [this.model.get("tab"), this.root];
     for (const [name, button] of this.tabButtons) {
       button.setAttribute("aria-selected", String(name === tab));
       button.tabIndex = name === tab ? 0 : -1;
     }
+    const parts = [...this.tabButtons].map(([name, button]) => /** @type {const} */ ([button, root?.querySelector(`.accel-tab-${name}`)]));
+    const left = parts.find(([button, part]) => button.dataset.tab !== tab && part?.contains(document.activeElement));
     root?.setAttribute("data-tab", tab);
     root?.setAttribute("data-view", this.view);
-    for (const name of this.tabButtons.keys()) {
-      const part = root?.querySelector(`.accel-tab-${name}`);
+    for (const [button, part] of parts) {
       part?.setAttribute("role", "tabpanel");
-      part?.setAttribute("aria-label", String(this.tabButtons.get(name)?.textContent));
+      part?.setAttribute("aria-label", String(button.textContent));
     }
+    if (left) this.tabButtons.get(tab)?.focus();
+    return parts.every(([, part]) => part);
   }
 
   /** A view is made before it stands in the page, and its neighbours later still. */
-  showTabOncePlaced(turns = 40) {
-    this.showTab();
-    if (turns > 0 && !this.el.closest(".accel-workbench")?.querySelector(".accel-tab-machine")) requestAnimationFrame(() => this.showTabOncePlaced(turns - 1));
+  showTabOncePlaced() {
+    if (this.showTab()) return;
+    this.placing = new MutationObserver(() => { if (this.showTab()) this.placing?.disconnect(); });
+    this.placing.observe(document.body, { childList: true, subtree: true });
   }
 
   // --- copy ---------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
  * @typedef {Record<string, Record<string, string>>} Chosen
  */
 
+const STARTING_MS = 5000;  // an error that comes instead has a place of its own
 let boards = 0;  // ids are the page's, and a panel may be shown twice
 
 /** A finding as a card. @param {Finding} finding @param {(plans: string[]) => void} tryThese */
@@ -24,7 +25,11 @@ function card(finding, tryThese) {
   if (finding.plans.length) {
     const button = element("button", { type: "button", class: "accel-button", "data-testid": "try-this", "data-key": `try ${finding.id}`,
       "aria-label": `Try this: ${finding.plans.join(", ")}`, title: finding.plans.join("  ") }, "Try this");
-    button.addEventListener("click", () => { if (button.getAttribute("aria-disabled") !== "true") tryThese(finding.plans); });
+    button.addEventListener("click", () => {
+      if (button.getAttribute("aria-disabled") === "true") return;
+      button.textContent = "starting…";
+      tryThese(finding.plans);
+    });
     foot.append(button);
   }
   foot.append(element("details", {}, element("summary", { "data-key": `why ${finding.id}` }, finding.plans.length ? "Why" : "What to do"), ...facts));
@@ -42,6 +47,8 @@ function knobControl(entry, knob, id) {
 class BoardView {
   /** @param {any} model @param {HTMLElement} el */
   constructor(model, el) {
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.starting = undefined;
     [this.model, this.el, this.id] = [model, el, `accel-board-${boards += 1}`];
     el.classList.add("accel", "accel-board");
     this.cards = element("ul", { class: "accel-cards", "aria-label": "Findings" });
@@ -53,10 +60,13 @@ class BoardView {
     this.heading = element("h3", { class: "accel-heading", tabindex: "-1" }, "Accelerations");
     el.append(this.findings, element("section", {}, this.heading, this.asking, this.first, this.others, this.cannot));
     const watched = /** @type {[string, () => void][]} */ ([["findings", () => this.drawFindings()], ["entries", () => this.drawEntries()],
-      ["refused", () => this.drawRefused()], ["chosen", () => this.drawChosen()], ["is_busy", () => this.drawBusy()],
+      ["refused", () => this.drawRefused()], ["chosen", () => this.drawChosen()], ["is_busy", () => this.begun()],
       ["is_asked", () => this.drawEntries()]]);
     for (const [name, draw] of watched) model.on(`change:${name}`, draw);
-    this.stop = () => { for (const [name, draw] of watched) model.off(`change:${name}`, draw); };
+    this.stop = () => {
+      clearTimeout(this.starting);
+      for (const [name, draw] of watched) model.off(`change:${name}`, draw);
+    };
     this.drawFindings();
     this.drawEntries();
     this.drawRefused();
@@ -100,8 +110,18 @@ class BoardView {
     /** @type {Finding[]} */
     const findings = this.model.get("findings");
     this.findings.hidden = findings.length === 0;
-    this.fill(this.cards, ...findings.map((finding) => card(finding, (plans) => this.model.send({ do: "try", plans }))));
+    this.fill(this.cards, ...findings.map((finding) => card(finding, (plans) => this.tryThese(plans))));
     this.drawBusy();
+  }
+
+  /** Packing the cell takes seconds: until Python says that it runs, or what is in its way, the page says that it begins.
+   * @param {string[]} plans */
+  tryThese(plans) {
+    clearTimeout(this.starting);
+    this.starting = setTimeout(() => this.begun(), STARTING_MS);
+    this.drawBusy();
+    this.el.dispatchEvent(new CustomEvent("accel-begin", { bubbles: true }));  // for the bar
+    this.model.send({ do: "try", plans });
   }
 
   drawEntries() {
@@ -192,9 +212,19 @@ class BoardView {
     return button;
   }
 
+  begun() {
+    clearTimeout(this.starting);
+    this.starting = undefined;
+    this.drawBusy();
+  }
+
   drawBusy() {
-    const isBusy = Boolean(this.model.get("is_busy"));
-    for (const button of this.cards.querySelectorAll("button")) button.setAttribute("aria-disabled", String(isBusy));
+    const isStarting = this.starting !== undefined;
+    const isBusy = isStarting || Boolean(this.model.get("is_busy"));
+    for (const button of this.cards.querySelectorAll("button")) {
+      button.setAttribute("aria-disabled", String(isBusy));
+      if (!isStarting) write(button, "Try this");
+    }
   }
 }
 
