@@ -101,7 +101,7 @@ STATES: dict[type, Callable[[Path], dict[str, Any]]] = {
     DdpLanesPanel: of(**lanes.state(lanes.FAST, lanes.SLOW, notes=["Rank 1 holds the others up"], has_fold=True)),
     GuessPanel: guessed,
     JobsPanel: of(rows=jobs.rows(jobs.QUEUED, jobs.RUNNING, jobs.DONE), line="cnn is removed", logs_of="cnn",
-                  logs=[["the launcher", "it fell over"], ["rank 0", "loss 0.5"]]),
+                  logs=[["the launcher", "it fell over"], ["rank 0", "loss 0.5"]], has_fold=True),
     LadderPanel: of(trials=[{**ladders.trial(ladders.FASTER, ladders.SLOWER, ladders.FAILED), "summary": "Keep it."},
                             {**ladders.trial(ladders.FASTER), "id": "t2", "title": "Trial 2"}]),
     OpTablePanel: of(rows=ALL_ROWS, chosen_op=CHOSEN),

@@ -190,8 +190,16 @@ def test_a_knob_that_may_be_left_to_accel_says_so_and_shows_its_choices(panel):
 
 
 def test_what_findings_advise_comes_first_and_try_this_measures_it(workbench, panel):
+    assert (panel.bar.tab, panel.bar.tabs["speed_up"]) == ("profile", "Speed up")
     workbench.profile(CELL)
     drawn(panel)
+    assert (panel.bar.tab, panel.bar.tabs["speed_up"]) == (
+        "speed_up",
+        f"Speed up ({len(panel.board.findings)})",
+    )
+    panel.bar.tab = "machine"  # by the user
+    panel._changed("profile")
+    assert drawn(panel).bar.tab == "machine"
     advised = [finding for finding in panel.board.findings if finding["plans"]]
     assert advised
     first = [each["name"] for each in panel.board.entries if each["is_first"]]

@@ -46,11 +46,13 @@ class BarView {
     for (const name of watched) model.on(`change:${name}`, draw);
     const hear = () => this.hearBeat();
     const turn = () => { this.showTab(); };
+    const face = () => { for (const [name, button] of this.tabButtons) write(button, model.get("tabs")[name]); this.showTab(); };
     const begins = (/** @type {Event} */ event) => { if (event.target instanceof Element && this.root?.contains(event.target)) this.begin(); };
     const told = (/** @type {any} */ message) => { if (message?.copy !== undefined && message.to?.view === this.view) this.copy(message.copy, message.to.at); };
     document.body.addEventListener("accel-begin", begins);  // a card's button
     model.on("change:beat", hear);
     model.on("change:tab", turn);
+    model.on("change:tabs", face);
     model.on("msg:custom", told);
     const counting = setInterval(() => this.drawBeat(), 250);
     this.seen = saySeen(model, el, false);
@@ -62,6 +64,7 @@ class BarView {
       for (const name of watched) model.off(`change:${name}`, draw);
       model.off("change:beat", hear);
       model.off("change:tab", turn);
+      model.off("change:tabs", face);
       model.off("msg:custom", told);
     };
     this.draw();

@@ -44,6 +44,7 @@ class BarPanel(anywidget.AnyWidget):
     ) -> None:  # fmt: skip
         super().__init__()
         self._calls, self._on_copy, self._on_seen = dict(calls), on_copy, on_seen
+        self._turned_to = self.tab
         self._heard_s = -math.inf  # when a page last said something
         self.on_msg(self._answer)
 
@@ -57,6 +58,11 @@ class BarPanel(anywidget.AnyWidget):
             "seconds": beat.seconds, "at_most_s": beat.at_most_s, "is_strict": beat.is_strict,
             "can_stop": time.monotonic() - self._heard_s < beat.seconds, "interrupt": interrupt,
         }  # fmt: skip
+
+    def turn_to(self, tab: str) -> None:
+        """Show this tab, unless the user has turned to another one since."""
+        if self.tab == self._turned_to:
+            self.tab = self._turned_to = tab
 
     def copied(self, text: str, to: object) -> None:
         """The text goes to the clipboard of the page that asked for it."""

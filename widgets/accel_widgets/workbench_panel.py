@@ -12,13 +12,14 @@ from accel.accelerations import CATALOGUE
 from accel.errors import AccelError
 from accel.html_parts import text as escaped
 from accel.plans.plan import Plan
-from accel_widgets.bar_panel import BarPanel
+from accel_widgets.bar_panel import TABS, BarPanel
 from accel_widgets.board_panel import BoardPanel
 from accel_widgets.calm_updates import CalmUpdates
 from accel_widgets.core_map_panel import CoreMapPanel
 from accel_widgets.ddp_lanes_panel import DdpLanesPanel
 from accel_widgets.environment_line import EnvironmentLine
 from accel_widgets.error_line import ErrorLine
+from accel_widgets.jobs_panel import JobsPanel
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.looks_while_seen import LooksWhileSeen
 from accel_widgets.main_thread import call_when_idle, hear_while_busy, in_main_thread
@@ -81,7 +82,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             on_keep=self._when_idle(workbench.keep), on_copy=self.errors.guard(self._copy_trial)
         )
         self.ranks, self.telemetry = DdpLanesPanel(has_fold=True), TelemetryPanel()
-        self.cores = CoreMapPanel(looks_now=False)
+        self.cores, self.jobs = CoreMapPanel(looks_now=False), JobsPanel()
         self._links = [
             ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase")),
             ipywidgets.jslink((self.op_table, "chosen_op"), (self.timeline, "chosen_op")),
@@ -90,8 +91,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False), per_second=UPDATES_PER_S)
         self._unsubscribe = workbench.subscribe(self._changed)
         self._updates.draw_now()
-        if self.board.findings or self.ladder.trials:
-            self.bar.tab = "speed_up"
+        if self.ladder.trials:
+            self.bar.turn_to("speed_up")
         self._draw_board_when_idle()  # which takes seconds the first time: the panel stands there before
 
     def close(self) -> None:
@@ -116,7 +117,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         tabs = {
             "profile": [self.phase_bar, self.op_table, self.timeline],
             "speed_up": [self.board, self.ladder],
-            "machine": [line, self.ranks, self.cores, self.telemetry],
+            "machine": [line, self.ranks, self.jobs, self.cores, self.telemetry],
         }
         boxes = [
             ipywidgets.VBox(parts, _dom_classes=("accel-tab", f"accel-tab-{name}"))
@@ -210,6 +211,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             self._draw_profile()
         if "ranks" in stale and (run := self.workbench.ranks.latest) is not None:
             self.ranks.show(run)
+            self.jobs.look_again()  # it may be one
         self._draw_trials()
         self._draw_beat()
         self._draw_plan()
@@ -223,8 +225,12 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
                 setattr(self.phase_bar, name, value)
             self.op_table.phase, self.op_table.chosen_op, self.op_table.rows = "", {}, op_rows(profile)
         self.timeline.show(profile)
-        self.board.show_findings(profile.findings if profile is not None else ())
+        findings = profile.findings if profile is not None else ()
+        self.board.show_findings(findings)
         self.bar.headline = headline(profile) if profile is not None else ""
+        self.bar.tabs = {**TABS, "speed_up": f"{TABS['speed_up']} ({len(findings)})"} if findings else TABS
+        if findings:
+            self.bar.turn_to("speed_up")
 
     def _draw_trials(self) -> None:
         kept = _words(self.workbench.kept)
