@@ -1,4 +1,4 @@
-"""A button in the toolbar opens the panel beside the notebook, in JupyterLab and Notebook 7; news is a notice on the page."""
+"""A button in the toolbar opens the panel next to the notebook, in JupyterLab and Notebook 7; news is a notice on the page."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NOTICE = """from accel.notebook.page_news import toast
 toast(get_ipython(), "It is <b>over</b>: *1.2* times")"""
 
 
-def test_the_panel_opens_beside_the_notebook_and_again_after_a_restart(notebook, server):
-    page = notebook.open(server.add_notebook("beside.ipynb", "1 + 1", NOTICE)).page
+def test_the_panel_opens_next_to_the_notebook_and_again_after_a_restart(notebook, server):
+    page = notebook.open(server.add_notebook("next_to_it.ipynb", "1 + 1", NOTICE)).page
     docked = dock(page)
     cells, pane = page.locator(".jp-Notebook").bounding_box(), docked.bounding_box()
     assert pane["x"] >= cells["x"] + cells["width"] - 1
