@@ -209,19 +209,8 @@ RESTART = "async () => await window.jupyterapp.shell.currentWidget.sessionContex
 TOLD = "panel => getComputedStyle(panel, '::before').content"
 
 
-def test_keys_are_the_panels_and_a_restarted_kernel_is_told(notebook, server):
-    page = opened(notebook, server, "keys.ipynb")
-    before = page.evaluate(STATE)
-    switch_on(page, "fused_optimizer")
-    switch = page.locator("input[data-name='fused_optimizer']")
-    for key in ("Space", "Space", "x", "Enter", "ArrowUp"):
-        switch.press(key)
-    expect(switch).to_be_checked()  # Space switched it off and on
-    page.get_by_test_id("tab-profile").click()
-    phases = page.get_by_test_id("op-phase")
-    phases.press("ArrowDown")
-    expect(phases).not_to_have_value("")
-    assert page.evaluate(STATE) == before
+def test_a_restarted_kernel_is_told_and_the_notebook_that_was_saved_shows_how_it_stood(notebook, server):
+    page = opened(notebook, server, "restarted.ipynb")
     live, static = notebook.outputs(PANEL)
     assert "application/vnd.jupyter.widget-view+json" in live["data"]
     assert "Forward" in static["data"]["text/html"]
