@@ -31,6 +31,14 @@ A_TAB = """(name) => {
 ROLES = "[...document.querySelectorAll('.accel-tab')].map((tab) => tab.getAttribute('role'))"
 
 
+@pytest.fixture
+def clock(page):
+    """The page's, standing still."""
+    page.clock.install(time=0)
+    page.clock.pause_at(1_000)
+    return page.clock
+
+
 @pytest.mark.parametrize("button", ["undo", "copy"])
 def test_a_button_that_hides_while_it_has_the_focus_hands_it_to_try(show, page, button):
     view = show(BarPanel, **KEPT)
@@ -63,15 +71,14 @@ def test_what_is_copied_goes_to_the_view_that_asked_and_takes_neither_clipboard_
     assert page.get_by_role("textbox").input_value() == "print(3)"
 
 
-def test_until_the_page_is_heard_the_line_says_what_interrupt_does_and_then_there_is_stop(show, page):
-    page.clock.install()
+def test_until_the_page_is_heard_the_line_says_what_interrupt_does_and_then_there_is_stop(show, page, clock):
     view = show(BarPanel)
     before = len(view.sent)
     view.set(beat={**BEAT, "can_stop": False})
     assert [message["seen"] for message in view.sent[before:]] == [
         True
     ]  # heard during it, it proves that Stop would be
-    page.clock.run_for(1500)
+    clock.run_for(1500)
     assert page.get_by_test_id("beat").inner_text().endswith("1:06 of at most 4:00. Interrupt stops it.")
     assert page.get_by_test_id("stop").is_hidden()
     view.set(beat=BEAT)
@@ -80,16 +87,15 @@ def test_until_the_page_is_heard_the_line_says_what_interrupt_does_and_then_ther
     assert len(view.sent) == before + 1
 
 
-def test_after_five_seconds_without_a_word_it_counts_on_no_more(show, page):
-    page.clock.install()
+def test_after_five_seconds_without_a_word_it_counts_on_no_more(show, page, clock):
     view = show(BarPanel, beat=BEAT)
     line, is_running = (
         page.get_by_test_id("beat"),
         "document.querySelector('.accel-bar').classList.contains('is-running')",
     )
-    page.clock.run_for(4_000)
+    clock.run_for(4_000)
     assert line.inner_text() == "Trial · measuring 0:12 · round 3 of at most 40 · 1:09 of at most 4:00"
-    page.clock.run_for(8_250)
+    clock.run_for(8_250)
     assert line.inner_text() == "Trial · no word from the kernel for 0:12"
     assert not page.evaluate(is_running)
     view.set(beat={**BEAT, "phase_s": 21.0, "seconds": 78.0})
@@ -98,12 +104,11 @@ def test_after_five_seconds_without_a_word_it_counts_on_no_more(show, page):
 
 
 def test_tabs_are_marked_whenever_they_come_and_without_its_kernel_nothing_in_the_panel_can_be_reached(
-    show, page
+    show, page, clock
 ):
-    page.clock.install()
     view = show(BarPanel, beat=BEAT, tab="machine")
     page.evaluate(IN_A_PANEL)
-    page.clock.run_for(3_000)  # of a page that takes its time
+    clock.run_for(3_000)  # of a page that takes its time
     for name in ("profile", "speed_up", "machine"):
         page.evaluate(A_TAB, name)
     assert page.evaluate(ROLES) == ["tabpanel"] * 3
@@ -111,7 +116,7 @@ def test_tabs_are_marked_whenever_they_come_and_without_its_kernel_nothing_in_th
     view.set(tab="speed_up")  # by Python
     assert page.evaluate(IN_FOCUS) == "tab-speed_up"
     page.evaluate("document.querySelector('.accel-workbench').classList.add('jupyter-widgets-disconnected')")
-    page.clock.run_for(500)
+    clock.run_for(500)
     assert page.get_by_test_id("beat").is_hidden()
     assert page.evaluate("document.activeElement.classList.contains('accel-workbench')")
     assert page.evaluate(

@@ -87,4 +87,4 @@ def test_each_panel_shows_itself_where_nothing_else_can_be_loaded_and_its_text_c
         page.set_viewport_size({"width": 1020, "height": 3000})
         page.screenshot(path=f"{os.environ['ACCEL_SCREENSHOTS']}/{host}.png")
     found = Axe().run(frame, options={"runOnly": ["color-contrast"]}).response["violations"]
-    assert [node["html"] for each in found for node in each["nodes"]] == []
+    assert [(node["html"], node["failureSummary"]) for each in found for node in each["nodes"]] == []

@@ -134,8 +134,8 @@ class BoardView {
     const groups = grouped(others);
     const rows = [...groups].map(([layer, own]) => element("section", {}, element("h4", { class: "accel-layer" }, layer), ...own.map((entry) => this.row(entry))));
     const words = first.length ? `${others.length} more that can work here` : `${others.length} accelerations`;
-    this.fill(this.others, element("summary", { "data-key": "others" }, words), ...rows);
     this.others.hidden = others.length === 0;
+    this.fill(this.others, element("summary", { "data-key": "others" }, words), ...rows);
     if (entries.length && !this.wasDrawn) this.others.open = first.length === 0;
     this.wasDrawn = entries.length > 0;
     this.drawChosen();
@@ -198,8 +198,8 @@ class BoardView {
     const count = refused.reduce((sum, group) => sum + group.names.length, 0);
     const groups = refused.map((group) => element("p", { class: "accel-why-not" },
       ...group.names.flatMap(({ name, has_knobs }, index) => [...(index ? [", "] : []), has_knobs ? this.otherwise(name) : element("code", {}, name)]), `: ${group.because}`));
-    this.fill(this.cannot, element("summary", { "data-key": "refused" }, `${count} cannot work here, and why`), ...groups);
     this.cannot.hidden = count === 0;
+    this.fill(this.cannot, element("summary", { "data-key": "refused" }, `${count} cannot work here, and why`), ...groups);
   }
 
   /** One that cannot work as it stands may with other settings. @param {string} name */
