@@ -13,6 +13,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 NOTICE = """from accel.notebook.page_news import toast
 toast(get_ipython(), "It is <b>over</b>: *1.2* times")"""
+FOCUSED = "() => document.activeElement.outerHTML.slice(0, 300)"
+IN_A_CELL = "() => document.activeElement.closest('.jp-Notebook') !== null"
 
 
 def test_the_panel_opens_next_to_the_notebook_and_again_after_a_restart(notebook, server):
@@ -58,10 +60,6 @@ def press_until(page, at, *, key="Tab", most=40):
     pytest.fail(f"{most} times {key} do not lead to {at}, but to {page.evaluate(FOCUSED)}")
 
 
-FOCUSED = "() => document.activeElement.outerHTML.slice(0, 300)"
-IN_A_CELL = "() => document.activeElement.closest('.jp-Notebook') !== null"
-
-
 @pytest.mark.parametrize("notebook", ["lab", "notebooks"], indirect=True)
 def test_keys_alone_lead_from_a_profile_to_a_plan_that_is_kept_and_its_plain_code(notebook, server):
     cells = (QUICKLY + MODEL, "%load_ext accel", PROFILE, "%accel panel")
@@ -74,7 +72,7 @@ def test_keys_alone_lead_from_a_profile_to_a_plan_that_is_kept_and_its_plain_cod
     switch = page.locator("input[data-name='fused_optimizer']")
     switch.wait_for(state="attached", timeout=120_000)
     before = page.evaluate(STATE)
-    press_until(page, "[role='tab']")
+    press_until(page, ".accel-tab-button")
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_test_id("tab-speed_up")).to_be_focused()

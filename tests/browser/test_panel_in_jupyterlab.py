@@ -128,7 +128,7 @@ def test_stop_in_the_panel_ends_a_trial_that_a_cell_waits_for_with_its_workers(n
     expect(docked.get_by_test_id("trial-state")).to_have_text("stopped")
     expect(docked.get_by_test_id("stop")).not_to_be_visible()
     assert not [pid for pid in measuring if psutil.pid_exists(pid) and pid in server.workers()]
-    expect(docked.get_by_role("button", name="Try", exact=True)).to_be_enabled()
+    expect(docked.get_by_test_id("tune")).to_be_enabled()
     notebook.shut_down()
     assert server.workers() == set()
 
