@@ -338,7 +338,7 @@ def test_takes_effect_and_says_so(plan):
 
 
 @of_plans(ON_CPU)
-def test_a_toggle_that_did_not_take_effect_is_found_out(plan):
+def test_a_plan_that_did_not_take_effect_is_found_out(plan):
     made = training_for(plan)
     with plan.apply(made.replica()):
         CASES[plan.names[0]].sabotage(made)

@@ -38,7 +38,7 @@ def test_pictures_of_the_panel(notebook, server):
     page.get_by_test_id("tab-speed_up").click()
     page.get_by_test_id("others").locator("> summary").click()
     for name in TRIED:
-        page.locator(f".accel-toggle-{name} input").check()
+        page.locator(f"input[data-name='{name}']").check()
     page.get_by_test_id("others").locator("> summary").click()
     page.get_by_role("button", name="Try each").click()
     notebook.expect_trial_to_be_done()

@@ -41,6 +41,10 @@ trial_start.TrialSetting = partial(trial_start.TrialSetting, effort=effort, stea
 """
 CELLS = (MODEL, "%load_ext accel", PROFILE, "%accel panel", "1 + 1", "import time; time.sleep(2)")
 PANEL, ARITHMETIC = 3, 4
+RUN_ANOTHER = """(notebook, index) => {
+  notebook.content.activeCellIndex = index;
+  void window.jupyterapp.commands.execute("notebook:run-cell");
+}"""
 VERDICT_MS = 300_000
 
 
@@ -54,10 +58,16 @@ def opened(notebook, server, name, *, before=""):
     return notebook.page
 
 
+def dock(page):
+    page.get_by_title("Open the accel panel next to this notebook").first.click()
+    expect(page.locator(".accel-docked .accel-workbench")).to_be_visible(timeout=60_000)
+    return page.locator(".accel-docked")
+
+
 def switch_on(page, name):
     """By keyboard: what is folded away is opened first."""
     page.get_by_test_id("tab-speed_up").click()
-    switch = page.locator(f".accel-toggle-{name} input")
+    switch = page.locator(f"input[data-name='{name}']")
     switch.wait_for(state="attached")  # what can work here is asked once the panel stands there
     if not switch.is_visible():
         page.get_by_test_id("others").locator("> summary").press("Enter")
@@ -78,7 +88,7 @@ def save_picture(page, name, tmp_path, *, width=1280):
     page.locator(".accel-workbench").screenshot(path=folder / f"{name}.png")
 
 
-def test_a_toggle_becomes_a_ladder_row_with_a_verdict_while_the_kernel_stays_free(notebook, server, tmp_path):
+def test_a_switch_becomes_a_ladder_row_with_a_verdict_while_the_kernel_stays_free(notebook, server, tmp_path):
     page = opened(notebook, server, "verdict.ipynb", before=QUICKLY)
     start_trial(page, "fused_optimizer")
     row = page.get_by_test_id("ladder-row")
@@ -99,17 +109,26 @@ def test_a_toggle_becomes_a_ladder_row_with_a_verdict_while_the_kernel_stays_fre
     expect(page.get_by_text("Nothing is live")).to_be_visible()
 
 
-def test_stop_ends_a_trial_at_once_and_its_workers(notebook, server):
-    page = opened(notebook, server, "stop.ipynb")
-    start_trial(page, "channels_last")
-    expect(page.get_by_test_id("progress")).to_contain_text("pairs", timeout=VERDICT_MS)
+def test_stop_in_the_panel_ends_a_trial_that_a_cell_waits_for_with_its_workers(notebook, server):
+    cells = (*CELLS[:PANEL], "%accel try channels_last")
+    page = notebook.open(server.add_notebook("stop.ipynb", *cells)).page
+    for index in range(PANEL):
+        notebook.run_cell(index)
+    shown = page.evaluate_handle("() => window.jupyterapp.shell.currentWidget")
+    docked = dock(page)
+    shown.evaluate(RUN_ANOTHER, PANEL)
+    expect(docked.get_by_test_id("beat")).to_contain_text("measuring", timeout=VERDICT_MS)
     measuring = server.workers()
     assert measuring
-    page.get_by_test_id("stop").click()
-    expect(page.get_by_test_id("trial-state")).to_have_text("stopped", timeout=15_000)
-    expect(page.get_by_test_id("stop")).not_to_be_visible()
+    docked.get_by_test_id("stop").click()
+    expect(docked.get_by_test_id("beat")).to_contain_text("stopping", timeout=1_000)
+    page.wait_for_function(
+        "(shown) => shown.sessionContext.session.kernel.status === 'idle'", arg=shown, timeout=15_000
+    )
+    expect(docked.get_by_test_id("trial-state")).to_have_text("stopped")
+    expect(docked.get_by_test_id("stop")).not_to_be_visible()
     assert not [pid for pid in measuring if psutil.pid_exists(pid) and pid in server.workers()]
-    expect(page.get_by_role("button", name="Try", exact=True)).to_be_enabled()
+    expect(docked.get_by_test_id("tune")).to_be_enabled()
     notebook.shut_down()
     assert server.workers() == set()
 
@@ -161,7 +180,7 @@ def test_a_profile_is_read_by_mouse_and_keyboard_in_both_themes_and_each_tab_fit
 
 
 @pytest.mark.whole
-def test_the_quickstart_runs_and_its_panel_tries_a_toggle(notebook, server):
+def test_the_quickstart_runs_and_its_panel_tries_a_switch(notebook, server):
     cells = [
         cell.source for cell in nbformat.read(QUICKSTART, as_version=4).cells if cell.cell_type == "code"
     ]
@@ -190,19 +209,8 @@ RESTART = "async () => await window.jupyterapp.shell.currentWidget.sessionContex
 TOLD = "panel => getComputedStyle(panel, '::before').content"
 
 
-def test_keys_are_the_panels_and_a_restarted_kernel_is_told(notebook, server):
-    page = opened(notebook, server, "keys.ipynb")
-    before = page.evaluate(STATE)
-    switch_on(page, "fused_optimizer")
-    switch = page.locator(".accel-toggle-fused_optimizer input")
-    for key in ("Space", "Space", "x", "Enter", "ArrowUp"):
-        switch.press(key)
-    expect(switch).to_be_checked()  # Space switched it off and on
-    page.get_by_test_id("tab-profile").click()
-    phases = page.get_by_test_id("op-phase")
-    phases.press("ArrowDown")
-    expect(phases).not_to_have_value("")
-    assert page.evaluate(STATE) == before
+def test_a_restarted_kernel_is_told_and_the_notebook_that_was_saved_shows_how_it_stood(notebook, server):
+    page = opened(notebook, server, "restarted.ipynb")
     live, static = notebook.outputs(PANEL)
     assert "application/vnd.jupyter.widget-view+json" in live["data"]
     assert "Forward" in static["data"]["text/html"]

@@ -49,7 +49,7 @@ def test_takes_effect_and_says_so(plan):
 
 
 @each_single
-def test_a_toggle_that_did_not_take_effect_is_found_out(plan):
+def test_a_plan_that_did_not_take_effect_is_found_out(plan):
     made = training_on_device(plan)
     with plan.apply(made.replica()):
         CASES[plan.names[0]].sabotage(made)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-# What anywidget hands to a view: get, set, save_changes, send, on and off; the page keeps what was saved and sent.
+# What anywidget hands to a view: get, set, save_changes, send, on and off; what was saved and sent is kept, `tell` is a message.
 LOAD = """async ([esm, css, state]) => {
   const listeners = {};
   const model = { saved: [], sent: [], get: (key) => state[key],
@@ -16,6 +16,7 @@ LOAD = """async ([esm, css, state]) => {
     save_changes: () => model.saved.push(structuredClone(state)), send: (message) => model.sent.push(message),
     on: (event, listener) => (listeners[event] ??= []).push(listener),
     off: (event, listener) => { listeners[event] = (listeners[event] || []).filter((other) => other !== listener); },
+    tell: (message) => (listeners["msg:custom"] || []).forEach((listener) => listener(message)),
     listening: () => Object.values(listeners).flat().length };
   window.model = model;  // of the last view; each view's own is among them
   (window.models ??= []).push(model);
@@ -42,14 +43,16 @@ class View:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         if is_first:
             page.goto("about:blank")
-        defaults = {name: trait.default() for name, trait in panel.class_own_traits(sync=True).items()}
-        given = {name: _sendable(value) for name, value in {**defaults, **state}.items()}
-        page.evaluate(LOAD, [str(panel._esm), panel._css, given])
+        page.evaluate(LOAD, [str(panel._esm), panel._css, given(panel, state)])
         self._model = f"models[{page.evaluate('models.length') - 1}]"
 
     def set(self, **traits: Any) -> None:
         for name, value in traits.items():
             self.page.evaluate(f"([name, value]) => {self._model}.set(name, value)", [name, value])
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """A message of Python's."""
+        self.page.evaluate(f"(message) => {self._model}.tell(message)", message)
 
     @property
     def saved(self) -> list[dict[str, Any]]:
@@ -61,6 +64,12 @@ class View:
 
     def texts(self, test_id: str) -> list[str]:
         return self.page.get_by_test_id(test_id).all_text_contents()
+
+
+def given(panel: type, state: dict[str, Any]) -> dict[str, Any]:
+    """What a view gets of a panel with these traits, and its others from the start."""
+    defaults = {name: trait.default() for name, trait in panel.class_own_traits(sync=True).items()}
+    return {name: _sendable(value) for name, value in {**defaults, **state}.items()}
 
 
 def _sendable(value: Any) -> Any:

@@ -74,7 +74,7 @@ def of(**state: Any) -> Callable[[Path], dict[str, Any]]:
 CHOSEN = {"op": "aten::relu", "phase": "backward", "module": "net.conv1"}
 ALL_ROWS = [*ops.ROWS, ops.row("aten::relu", "backward", "net.conv1", 3.0, 1)]
 BEAT = {"called": "Trial", "phase": "measuring", "phase_s": 8.0, "detail": "round 3 of at most 40", "seconds": 65.0,
-        "at_most_s": 240.0, "is_strict": True, "can_stop": True}  # fmt: skip
+        "at_most_s": 240.0, "is_strict": True, "can_stop": True, "interrupt": "Interrupt stops it."}  # fmt: skip
 NO_GPU = Reason("There is no GPU", "Use a machine with one.")
 
 
@@ -101,7 +101,7 @@ STATES: dict[type, Callable[[Path], dict[str, Any]]] = {
     DdpLanesPanel: of(**lanes.state(lanes.FAST, lanes.SLOW, notes=["Rank 1 holds the others up"], has_fold=True)),
     GuessPanel: guessed,
     JobsPanel: of(rows=jobs.rows(jobs.QUEUED, jobs.RUNNING, jobs.DONE), line="cnn is removed", logs_of="cnn",
-                  logs=[["the launcher", "it fell over"], ["rank 0", "loss 0.5"]]),
+                  logs=[["the launcher", "it fell over"], ["rank 0", "loss 0.5"]], has_fold=True),
     LadderPanel: of(trials=[{**ladders.trial(ladders.FASTER, ladders.SLOWER, ladders.FAILED), "summary": "Keep it."},
                             {**ladders.trial(ladders.FASTER), "id": "t2", "title": "Trial 2"}]),
     OpTablePanel: of(rows=ALL_ROWS, chosen_op=CHOSEN),
@@ -140,8 +140,11 @@ FOCUSED = """() => {
   return [`${at.tagName} ${at.dataset.testid ?? at.className}`, ring || at.classList.contains("accel-skip")];
 }"""
 LISTEN = """() => {
-  window.heard = [];
+  [window.heard, window.heardFirst] = [[], []];  // as JupyterLab does, and as Notebook 7 does
   document.addEventListener("keydown", (event) => window.heard.push(event.key));
+  document.addEventListener("keydown", (event) => {
+    if (!event.target.hasAttribute("data-lm-suppress-shortcuts")) window.heardFirst.push(event.key);
+  }, true);
   document.querySelector("main").insertAdjacentHTML("beforeend", "<button data-testid='outside'>a cell</button>");
 }"""
 
@@ -239,8 +242,9 @@ def test_a_panel_is_a_few_tab_stops_each_with_a_ring_and_its_keys_stay_in_it(pan
     for key in ("Shift+Enter", "Control+s", "Escape"):
         page.keyboard.press(key)
     page.get_by_test_id("outside").press("x")
-    heard = page.evaluate("heard.filter((key) => !['Tab', 'Control', 'Shift'].includes(key))")
-    assert heard == ["s", "Escape", "x"]
+    for heard in ("heard", "heardFirst"):
+        keys = page.evaluate(f"{heard}.filter((key) => !['Tab', 'Control', 'Shift'].includes(key))")
+        assert keys == ["s", "Escape", "x"]
 
 
 def test_a_link_that_the_focus_shows_leads_past_a_panel_of_many_controls(panel_in_a_page, page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -98,3 +99,25 @@ def test_a_refusal_is_told_in_the_panel(failed) -> None:
     assert panel.is_error
     assert "fly" in panel.line
     panel.close()
+
+
+def test_as_a_part_of_a_panel_it_asks_when_it_is_seen_and_when_there_may_be_another(
+    failed, monkeypatch
+) -> None:
+    looked, has_looked = [], threading.Event()
+
+    def noting(done=""):
+        looked.append(threading.current_thread())
+        has_looked.set()
+        return all_jobs(done)
+
+    monkeypatch.setattr("accel_widgets.jobs_panel.all_jobs", noting)
+    panel = JobsPanel()
+    assert (panel.has_fold, panel.rows, looked) == (True, [], [])
+    for told in (lambda: panel._told(panel, {"seen": True, "view": "one"}, None), panel.look_again):
+        has_looked.clear()
+        told()
+        assert has_looked.wait(20)
+    panel.close()
+    assert threading.main_thread() not in looked
+    assert [row["name"] for row in panel.rows] == [failed.name]

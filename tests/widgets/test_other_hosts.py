@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from importlib import import_module
-from pathlib import Path
 
-import anywidget
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-import accel_widgets
-from accel.workbench import Workbench
-from accel_widgets import WorkbenchPanel
-from tests.widgets.conftest import LOAD, _sendable
-from tests.widgets.test_ladder_panel import FAILED, FASTER, SLOWER, trial
-from tests.workbench.test_keep_and_undo_words import CELL, small_training
+from tests.widgets.conftest import LOAD, given
+from tests.widgets.test_every_panel import STATES
 
 pytestmark = pytest.mark.browser
 
@@ -39,39 +32,15 @@ HOSTS = {
 }
 
 
-def panels():
-    """Every class of panel that anywidget shows."""
-    for path in sorted(Path(accel_widgets.__file__).parent.glob("*_panel.py")):
-        import_module(f"accel_widgets.{path.stem}")
-    ours = [
-        each for each in anywidget.AnyWidget.__subclasses__() if each.__module__.startswith("accel_widgets.")
-    ]
-    return sorted(ours, key=lambda panel: panel.__name__)
-
-
-@pytest.fixture(scope="module")
-def drawn():
-    """Each class with the traits of one that shows a profile, or else its own from the start."""
-    bench = Workbench(small_training(), spare_workers=0)
-    bench.profile(CELL)
-    panel = WorkbenchPanel(bench)
-    panel.timeline.is_open = panel.cores.is_open = True
-    panel.ladder.trials = [trial(FASTER, SLOWER, FAILED)]
-    states = {}
-    for kind in panels():
-        shown = next((child for child in panel.children if isinstance(child, kind)), None)
-        states[kind] = {
-            name: _sendable(getattr(shown, name) if shown else trait.default())
-            for name, trait in kind.class_own_traits(sync=True).items()
-        }
-    yield states
-    panel.close()
-    bench.close()
+TEXT = """(isLast) => {
+  const shown = [...document.body.querySelectorAll(":scope > div")].at(-1), text = shown.innerText.trim();
+  if (!isLast) { cleanup(); shown.remove(); }
+  return text;
+}"""
 
 
 def test_scripts_and_sheets_load_nothing():
-    assert len(panels()) >= 10
-    for panel in panels():
+    for panel in STATES:
         script, sheet = str(panel._esm), panel._css
         assert "export default" in script, panel
         assert (
@@ -86,7 +55,10 @@ def test_scripts_and_sheets_load_nothing():
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_each_panel_shows_itself_where_nothing_else_can_be_loaded_and_its_text_can_be_read(page, drawn, host):
+def test_each_panel_shows_itself_where_nothing_else_can_be_loaded_and_its_text_can_be_read(
+    page, tmp_path, monkeypatch, host
+):
+    monkeypatch.setenv("ACCEL_HISTORY", str(tmp_path / "history.sqlite"))
     theme, kind, colours, preferred = HOSTS[host]
     said, asked = [], []
     page.on("pageerror", lambda error: said.append(str(error)))
@@ -103,17 +75,16 @@ def test_each_panel_shows_itself_where_nothing_else_can_be_loaded_and_its_text_c
         frame.wait_for_selector("main", state="attached")
     else:
         page.set_content(output)
-    for panel, state in drawn.items():
-        frame.evaluate(LOAD, [str(panel._esm), panel._css, state])
-    empty = frame.evaluate(
-        "() => [...document.body.querySelectorAll(':scope > div')].map((el) => el.childElementCount)"
-    )
-    assert len(empty) == len(drawn)
-    assert 0 not in empty
+    for panel, state in STATES.items():
+        module, shown = [str(panel._esm), panel._css], state(tmp_path)
+        frame.evaluate(LOAD, [*module, given(panel, {})])
+        empty = frame.evaluate(TEXT, False)
+        frame.evaluate(LOAD, [*module, given(panel, shown)])
+        assert frame.evaluate(TEXT, True) not in {"", empty}, panel
     assert [url for url in asked if not url.startswith(("blob:", "data:", "about:"))] == []
     assert said == []
     if os.environ.get("ACCEL_SCREENSHOTS"):
         page.set_viewport_size({"width": 1020, "height": 3000})
         page.screenshot(path=f"{os.environ['ACCEL_SCREENSHOTS']}/{host}.png")
     found = Axe().run(frame, options={"runOnly": ["color-contrast"]}).response["violations"]
-    assert [node["html"] for each in found for node in each["nodes"]] == []
+    assert [(node["html"], node["failureSummary"]) for each in found for node in each["nodes"]] == []

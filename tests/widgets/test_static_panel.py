@@ -1,4 +1,4 @@
-"""A panel in a saved notebook that is opened without a kernel: an output of its own, folded, in plain HTML."""
+"""A panel in a saved notebook that is opened without a kernel: an output of its own, in plain HTML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 def outputs(monkeypatch):
     """What is displayed, as MIME bundles."""
     shown = []
-    monkeypatch.setattr(IPython.display, "display", lambda bundle, raw, display_id=None: shown.append(bundle))
+
+    def display(bundle, raw, display_id=None):
+        shown.append(bundle)
+        return IPython.display.DisplayHandle(display_id) if display_id else None
+
+    monkeypatch.setattr(IPython.display, "display", display)
     return shown
 
 
@@ -61,6 +66,26 @@ def test_the_timeline(outputs, profile):
 
 def test_the_whole_panel(outputs):
     check(WorkbenchPanel(Workbench({}, spare_workers=0)), outputs, "no cell was profiled yet")
+
+
+def test_in_each_cell_that_shows_it_the_page_to_save_is_written_anew(outputs, monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        IPython.display.DisplayHandle,
+        "update",
+        lambda self, bundle, raw: written.append((self.display_id, bundle)),
+    )
+    panel = CoreMapPanel()
+    panel.save_again()
+    assert written == []  # no cell has shown it yet
+    panel._ipython_display_()
+    first = panel._saved.display_id
+    panel._ipython_display_()
+    monkeypatch.setattr(panel, "_stand_in", lambda: {"text/plain": "now", "text/html": "<b>now</b>"})
+    panel.save_again()
+    assert [shown for shown, _ in written] == [first]  # an id that the outputs of both cells have
+    assert "<b>now</b>" in written[0][1]["text/html"]
+    panel.close()
 
 
 @pytest.mark.parametrize("panel", [DdpLanesPanel, TimelinePanel])

@@ -85,11 +85,16 @@ def test_folding_pausing_and_ending_are_told_to_python(show):
 
 
 @pytest.mark.browser
-def test_a_view_says_when_it_appears_and_goes_and_stops_listening(show):
+def test_a_view_says_when_it_appears_and_goes_also_off_the_screen_and_stops_listening(show):
     view = show(TelemetryPanel, tiles=TILES, now=frame(40, 60, 30), is_open=True)
     view.page.wait_for_function("() => model.sent.at(-1)?.seen === true")
     appeared = view.sent[-1]
-    view.page.evaluate("cleanup()")
+    page = view.page
+    page.evaluate("document.querySelector('.accel').style.marginTop = '5000px'")  # scrolled away it goes on
+    for display, is_seen in (("none", False), ("", True)):  # its tab is left, and shown again
+        page.evaluate("(display) => { document.querySelector('.accel').style.display = display; }", display)
+        page.wait_for_function("(is_seen) => model.sent.at(-1).seen === is_seen", arg=is_seen, timeout=8_000)
+    page.evaluate("cleanup()")
     assert view.sent[-1] == {"seen": False, "view": appeared["view"]}
     assert view.page.evaluate("model.listening()") == 0
 

@@ -190,8 +190,16 @@ def test_a_knob_that_may_be_left_to_accel_says_so_and_shows_its_choices(panel):
 
 
 def test_what_findings_advise_comes_first_and_try_this_measures_it(workbench, panel):
+    assert (panel.bar.tab, panel.bar.tabs["speed_up"]) == ("profile", "Speed up")
     workbench.profile(CELL)
     drawn(panel)
+    assert (panel.bar.tab, panel.bar.tabs["speed_up"]) == (
+        "speed_up",
+        f"Speed up ({len(panel.board.findings)})",
+    )
+    panel.bar.tab = "machine"  # by the user
+    panel._changed("profile")
+    assert drawn(panel).bar.tab == "machine"
     advised = [finding for finding in panel.board.findings if finding["plans"]]
     assert advised
     first = [each["name"] for each in panel.board.entries if each["is_first"]]
@@ -210,8 +218,9 @@ def test_keep_undo_and_copy_by_click_reach_the_workbench(workbench, panel, monke
     panel.ladder._handle_custom_msg({"do": "keep", "plan": "fused_optimizer"}, [])
     assert str(workbench.kept) == "fused_optimizer"
     assert drawn(panel).bar.live == "fused_optimizer"
-    click(panel, "copy")
+    panel.bar._handle_custom_msg({"do": "copy", "to": {"view": "one", "at": 5}}, [])
     assert "fused=True" in sent[0]["copy"]
+    assert sent[0]["to"] == {"view": "one", "at": 5}
     click(panel, "undo")
     assert not workbench.kept
     assert drawn(panel).bar.live == ""
@@ -236,6 +245,8 @@ def test_a_trial_fills_the_ladder_from_its_own_thread_its_beat_is_on_the_bar_and
     assert changed.wait(60)
     drawn(panel)
     assert panel.bar.beat["called"] == "Trial"
+    assert not panel.bar.beat["can_stop"]  # nothing was heard since it began: a cell may wait for it
+    panel.bar._handle_custom_msg({"seen": True, "view": "one"}, [])
     assert panel.bar.beat["can_stop"]
     assert panel.bar.can == []
     said = []
@@ -273,11 +284,15 @@ def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
     assert [line["plan"] for line in shown["curves"]["lines"]] == ["baseline", "fused_optimizer"]
     assert "fused_optimizer" in panel._repr_mimebundle_()["text/plain"]
     copied = []
-    panel.bar.copied = copied.append
+    panel.bar.send = copied.append
     for form in ("markdown", "csv"):
-        panel.ladder._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": form}, [])
+        panel.ladder._handle_custom_msg(
+            {"do": "copy", "trial": "trial-1", "form": form, "to": {"view": "one"}}, []
+        )
     assert panel.errors.value == ""
-    assert ["fused_optimizer" in table for table in copied] == [True, True]
+    assert [("fused_optimizer" in each["copy"], each["to"]) for each in copied] == [
+        (True, {"view": "one"})
+    ] * 2
 
 
 def test_closed_it_listens_no_more(workbench):

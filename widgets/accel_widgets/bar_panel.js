@@ -2,7 +2,7 @@
 // What goes on is counted on here each second, from the last word of Python.
 
 /** @typedef {{called: string, phase: string, phase_s: number, detail: string, seconds: number, at_most_s: number | null,
- *   is_strict: boolean, can_stop: boolean}} Beat */
+ *   is_strict: boolean, can_stop: boolean, interrupt: string}} Beat */
 
 /** Minutes and seconds, as a clock shows them. @param {number} seconds */
 export function clock(seconds) {
@@ -26,11 +26,18 @@ const BUTTONS = /** @type {[string, string, string][]} */ ([
 ]);
 
 const STARTING_MS = 5000;  // an error that comes instead has a place of its own
+const AWAITS_MS = 30000;  // packing takes seconds; a trial that begins later was begun elsewhere
+const UNHEARD_MS = 1000;  // a kernel that takes messages while a cell runs has answered by then
+const SILENT_MS = 5000;  // Python says something each second: after that it is no longer counted on
+const COPY_MS = 5000;  // later the user is at something else: neither clipboard nor focus are taken then
 
 class BarView {
   /** @param {any} model @param {HTMLElement} el */
   constructor(model, el) {
-    [this.model, this.el, this.heard, this.isStopping, this.awaits] = [model, el, 0, false, ""];
+    [this.model, this.el, this.heard, this.isStopping, this.wasRunning, this.began] = [model, el, 0, false, false, 0];
+    [this.unseen, this.wasGone] = [0, false];
+    this.awaits = 0;  // until then Stop gets the focus when it appears
+    this.view = crypto.randomUUID?.() ?? String(Math.random());
     this.isStarting = 0;  // until then "starting…" stands there: the kernel packs the cell first
     el.classList.add("accel", "accel-bar");
     this.build();
@@ -38,19 +45,26 @@ class BarView {
     const watched = ["headline", "plan", "hint", "is_problem", "can", "live"];
     for (const name of watched) model.on(`change:${name}`, draw);
     const hear = () => this.hearBeat();
-    const turn = () => this.showTab();
-    const told = (/** @type {any} */ message) => { if (message?.copy !== undefined) this.copy(message.copy); };
+    const turn = () => { this.showTab(); };
+    const face = () => { for (const [name, button] of this.tabButtons) write(button, model.get("tabs")[name]); this.showTab(); };
+    const begins = (/** @type {Event} */ event) => { if (event.target instanceof Element && this.root?.contains(event.target)) this.begin(); };
+    const told = (/** @type {any} */ message) => { if (message?.copy !== undefined && message.to?.view === this.view) this.copy(message.copy, message.to.at); };
+    document.body.addEventListener("accel-begin", begins);  // a card's button
     model.on("change:beat", hear);
     model.on("change:tab", turn);
+    model.on("change:tabs", face);
     model.on("msg:custom", told);
     const counting = setInterval(() => this.drawBeat(), 250);
-    const stopSaying = saySeen(model, el, false);
+    this.seen = saySeen(model, el, false);
     this.stop = () => {
       clearInterval(counting);
-      stopSaying();
+      this.seen();
+      this.placing?.disconnect();
+      document.body.removeEventListener("accel-begin", begins);
       for (const name of watched) model.off(`change:${name}`, draw);
       model.off("change:beat", hear);
       model.off("change:tab", turn);
+      model.off("change:tabs", face);
       model.off("msg:custom", told);
     };
     this.draw();
@@ -96,17 +110,26 @@ class BarView {
 
   /** @param {string} name */
   click(name) {
+    this.awaits = 0;
     if (name === "stop") {
       this.isStopping = true;
       this.drawBeat();
     } else if (this.buttons.has(name)) {
-      this.awaits = "stop";
       this.turnTo("speed_up");
-      this.isStarting = performance.now() + STARTING_MS;
-      this.drawBeat();
+      this.begin();
     }
-    this.model.send({ do: name });
+    this.model.send({ do: name, ...(name === "copy" ? { to: { view: this.view, at: Date.now() } } : {}) });
   }
+
+  /** What was asked for takes the kernel a moment: that is to be seen at once. */
+  begin() {
+    this.awaits = performance.now() + AWAITS_MS;
+    this.isStarting = performance.now() + STARTING_MS;
+    this.drawBeat();
+  }
+
+  /** The panel that it is the bar of; none before it stands there. */
+  get root() { return this.el.closest(".accel-workbench"); }
 
   draw() {
     const can = new Set(this.model.get("can"));
@@ -122,7 +145,9 @@ class BarView {
       /** @type {HTMLElement} */ (button).setAttribute("aria-disabled", String(!can.has(name)));
     }
     this.live.replaceChildren(...(live ? [element("b", { class: "accel-is-live" }, "● "), "Live: ", element("code", {}, live)] : ["Nothing is live"]));
-    this.undo.hidden = this.copyButton.hidden = !live && document.activeElement !== this.undo;
+    const next = /** @type {HTMLElement} */ (this.buttons.get("try"));
+    hide(this.undo, !live, next);
+    hide(this.copyButton, !live, next);
   }
 
   hearBeat() {
@@ -130,14 +155,15 @@ class BarView {
     if (this.beat) this.isStarting = 0;
     const beat = this.beat;
     write(this.phase, beat ? `${beat.called} ${beat.phase}`.trim() : "");
-    this.el.classList.toggle("is-running", Boolean(beat));
-    const hadFocus = document.activeElement === this.stopButton;
-    this.stopButton.hidden = !beat?.can_stop;
+    if (beat && !this.wasRunning) this.began = performance.now();
+    if (beat && !this.wasRunning && !beat.can_stop) this.seen.say();  // if that is heard, so will a click on Stop be
+    this.wasRunning = Boolean(beat);
+    hide(this.stopButton, !beat?.can_stop, /** @type {HTMLElement} */ (this.buttons.get("try")));
     const isHere = this.el.contains(document.activeElement) || document.activeElement === document.body;
-    if (beat?.can_stop && this.awaits === "stop") {
-      this.awaits = "";
-      if (isHere) this.stopButton.focus();  // a user who went on to another cell stays there
-    } else if (hadFocus && this.stopButton.hidden) this.buttons.get("try")?.focus();
+    if (beat?.can_stop) {
+      if (isHere && performance.now() < this.awaits) this.stopButton.focus();  // a user who went on to another cell stays there
+      this.awaits = 0;
+    }
     this.drawBeat();
   }
 
@@ -148,12 +174,34 @@ class BarView {
   }
 
   drawBeat() {
-    if (this.el.closest(".jupyter-widgets-disconnected")) return;  // its kernel is gone: nothing goes on
-    const beat = this.beat;
-    const later = (performance.now() - this.heard) / 1000;
-    const isStarting = performance.now() < this.isStarting;
-    write(this.beatLine, !beat ? (isStarting ? "starting…" : "") : this.isStopping ? [beat.called, "stopping…"].filter(Boolean).join(" · ") : beatText(beat, later));
+    const now = performance.now();
+    const isGone = this.el.closest(".jupyter-widgets-disconnected") !== null;  // its kernel is: nothing goes on
+    if (isGone !== this.wasGone) this.release(isGone);
+    if (document.hidden || !this.el.getClientRects().length) this.unseen = now;  // Python says nothing to who does not look
+    const [beat, later] = [isGone ? null : this.beat, (now - this.heard) / 1000];
+    const isStarting = !isGone && now < this.isStarting;
+    const isSilent = now - Math.max(this.heard, this.unseen) > SILENT_MS;
+    write(this.beatLine, beat ? this.beatWords(beat, later, isSilent) : isStarting ? "starting…" : "");
     this.beatLine.hidden = !beat && !isStarting;
+    this.el.classList.toggle("is-running", beat !== null && !isSilent);
+  }
+
+  /** The whole panel without its kernel: nothing in it can be pressed, and the focus stays in it. @param {boolean} isGone */
+  release(isGone) {
+    this.wasGone = isGone;
+    const root = /** @type {HTMLElement | null} */ (this.root);
+    if (!root) return;
+    root.tabIndex = -1;
+    if (isGone && root.contains(document.activeElement)) root.focus();
+    for (const part of root.children) part.toggleAttribute("inert", isGone);
+  }
+
+  /** @param {Beat} beat @param {number} later seconds since it was said @param {boolean} isSilent */
+  beatWords(beat, later, isSilent) {
+    if (isSilent) return [beat.called, `no word from the kernel for ${clock(later)}`].filter(Boolean).join(" · ");
+    if (this.isStopping) return [beat.called, "stopping…"].filter(Boolean).join(" · ");
+    const isUnheard = !beat.can_stop && performance.now() - this.began > UNHEARD_MS;
+    return isUnheard ? `${beatText(beat, later)}. ${beat.interrupt}` : beatText(beat, later);
   }
 
   // --- tabs ---------------------------------------------------------------------------------------------------------
@@ -177,39 +225,54 @@ class BarView {
   }
 
   showTab() {
-    const [tab, root] = [this.model.get("tab"), this.el.closest(".accel-workbench")];
+    const [tab, root] = [this.model.get("tab"), this.root];
     for (const [name, button] of this.tabButtons) {
       button.setAttribute("aria-selected", String(name === tab));
       button.tabIndex = name === tab ? 0 : -1;
     }
+    const parts = [...this.tabButtons].map(([name, button]) => /** @type {const} */ ([button, root?.querySelector(`.accel-tab-${name}`)]));
+    const left = parts.find(([button, part]) => button.dataset.tab !== tab && part?.contains(document.activeElement));
     root?.setAttribute("data-tab", tab);
-    for (const name of this.tabButtons.keys()) {
-      const part = root?.querySelector(`.accel-tab-${name}`);
+    root?.setAttribute("data-view", this.view);
+    for (const [button, part] of parts) {
       part?.setAttribute("role", "tabpanel");
-      part?.setAttribute("aria-label", String(this.tabButtons.get(name)?.textContent));
+      part?.setAttribute("aria-label", String(button.textContent));
     }
+    if (left) this.tabButtons.get(tab)?.focus();
+    return parts.every(([, part]) => part);
   }
 
   /** A view is made before it stands in the page, and its neighbours later still. */
-  showTabOncePlaced(turns = 40) {
-    this.showTab();
-    if (turns > 0 && !this.el.closest(".accel-workbench")?.querySelector(".accel-tab-machine")) requestAnimationFrame(() => this.showTabOncePlaced(turns - 1));
+  showTabOncePlaced() {
+    if (this.showTab()) return;
+    this.placing = new MutationObserver(() => { if (this.showTab()) this.placing?.disconnect(); });
+    this.placing.observe(document.body, { childList: true, subtree: true });
   }
 
   // --- copy ---------------------------------------------------------------------------------------------------------
 
-  /** Where the page may not reach the clipboard, the text stands there to be copied by hand. @param {string} text */
-  async copy(text) {
-    try {
-      await navigator.clipboard.writeText(text);
-      write(this.word, "Copied");
-    } catch {
-      this.text.value = text;
-      this.text.hidden = false;
-      this.text.select();
-      this.text.focus();
-      write(this.word, "Press Ctrl+C to copy it");
-    }
+  /** Where the page may not reach the clipboard, or the answer is late, the text stands there to be copied by hand.
+   * @param {string} text @param {number} at when it was asked for */
+  async copy(text, at) {
+    const isInTime = Date.now() - at < COPY_MS;
+    const isCopied = isInTime && await putOnClipboard(text);
+    write(this.word, isCopied ? "Copied" : isInTime ? "Press Ctrl+C to copy it" : "Ready to copy");
+    hide(this.text, isCopied, this.copyButton);
+    if (isCopied) return;
+    this.text.value = text;
+    if (!isInTime) return;
+    this.text.select();
+    this.text.focus();
+  }
+}
+
+/** Whether the page may reach the clipboard. @param {string} text */
+async function putOnClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
   }
 }
 

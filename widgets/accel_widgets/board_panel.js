@@ -10,6 +10,7 @@
  * @typedef {Record<string, Record<string, string>>} Chosen
  */
 
+const STARTING_MS = 5000;  // an error that comes instead has a place of its own
 let boards = 0;  // ids are the page's, and a panel may be shown twice
 
 /** A finding as a card. @param {Finding} finding @param {(plans: string[]) => void} tryThese */
@@ -24,7 +25,11 @@ function card(finding, tryThese) {
   if (finding.plans.length) {
     const button = element("button", { type: "button", class: "accel-button", "data-testid": "try-this", "data-key": `try ${finding.id}`,
       "aria-label": `Try this: ${finding.plans.join(", ")}`, title: finding.plans.join("  ") }, "Try this");
-    button.addEventListener("click", () => { if (button.getAttribute("aria-disabled") !== "true") tryThese(finding.plans); });
+    button.addEventListener("click", () => {
+      if (button.getAttribute("aria-disabled") === "true") return;
+      button.textContent = "starting…";
+      tryThese(finding.plans);
+    });
     foot.append(button);
   }
   foot.append(element("details", {}, element("summary", { "data-key": `why ${finding.id}` }, finding.plans.length ? "Why" : "What to do"), ...facts));
@@ -42,6 +47,8 @@ function knobControl(entry, knob, id) {
 class BoardView {
   /** @param {any} model @param {HTMLElement} el */
   constructor(model, el) {
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.starting = undefined;
     [this.model, this.el, this.id] = [model, el, `accel-board-${boards += 1}`];
     el.classList.add("accel", "accel-board");
     this.cards = element("ul", { class: "accel-cards", "aria-label": "Findings" });
@@ -50,12 +57,16 @@ class BoardView {
     this.asking = element("p", { class: "accel-empty", "data-testid": "asking" }, "Asking which accelerations can work on this cell …");
     this.others = element("details", { class: "accel-others", "data-testid": "others" });
     this.cannot = element("details", { class: "accel-others", "data-testid": "refused" });
-    el.append(this.findings, element("section", {}, element("h3", { class: "accel-heading" }, "Accelerations"), this.asking, this.first, this.others, this.cannot));
+    this.heading = element("h3", { class: "accel-heading", tabindex: "-1" }, "Accelerations");
+    el.append(this.findings, element("section", {}, this.heading, this.asking, this.first, this.others, this.cannot));
     const watched = /** @type {[string, () => void][]} */ ([["findings", () => this.drawFindings()], ["entries", () => this.drawEntries()],
-      ["refused", () => this.drawRefused()], ["chosen", () => this.drawChosen()], ["is_busy", () => this.drawBusy()],
+      ["refused", () => this.drawRefused()], ["chosen", () => this.drawChosen()], ["is_busy", () => this.begun()],
       ["is_asked", () => this.drawEntries()]]);
     for (const [name, draw] of watched) model.on(`change:${name}`, draw);
-    this.stop = () => { for (const [name, draw] of watched) model.off(`change:${name}`, draw); };
+    this.stop = () => {
+      clearTimeout(this.starting);
+      for (const [name, draw] of watched) model.off(`change:${name}`, draw);
+    };
     this.drawFindings();
     this.drawEntries();
     this.drawRefused();
@@ -71,24 +82,46 @@ class BoardView {
     this.drawChosen();
   }
 
-  /** Replace what a part holds; what had the focus has it again, if it is still there. @param {Element} part @param {...Element} children */
+  /** Replace what a part holds; what had the focus has it again, also in another part, or the heading has it: never the page's body.
+   * @param {Element} part @param {...Element} children */
   fill(part, ...children) {
     const active = /** @type {HTMLElement | null} */ (document.activeElement);
-    const key = active && part.contains(active) ? active.dataset.key : undefined;
+    const hadFocus = part.contains(active);
     const typed = active instanceof HTMLInputElement && active.type === "text" ? active.value : undefined;
     part.replaceChildren(...children);
-    if (!key) return;
-    const again = /** @type {HTMLElement | undefined} */ ([...part.querySelectorAll("[data-key]")].find((each) => /** @type {HTMLElement} */ (each).dataset.key === key));
+    if (!hadFocus) return this.follow();
+    const again = /** @type {HTMLElement | undefined} */ ([...part.querySelectorAll("[data-key]")].find((each) => /** @type {HTMLElement} */ (each).dataset.key === active?.dataset.key));
     if (again instanceof HTMLInputElement && typed !== undefined) again.value = typed;
-    again?.focus();
+    if (again) return again.focus();
+    this.moved = active?.dataset.name;
+    this.heading.focus();
+    this.follow();
+  }
+
+  /** A name that is refused now, or no longer, stands in another part; Python says of both parts, in any order. */
+  follow() {
+    if (!this.moved || document.activeElement !== this.heading) return;
+    const there = /** @type {HTMLElement | null} */ (this.el.querySelector(`[data-name="${CSS.escape(this.moved)}"]:enabled`));
+    there?.closest("details")?.setAttribute("open", "");
+    there?.focus();
   }
 
   drawFindings() {
     /** @type {Finding[]} */
     const findings = this.model.get("findings");
     this.findings.hidden = findings.length === 0;
-    this.fill(this.cards, ...findings.map((finding) => card(finding, (plans) => this.model.send({ do: "try", plans }))));
+    this.fill(this.cards, ...findings.map((finding) => card(finding, (plans) => this.tryThese(plans))));
     this.drawBusy();
+  }
+
+  /** Packing the cell takes seconds: until Python says that it runs, or what is in its way, the page says that it begins.
+   * @param {string[]} plans */
+  tryThese(plans) {
+    clearTimeout(this.starting);
+    this.starting = setTimeout(() => this.begun(), STARTING_MS);
+    this.drawBusy();
+    this.el.dispatchEvent(new CustomEvent("accel-begin", { bubbles: true }));  // for the bar
+    this.model.send({ do: "try", plans });
   }
 
   drawEntries() {
@@ -101,8 +134,8 @@ class BoardView {
     const groups = grouped(others);
     const rows = [...groups].map(([layer, own]) => element("section", {}, element("h4", { class: "accel-layer" }, layer), ...own.map((entry) => this.row(entry))));
     const words = first.length ? `${others.length} more that can work here` : `${others.length} accelerations`;
-    this.fill(this.others, element("summary", { "data-key": "others" }, words), ...rows);
     this.others.hidden = others.length === 0;
+    this.fill(this.others, element("summary", { "data-key": "others" }, words), ...rows);
     if (entries.length && !this.wasDrawn) this.others.open = first.length === 0;
     this.wasDrawn = entries.length > 0;
     this.drawChosen();
@@ -116,13 +149,13 @@ class BoardView {
     input.addEventListener("change", () => this.choose(input.checked ? { ...this.chosen, [entry.name]: {} } : without(this.chosen, entry.name)));
     const what = element("span", { class: "accel-switch-what", id: `${id}-what` },
       ...(entry.is_kept ? [element("b", { class: "accel-is-live" }, "● live in this notebook ")] : []), entry.summary, " ", element("span", { class: "accel-effect" }, entry.effect));
-    const made = element("div", { class: `accel-switch accel-toggle-${entry.name}`, "data-testid": "switch-row" },
+    const made = element("div", { class: "accel-switch", "data-testid": "switch-row" },
       element("label", { for: id }, input, element("code", {}, entry.name)), what);
     if (entry.knobs.length) made.append(this.knobs(entry, id));
     for (const why of entry.why_not) made.append(element("p", { class: "accel-why-not", "data-testid": "why-not" }, `Not here: ${why}`));
     if (entry.make) {
       const { environment, words, because } = entry.make;
-      const make = element("button", { type: "button", class: "accel-button accel-make-environment", title: `${because}; this makes one`, "data-key": `make ${entry.name}` }, words);
+      const make = element("button", { type: "button", class: "accel-button accel-make-environment", title: `${because}; this makes one`, "data-key": `make ${entry.name}`, "data-name": entry.name }, words);
       make.addEventListener("click", () => this.model.send({ do: "make", environment }));
       input.disabled = true;
       made.append(make);
@@ -165,13 +198,13 @@ class BoardView {
     const count = refused.reduce((sum, group) => sum + group.names.length, 0);
     const groups = refused.map((group) => element("p", { class: "accel-why-not" },
       ...group.names.flatMap(({ name, has_knobs }, index) => [...(index ? [", "] : []), has_knobs ? this.otherwise(name) : element("code", {}, name)]), `: ${group.because}`));
-    this.fill(this.cannot, element("summary", { "data-key": "refused" }, `${count} cannot work here, and why`), ...groups);
     this.cannot.hidden = count === 0;
+    this.fill(this.cannot, element("summary", { "data-key": "refused" }, `${count} cannot work here, and why`), ...groups);
   }
 
   /** One that cannot work as it stands may with other settings. @param {string} name */
   otherwise(name) {
-    const button = element("button", { type: "button", class: "accel-otherwise", title: "Show its settings: another value may work", "data-key": `otherwise ${name}` }, name);
+    const button = element("button", { type: "button", class: "accel-otherwise", title: "Show its settings: another value may work", "data-key": `otherwise ${name}`, "data-name": name }, name);
     button.addEventListener("click", () => {
       this.choose({ ...this.chosen, [name]: {} });
       this.others.open = true;
@@ -179,9 +212,19 @@ class BoardView {
     return button;
   }
 
+  begun() {
+    clearTimeout(this.starting);
+    this.starting = undefined;
+    this.drawBusy();
+  }
+
   drawBusy() {
-    const isBusy = Boolean(this.model.get("is_busy"));
-    for (const button of this.cards.querySelectorAll("button")) button.setAttribute("aria-disabled", String(isBusy));
+    const isStarting = this.starting !== undefined;
+    const isBusy = isStarting || Boolean(this.model.get("is_busy"));
+    for (const button of this.cards.querySelectorAll("button")) {
+      button.setAttribute("aria-disabled", String(isBusy));
+      if (!isStarting) write(button, "Try this");
+    }
   }
 }
 

@@ -29,7 +29,7 @@ class CoreMapPanel(SavedPanel, anywidget.AnyWidget):
     >>> panel.affinity                   # what is on the page now
     >>> panel.close()                    # it looks no more
 
-    Folded (`is_open` False), off the screen or in a closed page it costs nothing.
+    Folded (`is_open` False), off the screen or in a closed page it costs nothing; nor, with `looks_now=False`, before it is seen.
     """
 
     _esm = scripts("elements.js", "seen.js", "core_map_panel.js")
@@ -45,8 +45,9 @@ class CoreMapPanel(SavedPanel, anywidget.AnyWidget):
     is_open = traitlets.Bool(True).tag(sync=True)
 
     def __init__(
-        self, affinity: Affinity | None = None, *, ranks: Mapping[int, int] | None = None, **traits: Any
-    ) -> None:
+        self, affinity: Affinity | None = None, *, ranks: Mapping[int, int] | None = None, looks_now: bool = True,
+        **traits: Any,
+    ) -> None:  # fmt: skip
         super().__init__(**traits)
         self.affinity: Affinity | None = None
         self._ranks, self._looks = dict(ranks or {}), None
@@ -55,7 +56,7 @@ class CoreMapPanel(SavedPanel, anywidget.AnyWidget):
         self.on_msg(self._told)
         if affinity is not None:
             self.show(affinity)
-        elif self.is_open:
+        elif looks_now and self.is_open:
             self.refresh()
 
     def refresh(self) -> None:

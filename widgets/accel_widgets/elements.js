@@ -26,6 +26,11 @@ function hide(target, isHidden, next) {
   if (hadFocus) next.focus();
 }
 
+/** Who asks for a text to copy, and when: other views of the same panel have nothing to do with it. @param {Element} el */
+function asker(el) {
+  return { view: /** @type {HTMLElement | null} */ (el.closest("[data-view]"))?.dataset.view ?? "", at: Date.now() };
+}
+
 /**
  * Controls that are one Tab stop together: arrow keys, Home and End move between them.
  * Gives what to call when they have changed; it keeps the one that was last used, or takes the one it is given.
@@ -68,16 +73,16 @@ function addSkip(el, what) {
  * Keys that are pressed in a panel are the panel's: in JupyterLab a bare arrow moves to another cell, and x cuts this one. So is
  * Shift+Enter: it goes back in a search, and must not train again. Shortcuts with Ctrl, Alt or Cmd (Ctrl+Enter runs the cell), and
  * Escape, which leaves the panel, reach the notebook as ever. Once a page, for whatever stands in a panel: JupyterLab listens
- * further out, at the document.
+ * further out, at the document. Notebook 7 listens there before any element does, and passes over a target that is marked.
  */
 function keepKeysInPanels() {
   const done = Symbol.for("accel: keys stay in panels");
   const page = /** @type {any} */ (document.body);
   if (page[done]) return;
   page[done] = true;
-  page.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    const isBare = !event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Escape";
-    if (isBare && event.target instanceof Element && event.target.closest(".accel")) event.stopPropagation();
-  });
+  const isBare = (/** @type {KeyboardEvent} */ event) => !event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Escape";
+  const inPanel = (/** @type {Event} */ event) => event.target instanceof Element && event.target.closest(".accel") ? event.target : null;
+  window.addEventListener("keydown", (event) => inPanel(event)?.toggleAttribute("data-lm-suppress-shortcuts", isBare(event)), true);
+  page.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => { if (isBare(event) && inPanel(event)) event.stopPropagation(); });
 }
 keepKeysInPanels();

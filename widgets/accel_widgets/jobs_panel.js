@@ -83,10 +83,13 @@ function render({ model, el }) {
   const line = element("div", { role: "status", tabindex: "-1", class: "accel-jobs-line", "data-testid": "jobs-line" });
   const logs = element("div", { class: "accel-jobs-logs", "data-testid": "jobs-logs" });
   el.classList.add("accel", "accel-jobs");
-  el.append(line, table, logs);
+  const fold = element("summary", { "data-testid": "jobs-fold" }, "Jobs");
+  const whole = /** @type {HTMLDetailsElement} */ (model.get("has_fold") ? element("details", {}, fold, line, table, logs) : element("div", {}, line, table, logs));
+  el.append(whole);
   /** @type {Map<string, ReturnType<typeof makeRow>>} */
   const shown = new Map();
 
+  let hadJobs = false;
   const draw = () => {
     /** @type {Job[]} */
     const jobs = model.get("rows");
@@ -100,6 +103,9 @@ function render({ model, el }) {
       row.update(job);
     });
     table.hidden = jobs.length === 0;
+    write(fold, jobs.length ? `Jobs (${jobs.length})` : model.get("line") ? "Jobs: none" : "Jobs");
+    if (jobs.length && !hadJobs) whole.open = true;
+    hadJobs = jobs.length > 0;
     write(line, model.get("line"));
     line.hidden = !model.get("line");
     line.toggleAttribute("data-error", model.get("is_error"));

@@ -28,6 +28,7 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
     """Draws the jobs that are here, again and again while one goes on and the page is seen.
 
     >>> JobsPanel(accel.jobs())
+    >>> JobsPanel()                       # a part of a panel: folded while there is none, and asked only when it is seen
 
     A button does what `%accel jobs` does with that word and that job.
     """
@@ -40,13 +41,15 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
     is_error = traitlets.Bool().tag(sync=True)
     logs = traitlets.List(traitlets.List(traitlets.Unicode())).tag(sync=True)  # whose, and what was printed
     logs_of = traitlets.Unicode().tag(sync=True)
-    is_open = traitlets.Bool(True).tag(sync=True)  # what seen.js asks for
+    has_fold = traitlets.Bool().tag(sync=True)  # it is a part of a panel
 
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs, self._drawing = jobs, threading.RLock()
-        super().__init__()
-        self._live = LooksWhileSeen(self.refresh, gap_s=GAP_S, is_wanted=lambda: self.goes_on)
-        self._draw(jobs)
+    def __init__(self, jobs: Jobs | None = None) -> None:
+        self._jobs, self._drawing = jobs or Jobs(()), threading.RLock()
+        self._is_due = jobs is None  # there may be others than are drawn
+        super().__init__(has_fold=jobs is None)
+        self._live = LooksWhileSeen(self.refresh, gap_s=GAP_S, is_wanted=lambda: self._is_due or self.goes_on)
+        if jobs is not None:
+            self._draw(jobs)
         self.on_msg(self._told)
 
     @property
@@ -56,7 +59,13 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
 
     def refresh(self) -> None:
         """Draw what is known now; from any thread."""
+        self._is_due = False
         self._draw(all_jobs(self._jobs.done))
+
+    def look_again(self) -> None:
+        """There may be another job: look once, now if it is seen, else when it is."""
+        self._is_due = True
+        self._live.again()
 
     def close(self) -> None:
         """Take it off the page; the jobs go on."""
@@ -81,6 +90,8 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
                 in_main_thread(lambda: self._do(word, name))
             else:
                 self._do(word, name)
+        if message.get("seen") is False:
+            self._is_due = True  # when it is seen again
         self._live.told(message)
 
     def _do(self, word: str, name: str) -> None:

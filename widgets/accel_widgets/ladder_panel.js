@@ -252,7 +252,7 @@ function render({ model, el }) {
       /** @type {HTMLElement | null} */ (list.querySelector("summary") ?? el.querySelector("h3"))?.focus();
     },
   };
-  const page = { send: (/** @type {object} */ message) => model.send(message),
+  const page = { send: (/** @type {{do: string}} */ message) => model.send(message.do === "copy" ? { ...message, to: asker(el) } : message),
     act: (/** @type {"rename" | "pin" | "remove"} */ what, /** @type {string} */ id, value = "") => change[what](id, value) };
 
   const draw = () => {

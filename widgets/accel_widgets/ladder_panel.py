@@ -30,7 +30,9 @@ class LadderPanel(anywidget.AnyWidget):
     removed = traitlets.List(traitlets.Unicode()).tag(sync=True)
     empty_note = traitlets.Unicode(NOTHING_TRIED).tag(sync=True)
 
-    def __init__(self, *, on_keep: Callable[[str], object], on_copy: Callable[[str, str], object]) -> None:
+    def __init__(
+        self, *, on_keep: Callable[[str], object], on_copy: Callable[[str, str, object], object]
+    ) -> None:
         super().__init__()
         self._on_keep, self._on_copy = on_keep, on_copy
         self.on_msg(self._answer)
@@ -40,6 +42,6 @@ class LadderPanel(anywidget.AnyWidget):
         if message.get("do") == "keep":
             self._on_keep(str(message["plan"]))
         elif message.get("do") == "copy":
-            self._on_copy(str(message["trial"]), str(message["form"]))
+            self._on_copy(str(message["trial"]), str(message["form"]), message.get("to"))
         else:
             raise ValueError(f"the ladder sent a message that nobody understands: {message!r}")

@@ -44,7 +44,7 @@ class SavedPanel:
     >>> class CoreMapPanel(SavedPanel, anywidget.AnyWidget): ...
     """
 
-    _saved: Any = None  # the display that a saved notebook shows
+    _saved: Any = None  # the display that a saved notebook shows, with the same id in each cell of the panel
 
     def _stand_in(self) -> dict[str, str]:
         """Text and static HTML; empty where there is nothing yet."""
@@ -65,7 +65,8 @@ class SavedPanel:
         live = {**bundle, "text/plain": NEEDS_A_KERNEL}
         del live["text/html"]
         display(live, raw=True)
-        self._saved = display(saved(bundle), raw=True, display_id=uuid4().hex)
+        known = uuid4().hex if self._saved is None else self._saved.display_id
+        self._saved = display(saved(bundle), raw=True, display_id=known)
 
     def save_again(self) -> None:
         """What stands in is another now."""

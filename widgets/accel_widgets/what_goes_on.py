@@ -21,7 +21,19 @@ def what_runs(workbench: Workbench) -> Beat | None:
     run = workbench.ranks.latest
     if run is None or run.is_over:
         return None
-    return Beat("", run.phase, run.seconds)
+    return Beat("", run.phase, run.seconds, seconds=run.seconds)
+
+
+def what_interrupt_does(workbench: Workbench) -> str:
+    """To what runs, when a cell waits for it.
+
+    >>> what_interrupt_does(workbench)
+    'Interrupt stops it.'
+    """
+    run = workbench.ranks.latest
+    if workbench.running_trial is not None or run is None:
+        return "Interrupt stops it."
+    return "Interrupt leaves it running." if run.job else "Interrupt ends it."
 
 
 def does_run(workbench: Workbench) -> bool:

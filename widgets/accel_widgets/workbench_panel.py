@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
@@ -12,13 +12,14 @@ from accel.accelerations import CATALOGUE
 from accel.errors import AccelError
 from accel.html_parts import text as escaped
 from accel.plans.plan import Plan
-from accel_widgets.bar_panel import BarPanel
+from accel_widgets.bar_panel import TABS, BarPanel
 from accel_widgets.board_panel import BoardPanel
 from accel_widgets.calm_updates import CalmUpdates
 from accel_widgets.core_map_panel import CoreMapPanel
 from accel_widgets.ddp_lanes_panel import DdpLanesPanel
 from accel_widgets.environment_line import EnvironmentLine
 from accel_widgets.error_line import ErrorLine
+from accel_widgets.jobs_panel import JobsPanel
 from accel_widgets.ladder_panel import LadderPanel
 from accel_widgets.looks_while_seen import LooksWhileSeen
 from accel_widgets.main_thread import call_when_idle, hear_while_busy, in_main_thread
@@ -30,7 +31,7 @@ from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
 from accel_widgets.trial_view import trials_shown
-from accel_widgets.what_goes_on import does_run, what_runs
+from accel_widgets.what_goes_on import does_run, what_interrupt_does, what_runs
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
@@ -64,7 +65,9 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._begun: set[object] = set()  # trials that a click began
         self.errors = ErrorLine()
         self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
-        self.bar = BarPanel(self._calls(), on_seen=lambda message: self._beating.told(message))
+        self.bar = BarPanel(
+            self._calls(), on_copy=self._when_idle(self._copy_plan), on_seen=self._page_said
+        )  # fmt: skip
         self._beating = LooksWhileSeen(
             lambda: self._updates.draw_now(self._draw_beat),
             gap_s=BEAT_S,
@@ -73,14 +76,13 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self.phase_bar, self.op_table, self.timeline = PhaseBarPanel(), OpTablePanel(), TimelinePanel()
         self.board = BoardPanel(
             CATALOGUE, why_not=self._why_not, on_try=self._when_idle(self._try),
-            on_make=self.environment_line.make, on_change=self._draw_plan,
+            on_make=self.environment_line.make, on_change=lambda: self._updates.draw_now(self._draw_plan),
         )  # fmt: skip
         self.ladder = LadderPanel(
             on_keep=self._when_idle(workbench.keep), on_copy=self.errors.guard(self._copy_trial)
         )
         self.ranks, self.telemetry = DdpLanesPanel(has_fold=True), TelemetryPanel()
-        self.cores = CoreMapPanel(is_open=False)
-        self.cores.is_open = True  # it looks when a page shows it, not now
+        self.cores, self.jobs = CoreMapPanel(looks_now=False), JobsPanel()
         self._links = [
             ipywidgets.jslink((self.phase_bar, "phase"), (self.op_table, "phase")),
             ipywidgets.jslink((self.op_table, "chosen_op"), (self.timeline, "chosen_op")),
@@ -89,8 +91,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._updates = CalmUpdates(self.errors.guard(self._draw, clears=False), per_second=UPDATES_PER_S)
         self._unsubscribe = workbench.subscribe(self._changed)
         self._updates.draw_now()
-        if self.board.findings or self.ladder.trials:
-            self.bar.tab = "speed_up"
+        if self.ladder.trials:
+            self.bar.turn_to("speed_up")
         self._draw_board_when_idle()  # which takes seconds the first time: the panel stands there before
 
     def close(self) -> None:
@@ -115,7 +117,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         tabs = {
             "profile": [self.phase_bar, self.op_table, self.timeline],
             "speed_up": [self.board, self.ladder],
-            "machine": [line, self.ranks, self.cores, self.telemetry],
+            "machine": [line, self.ranks, self.jobs, self.cores, self.telemetry],
         }
         boxes = [
             ipywidgets.VBox(parts, _dom_classes=("accel-tab", f"accel-tab-{name}"))
@@ -132,17 +134,19 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             "tune": self._when_idle(lambda: self._begun.add(self.workbench.tune(wait=False))),
             "stop": self.errors.guard(self._stop),
             "undo": self._when_idle(self.workbench.undo),
-            "copy": self._when_idle(lambda: self.bar.copied(str(self.workbench.export().code))),
         }
 
     def _try(self, *plans: str) -> None:
         self._begun.add(self.workbench.try_(*plans, wait=False))
 
-    def _copy_trial(self, trial_id: str, form: str) -> None:
+    def _copy_plan(self, to: object) -> None:
+        self.bar.copied(str(self.workbench.export().code), to)
+
+    def _copy_trial(self, trial_id: str, form: str, to: object) -> None:
         """A trial's table, for an issue or a spreadsheet."""
         result = self.workbench.trials[int(trial_id.removeprefix("trial-")) - 1].result
         table = result.to_csv() if form == "csv" else result.to_markdown()
-        self.bar.copied(table)
+        self.bar.copied(table, to)
 
     def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""
@@ -158,11 +162,17 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
     def _when_idle(self, action: Callable[..., object]) -> Callable[..., None]:
         """The action between two cells of the notebook, its errors shown here."""
 
-        def clicked(*given: str) -> None:
+        def clicked(*given: Any) -> None:
             if not in_main_thread(lambda: self.errors.guard(action)(*given)):
                 self.errors.tell(WAITING)
 
         return clicked
+
+    def _page_said(self, message: object) -> None:
+        """It shows the bar, or no longer; the first word since something began says that Stop will be heard."""
+        self._beating.told(message)
+        if self.bar.beat and not self.bar.beat["can_stop"]:
+            self._updates.draw_now(self._draw_beat)
 
     # --- what the engine tells --------------------------------------------------------------------------------------
 
@@ -201,6 +211,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             self._draw_profile()
         if "ranks" in stale and (run := self.workbench.ranks.latest) is not None:
             self.ranks.show(run)
+            self.jobs.look_again()  # it may be one
         self._draw_trials()
         self._draw_beat()
         self._draw_plan()
@@ -214,8 +225,12 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
                 setattr(self.phase_bar, name, value)
             self.op_table.phase, self.op_table.chosen_op, self.op_table.rows = "", {}, op_rows(profile)
         self.timeline.show(profile)
-        self.board.show_findings(profile.findings if profile is not None else ())
+        findings = profile.findings if profile is not None else ()
+        self.board.show_findings(findings)
         self.bar.headline = headline(profile) if profile is not None else ""
+        self.bar.tabs = {**TABS, "speed_up": f"{TABS['speed_up']} ({len(findings)})"} if findings else TABS
+        if findings:
+            self.bar.turn_to("speed_up")
 
     def _draw_trials(self) -> None:
         kept = _words(self.workbench.kept)
@@ -234,8 +249,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
                 self._on_over(trial.called, trial.result, trial.seconds)
 
     def _draw_beat(self) -> None:
-        runs = what_runs(self.workbench)
-        self.bar.show_beat(runs, can_stop=runs is not None)
+        self.bar.show_beat(what_runs(self.workbench), interrupt=what_interrupt_does(self.workbench))
         hear_while_busy(self.bar)  # Stop, while a cell runs
 
     def _draw_plan(self) -> None:
@@ -257,6 +271,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             )
             self.bar.can, self.bar.live = [*can, "undo", "copy"] if kept else can, kept
         self.board.is_busy = is_busy
+        hear_while_busy(self.bar)
+        hear_while_busy(self.board)  # switches too, while a cell runs
 
 
 def _words(plan: Plan) -> str:

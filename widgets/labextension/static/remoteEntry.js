@@ -1,4 +1,4 @@
-// accel in JupyterLab and Notebook 7: a button that opens the panel beside the notebook, and a notice when long work is over.
+// accel in JupyterLab and Notebook 7: a button that opens the panel next to the notebook, and a notice when long work is over.
 // Written by hand, without a build: what webpack would make of a "federated extension" is init() and get(), at the end of this file.
 (() => {
   const NEWS = "application/vnd.accel.news+json";
@@ -15,7 +15,7 @@
   }
 
   /** The panel of one notebook in a pane of its own; a line above it says what is going on, and opens it again. */
-  class Beside {
+  class Docked {
     constructor(app, notebook) {
       this.app = app;
       this.notebook = notebook;
@@ -30,7 +30,7 @@
       });
       this.area.node.style.cssText = "flex:1;overflow:auto;padding:0 8px";
       this.pane = new lab.Panel();
-      this.pane.id = `accel-beside-${notebook.id}`;
+      this.pane.id = `accel-docked-${notebook.id}`;
       this.pane.addClass("accel-docked");
       this.pane.node.style.cssText = "display:flex;flex-direction:column;background:var(--jp-layout-color1)";
       this.pane.title.label = this.pane.title.caption = `accel · ${notebook.title.label}`;
@@ -38,15 +38,15 @@
       this.pane.addWidget(new lab.Widget({ node: this.line }));
       this.pane.addWidget(this.area);
       this.context.statusChanged.connect(this.followKernel, this);
-      this.context.kernelChanged.connect(this.kernelGone, this);
+      this.context.kernelChanged.connect(this.kernelChanged, this);
       notebook.disposed.connect(() => {
         this.context.statusChanged.disconnect(this.followKernel, this);
-        this.context.kernelChanged.disconnect(this.kernelGone, this);
+        this.context.kernelChanged.disconnect(this.kernelChanged, this);
         this.pane.dispose();
       });
     }
 
-    /** Beside the notebook where the shell can split; in Notebook 7 and in simple mode in the right sidebar. */
+    /** Next to the notebook where the shell can split; in Notebook 7 and in simple mode in the right sidebar. */
     place() {
       const { shell } = this.app;
       if (shell.mode === "multiple-document") {
@@ -74,9 +74,9 @@
       this.line.style.display = text ? "flex" : "none";
     }
 
-    sayAgain(text) {
+    sayAgain(text, face = "Open again") {
       const again = document.createElement("button");
-      again.textContent = "Open again";
+      again.textContent = face;
       again.className = "jp-mod-styled jp-mod-accept";
       again.style.cssText = "flex:none;white-space:nowrap";
       again.onclick = () => this.open();
@@ -87,6 +87,12 @@
       if (OVER.includes(status)) this.kernelGone();
     }
 
+    /** Another kernel; or the first one of a notebook that had none, for which the pane waits. */
+    kernelChanged(_, change) {
+      if (change.oldValue) this.kernelGone();
+      else if (change.newValue && this.isAwaiting) void this.open();
+    }
+
     kernelGone() {
       this.isOpen = false;
       this.sayAgain("The kernel has restarted or ended; this is how it stood. Run your training cell again, then");
@@ -94,7 +100,8 @@
 
     async open() {
       const kernel = this.context.session?.kernel;
-      if (!kernel) return this.sayAgain("This notebook has no kernel. Start one, then");
+      this.isAwaiting = !kernel;
+      if (!kernel) return this.say("This notebook has no kernel. Start one: the panel opens then.");
       const { language_info: language } = await kernel.info;
       if (language.name !== "python") return this.sayAgain(`accel needs Python, and this kernel speaks ${language.name}. Change it, then`);
       this.say(kernel.status === "busy" ? "The panel opens when the running cell is over." : "Opening …");
@@ -108,19 +115,20 @@
       this.sayAgain(
         content.ename === "ModuleNotFoundError"
           ? "This notebook's kernel has no accel: install accel-workbench into its environment, restart it, then"
-          : "The panel could not be opened. After what is said below is mended,",
+          : "The panel could not be opened; the reason stands below.",
+        content.ename === "ModuleNotFoundError" ? "Open again" : "Try again",
       );
     }
   }
 
-  const besides = new WeakMap();
+  const panes = new WeakMap();
 
-  async function openBeside(app, notebook) {
-    let beside = besides.get(notebook);
-    if (!beside) besides.set(notebook, (beside = new Beside(app, notebook)));
-    if (beside.pane.isAttached) app.shell.activateById(beside.pane.id);
-    else beside.place(); // for the first time, or after it was closed
-    if (!beside.isOpen) await beside.open();
+  async function openDocked(app, notebook) {
+    let docked = panes.get(notebook);
+    if (!docked) panes.set(notebook, (docked = new Docked(app, notebook)));
+    if (docked.pane.isAttached) app.shell.activateById(docked.pane.id);
+    else docked.place(); // for the first time, or after it was closed
+    if (!docked.isOpen) await docked.open();
   }
 
   /** What a kernel publishes for an output that no page has: nothing is saved of it, and other frontends pass over it. */
@@ -144,8 +152,8 @@
         createNew(notebook, context) {
           const button = new lab.ToolbarButton({
             label: "accel",
-            tooltip: "Open the accel panel beside this notebook",
-            onClick: () => openBeside(app, notebook),
+            tooltip: "Open the accel panel next to this notebook",
+            onClick: () => openDocked(app, notebook),
           });
           notebook.toolbar.insertItem(9, "accel", button); // before the wide choice of a cell's kind, which a narrow toolbar hides
           if (!heard.has(context)) {

@@ -78,8 +78,8 @@ _ONNX = 'pip install "accel-workbench[onnx]".'
 PACKAGES: tuple[tuple[str, str, str, str], ...] = (
     ("torch", "torch", "everything", _OWN.format("torch")),
     ("torchvision", "torchvision", "Fashion-MNIST and CIFAR-10 from your disk, and transforms", _OWN.format("torchvision")),
-    ("ipywidgets", "ipywidgets", "the panel: toggles and live trials", _OWN.format("ipywidgets")),
-    ("anywidget", "anywidget", "the panel: toggles and live trials", _OWN.format("anywidget")),
+    ("ipywidgets", "ipywidgets", "the panel: switches and live trials", _OWN.format("ipywidgets")),
+    ("anywidget", "anywidget", "the panel: switches and live trials", _OWN.format("anywidget")),
     ("plotly", "plotly", "profile.figure(), the phases, modules and operations as a chart", _OWN.format("plotly")),
     ("pandas", "pandas", "to_dataframe() of every table", "pip install pandas."),
     ("onnx", "onnx", "graph.to_onnx(), the model as an ONNX file", _ONNX),

@@ -140,7 +140,9 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
         """What it does now and for how long; how much of its time is gone."""
         phase = self.phases.phase or self.state
         if self._is_stopped:
-            return Beat(self.called, "stopping…", self.budget.clock() - self._stopped_at)
+            return Beat(
+                self.called, "stopping…", self.budget.clock() - self._stopped_at, seconds=self.seconds
+            )
         if phase == "measuring" and self.state == "confirming":
             phase = "confirming"
         at_most_s = self.budget.seconds if self.budget.seconds < math.inf else None

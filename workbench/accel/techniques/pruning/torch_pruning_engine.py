@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,21 @@ def is_installed() -> bool:
     return importlib.util.find_spec("torch_pruning") is not None
 
 
+def _torch_pruning() -> Any:
+    """The package; without timm, unless the user has imported that.
+
+    Only its counters of FLOPs, which are not used here, ask for timm: 2.8 s of imports in the thread that cells run in, because a
+    panel asks what can be pruned.
+    """
+    if "torch_pruning" in sys.modules or "timm" in sys.modules:
+        return importlib.import_module("torch_pruning")
+    sys.modules["timm"] = None  # type: ignore[assignment]  # importing it fails, which torch-pruning takes as not installed
+    try:
+        return importlib.import_module("torch_pruning")
+    finally:
+        del sys.modules["timm"]
+
+
 def prune_numbered(
     numbered: torch.nn.Module,
     args: tuple[Any, ...],
@@ -40,8 +57,8 @@ def prune_numbered(
     "taylor" reads the gradients that the copy has. Raises whatever torch-pruning stumbles over in a model it does not know.
     """
     import torch
-    import torch_pruning
 
+    torch_pruning = _torch_pruning()
     kinds: dict[Types, list[type]] = {"conv": [torch.nn.modules.conv._ConvNd], "linear": [torch.nn.Linear]}
     kinds["all"] = kinds["conv"] + kinds["linear"]
     importance: Any = {

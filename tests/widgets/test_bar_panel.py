@@ -1,0 +1,139 @@
+"""The bar in a page: what it counts on, what a click shows at once, where the focus goes, who gets what is copied."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel_widgets.bar_panel import BarPanel
+from accel_widgets.board_panel import BoardPanel
+from tests.widgets.test_every_panel import BEAT, board
+
+pytestmark = pytest.mark.browser
+
+KEPT = {"live": "channels_last", "can": ["try", "undo", "copy"]}
+IN_FOCUS = "() => document.activeElement.dataset.testid ?? document.activeElement.tagName"
+CLIPBOARD = """() => Object.defineProperty(navigator, "clipboard", { configurable: true, value: {
+  writeText: async (text) => { window.copied = text; } } })"""
+
+# All that show() put into the page becomes one panel, whose tabs come later.
+IN_A_PANEL = """() => {
+  const root = document.createElement("div");
+  root.className = "accel accel-workbench";
+  root.append(...document.body.children);
+  document.body.append(root);
+}"""
+A_TAB = """(name) => {
+  const tab = document.createElement("div");
+  tab.className = `accel-tab accel-tab-${name}`;
+  tab.innerHTML = "<input>";
+  document.querySelector(".accel-workbench").append(tab);
+}"""
+ROLES = "[...document.querySelectorAll('.accel-tab')].map((tab) => tab.getAttribute('role'))"
+
+
+@pytest.fixture
+def clock(page):
+    """The page's, standing still."""
+    page.clock.install(time=0)
+    page.clock.pause_at(1_000)
+    return page.clock
+
+
+@pytest.mark.parametrize("button", ["undo", "copy"])
+def test_a_button_that_hides_while_it_has_the_focus_hands_it_to_try(show, page, button):
+    view = show(BarPanel, **KEPT)
+    page.get_by_test_id(button).press("Enter")
+    view.set(live="", can=["try"])
+    assert page.get_by_test_id(button).is_hidden()
+    assert page.evaluate(IN_FOCUS) == "try"
+
+
+def test_what_is_copied_goes_to_the_view_that_asked_and_takes_neither_clipboard_nor_focus_when_it_is_late(
+    show, page
+):
+    docked = show(BarPanel, **KEPT)
+    in_a_cell = show(BarPanel, beside=True, **KEPT)
+    page.get_by_test_id("copy").last.press("Enter")
+    asked = in_a_cell.sent[-1]["to"]
+    for view in (docked, in_a_cell):  # Python tells all views
+        view.tell({"copy": "print(1)", "to": asked})
+    assert page.get_by_test_id("copied").all_inner_texts() == ["", "Press Ctrl+C to copy it"]
+    assert page.evaluate("document.activeElement.value") == "print(1)"
+    page.evaluate(CLIPBOARD)
+    in_a_cell.tell({"copy": "print(2)", "to": asked})
+    page.wait_for_function("window.copied === 'print(2)'")
+    assert page.evaluate(IN_FOCUS) == "copy"  # what had the focus is hidden again
+    in_a_cell.tell(
+        {"copy": "print(3)", "to": {**asked, "at": asked["at"] - 60_000}}
+    )  # the cell ran on for a minute
+    assert page.get_by_test_id("copied").last.inner_text() == "Ready to copy"
+    assert (page.evaluate("window.copied"), page.evaluate(IN_FOCUS)) == ("print(2)", "copy")
+    assert page.get_by_role("textbox").input_value() == "print(3)"
+
+
+def test_until_the_page_is_heard_the_line_says_what_interrupt_does_and_then_there_is_stop(show, page, clock):
+    view = show(BarPanel)
+    before = len(view.sent)
+    view.set(beat={**BEAT, "can_stop": False})
+    assert [message["seen"] for message in view.sent[before:]] == [
+        True
+    ]  # heard during it, it proves that Stop would be
+    clock.run_for(1500)
+    assert page.get_by_test_id("beat").inner_text().endswith("1:06 of at most 4:00. Interrupt stops it.")
+    assert page.get_by_test_id("stop").is_hidden()
+    view.set(beat=BEAT)
+    assert page.get_by_test_id("stop").is_visible()
+    assert "Interrupt" not in page.get_by_test_id("beat").inner_text()
+    assert len(view.sent) == before + 1
+
+
+def test_after_five_seconds_without_a_word_it_counts_on_no_more(show, page, clock):
+    view = show(BarPanel, beat=BEAT)
+    line, is_running = (
+        page.get_by_test_id("beat"),
+        "document.querySelector('.accel-bar').classList.contains('is-running')",
+    )
+    clock.run_for(4_000)
+    assert line.inner_text() == "Trial · measuring 0:12 · round 3 of at most 40 · 1:09 of at most 4:00"
+    clock.run_for(8_250)
+    assert line.inner_text() == "Trial · no word from the kernel for 0:12"
+    assert not page.evaluate(is_running)
+    view.set(beat={**BEAT, "phase_s": 21.0, "seconds": 78.0})
+    assert "measuring 0:21" in line.inner_text()
+    assert page.evaluate(is_running)
+
+
+def test_tabs_are_marked_whenever_they_come_and_without_its_kernel_nothing_in_the_panel_can_be_reached(
+    show, page, clock
+):
+    view = show(BarPanel, beat=BEAT, tab="machine")
+    page.evaluate(IN_A_PANEL)
+    clock.run_for(3_000)  # of a page that takes its time
+    for name in ("profile", "speed_up", "machine"):
+        page.evaluate(A_TAB, name)
+    assert page.evaluate(ROLES) == ["tabpanel"] * 3
+    page.locator(".accel-tab-machine input").focus()
+    view.set(tab="speed_up")  # by Python
+    assert page.evaluate(IN_FOCUS) == "tab-speed_up"
+    page.evaluate("document.querySelector('.accel-workbench').classList.add('jupyter-widgets-disconnected')")
+    clock.run_for(500)
+    assert page.get_by_test_id("beat").is_hidden()
+    assert page.evaluate("document.activeElement.classList.contains('accel-workbench')")
+    assert page.evaluate(
+        "[...document.querySelector('.accel-workbench').children].every((part) => part.inert)"
+    )
+
+
+def test_try_this_on_a_card_says_at_once_that_it_begins_and_so_does_the_bar(show, page, tmp_path):
+    show(BarPanel, can=["tune"])
+    cards = show(BoardPanel, beside=True, **board(tmp_path))
+    page.evaluate(IN_A_PANEL)
+    button = page.get_by_test_id("try-this")
+    button.press("Enter")
+    assert (button.inner_text(), page.get_by_test_id("beat").inner_text()) == ("starting…", "starting…")
+    button.press("Enter")
+    assert [message["do"] for message in cards.sent] == ["try"]
+    cards.set(is_busy=True)
+    assert (button.inner_text(), button.get_attribute("aria-disabled")) == ("Try this", "true")
+    cards.set(is_busy=False)
+    assert button.get_attribute("aria-disabled") == "false"
