@@ -38,7 +38,8 @@ FAILED = Comparison(
 
 def trial(*comparisons: Comparison, state: str = "done", kept: str = "") -> dict[str, object]:
     rows = [ladder_row(one, row_id=f"t1-{i}", kept=kept) for i, one in enumerate(comparisons)]
-    return {"id": "t1", "title": "Trial 1", "state": state, "is_running": state != "done", "facts": ["baseline 24.9 ms a step"],
+    return {"id": "t1", "title": "Trial 1", "time": "14:02", "date": "2026-11-28 14:02:11",
+            "state": state, "is_running": state != "done", "facts": ["baseline 24.9 ms a step"],
             "notes": ["glibc malloc", "Xeon, 2 cores"], "rows": rows, "last_column": "Loss", "curves": None}  # fmt: skip
 
 
@@ -143,6 +144,23 @@ def test_a_newer_trial_comes_first_and_a_forgotten_one_goes(show):
     assert view.page.locator("h4").all_text_contents() == ["Trial 2"]
 
 
+def test_trials_say_when_they_began_and_a_removed_one_can_be_shown_again(show):
+    view = show(LadderPanel, trials=[{**trial(SLOWER), "id": "t2", "title": "Trial 2"}, trial(FASTER)])
+    assert view.texts("trial-time") == ["14:02", "14:02"]
+    assert view.page.get_by_test_id("trial-time").first.get_attribute("title") == "2026-11-28 14:02:11"
+    assert not view.page.get_by_text("Removed").is_visible()
+    for _ in range(2):
+        view.page.locator("details.accel-ladder-trial").first.evaluate("node => { node.open = true; }")
+        view.page.get_by_test_id("trial-remove").first.click()
+    assert view.page.get_by_text("Removed: 2").is_visible()
+    view.page.get_by_test_id("show-removed").click()
+    assert view.page.locator("h4").all_text_contents() == ["Trial 2", "Trial 1"]
+    assert not view.page.get_by_text("Removed").is_visible()
+    assert view.page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    view.set(compared="Trial 2 against Trial 1: autocast 1.10× [1.04, 1.17] the speed-up.")
+    assert view.page.get_by_text("Trial 2 against Trial 1").is_visible()
+
+
 def test_nothing_overflows_in_a_narrow_notebook(show):
     view = show(LadderPanel, trials=[trial(FASTER, SLOWER, MEASURING, FAILED)])
     view.page.set_viewport_size({"width": 640, "height": 700})
@@ -164,10 +182,19 @@ def test_an_unfinished_measurement_with_an_infinite_bound_has_no_whisker(show):
 
 def test_clicks_reach_what_the_panel_was_given():
     asked: list[object] = []
-    panel = LadderPanel(on_keep=asked.append, on_copy=lambda *given: asked.append(given))
+    panel = LadderPanel(
+        on_keep=asked.append,
+        on_copy=lambda *given: asked.append(given),
+        compare=lambda *given: f"{given}",
+    )
     panel._handle_custom_msg({"do": "keep", "plan": "channels_last"}, [])
     panel._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": "csv"}, [])
     assert asked == ["channels_last", ("trial-1", "csv")]
+    panel.trials = [{**trial(SLOWER), "id": "t2", "title": "Trial 2"}, trial(FASTER)]
+    panel.pinned, panel.names = ["t1", "t2"], {"t1": "before"}
+    assert panel.compared == "('t2', 't1', ('Trial 2', 'before'))"
+    panel.removed = ["t1"]
+    assert panel.compared == ""
 
 
 def test_clean_up_stops_listening(show):
@@ -184,7 +211,8 @@ def tuning(*, is_over=True, searched=(), confirmed=(), **more):
         took=Took(119.0, 120.0, (), "the time was up"), is_over=is_over,
     )  # fmt: skip
     trial = SimpleNamespace(
-        result=dataclasses.replace(result, **more), is_over=is_over, state="done" if is_over else "measuring",
+        began="2026-11-28T14:02:11+01:00", result=dataclasses.replace(result, **more), is_over=is_over,
+        state="done" if is_over else "measuring",
         phases=SimpleNamespace(now="measuring, round 3 of 24 at most"), budget=SimpleNamespace(left_s=83.7, seconds=120.0),
     )  # fmt: skip
     told = trial_shown(trial, 2, kept="")

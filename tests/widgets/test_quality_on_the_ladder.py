@@ -16,7 +16,9 @@ pytestmark = pytest.mark.browser
 
 
 def shown(*rows, state="done", **more):
-    trial = SimpleNamespace(result=replace(result(*rows), **more), state=state, is_over=state == "done")
+    trial = SimpleNamespace(
+        result=replace(result(*rows), **more), state=state, is_over=state == "done", began="2026-11-28T14:02:11+01:00"
+    )  # fmt: skip
     told = trial_shown(trial, 1, kept="")
     json.dumps(told, allow_nan=False)  # a browser takes nothing else
     return told

@@ -212,7 +212,14 @@ def test_keep_undo_and_copy_by_click_reach_the_workbench(workbench, panel, monke
     assert drawn(panel).bar.live == "fused_optimizer"
     click(panel, "copy")
     assert "fused=True" in sent[0]["copy"]
+    assert drawn(panel).after_keep.value.endswith(
+        "Profile again to see what changed: fused_optimizer is kept.</div>"
+    )
+    workbench.profile(CELL)
+    assert "<summary" in drawn(panel).after_keep.value
+    assert "fused" in panel.after_keep.value  # an operation that is new
     click(panel, "undo")
+    assert drawn(panel).after_keep.value == ""
     assert not workbench.kept
     assert drawn(panel).bar.live == ""
     assert "undo" not in panel.bar.can

@@ -7,7 +7,7 @@
  *   proofs: {text: string, took_effect: boolean}[], evidence: string[], can_keep: boolean, is_kept: boolean}} Row
  * @typedef {{lines: {plan: string, colour: number, points: [number, number][]}[], metric: string, target: number | null}} Curves
  * @typedef {{id: string, title: string, state: string, is_running: boolean, summary: string, facts: string[], notes: string[], rows: Row[],
- *   last_column: string, curves: Curves | null}} Trial
+ *   time: string, date: string, last_column: string, curves: Curves | null}} Trial
  * @typedef {{send: (message: object) => void, act: (what: string, id: string, value?: string) => void}} Page
  */
 
@@ -175,6 +175,7 @@ function makeActions(page, id, title) {
   });
   name.addEventListener("blur", done);
   const pin = button("pin", "Pin", () => page.act("pin", id));
+  pin.title = "A pinned trial stays on top; two pinned ones are compared";
   const copies = [["markdown", "Copy as Markdown"], ["csv", "CSV"]].map(([form, face]) => button(form, face, () => page.send({ do: "copy", trial: id, form })));
   return { name, pin, node: element("span", { class: "accel-ladder-acts" }, ...copies, rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
 }
@@ -185,6 +186,7 @@ function makeTrial(page, id) {
   const title = element("h4", { class: "accel-ladder-title" });
   const state = element("span", { class: "accel-ladder-state", role: "status", "data-testid": "trial-state" });
   const facts = element("span", { class: "accel-muted" });
+  const time = element("time", { class: "accel-muted", "data-testid": "trial-time" });
   const axisCell = element("th", { scope: "col", class: "accel-ladder-speed" });
   const body = element("tbody");
   const foot = element("ul", { class: "accel-ladder-foot", "data-testid": "trial-notes" });
@@ -197,7 +199,7 @@ function makeTrial(page, id) {
   const acts = makeActions(page, id, title);
   const notes = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "Notes"), foot);
   const node = /** @type {HTMLDetailsElement} */ (element("details", { class: "accel-ladder-trial", "data-testid": "trial" },
-    element("summary", { class: "accel-ladder-top" }, title, acts.name, state, facts), acts.node, summary, table, curves, notes));
+    element("summary", { class: "accel-ladder-top" }, title, acts.name, time, state, facts), acts.node, summary, table, curves, notes));
   /** @type {Map<string, {node: Element, update: (row: Row, end: number) => void}>} */
   const rows = new Map();
 
@@ -211,6 +213,8 @@ function makeTrial(page, id) {
     write(summary, trial.summary ?? "");
     summary.hidden = !trial.summary;
     write(state, trial.state);
+    write(time, trial.time);
+    time.title = trial.date;
     write(facts, trial.facts.join(" · "));
     write(lastColumn, trial.last_column);
     drawCurves(curves, trial.curves);
@@ -239,7 +243,11 @@ function render({ model, el }) {
   const empty = element("p", { class: "accel-empty", "data-testid": "ladder-empty" });
   const list = element("div", { class: "accel-ladder-list" });
   el.classList.add("accel", "accel-ladder");
-  el.append(element("h3", { class: "accel-heading", tabindex: "-1" }, "Trials"), empty, list);
+  const compared = element("p", { class: "accel-ladder-compared", role: "status", "data-testid": "compared" });
+  const back = element("button", { type: "button", class: "accel-ladder-act", "data-testid": "show-removed" }, "show");
+  const gone = element("span");
+  const removedLine = element("p", { class: "accel-muted" }, gone, " · ", back);
+  el.append(element("h3", { class: "accel-heading", tabindex: "-1" }, "Trials"), compared, empty, list, removedLine);
   /** @type {Map<string, {node: HTMLDetailsElement, update: (trial: Trial, name: string, isPinned: boolean) => void}>} */
   const shown = new Map();
 
@@ -249,9 +257,11 @@ function render({ model, el }) {
     pin: (/** @type {string} */ id) => set("pinned", model.get("pinned").includes(id) ? model.get("pinned").filter((/** @type {string} */ each) => each !== id) : [...model.get("pinned"), id]),
     remove: (/** @type {string} */ id) => {
       set("removed", [...model.get("removed"), id]);
-      /** @type {HTMLElement | null} */ (list.querySelector("summary") ?? el.querySelector("h3"))?.focus();
+      focusFirst();
     },
   };
+  const focusFirst = () => /** @type {HTMLElement | null} */ (list.querySelector("summary") ?? el.querySelector("h3"))?.focus();
+  back.addEventListener("click", () => { set("removed", []); focusFirst(); });
   const page = { send: (/** @type {object} */ message) => model.send(message),
     act: (/** @type {"rename" | "pin" | "remove"} */ what, /** @type {string} */ id, value = "") => change[what](id, value) };
 
@@ -267,17 +277,24 @@ function render({ model, el }) {
     for (const trial of trials) {
       if (!shown.has(trial.id)) {
         const made = makeTrial(page, trial.id);
-        for (const { node } of shown.values()) node.open = false;  // the newest is looked at, the others are lines
-        made.node.open = trial.id === known[0].id;
+        if (trial.id === known[0].id) {  // the newest is looked at, the others are lines
+          for (const { node } of shown.values()) node.open = false;
+          made.node.open = true;
+        }
         shown.set(trial.id, made);
       }
       shown.get(trial.id)?.update(trial, model.get("names")[trial.id] ?? "", pinned.includes(trial.id));
     }
     arrange(list, trials.map((trial) => /** @type {any} */ (shown.get(trial.id)).node));
     write(empty, model.get("empty_note"));
-    empty.hidden = trials.length > 0;
+    const away = model.get("trials").length - known.length;
+    write(gone, `Removed: ${away}`);
+    removedLine.hidden = away === 0;
+    empty.hidden = trials.length + away > 0;
+    write(compared, model.get("compared"));
+    compared.hidden = !model.get("compared");
   };
-  const watched = ["trials", "names", "pinned", "removed", "empty_note"];
+  const watched = ["trials", "names", "pinned", "removed", "compared", "empty_note"];
   for (const name of watched) model.on(`change:${name}`, draw);
   draw();
   return () => {

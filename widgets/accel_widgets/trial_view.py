@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from accel.measuring.time_to_quality import TimeToQuality
@@ -40,9 +41,12 @@ def trial_shown(trial: AnyTrial, number: int, *, kept: str) -> dict[str, Any]:
         shown = _by_speed(result, trial_id, kept=kept, is_running=not trial.is_over)
     state = trial.state if trial.is_over or trial.state != "stopped" else "stopping…"
     summary = result.summary if trial.is_over else ""
+    began = datetime.fromisoformat(trial.began)
     return {
         "id": trial_id,
         "title": title,
+        "time": f"{began:%H:%M}",
+        "date": f"{began:%Y-%m-%d %H:%M:%S}",
         "state": state,
         "is_running": not trial.is_over,
         "summary": summary,

@@ -11,7 +11,9 @@ import ipywidgets
 from accel.accelerations import CATALOGUE
 from accel.errors import AccelError
 from accel.html_parts import text as escaped
+from accel.measuring.trials_compared import trials_compared
 from accel.plans.plan import Plan
+from accel_widgets.after_keep import AfterKeep
 from accel_widgets.bar_panel import BarPanel
 from accel_widgets.board_panel import BoardPanel
 from accel_widgets.calm_updates import CalmUpdates
@@ -35,6 +37,9 @@ from accel_widgets.what_goes_on import does_run, what_runs
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
     from accel.errors import Reason
+    from accel.measuring.ladder import Ladder
+    from accel.measuring.time_to_quality import TimeToQuality
+    from accel.measuring.tuning import Tuning
     from accel.workbench import Workbench
 
 WAITING = "This will be done when the running cell is over."
@@ -71,12 +76,15 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             is_wanted=lambda: does_run(self.workbench),
         )
         self.phase_bar, self.op_table, self.timeline = PhaseBarPanel(), OpTablePanel(), TimelinePanel()
+        self.after_keep = AfterKeep()
         self.board = BoardPanel(
             CATALOGUE, why_not=self._why_not, on_try=self._when_idle(self._try),
             on_make=self.environment_line.make, on_change=self._draw_plan,
         )  # fmt: skip
         self.ladder = LadderPanel(
-            on_keep=self._when_idle(workbench.keep), on_copy=self.errors.guard(self._copy_trial)
+            on_keep=self._when_idle(workbench.keep),
+            on_copy=self.errors.guard(self._copy_trial),
+            compare=self._compared,
         )
         self.ranks, self.telemetry = DdpLanesPanel(has_fold=True), TelemetryPanel()
         self.cores = CoreMapPanel(is_open=False)
@@ -113,7 +121,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         style = ipywidgets.HTML(f"<style>{themed('workbench_panel.css')}</style>", layout={"display": "none"})
         line = ipywidgets.HTML(escaped(self.workbench.machine.line), _dom_classes=("accel-machine-line",))
         tabs = {
-            "profile": [self.phase_bar, self.op_table, self.timeline],
+            "profile": [self.phase_bar, self.after_keep, self.op_table, self.timeline],
             "speed_up": [self.board, self.ladder],
             "machine": [line, self.ranks, self.cores, self.telemetry],
         }
@@ -140,9 +148,15 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _copy_trial(self, trial_id: str, form: str) -> None:
         """A trial's table, for an issue or a spreadsheet."""
-        result = self.workbench.trials[int(trial_id.removeprefix("trial-")) - 1].result
+        result = self._result(trial_id)
         table = result.to_csv() if form == "csv" else result.to_markdown()
         self.bar.copied(table)
+
+    def _compared(self, first: str, second: str, names: tuple[str, str]) -> str:
+        return trials_compared(self._result(first), self._result(second), names)
+
+    def _result(self, trial_id: str) -> Ladder | TimeToQuality | Tuning:
+        return self.workbench.trials[int(trial_id.removeprefix("trial-")) - 1].result
 
     def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""
@@ -199,6 +213,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             stale, self._stale = self._stale, set()
         if "profile" in stale:
             self._draw_profile()
+        if stale & {"profile", "kept"}:
+            self.after_keep.show(self.workbench)
         if "ranks" in stale and (run := self.workbench.ranks.latest) is not None:
             self.ranks.show(run)
         self._draw_trials()
