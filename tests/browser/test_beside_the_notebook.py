@@ -1,4 +1,4 @@
-"""A button in the toolbar opens the panel beside the notebook, in JupyterLab and Notebook 7; news is a notice on the page."""
+"""A button in the toolbar opens the panel next to the notebook, in JupyterLab and Notebook 7; news is a notice on the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ toast(get_ipython(), "It is <b>over</b>: *1.2* times")"""
 
 
 def dock(page):
-    page.get_by_title("Open the accel panel beside this notebook").first.click()
+    page.get_by_title("Open the accel panel next to this notebook").first.click()
     expect(page.locator(".accel-docked .accel-workbench")).to_be_visible(timeout=60_000)
     return page.locator(".accel-docked")
 
@@ -25,7 +25,7 @@ def test_the_panel_opens_beside_the_notebook_and_again_after_a_restart(notebook,
     docked = dock(page)
     cells, pane = page.locator(".jp-Notebook").bounding_box(), docked.bounding_box()
     assert pane["x"] >= cells["x"] + cells["width"] - 1
-    page.get_by_title("Open the accel panel beside this notebook").first.click()
+    page.get_by_title("Open the accel panel next to this notebook").first.click()
     expect(docked).to_have_count(1)
     notebook.run_all()
     expect(page.get_by_text("It is <b>over</b>: *1.2* times", exact=True)).to_be_visible()

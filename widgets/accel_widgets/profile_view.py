@@ -53,7 +53,7 @@ def headline(profile: Profile) -> str:
 
 
 def facts(profile: Profile) -> list[str]:
-    """What stands beside it: speed, spread, count."""
+    """What stands next to it: speed, spread, count."""
     low, high = profile.spread_ms
     told = [
         f"{profile.samples_per_s:,.0f} samples/s" if profile.samples_per_s else "",

@@ -1,4 +1,4 @@
-// accel in JupyterLab and Notebook 7: a button that opens the panel beside the notebook, and a notice when long work is over.
+// accel in JupyterLab and Notebook 7: a button that opens the panel next to the notebook, and a notice when long work is over.
 // Written by hand, without a build: what webpack would make of a "federated extension" is init() and get(), at the end of this file.
 (() => {
   const NEWS = "application/vnd.accel.news+json";
@@ -46,7 +46,7 @@
       });
     }
 
-    /** Beside the notebook where the shell can split; in Notebook 7 and in simple mode in the right sidebar. */
+    /** Next to the notebook where the shell can split; in Notebook 7 and in simple mode in the right sidebar. */
     place() {
       const { shell } = this.app;
       if (shell.mode === "multiple-document") {
@@ -144,7 +144,7 @@
         createNew(notebook, context) {
           const button = new lab.ToolbarButton({
             label: "accel",
-            tooltip: "Open the accel panel beside this notebook",
+            tooltip: "Open the accel panel next to this notebook",
             onClick: () => openBeside(app, notebook),
           });
           notebook.toolbar.insertItem(9, "accel", button); // before the wide choice of a cell's kind, which a narrow toolbar hides

@@ -1,4 +1,4 @@
-"""What the button in the notebook's toolbar runs in the kernel: the panel, in a pane of its own beside the cells."""
+"""What the button in the notebook's toolbar runs in the kernel: the panel, in a pane of its own next to the cells."""
 
 from __future__ import annotations
 
