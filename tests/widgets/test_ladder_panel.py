@@ -10,7 +10,7 @@ from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.took import Took
 from accel.measuring.tuning import AddedPart, LeftOut, Tuning
 from accel_widgets.ladder_panel import LadderPanel
-from accel_widgets.ladder_row import ladder_row
+from accel_widgets.ladder_row import axis_shown, ladder_row
 from accel_widgets.trial_view import trial_shown
 
 pytestmark = pytest.mark.browser
@@ -40,7 +40,7 @@ def trial(*comparisons: Comparison, state: str = "done", kept: str = "") -> dict
     rows = [ladder_row(one, row_id=f"t1-{i}", kept=kept) for i, one in enumerate(comparisons)]
     return {"id": "t1", "title": "Trial 1", "time": "14:02", "date": "2026-11-28 14:02:11",
             "state": state, "is_running": state != "done", "facts": ["baseline 24.9 ms a step"],
-            "notes": ["glibc malloc", "Xeon, 2 cores"], "rows": rows, "last_column": "Loss", "curves": None}  # fmt: skip
+            "notes": ["glibc malloc", "Xeon, 2 cores"], "rows": rows, "axis": axis_shown(rows), "curves": None}  # fmt: skip
 
 
 def row_of(view, plan: str):
@@ -50,15 +50,16 @@ def row_of(view, plan: str):
 def test_a_row_says_in_words_what_its_bar_shows(show):
     view = show(LadderPanel, trials=[trial(FASTER, SLOWER)])
     assert view.texts("sentence") == [
-        "1.93× [1.88, 1.99] faster",
-        "slower: 0.80× [0.78, 0.82] of the baseline's speed",
+        "1.8 to 2.0× faster · ✓ loss follows",
+        "slower: 0.78 to 0.82× · ⚠ LOSS DRIFTS · ✗ NO EFFECT: compile_model",
     ]
-    assert "loss follows the baseline" in view.texts("quality")[0]
-    assert "LOSS DRIFTS" in view.texts("quality")[1]
-    assert "✓ autocast: forward ran in torch.bfloat16" in row_of(view, FASTER.plan).inner_text()
-    assert "✗ NO EFFECT: compile_model: 0 graphs were compiled" in row_of(view, SLOWER.plan).inner_text()
     assert "Xeon, 2 cores" in view.texts("trial-notes")[0]  # folded away
-    assert "120 pairs of step blocks over 4 relaunches" in view.texts("evidence")[0]
+    folded = view.texts("evidence")
+    assert "1.93× [1.88, 1.99] faster" in folded[0]
+    assert "120 pairs of step blocks over 4 relaunches" in folded[0]
+    assert "close: loss follows the baseline" in folded[0]
+    assert "took effect: autocast — forward ran in torch.bfloat16" in folded[0]
+    assert "DID NOT TAKE EFFECT: compile_model — 0 graphs were compiled" in folded[1]
 
 
 def test_bars_and_whiskers_lie_at_their_values(show):
@@ -94,10 +95,10 @@ def test_one_wide_interval_leaves_the_other_bars_their_length_and_other_trials_t
     whisker = row_of(view, "wide").get_by_test_id("whisker").bounding_box()
     assert fill["width"] > 0.5 * bar["width"]
     assert whisker["x"] + whisker["width"] <= bar["x"] + bar["width"] + 1
-    assert view.texts("sentence")[2] == "at least 1.1× faster [1.17, 18.53]"
+    assert view.texts("sentence")[2] == "at least 1.1× faster · ✓ loss follows"
 
 
-def test_keep_sends_the_rows_plan_and_a_kept_row_says_it_is_live(show):
+def test_keep_sends_the_rows_plan_and_a_kept_row_says_so(show):
     view = show(LadderPanel, trials=[trial(FASTER)])
     view.page.get_by_test_id("keep").click()
     assert view.sent == [{"do": "keep", "plan": FASTER.plan}]
@@ -106,9 +107,14 @@ def test_keep_sends_the_rows_plan_and_a_kept_row_says_it_is_live(show):
     assert not view.page.get_by_test_id("keep").is_visible()
 
 
-def test_a_failed_row_shows_its_error(show):
-    view = show(LadderPanel, trials=[trial(FAILED)])
-    assert view.texts("sentence") == ["failed: the worker was killed (SIGKILL). Lower the batch size."]
+def test_a_failed_row_shows_its_error_and_folds_a_long_one(show):
+    long = dataclasses.replace(FAILED, plan="prune", error="it raised " * 30)
+    view = show(LadderPanel, trials=[trial(FAILED, long)])
+    first, second = view.texts("sentence")
+    assert first == "failed: the worker was killed (SIGKILL). Lower the batch size."
+    assert second.endswith("…")
+    assert len(second) < 80
+    assert long.error.strip() in view.texts("evidence")[1]
 
 
 def test_rows_update_in_place_so_that_focus_stays(show):
@@ -125,7 +131,7 @@ def test_rows_keep_their_places_while_it_runs_and_stand_best_first_in_the_end(sh
 
     def newly_sorted(state: str) -> dict[str, object]:
         shown = trial(SLOWER, FASTER, state=state)
-        return {**shown, "rows": shown["rows"][::-1]}
+        return {**shown, "rows": shown["rows"][::-1]}  # the axis is the same
 
     view.set(trials=[newly_sorted("measuring")])
     assert view.page.eval_on_selector_all("tbody tr", plans) == [SLOWER.plan, FASTER.plan]
@@ -244,7 +250,7 @@ def test_a_search_says_while_it_runs_how_far_it_is_and_offers_no_plan_to_keep(sh
     view = show(LadderPanel, trials=[now])
     assert view.page.locator("h4").all_text_contents() == ["Tuning 2"]
     assert view.page.get_by_text("measuring, round 3 of 24 at most; 84 s of 120 s left").is_visible()
-    assert view.texts("sentence")[0] == "1.35× [1.32, 1.38] faster under a steady allocator"
+    assert view.texts("sentence")[0] == "1.3 to 1.4× faster under a steady allocator · ✓ loss follows"
     assert row_of(view, "autocast").get_by_test_id("whisker").is_visible()
     assert view.page.get_by_role("button", name="Keep").count() == 0
     assert "Took" not in view.texts("trial-notes")[0]

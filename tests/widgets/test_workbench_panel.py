@@ -275,6 +275,7 @@ def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
     workbench.profile(CELL)
     result = workbench.try_("fused_optimizer", train_s=0.3, seeds=1, metric="right")
     shown = drawn(panel).ladder.trials[0]
+    assert drawn(panel).ladder.trials[0] is shown  # made once, as it is over
     assert [row["plan"] for row in shown["rows"]] == ["baseline", "fused_optimizer"]
     assert shown["facts"] == [result.headline]
     assert [line["plan"] for line in shown["curves"]["lines"]] == ["baseline", "fused_optimizer"]

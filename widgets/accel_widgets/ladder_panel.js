@@ -2,17 +2,16 @@
 // Every number and sentence comes from Python; rows are updated in place, so that a focused button stays focused.
 
 /**
- * @typedef {{id: string, plan: string, title: string, state: string, progress: string, verdict: string, sentence: string,
- *   ratio: number | null, low: number | null, high: number | null, quality: string, following: string, effect: string,
- *   proofs: {text: string, took_effect: boolean}[], evidence: string[], can_keep: boolean, is_kept: boolean}} Row
+ * @typedef {{id: string, plan: string, title: string, state: string, progress: string, mark: string, verdict: string, sentence: string,
+ *   ratio: number | null, low: number | null, high: number | null, evidence: string[], can_keep: boolean, is_kept: boolean}} Row
+ * @typedef {{end: number, ticks: {at: number, text: string}[]}} Axis
  * @typedef {{lines: {plan: string, colour: number, points: [number, number][]}[], metric: string, target: number | null}} Curves
  * @typedef {{id: string, title: string, state: string, is_running: boolean, summary: string, facts: string[], notes: string[], rows: Row[],
- *   time: string, date: string, last_column: string, curves: Curves | null}} Trial
+ *   time: string, date: string, axis: Axis, curves: Curves | null}} Trial
  * @typedef {{send: (message: object) => void, act: (what: string, id: string, value?: string) => void}} Page
  */
 
-const MARKS = { faster: "▲", slower: "▼", "no difference": "=", undecided: "?" };
-const LOSS_MARKS = { same: "✓", follows: "✓", drifts: "⚠", unknown: "" };
+const WIDEST = 760;  // of curves, in pixels
 
 /** The same for a list of lines. @param {Element} target @param {string[]} lines */
 function writeLines(target, lines) {
@@ -38,29 +37,16 @@ function arrange(parent, wanted) {
   if (focused && focused !== document.activeElement && parent.contains(focused)) focused.focus();
 }
 
-/** The right end of a trial's axis: never less than 1.5×, and of one wide interval no more than leaves room for the bars. @param {Trial} trial */
-export function axisEnd(trial) {
-  const longest = Math.max(1, ...trial.rows.map((row) => row.ratio ?? 0));
-  const ends = trial.rows.map((row) => Math.min(Math.max(row.ratio ?? 0, row.high ?? 0), 1.5 * longest));
-  return Math.max(1.5, ...ends.map((end) => end * 1.06));
-}
-
-/** Whole, half or larger steps, so that at most six ticks are drawn. @param {number} end */
-export function ticks(end) {
-  const step = [0.5, 1, 2, 5, 10, 20, 50, 100].find((size) => end / size <= 6) ?? end / 5;
-  return Array.from({ length: Math.floor(end / step) + 1 }, (_, index) => index * step);
-}
-
 /** @param {number} value @param {number} end */
 const percent = (value, end) => `${(100 * Math.min(value, end)) / end}%`;
 
-/** @param {number} end */
-function axis(end) {
+/** @param {Axis} axis */
+function axisLine({ end, ticks }) {
   const line = element("div", { class: "accel-ladder-axis", "aria-hidden": "true" });
-  for (const value of ticks(end)) {
-    const tick = element("span", { class: "accel-ladder-tick" }, `${value}×`);
-    tick.style.left = percent(value, end);
-    if (value > 0.95 * end) tick.classList.add("is-last");
+  for (const { at, text } of ticks) {
+    const tick = element("span", { class: "accel-ladder-tick" }, text);
+    tick.style.left = percent(at, end);
+    if (at > 0.95 * end) tick.classList.add("is-last");
     line.append(tick);
   }
   return line;
@@ -74,16 +60,17 @@ function drawn(tag, attributes, text = "") {
   return made;
 }
 
-/** Quality over seconds of training: a line a plan and seed, the target dotted. The rows say the same in words. @param {Curves} curves */
-function picture(curves) {
-  const [width, height, left, right, top, bottom] = [640, 200, 48, 12, 12, 30];
+/** Quality over seconds of training: a line a plan and seed, the target dotted. The rows say the same in words.
+ * @param {Curves} curves @param {number} width */
+function picture(curves, width) {
+  const [height, left, right, top, bottom] = [200, 48, 12, 12, 30];
   const points = curves.lines.flatMap((line) => line.points);
   const levels = [...points.map(([, value]) => value), ...(curves.target === null ? [] : [curves.target])];
   const end = Math.max(...points.map(([seconds]) => seconds)) || 1;
   const [low, high] = [Math.min(...levels), Math.max(...levels)];
   const x = (/** @type {number} */ seconds) => left + ((width - left - right) * seconds) / end;
   const y = (/** @type {number} */ value) => height - bottom - ((height - top - bottom) * (value - low)) / (high - low || 1);
-  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, class: "accel-curves", "aria-hidden": "true" });
+  const svg = /** @type {SVGElement} */ (drawn("svg", { width, height, class: "accel-curves", "aria-hidden": "true" }));
   svg.append(drawn("path", { class: "accel-curves-axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }));
   for (const level of new Set([low, high])) svg.append(drawn("text", { x: left - 6, y: y(level) + 4, "text-anchor": "end" }, level.toPrecision(3)));
   svg.append(drawn("text", { x: left, y: height - 12 }, "0"), drawn("text", { x: width - right, y: height - 12, "text-anchor": "end" }, `${end.toPrecision(3)} s of training`));
@@ -100,14 +87,14 @@ function drawCurves(target, curves) {
   if (curves === null || curves.lines.length === 0) return target.replaceChildren();
   const plans = new Map(curves.lines.map((line) => [line.plan, line.colour % 8]));
   const legend = [...plans].map(([plan, colour]) => element("span", { class: `accel-curves-name accel-curve-${colour}` }, plan));
-  target.replaceChildren(picture(curves), element("div", { class: "accel-curves-legend", "aria-hidden": "true" }, ...legend));
+  const width = Math.min(target.clientWidth || WIDEST, WIDEST);  // folded, it has none
+  target.replaceChildren(picture(curves, width), element("div", { class: "accel-curves-legend", "aria-hidden": "true" }, ...legend));
 }
 
 /** A row that can be updated; the element stays the same. @param {(message: object) => void} send */
 function makeRow(send) {
   const plan = element("code", { class: "accel-ladder-plan" });
-  const live = element("span", { class: "accel-ladder-live", "data-testid": "is-live", tabindex: "-1" }, "● live in this notebook");
-  const proofs = element("ul", { class: "accel-ladder-proofs" });
+  const live = element("span", { class: "accel-ladder-live", "data-testid": "is-live", tabindex: "-1" }, "● kept");
   const fill = element("div", { class: "accel-ladder-fill" });
   const whisker = element("div", { class: "accel-ladder-whisker", "data-testid": "whisker" });
   const unit = element("div", { class: "accel-ladder-unit" });
@@ -117,14 +104,13 @@ function makeRow(send) {
   const evidence = element("ul", { "data-testid": "evidence" });
   const bar = element("div", { class: "accel-ladder-bar", "aria-hidden": "true" }, fill, unit, whisker);
   const details = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "How it was found"), evidence);
-  const loss = element("td", { class: "accel-ladder-loss", "data-testid": "quality" });
   const keep = /** @type {HTMLButtonElement} */ (element("button", { type: "button", class: "accel-button", "data-testid": "keep" }, "Keep"));
   const node = element("tr", { "data-testid": "ladder-row" },
-    element("th", { scope: "row" }, plan, live, proofs),
+    element("th", { scope: "row" }, plan, live),
     element("td", { class: "accel-ladder-speed" },
       bar,
       element("div", { class: "accel-ladder-answer" }, mark, sentence, progress), details),
-    loss, element("td", { class: "accel-ladder-actions" }, keep));
+    element("td", { class: "accel-ladder-actions" }, keep));
   let shownPlan = "";
   keep.addEventListener("click", () => send({ do: "keep", plan: shownPlan }));
 
@@ -137,7 +123,6 @@ function makeRow(send) {
     writePlan(plan, row.title);
     live.hidden = !row.is_kept;
     if (!row.can_keep && row.is_kept && document.activeElement === keep) live.focus();  // else the page's body had it
-    writeLines(proofs, row.proofs.map((proof) => `${proof.took_effect ? "✓" : "✗ NO EFFECT:"} ${proof.text}`));
     writeLines(evidence, row.evidence);
     details.hidden = row.evidence.length === 0;
     bar.hidden = row.state === "done" && row.ratio === null;
@@ -147,19 +132,17 @@ function makeRow(send) {
     whisker.classList.toggle("is-cut", (row.high ?? 0) > end);
     whisker.style.left = percent(row.low ?? 0, end);
     whisker.style.right = `calc(100% - ${percent(row.high ?? 0, end)})`;
-    write(mark, ["failed", "not applicable"].includes(row.state) ? "✗" : row.state === "done" ? MARKS[row.verdict] ?? "" : "");
+    write(mark, row.mark);
     write(sentence, row.sentence);
     write(progress, row.progress);
-    write(loss, `${LOSS_MARKS[row.following] ?? ""} ${row.quality}`.trim());
-    loss.setAttribute("data-following", row.following);
     keep.hidden = !row.can_keep;
     keep.setAttribute("aria-label", `Keep ${row.plan}`);
   };
   return { node, update };
 }
 
-/** What can be done with a trial on the list. @param {Page} page @param {string} id @param {HTMLElement} title */
-function makeActions(page, id, title) {
+/** What can be done with a trial on the list. @param {Page} page @param {string} id @param {HTMLElement} title @param {() => void} save */
+function makeActions(page, id, title, save) {
   const button = (/** @type {string} */ what, /** @type {string} */ face, /** @type {() => void} */ click) => {
     const made = element("button", { type: "button", class: "accel-ladder-act", "data-testid": `trial-${what}` }, face);
     made.addEventListener("click", (event) => { event.preventDefault(); click(); });
@@ -177,7 +160,7 @@ function makeActions(page, id, title) {
   const pin = button("pin", "Pin", () => page.act("pin", id));
   pin.title = "A pinned trial stays on top; two pinned ones are compared";
   const copies = [["markdown", "Copy as Markdown"], ["csv", "CSV"]].map(([form, face]) => button(form, face, () => page.send({ do: "copy", trial: id, form })));
-  return { name, pin, node: element("span", { class: "accel-ladder-acts" }, ...copies, rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
+  return { name, pin, node: element("span", { class: "accel-ladder-acts" }, ...copies, button("png", "PNG", save), rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
 }
 
 /** One trial: its heading, its rows, its machine. @param {Page} page @param {string} id */
@@ -190,13 +173,17 @@ function makeTrial(page, id) {
   const axisCell = element("th", { scope: "col", class: "accel-ladder-speed" });
   const body = element("tbody");
   const foot = element("ul", { class: "accel-ladder-foot", "data-testid": "trial-notes" });
-  const lastColumn = element("th", { scope: "col", class: "accel-ladder-loss" });
   const curves = element("div", { "data-testid": "curves" });
   const table = element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Plan"), axisCell,
-    lastColumn,
     element("th", { scope: "col", class: "accel-ladder-actions" }, element("span", { class: "accel-sr" }, "Keep")))), body);
   const summary = element("p", { class: "accel-ladder-summary", "data-testid": "trial-summary" });
-  const acts = makeActions(page, id, title);
+  /** @type {Trial | null} */
+  let last = null;
+  const acts = makeActions(page, id, title, async () => {
+    if (last === null) return;
+    const name = title.textContent ?? "";
+    savePng(node, await ladderPicture(last, name, node, /** @type {SVGElement | null} */ (curves.querySelector("svg"))), name);
+  });
   const notes = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "Notes"), foot);
   const node = /** @type {HTMLDetailsElement} */ (element("details", { class: "accel-ladder-trial", "data-testid": "trial" },
     element("summary", { class: "accel-ladder-top" }, title, acts.name, time, state, facts), acts.node, summary, table, curves, notes));
@@ -205,7 +192,7 @@ function makeTrial(page, id) {
 
   /** @param {Trial} trial @param {string} name @param {boolean} isPinned */
   const update = (trial, name, isPinned) => {
-    const end = axisEnd(trial);
+    last = trial;
     node.setAttribute("data-state", trial.state);
     node.classList.toggle("is-running", trial.is_running);
     write(title, name || trial.title);
@@ -216,18 +203,16 @@ function makeTrial(page, id) {
     write(time, trial.time);
     time.title = trial.date;
     write(facts, trial.facts.join(" · "));
-    write(lastColumn, trial.last_column);
     drawCurves(curves, trial.curves);
-    const hasBars = trial.curves === null || trial.rows.some((row) => row.ratio !== null);
     table.hidden = trial.rows.length === 0;
-    axisCell.replaceChildren(element("span", { class: "accel-sr" }, "Speed-up"), ...(hasBars ? [axis(end)] : []));
+    axisCell.replaceChildren(element("span", { class: "accel-sr" }, "Speed-up"), ...(trial.axis.ticks.length ? [axisLine(trial.axis)] : []));
     for (const id of [...rows.keys()].filter((id) => !trial.rows.some((row) => row.id === id))) {
       rows.get(id)?.node.remove();
       rows.delete(id);
     }
     for (const row of trial.rows) {
       if (!rows.has(row.id)) rows.set(row.id, makeRow(send));
-      rows.get(row.id)?.update(row, end);
+      rows.get(row.id)?.update(row, trial.axis.end);
     }
     const hasNew = body.children.length !== trial.rows.length;
     // While it runs the rows keep their places until there are others; once it is over the best comes first, as in the text.
@@ -297,7 +282,15 @@ function render({ model, el }) {
   const watched = ["trials", "names", "pinned", "removed", "compared", "empty_note"];
   for (const name of watched) model.on(`change:${name}`, draw);
   draw();
+  let width = list.clientWidth;
+  const resized = new ResizeObserver(() => {
+    if (list.clientWidth === width) return;
+    width = list.clientWidth;
+    draw();  // curves have the width of their cell
+  });
+  resized.observe(list);
   return () => {
+    resized.disconnect();
     for (const name of watched) model.off(`change:${name}`, draw);
   };
 }

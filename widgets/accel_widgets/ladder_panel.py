@@ -21,7 +21,7 @@ class LadderPanel(anywidget.AnyWidget):
     Names, pins and what was taken off the list are of the page: the history has every trial. Two that are pinned are compared.
     """
 
-    _esm = scripts("elements.js", "ladder_panel.js")
+    _esm = scripts("elements.js", "picture.js", "ladder_picture.js", "ladder_panel.js")
     _css = themed("ladder_panel.css")
 
     trials = traitlets.List(traitlets.Dict()).tag(sync=True)

@@ -31,7 +31,7 @@ from accel_widgets.static_panel import SavedPanel, static_panel
 from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
-from accel_widgets.trial_view import trials_shown
+from accel_widgets.trial_view import ShownTrials
 from accel_widgets.what_goes_on import does_run, what_runs
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._is_board_awaited = False
         self._reported: set[int] = set()
         self._begun: set[object] = set()  # trials that a click began
+        self._shown = ShownTrials()
         self.errors = ErrorLine()
         self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
         self.bar = BarPanel(self._calls(), on_seen=lambda message: self._beating.told(message))
@@ -235,7 +236,9 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _draw_trials(self) -> None:
         kept = _words(self.workbench.kept)
-        self.ladder.trials = trials_shown(self.workbench.trials, kept=kept)
+        self.ladder.trials = self._shown.newest_first(
+            self.workbench.trials, kept=kept, first=self.workbench.first_trial
+        )
         for number, trial in enumerate(self.workbench.trials):
             if trial.error is not None and trial.is_over and number not in self._reported:
                 self._reported.add(number)
