@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import ipywidgets
 
-from accel.html_parts import Markup, breaking, details, div
-from accel.views.profile_diff import headline, html
+from accel.html_parts import breaking, details, div
+from accel.views.profile_diff import headline, html_parts
 
 if TYPE_CHECKING:
     from accel.workbench import Workbench
@@ -37,5 +37,5 @@ class AfterKeep(ipywidgets.HTML):
             self.value = div("", f"{DO}: ", breaking(str(workbench.kept)), " is kept.")
         elif before is not was_before or after is not was_after:
             difference = before.diff(after)
-            drawn = Markup('<div style="overflow-x:auto">{}</div>').format(html(difference))
+            drawn = div("overflow-x:auto", *html_parts(difference))
             self.value = details(f"Before and after Keep: {headline(difference)}", drawn)

@@ -21,7 +21,7 @@ function writeLines(target, lines) {
   }
 }
 
-/** A plan, which may be broken into lines after each +. @param {Element} target @param {string} plan */
+/** A plan, or a sentence with one, which may be broken into lines after each +. @param {Element} target @param {string} plan */
 function writePlan(target, plan) {
   if (target.textContent === plan) return;
   const parts = plan.split("+").map((name, index, all) => (index < all.length - 1 ? `${name}+` : name));
@@ -125,7 +125,7 @@ function makeRow(send) {
     if (!row.can_keep && row.is_kept && document.activeElement === keep) live.focus();  // else the page's body had it
     writeLines(evidence, row.evidence);
     details.hidden = row.evidence.length === 0;
-    bar.hidden = row.state === "done" && row.ratio === null;
+    bar.hidden = row.ratio === null && !["waiting", "measuring", "confirming"].includes(row.state);
     fill.style.width = percent(row.ratio ?? 0, end);
     unit.style.left = percent(1, end);
     whisker.hidden = row.low === null || row.high === null;
@@ -197,7 +197,7 @@ function makeTrial(page, id) {
     node.classList.toggle("is-running", trial.is_running);
     write(title, name || trial.title);
     write(acts.pin, isPinned ? "Unpin" : "Pin");
-    write(summary, trial.summary ?? "");
+    writePlan(summary, trial.summary ?? "");
     summary.hidden = !trial.summary;
     write(state, trial.state);
     write(time, trial.time);

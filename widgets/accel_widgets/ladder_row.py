@@ -21,7 +21,7 @@ def ladder_row(
     >>> ladder_row(comparison, row_id="trial-1-0")["sentence"]
     '1.8 to 2.0× faster · ✓ loss follows'
     """
-    drawn, is_done = speed_row(comparison), comparison.state == "done"
+    drawn, is_measured = speed_row(comparison), comparison.state == "done" and comparison.shown is not None
     says_more = comparison.shown is not None or comparison.state not in RUNNING[1:]  # than its progress
     is_kept = bool(kept) and comparison.plan == kept
     return {
@@ -30,7 +30,7 @@ def ladder_row(
         "plan": comparison.plan,
         "state": comparison.state,
         "progress": progress_text(comparison),
-        "can_keep": is_done and may_keep and not is_kept,
+        "can_keep": is_measured and may_keep and not is_kept,
         "is_kept": is_kept,
     }
 

@@ -39,9 +39,14 @@ def text(diff: ProfileDiff) -> str:
 
 
 def html(diff: ProfileDiff) -> Markup:
-    """The parts that have something to show, in the order of the text."""
-    parts = (*_phases_html(diff), *_replacements_html(diff), *_changes_html(diff))
-    return block(heading(headline(diff)), *parts, *map(note, [*diff.notes, diff.machine_line]))
+    """The headline, and the parts that have something to show, in the order of the text."""
+    return block(heading(headline(diff)), *html_parts(diff))
+
+
+def html_parts(diff: ProfileDiff) -> Iterator[object]:
+    """What stands below the headline."""
+    yield from (*_phases_html(diff), *_replacements_html(diff), *_changes_html(diff))
+    yield from map(note, [*diff.notes, diff.machine_line])
 
 
 def figure(diff: ProfileDiff) -> plotly.graph_objects.Figure:
