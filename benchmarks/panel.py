@@ -3,24 +3,28 @@
 `first_paint_s`: from running `%accel panel` to its bar with the step time on the page, in a kernel that has not shown one
 before; `again_s`: the same in another cell. `switch_ms`: from a click on a switch to the plan on the bar, by the kernel;
 `tab_ms`: from a click on a tab to that tab, by the page alone. `try_ms`: from a click on Try to the first word of it.
-`updates_per_s`: messages that change the bar, while a trial's two workers step and fifty changes a second are announced in the
-kernel. `messages` and `kilobytes` go to the page when the panel is opened. Medians of some turns.
+`updates_per_s`: messages that change the bar or the ladder, while a trial's two workers step and fifty changes a second are
+announced in the kernel. `messages` and `kilobytes` go to the page when the panel is opened. Medians of some turns.
 
 `silence_..._s`: the longest time without a change on the page in each wait, on a quiet machine and with two processes that
-take both cores (`..._busy_s`). Height in pixels of each tab at 1400 and at 400.
+take both cores (`..._busy_s`). Heights in pixels, at pages so wide: of each tab of the panel, and of two outputs of the
+quickstart, `height_report_...` of its profile and `height_ladder_...` of a trial of four plans.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import nbformat
 from playwright.sync_api import sync_playwright
 from tests.browser.conftest import Notebook, jupyterlab
 
@@ -28,6 +32,10 @@ from benchmarks.machine_line import report
 from benchmarks.waits import PROFILE, QUICK, SETUP, WAITS, busy, silences
 
 PANEL, STORM = 2, 3
+WIDTHS = (1400, 800, 400)
+WATCHED = ("BarPanel", "LadderPanel")
+QUICKSTART = Path(__file__).resolve().parents[1] / "notebooks" / "quickstart.ipynb"
+FOUR_PLANS = "%accel try channels_last {fast} {fast}+steady_allocator set_to_none --budget-s 60"
 TELL = """
 import threading, time
 from accel.current import current_workbench
@@ -69,15 +77,33 @@ IS_OVER = "document.querySelector(\"[data-testid='beat']\").textContent === ''"
 
 
 class Wire:
-    """What the page's sockets receive."""
+    """What the page's sockets receive; `updates` are those of the bar and of the ladder."""
 
     def __init__(self, page: Any) -> None:
-        self.messages = self.bytes = 0
+        self.messages = self.bytes = self.updates = 0
+        self._watched: set[str] = set()  # the bar's comm and the ladder's
         page.on("websocket", lambda socket: socket.on("framereceived", self._hear))
 
     def _hear(self, payload: str | bytes) -> None:
         self.messages += 1
         self.bytes += len(payload)
+        kind, content = message_of(payload)
+        comm, data = content.get("comm_id", ""), content.get("data", {})
+        if kind == "comm_open" and data.get("state", {}).get("_anywidget_id", "").endswith(WATCHED):
+            self._watched.add(comm)
+        elif kind == "comm_msg" and comm in self._watched and data.get("method") == "update":
+            self.updates += 1
+
+
+def message_of(payload: str | bytes) -> tuple[str, dict[str, Any]]:
+    """Type and content of a message, in either of the kernel's protocols on the socket."""
+    if isinstance(payload, str):
+        message = json.loads(payload)
+        return message.get("header", {}).get("msg_type", ""), message.get("content", {})
+    count = int.from_bytes(payload[:8], "little")
+    ends = [int.from_bytes(payload[8 * at : 8 * at + 8], "little") for at in range(1, count + 1)]
+    _channel, header, _parent, _metadata, content, *_ = (payload[at:end] for at, end in pairwise(ends))
+    return json.loads(header).get("msg_type", ""), json.loads(content)
 
 
 @contextmanager
@@ -120,9 +146,9 @@ def in_the_browser(turns: int) -> dict[str, float]:
 
 
 def heights(page: Any) -> dict[str, float]:
-    """Of each tab, at two widths of the page."""
+    """Of each tab, at pages of several widths."""
     found = {}
-    for width in (1400, 400):
+    for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 2400})
         for tab in ("profile", "speed_up", "machine"):
             page.evaluate(UNTIL, [TAB.format(tab=tab), IS_TAB.format(tab=tab)])
@@ -131,6 +157,25 @@ def heights(page: Any) -> dict[str, float]:
                 page.locator(".accel-workbench").bounding_box()["height"]
             )
     page.set_viewport_size({"width": 1400, "height": 2400})
+    return found
+
+
+def heights_of_outputs() -> dict[str, float]:
+    """Of the quickstart's report on its profile, and of a ladder of four plans."""
+    cells = [
+        each.source for each in nbformat.read(QUICKSTART, as_version=4).cells if each.cell_type == "code"
+    ]
+    first_try = next(number for number, cell in enumerate(cells) if cell.startswith("%accel try"))
+    found = {}
+    with opened((*cells[:first_try], FOUR_PLANS)) as (page, notebook, _):
+        for number, cell in enumerate((*cells[:first_try], FOUR_PLANS)):
+            notebook.run_cell(number)
+            name = "report" if cell.startswith("%%accel profile") else "ladder" if cell is FOUR_PLANS else ""
+            for width in WIDTHS[:2] if name else ():
+                page.set_viewport_size({"width": width, "height": 2400})
+                page.wait_for_timeout(400)
+                output = page.locator(".jp-Cell.jp-mod-active .jp-OutputArea-output").last
+                found[f"height_{name}_{width}_px"] = round(output.bounding_box()["height"])
     return found
 
 
@@ -158,9 +203,9 @@ def updates(page: Any, notebook: Notebook, wire: Wire) -> float:
     )
     notebook.run_cell(STORM)
     page.wait_for_timeout(500)
-    before = wire.messages
+    before = wire.updates
     page.wait_for_timeout(4000)
-    found = (wire.messages - before) / 4
+    found = (wire.updates - before) / 4
     page.evaluate(UNTIL, [STOP, IS_OVER])
     return found
 
@@ -175,6 +220,8 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["ACCEL_HISTORY"] = "off"
     figures = in_the_browser(1 if options.quick else TURNS)
+    if not options.quick:
+        figures |= heights_of_outputs()
     said: dict[str, str] = {}
     for processes, word in ((0, ""), (2, "_busy"))[: 1 if options.quick else 2]:
         with busy(processes):

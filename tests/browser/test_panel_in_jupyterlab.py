@@ -106,7 +106,7 @@ def test_a_switch_becomes_a_ladder_row_with_a_verdict_while_the_kernel_stays_fre
     expect(page.get_by_test_id("is-live")).to_be_visible()
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_test_id("is-live")).not_to_be_visible()
-    expect(page.get_by_text("Nothing is live")).to_be_visible()
+    expect(page.get_by_text("Nothing is kept")).to_be_visible()
 
 
 def test_stop_in_the_panel_ends_a_trial_that_a_cell_waits_for_with_its_workers(notebook, server):

@@ -28,22 +28,23 @@ def ladder(*rows):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "low", "high", "says"),
+    ("verdict", "low", "high", "says", "in_short"),
     [
-        ("faster", 1.88, 1.99, "1.93× [1.88, 1.99] faster"),
-        ("faster", 1.17, 18.53, "at least 1.1× faster [1.17, 18.53]"),
-        ("faster", 1.29, 1.91, "at least 1.2× faster [1.29, 1.91]"),
-        ("faster", 1.058, 1.9, "at least 1.05× faster [1.06, 1.90]"),
-        ("slower", 0.78, 0.82, "slower: 0.80× [0.78, 0.82] of the baseline's speed"),
-        ("slower", 0.3, 0.84, "slower: at most 0.9× the baseline's speed [0.30, 0.84]"),
-        ("faster", 1.003, 1.7, "faster, perhaps by less than 1 % [1.00, 1.70]"),
-        ("slower", 0.5, 0.996, "slower, perhaps by less than 1 % [0.50, 1.00]"),
-        ("undecided", 0.26, 3.78, "undecided: between 0.26× and 3.78×"),
-        ("no difference", 0.99, 1.01, "no difference found: 1.00× [0.99, 1.01]"),
+        ("faster", 1.88, 1.99, "1.93× [1.88, 1.99] faster", "1.8 to 2.0× faster"),
+        ("faster", 1.17, 18.53, "at least 1.1× faster [1.17, 18.53]", "at least 1.1× faster"),
+        ("faster", 1.29, 1.91, "at least 1.2× faster [1.29, 1.91]", "at least 1.2× faster"),
+        ("faster", 1.058, 1.9, "at least 1.05× faster [1.06, 1.90]", "at least 1.05× faster"),
+        ("slower", 0.78, 0.82, "slower: 0.80× [0.78, 0.82] of the baseline's speed", "slower: 0.78 to 0.82×"),
+        ("slower", 0.3, 0.84, "slower: at most 0.9× the baseline's speed [0.30, 0.84]", "slower: 0.30 to 0.84×"),
+        ("faster", 1.003, 1.7, "faster, perhaps by less than 1 % [1.00, 1.70]", "faster, perhaps by less than 1 %"),
+        ("slower", 0.5, 0.996, "slower, perhaps by less than 1 % [0.50, 1.00]", "slower: 0.50 to 1.00×"),
+        ("undecided", 0.26, 3.78, "undecided: between 0.26× and 3.78×", "undecided: 0.26 to 3.78×"),
+        ("no difference", 0.99, 1.01, "no difference found: 1.00× [0.99, 1.01]", "no difference found: 0.99 to 1.01×"),
     ],
-)
-def test_the_sentence_says_what_to_expect(verdict, low, high, says):
+)  # fmt: skip
+def test_sentence_and_phrase_say_what_to_expect(verdict, low, high, says, in_short):
     assert row(verdict, low, high).sentence == says
+    assert row(verdict, low, high).phrase == in_short
 
 
 @given(st.floats(1.01, 50), st.floats(1.0, 20))
@@ -156,6 +157,8 @@ def test_a_page_gets_a_bar_a_plan_on_one_axis_and_folds_how_it_was_found():
     assert html.count("border-left:1.5px dashed") == 3  # the line at 1×; what failed has no bar
     assert html.count("border-right:1.5px dotted") == 1  # an interval that goes on beyond the axis
     assert html.index("<details>") < html.index("a note")
+    assert "1.8 to 2.0× faster · ✓ loss follows" in html[: html.index("<details>")]
+    assert "1.93× [1.88, 1.99] faster" in html[html.index("<details>") :]
     assert "autocast+<wbr>&lt;b&gt;+<wbr>fused_optimizer" in html  # a long plan may go on in the next line
 
 

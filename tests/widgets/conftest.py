@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,17 @@ def given(panel: type, state: dict[str, Any]) -> dict[str, Any]:
     """What a view gets of a panel with these traits, and its others from the start."""
     defaults = {name: trait.default() for name, trait in panel.class_own_traits(sync=True).items()}
     return {name: _sendable(value) for name, value in {**defaults, **state}.items()}
+
+
+def saved(view: View, test_id: str, name: str) -> tuple[int, int]:
+    """Click what saves a picture under this name: its width and height, of which not every pixel may be the same."""
+    with view.page.expect_download() as download:
+        view.page.get_by_test_id(test_id).first.click()
+    assert download.value.suggested_filename == name
+    png = Path(download.value.path()).read_bytes()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(png) > 3000  # a sheet of one colour is smaller
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 
 def _sendable(value: Any) -> Any:

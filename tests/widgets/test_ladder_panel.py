@@ -10,7 +10,7 @@ from accel.measuring.comparison import Comparison, Interval, Quality
 from accel.measuring.took import Took
 from accel.measuring.tuning import AddedPart, LeftOut, Tuning
 from accel_widgets.ladder_panel import LadderPanel
-from accel_widgets.ladder_row import ladder_row
+from accel_widgets.ladder_row import axis_shown, ladder_row
 from accel_widgets.trial_view import trial_shown
 
 pytestmark = pytest.mark.browser
@@ -38,8 +38,9 @@ FAILED = Comparison(
 
 def trial(*comparisons: Comparison, state: str = "done", kept: str = "") -> dict[str, object]:
     rows = [ladder_row(one, row_id=f"t1-{i}", kept=kept) for i, one in enumerate(comparisons)]
-    return {"id": "t1", "title": "Trial 1", "state": state, "is_running": state != "done", "facts": ["baseline 24.9 ms a step"],
-            "notes": ["glibc malloc", "Xeon, 2 cores"], "rows": rows, "last_column": "Loss", "curves": None}  # fmt: skip
+    return {"id": "t1", "title": "Trial 1", "time": "14:02", "date": "2026-11-28 14:02:11",
+            "state": state, "is_running": state != "done", "facts": ["baseline 24.9 ms a step"],
+            "notes": ["glibc malloc", "Xeon, 2 cores"], "rows": rows, "axis": axis_shown(rows), "curves": None}  # fmt: skip
 
 
 def row_of(view, plan: str):
@@ -49,15 +50,16 @@ def row_of(view, plan: str):
 def test_a_row_says_in_words_what_its_bar_shows(show):
     view = show(LadderPanel, trials=[trial(FASTER, SLOWER)])
     assert view.texts("sentence") == [
-        "1.93× [1.88, 1.99] faster",
-        "slower: 0.80× [0.78, 0.82] of the baseline's speed",
+        "1.8 to 2.0× faster · ✓ loss follows",
+        "slower: 0.78 to 0.82× · ⚠ LOSS DRIFTS · ✗ NO EFFECT: compile_model",
     ]
-    assert "loss follows the baseline" in view.texts("quality")[0]
-    assert "LOSS DRIFTS" in view.texts("quality")[1]
-    assert "✓ autocast: forward ran in torch.bfloat16" in row_of(view, FASTER.plan).inner_text()
-    assert "✗ NO EFFECT: compile_model: 0 graphs were compiled" in row_of(view, SLOWER.plan).inner_text()
     assert "Xeon, 2 cores" in view.texts("trial-notes")[0]  # folded away
-    assert "120 pairs of step blocks over 4 relaunches" in view.texts("evidence")[0]
+    folded = view.texts("evidence")
+    assert "1.93× [1.88, 1.99] faster" in folded[0]
+    assert "120 pairs of step blocks over 4 relaunches" in folded[0]
+    assert "close: loss follows the baseline" in folded[0]
+    assert "took effect: autocast — forward ran in torch.bfloat16" in folded[0]
+    assert "DID NOT TAKE EFFECT: compile_model — 0 graphs were compiled" in folded[1]
 
 
 def test_bars_and_whiskers_lie_at_their_values(show):
@@ -93,10 +95,10 @@ def test_one_wide_interval_leaves_the_other_bars_their_length_and_other_trials_t
     whisker = row_of(view, "wide").get_by_test_id("whisker").bounding_box()
     assert fill["width"] > 0.5 * bar["width"]
     assert whisker["x"] + whisker["width"] <= bar["x"] + bar["width"] + 1
-    assert view.texts("sentence")[2] == "at least 1.1× faster [1.17, 18.53]"
+    assert view.texts("sentence")[2] == "at least 1.1× faster · ✓ loss follows"
 
 
-def test_keep_sends_the_rows_plan_and_a_kept_row_says_it_is_live(show):
+def test_keep_sends_the_rows_plan_and_a_kept_row_says_so(show):
     view = show(LadderPanel, trials=[trial(FASTER)])
     view.page.get_by_test_id("keep").click()
     assert view.sent == [{"do": "keep", "plan": FASTER.plan}]
@@ -105,9 +107,14 @@ def test_keep_sends_the_rows_plan_and_a_kept_row_says_it_is_live(show):
     assert not view.page.get_by_test_id("keep").is_visible()
 
 
-def test_a_failed_row_shows_its_error(show):
-    view = show(LadderPanel, trials=[trial(FAILED)])
-    assert view.texts("sentence") == ["failed: the worker was killed (SIGKILL). Lower the batch size."]
+def test_a_failed_row_shows_its_error_and_folds_a_long_one(show):
+    long = dataclasses.replace(FAILED, plan="prune", error="it raised " * 30)
+    view = show(LadderPanel, trials=[trial(FAILED, long)])
+    first, second = view.texts("sentence")
+    assert first == "failed: the worker was killed (SIGKILL). Lower the batch size."
+    assert second.endswith("…")
+    assert len(second) < 80
+    assert long.error.strip() in view.texts("evidence")[1]
 
 
 def test_rows_update_in_place_so_that_focus_stays(show):
@@ -124,7 +131,7 @@ def test_rows_keep_their_places_while_it_runs_and_stand_best_first_in_the_end(sh
 
     def newly_sorted(state: str) -> dict[str, object]:
         shown = trial(SLOWER, FASTER, state=state)
-        return {**shown, "rows": shown["rows"][::-1]}
+        return {**shown, "rows": shown["rows"][::-1]}  # the axis is the same
 
     view.set(trials=[newly_sorted("measuring")])
     assert view.page.eval_on_selector_all("tbody tr", plans) == [SLOWER.plan, FASTER.plan]
@@ -141,6 +148,23 @@ def test_a_newer_trial_comes_first_and_a_forgotten_one_goes(show):
     assert view.page.locator("h4").all_text_contents() == ["Trial 2", "Trial 1"]
     view.set(trials=[newer])
     assert view.page.locator("h4").all_text_contents() == ["Trial 2"]
+
+
+def test_trials_say_when_they_began_and_a_removed_one_can_be_shown_again(show):
+    view = show(LadderPanel, trials=[{**trial(SLOWER), "id": "t2", "title": "Trial 2"}, trial(FASTER)])
+    assert view.texts("trial-time") == ["14:02", "14:02"]
+    assert view.page.get_by_test_id("trial-time").first.get_attribute("title") == "2026-11-28 14:02:11"
+    assert not view.page.get_by_text("Removed").is_visible()
+    for _ in range(2):
+        view.page.locator("details.accel-ladder-trial").first.evaluate("node => { node.open = true; }")
+        view.page.get_by_test_id("trial-remove").first.click()
+    assert view.page.get_by_text("Removed: 2").is_visible()
+    view.page.get_by_test_id("show-removed").click()
+    assert view.page.locator("h4").all_text_contents() == ["Trial 2", "Trial 1"]
+    assert not view.page.get_by_text("Removed").is_visible()
+    assert view.page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    view.set(compared="Trial 2 against Trial 1: autocast 1.10× [1.04, 1.17] the speed-up.")
+    assert view.page.get_by_text("Trial 2 against Trial 1").is_visible()
 
 
 def test_nothing_overflows_in_a_narrow_notebook(show):
@@ -164,10 +188,19 @@ def test_an_unfinished_measurement_with_an_infinite_bound_has_no_whisker(show):
 
 def test_clicks_reach_what_the_panel_was_given():
     asked: list[object] = []
-    panel = LadderPanel(on_keep=asked.append, on_copy=lambda *given: asked.append(given))
+    panel = LadderPanel(
+        on_keep=asked.append,
+        on_copy=lambda *given: asked.append(given),
+        compare=lambda *given: f"{given}",
+    )
     panel._handle_custom_msg({"do": "keep", "plan": "channels_last"}, [])
     panel._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": "csv"}, [])
     assert asked == ["channels_last", ("trial-1", "csv")]
+    panel.trials = [{**trial(SLOWER), "id": "t2", "title": "Trial 2"}, trial(FASTER)]
+    panel.pinned, panel.names = ["t1", "t2"], {"t1": "before"}
+    assert panel.compared == "('t2', 't1', ('Trial 2', 'before'))"
+    panel.removed = ["t1"]
+    assert panel.compared == ""
 
 
 def test_clean_up_stops_listening(show):
@@ -184,7 +217,8 @@ def tuning(*, is_over=True, searched=(), confirmed=(), **more):
         took=Took(119.0, 120.0, (), "the time was up"), is_over=is_over,
     )  # fmt: skip
     trial = SimpleNamespace(
-        result=dataclasses.replace(result, **more), is_over=is_over, state="done" if is_over else "measuring",
+        began="2026-11-28T14:02:11+01:00", result=dataclasses.replace(result, **more), is_over=is_over,
+        state="done" if is_over else "measuring",
         phases=SimpleNamespace(now="measuring, round 3 of 24 at most"), budget=SimpleNamespace(left_s=83.7, seconds=120.0),
     )  # fmt: skip
     told = trial_shown(trial, 2, kept="")
@@ -216,7 +250,7 @@ def test_a_search_says_while_it_runs_how_far_it_is_and_offers_no_plan_to_keep(sh
     view = show(LadderPanel, trials=[now])
     assert view.page.locator("h4").all_text_contents() == ["Tuning 2"]
     assert view.page.get_by_text("measuring, round 3 of 24 at most; 84 s of 120 s left").is_visible()
-    assert view.texts("sentence")[0] == "1.35× [1.32, 1.38] faster under a steady allocator"
+    assert view.texts("sentence")[0] == "1.3 to 1.4× faster under a steady allocator · ✓ loss follows"
     assert row_of(view, "autocast").get_by_test_id("whisker").is_visible()
     assert view.page.get_by_role("button", name="Keep").count() == 0
     assert "Took" not in view.texts("trial-notes")[0]

@@ -10,6 +10,7 @@ import pytest
 
 from accel_widgets.op_table_panel import OpTablePanel
 from accel_widgets.timeline_panel import TimelinePanel
+from tests.widgets.conftest import saved
 from tests.widgets.test_op_table_panel import row
 
 pytestmark = pytest.mark.browser
@@ -153,6 +154,8 @@ def test_slices_are_drawn_where_and_how_long_they_were(timeline):
     assert drawn.colour(41) != FORWARD
     assert drawn.colour(41)[3] == 255
     assert drawn.colour(33, lane=1)[3] == 0  # nothing runs there
+    wide, _ = saved(drawn.view, "timeline-png", "accel-timeline.png")
+    assert wide == 2 * round(drawn.box["width"])
 
 
 def test_a_click_shows_a_slice_with_its_line_and_tells_python(timeline):

@@ -221,7 +221,14 @@ def test_keep_undo_and_copy_by_click_reach_the_workbench(workbench, panel, monke
     panel.bar._handle_custom_msg({"do": "copy", "to": {"view": "one", "at": 5}}, [])
     assert "fused=True" in sent[0]["copy"]
     assert sent[0]["to"] == {"view": "one", "at": 5}
+    assert drawn(panel).after_keep.value.endswith(
+        "Profile again to see what changed: fused_optimizer is kept.</div>"
+    )
+    workbench.profile(CELL)
+    assert "<summary" in drawn(panel).after_keep.value
+    assert "fused" in panel.after_keep.value  # an operation that is new
     click(panel, "undo")
+    assert drawn(panel).after_keep.value == ""
     assert not workbench.kept
     assert drawn(panel).bar.live == ""
     assert "undo" not in panel.bar.can
@@ -279,6 +286,7 @@ def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
     workbench.profile(CELL)
     result = workbench.try_("fused_optimizer", train_s=0.3, seeds=1, metric="right")
     shown = drawn(panel).ladder.trials[0]
+    assert drawn(panel).ladder.trials[0] is shown  # made once, as it is over
     assert [row["plan"] for row in shown["rows"]] == ["baseline", "fused_optimizer"]
     assert shown["facts"] == [result.headline]
     assert [line["plan"] for line in shown["curves"]["lines"]] == ["baseline", "fused_optimizer"]

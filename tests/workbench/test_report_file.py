@@ -23,7 +23,7 @@ def test_a_report_needs_no_other_file_and_holds_the_profile_and_what_is_kept_as_
     bench.profile(CELL)
     bench.keep("fused_optimizer")
     written = write_report(bench, tmp_path / "report.html")
-    assert written.parts == ("What is live", "Plain PyTorch", "Profile", "Machine")
+    assert written.parts == ("What is kept", "Plain PyTorch", "Profile", "Machine")
     assert str(written).startswith(f"Written to {tmp_path}/report.html (")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert written.file_bytes == len(page.encode())
@@ -33,7 +33,7 @@ def test_a_report_needs_no_other_file_and_holds_the_profile_and_what_is_kept_as_
     assert bench.machine.cpu_model in page
     assert re.findall(r"<(?:script|link|img|iframe)\b|https?://|\burl\(", page) == []
     bench.undo()
-    assert write_report(bench, tmp_path / "report.html").parts == ("What is live", "Profile", "Machine")
+    assert write_report(bench, tmp_path / "report.html").parts == ("What is kept", "Profile", "Machine")
 
 
 def test_another_file_is_replaced_only_if_that_is_wanted_and_a_folder_never(bench, tmp_path):

@@ -80,8 +80,8 @@ class BarView {
     this.beatLine = element("span", { class: "accel-bar-beat", "data-testid": "beat", role: "timer" });
     this.phase = element("span", { class: "accel-sr", role: "status" });
     this.live = element("span", { class: "accel-bar-live", "data-testid": "live" });
-    this.undo = this.button("undo", "Undo", "Take back what is live, bit for bit");
-    this.copyButton = this.button("copy", "Copy as plain PyTorch", "Your cell with the live plan written in, without accel");
+    this.undo = this.button("undo", "Undo", "Take back what is kept, bit for bit");
+    this.copyButton = this.button("copy", "Copy as plain PyTorch", "Your cell with the kept plan written in, without accel");
     this.word = element("span", { class: "accel-muted", role: "status", "data-testid": "copied" });
     this.text = /** @type {HTMLTextAreaElement} */ (element("textarea", { class: "accel-bar-text", readonly: "", rows: "8", hidden: "", "aria-label": "What was to be copied" }));
     this.tabs = element("div", { class: "accel-tabs", role: "tablist", "aria-label": "Parts of the workbench" });
@@ -144,7 +144,7 @@ class BarView {
     for (const [name, button] of [...this.buttons, ["undo", this.undo], ["copy", this.copyButton]]) {
       /** @type {HTMLElement} */ (button).setAttribute("aria-disabled", String(!can.has(name)));
     }
-    this.live.replaceChildren(...(live ? [element("b", { class: "accel-is-live" }, "● "), "Live: ", element("code", {}, live)] : ["Nothing is live"]));
+    this.live.replaceChildren(...(live ? [element("b", { class: "accel-is-live" }, "● "), "Kept: ", element("code", {}, live)] : ["Nothing is kept"]));
     const next = /** @type {HTMLElement} */ (this.buttons.get("try"));
     hide(this.undo, !live, next);
     hide(this.copyButton, !live, next);

@@ -1,4 +1,4 @@
-"""The bar on top of the workbench: the plan, what can be done with it, what goes on, what is live; and the tabs below it."""
+"""The bar on top of the workbench: the plan, what can be done with it, what goes on, what is kept; and the tabs below it."""
 
 from __future__ import annotations
 

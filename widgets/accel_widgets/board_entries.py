@@ -10,7 +10,6 @@ from accel.environments.environment import environments
 from accel.environments.recipes import recipe
 from accel.plans.knobs import knobs_of
 from accel.units import percent
-from accel.views.ladder import EFFECT_WORDS
 from accel.views.profile.findings import parts_of
 from accel_widgets.knob_values import knob_shown
 
@@ -19,6 +18,11 @@ if TYPE_CHECKING:
     from accel.errors import Reason
     from accel.profiling.findings import Finding
 
+_EFFECTS = {
+    "exact": "Losses stay equal, bit for bit",
+    "close": "Losses stay equal up to rounding",
+    "changes training": "The model learns differently: compare the quality reached (--until)",
+}
 Reasons = Mapping[str, Sequence["Reason"]]  # by the name of an entry; none: it can work
 
 
@@ -53,7 +57,8 @@ def _entry(
     return {
         "name": entry.name,
         "layer": LAYERS[entry.layer],
-        "effect": EFFECT_WORDS[entry.effect],
+        "effect": entry.effect,
+        "effect_means": _EFFECTS[entry.effect],
         "summary": (entry.__doc__ or "").strip().partition("\n")[0].replace("`", ""),
         "is_kept": is_kept,
         "is_first": is_first,

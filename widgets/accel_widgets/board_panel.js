@@ -3,7 +3,7 @@
 
 /**
  * @typedef {{name: string, choices: string[], default: string, placeholder: string, allowed: string, is_long: boolean}} Knob
- * @typedef {{name: string, layer: string, effect: string, summary: string, is_kept: boolean, is_first: boolean, knobs: Knob[],
+ * @typedef {{name: string, layer: string, effect: string, effect_means: string, summary: string, is_kept: boolean, is_first: boolean, knobs: Knob[],
  *   why_not: string[], make: {environment: string, words: string, because: string} | null}} Entry
  * @typedef {{id: string, title: string, share: number, share_text: string, predicted: string, plans: string[], details: string[][]}} Finding
  * @typedef {{names: {name: string, has_knobs: boolean}[], because: string}} Refused
@@ -148,7 +148,7 @@ class BoardView {
       "aria-describedby": `${id}-what` }));
     input.addEventListener("change", () => this.choose(input.checked ? { ...this.chosen, [entry.name]: {} } : without(this.chosen, entry.name)));
     const what = element("span", { class: "accel-switch-what", id: `${id}-what` },
-      ...(entry.is_kept ? [element("b", { class: "accel-is-live" }, "● live in this notebook ")] : []), entry.summary, " ", element("span", { class: "accel-effect" }, entry.effect));
+      ...(entry.is_kept ? [element("b", { class: "accel-is-live" }, "● kept ")] : []), entry.summary, " ", element("span", { class: "accel-effect", title: entry.effect_means }, entry.effect));
     const made = element("div", { class: "accel-switch", "data-testid": "switch-row" },
       element("label", { for: id }, input, element("code", {}, entry.name)), what);
     if (entry.knobs.length) made.append(this.knobs(entry, id));

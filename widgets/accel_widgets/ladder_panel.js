@@ -2,17 +2,16 @@
 // Every number and sentence comes from Python; rows are updated in place, so that a focused button stays focused.
 
 /**
- * @typedef {{id: string, plan: string, title: string, state: string, progress: string, verdict: string, sentence: string,
- *   ratio: number | null, low: number | null, high: number | null, quality: string, following: string, effect: string,
- *   proofs: {text: string, took_effect: boolean}[], evidence: string[], can_keep: boolean, is_kept: boolean}} Row
+ * @typedef {{id: string, plan: string, title: string, state: string, progress: string, mark: string, verdict: string, sentence: string,
+ *   ratio: number | null, low: number | null, high: number | null, evidence: string[], can_keep: boolean, is_kept: boolean}} Row
+ * @typedef {{end: number, ticks: {at: number, text: string}[]}} Axis
  * @typedef {{lines: {plan: string, colour: number, points: [number, number][]}[], metric: string, target: number | null}} Curves
  * @typedef {{id: string, title: string, state: string, is_running: boolean, summary: string, facts: string[], notes: string[], rows: Row[],
- *   last_column: string, curves: Curves | null}} Trial
+ *   time: string, date: string, axis: Axis, curves: Curves | null}} Trial
  * @typedef {{send: (message: object) => void, act: (what: string, id: string, value?: string) => void}} Page
  */
 
-const MARKS = { faster: "▲", slower: "▼", "no difference": "=", undecided: "?" };
-const LOSS_MARKS = { same: "✓", follows: "✓", drifts: "⚠", unknown: "" };
+const WIDEST = 760;  // of curves, in pixels
 
 /** The same for a list of lines. @param {Element} target @param {string[]} lines */
 function writeLines(target, lines) {
@@ -22,7 +21,7 @@ function writeLines(target, lines) {
   }
 }
 
-/** A plan, which may be broken into lines after each +. @param {Element} target @param {string} plan */
+/** A plan, or a sentence with one, which may be broken into lines after each +. @param {Element} target @param {string} plan */
 function writePlan(target, plan) {
   if (target.textContent === plan) return;
   const parts = plan.split("+").map((name, index, all) => (index < all.length - 1 ? `${name}+` : name));
@@ -38,29 +37,16 @@ function arrange(parent, wanted) {
   if (focused && focused !== document.activeElement && parent.contains(focused)) focused.focus();
 }
 
-/** The right end of a trial's axis: never less than 1.5×, and of one wide interval no more than leaves room for the bars. @param {Trial} trial */
-export function axisEnd(trial) {
-  const longest = Math.max(1, ...trial.rows.map((row) => row.ratio ?? 0));
-  const ends = trial.rows.map((row) => Math.min(Math.max(row.ratio ?? 0, row.high ?? 0), 1.5 * longest));
-  return Math.max(1.5, ...ends.map((end) => end * 1.06));
-}
-
-/** Whole, half or larger steps, so that at most six ticks are drawn. @param {number} end */
-export function ticks(end) {
-  const step = [0.5, 1, 2, 5, 10, 20, 50, 100].find((size) => end / size <= 6) ?? end / 5;
-  return Array.from({ length: Math.floor(end / step) + 1 }, (_, index) => index * step);
-}
-
 /** @param {number} value @param {number} end */
 const percent = (value, end) => `${(100 * Math.min(value, end)) / end}%`;
 
-/** @param {number} end */
-function axis(end) {
+/** @param {Axis} axis */
+function axisLine({ end, ticks }) {
   const line = element("div", { class: "accel-ladder-axis", "aria-hidden": "true" });
-  for (const value of ticks(end)) {
-    const tick = element("span", { class: "accel-ladder-tick" }, `${value}×`);
-    tick.style.left = percent(value, end);
-    if (value > 0.95 * end) tick.classList.add("is-last");
+  for (const { at, text } of ticks) {
+    const tick = element("span", { class: "accel-ladder-tick" }, text);
+    tick.style.left = percent(at, end);
+    if (at > 0.95 * end) tick.classList.add("is-last");
     line.append(tick);
   }
   return line;
@@ -74,16 +60,17 @@ function drawn(tag, attributes, text = "") {
   return made;
 }
 
-/** Quality over seconds of training: a line a plan and seed, the target dotted. The rows say the same in words. @param {Curves} curves */
-function picture(curves) {
-  const [width, height, left, right, top, bottom] = [640, 200, 48, 12, 12, 30];
+/** Quality over seconds of training: a line a plan and seed, the target dotted. The rows say the same in words.
+ * @param {Curves} curves @param {number} width */
+function picture(curves, width) {
+  const [height, left, right, top, bottom] = [200, 48, 12, 12, 30];
   const points = curves.lines.flatMap((line) => line.points);
   const levels = [...points.map(([, value]) => value), ...(curves.target === null ? [] : [curves.target])];
   const end = Math.max(...points.map(([seconds]) => seconds)) || 1;
   const [low, high] = [Math.min(...levels), Math.max(...levels)];
   const x = (/** @type {number} */ seconds) => left + ((width - left - right) * seconds) / end;
   const y = (/** @type {number} */ value) => height - bottom - ((height - top - bottom) * (value - low)) / (high - low || 1);
-  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, class: "accel-curves", "aria-hidden": "true" });
+  const svg = /** @type {SVGElement} */ (drawn("svg", { width, height, class: "accel-curves", "aria-hidden": "true" }));
   svg.append(drawn("path", { class: "accel-curves-axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }));
   for (const level of new Set([low, high])) svg.append(drawn("text", { x: left - 6, y: y(level) + 4, "text-anchor": "end" }, level.toPrecision(3)));
   svg.append(drawn("text", { x: left, y: height - 12 }, "0"), drawn("text", { x: width - right, y: height - 12, "text-anchor": "end" }, `${end.toPrecision(3)} s of training`));
@@ -100,14 +87,14 @@ function drawCurves(target, curves) {
   if (curves === null || curves.lines.length === 0) return target.replaceChildren();
   const plans = new Map(curves.lines.map((line) => [line.plan, line.colour % 8]));
   const legend = [...plans].map(([plan, colour]) => element("span", { class: `accel-curves-name accel-curve-${colour}` }, plan));
-  target.replaceChildren(picture(curves), element("div", { class: "accel-curves-legend", "aria-hidden": "true" }, ...legend));
+  const width = Math.min(target.clientWidth || WIDEST, WIDEST);  // folded, it has none
+  target.replaceChildren(picture(curves, width), element("div", { class: "accel-curves-legend", "aria-hidden": "true" }, ...legend));
 }
 
 /** A row that can be updated; the element stays the same. @param {(message: object) => void} send */
 function makeRow(send) {
   const plan = element("code", { class: "accel-ladder-plan" });
-  const live = element("span", { class: "accel-ladder-live", "data-testid": "is-live", tabindex: "-1" }, "● live in this notebook");
-  const proofs = element("ul", { class: "accel-ladder-proofs" });
+  const live = element("span", { class: "accel-ladder-live", "data-testid": "is-live", tabindex: "-1" }, "● kept");
   const fill = element("div", { class: "accel-ladder-fill" });
   const whisker = element("div", { class: "accel-ladder-whisker", "data-testid": "whisker" });
   const unit = element("div", { class: "accel-ladder-unit" });
@@ -117,14 +104,13 @@ function makeRow(send) {
   const evidence = element("ul", { "data-testid": "evidence" });
   const bar = element("div", { class: "accel-ladder-bar", "aria-hidden": "true" }, fill, unit, whisker);
   const details = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "How it was found"), evidence);
-  const loss = element("td", { class: "accel-ladder-loss", "data-testid": "quality" });
   const keep = /** @type {HTMLButtonElement} */ (element("button", { type: "button", class: "accel-button", "data-testid": "keep" }, "Keep"));
   const node = element("tr", { "data-testid": "ladder-row" },
-    element("th", { scope: "row" }, plan, live, proofs),
+    element("th", { scope: "row" }, plan, live),
     element("td", { class: "accel-ladder-speed" },
       bar,
       element("div", { class: "accel-ladder-answer" }, mark, sentence, progress), details),
-    loss, element("td", { class: "accel-ladder-actions" }, keep));
+    element("td", { class: "accel-ladder-actions" }, keep));
   let shownPlan = "";
   keep.addEventListener("click", () => send({ do: "keep", plan: shownPlan }));
 
@@ -137,29 +123,26 @@ function makeRow(send) {
     writePlan(plan, row.title);
     live.hidden = !row.is_kept;
     if (!row.can_keep && row.is_kept && document.activeElement === keep) live.focus();  // else the page's body had it
-    writeLines(proofs, row.proofs.map((proof) => `${proof.took_effect ? "✓" : "✗ NO EFFECT:"} ${proof.text}`));
     writeLines(evidence, row.evidence);
     details.hidden = row.evidence.length === 0;
-    bar.hidden = row.state === "done" && row.ratio === null;
+    bar.hidden = row.ratio === null && !["waiting", "measuring", "confirming"].includes(row.state);
     fill.style.width = percent(row.ratio ?? 0, end);
     unit.style.left = percent(1, end);
     whisker.hidden = row.low === null || row.high === null;
     whisker.classList.toggle("is-cut", (row.high ?? 0) > end);
     whisker.style.left = percent(row.low ?? 0, end);
     whisker.style.right = `calc(100% - ${percent(row.high ?? 0, end)})`;
-    write(mark, ["failed", "not applicable"].includes(row.state) ? "✗" : row.state === "done" ? MARKS[row.verdict] ?? "" : "");
+    write(mark, row.mark);
     write(sentence, row.sentence);
     write(progress, row.progress);
-    write(loss, `${LOSS_MARKS[row.following] ?? ""} ${row.quality}`.trim());
-    loss.setAttribute("data-following", row.following);
     keep.hidden = !row.can_keep;
     keep.setAttribute("aria-label", `Keep ${row.plan}`);
   };
   return { node, update };
 }
 
-/** What can be done with a trial on the list. @param {Page} page @param {string} id @param {HTMLElement} title */
-function makeActions(page, id, title) {
+/** What can be done with a trial on the list. @param {Page} page @param {string} id @param {HTMLElement} title @param {() => void} save */
+function makeActions(page, id, title, save) {
   const button = (/** @type {string} */ what, /** @type {string} */ face, /** @type {() => void} */ click) => {
     const made = element("button", { type: "button", class: "accel-ladder-act", "data-testid": `trial-${what}` }, face);
     made.addEventListener("click", (event) => { event.preventDefault(); click(); });
@@ -175,8 +158,9 @@ function makeActions(page, id, title) {
   });
   name.addEventListener("blur", done);
   const pin = button("pin", "Pin", () => page.act("pin", id));
+  pin.title = "A pinned trial stays on top; two pinned ones are compared";
   const copies = [["markdown", "Copy as Markdown"], ["csv", "CSV"]].map(([form, face]) => button(form, face, () => page.send({ do: "copy", trial: id, form })));
-  return { name, pin, node: element("span", { class: "accel-ladder-acts" }, ...copies, rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
+  return { name, pin, node: element("span", { class: "accel-ladder-acts" }, ...copies, button("png", "PNG", save), rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
 }
 
 /** One trial: its heading, its rows, its machine. @param {Page} page @param {string} id */
@@ -185,45 +169,50 @@ function makeTrial(page, id) {
   const title = element("h4", { class: "accel-ladder-title" });
   const state = element("span", { class: "accel-ladder-state", role: "status", "data-testid": "trial-state" });
   const facts = element("span", { class: "accel-muted" });
+  const time = element("time", { class: "accel-muted", "data-testid": "trial-time" });
   const axisCell = element("th", { scope: "col", class: "accel-ladder-speed" });
   const body = element("tbody");
   const foot = element("ul", { class: "accel-ladder-foot", "data-testid": "trial-notes" });
-  const lastColumn = element("th", { scope: "col", class: "accel-ladder-loss" });
   const curves = element("div", { "data-testid": "curves" });
   const table = element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Plan"), axisCell,
-    lastColumn,
     element("th", { scope: "col", class: "accel-ladder-actions" }, element("span", { class: "accel-sr" }, "Keep")))), body);
   const summary = element("p", { class: "accel-ladder-summary", "data-testid": "trial-summary" });
-  const acts = makeActions(page, id, title);
+  /** @type {Trial | null} */
+  let last = null;
+  const acts = makeActions(page, id, title, async () => {
+    if (last === null) return;
+    const name = title.textContent ?? "";
+    savePng(node, await ladderPicture(last, name, node, /** @type {SVGElement | null} */ (curves.querySelector("svg"))), name);
+  });
   const notes = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "Notes"), foot);
   const node = /** @type {HTMLDetailsElement} */ (element("details", { class: "accel-ladder-trial", "data-testid": "trial" },
-    element("summary", { class: "accel-ladder-top" }, title, acts.name, state, facts), acts.node, summary, table, curves, notes));
+    element("summary", { class: "accel-ladder-top" }, title, acts.name, time, state, facts), acts.node, summary, table, curves, notes));
   /** @type {Map<string, {node: Element, update: (row: Row, end: number) => void}>} */
   const rows = new Map();
 
   /** @param {Trial} trial @param {string} name @param {boolean} isPinned */
   const update = (trial, name, isPinned) => {
-    const end = axisEnd(trial);
+    last = trial;
     node.setAttribute("data-state", trial.state);
     node.classList.toggle("is-running", trial.is_running);
     write(title, name || trial.title);
     write(acts.pin, isPinned ? "Unpin" : "Pin");
-    write(summary, trial.summary ?? "");
+    writePlan(summary, trial.summary ?? "");
     summary.hidden = !trial.summary;
     write(state, trial.state);
+    write(time, trial.time);
+    time.title = trial.date;
     write(facts, trial.facts.join(" · "));
-    write(lastColumn, trial.last_column);
     drawCurves(curves, trial.curves);
-    const hasBars = trial.curves === null || trial.rows.some((row) => row.ratio !== null);
     table.hidden = trial.rows.length === 0;
-    axisCell.replaceChildren(element("span", { class: "accel-sr" }, "Speed-up"), ...(hasBars ? [axis(end)] : []));
+    axisCell.replaceChildren(element("span", { class: "accel-sr" }, "Speed-up"), ...(trial.axis.ticks.length ? [axisLine(trial.axis)] : []));
     for (const id of [...rows.keys()].filter((id) => !trial.rows.some((row) => row.id === id))) {
       rows.get(id)?.node.remove();
       rows.delete(id);
     }
     for (const row of trial.rows) {
       if (!rows.has(row.id)) rows.set(row.id, makeRow(send));
-      rows.get(row.id)?.update(row, end);
+      rows.get(row.id)?.update(row, trial.axis.end);
     }
     const hasNew = body.children.length !== trial.rows.length;
     // While it runs the rows keep their places until there are others; once it is over the best comes first, as in the text.
@@ -239,7 +228,11 @@ function render({ model, el }) {
   const empty = element("p", { class: "accel-empty", "data-testid": "ladder-empty" });
   const list = element("div", { class: "accel-ladder-list" });
   el.classList.add("accel", "accel-ladder");
-  el.append(element("h3", { class: "accel-heading", tabindex: "-1" }, "Trials"), empty, list);
+  const compared = element("p", { class: "accel-ladder-compared", role: "status", "data-testid": "compared" });
+  const back = element("button", { type: "button", class: "accel-ladder-act", "data-testid": "show-removed" }, "show");
+  const gone = element("span");
+  const removedLine = element("p", { class: "accel-muted" }, gone, " · ", back);
+  el.append(element("h3", { class: "accel-heading", tabindex: "-1" }, "Trials"), compared, empty, list, removedLine);
   /** @type {Map<string, {node: HTMLDetailsElement, update: (trial: Trial, name: string, isPinned: boolean) => void}>} */
   const shown = new Map();
 
@@ -249,9 +242,11 @@ function render({ model, el }) {
     pin: (/** @type {string} */ id) => set("pinned", model.get("pinned").includes(id) ? model.get("pinned").filter((/** @type {string} */ each) => each !== id) : [...model.get("pinned"), id]),
     remove: (/** @type {string} */ id) => {
       set("removed", [...model.get("removed"), id]);
-      /** @type {HTMLElement | null} */ (list.querySelector("summary") ?? el.querySelector("h3"))?.focus();
+      focusFirst();
     },
   };
+  const focusFirst = () => /** @type {HTMLElement | null} */ (list.querySelector("summary") ?? el.querySelector("h3"))?.focus();
+  back.addEventListener("click", () => { set("removed", []); focusFirst(); });
   const page = { send: (/** @type {{do: string}} */ message) => model.send(message.do === "copy" ? { ...message, to: asker(el) } : message),
     act: (/** @type {"rename" | "pin" | "remove"} */ what, /** @type {string} */ id, value = "") => change[what](id, value) };
 
@@ -267,20 +262,35 @@ function render({ model, el }) {
     for (const trial of trials) {
       if (!shown.has(trial.id)) {
         const made = makeTrial(page, trial.id);
-        for (const { node } of shown.values()) node.open = false;  // the newest is looked at, the others are lines
-        made.node.open = trial.id === known[0].id;
+        if (trial.id === known[0].id) {  // the newest is looked at, the others are lines
+          for (const { node } of shown.values()) node.open = false;
+          made.node.open = true;
+        }
         shown.set(trial.id, made);
       }
       shown.get(trial.id)?.update(trial, model.get("names")[trial.id] ?? "", pinned.includes(trial.id));
     }
     arrange(list, trials.map((trial) => /** @type {any} */ (shown.get(trial.id)).node));
     write(empty, model.get("empty_note"));
-    empty.hidden = trials.length > 0;
+    const away = model.get("trials").length - known.length;
+    write(gone, `Removed: ${away}`);
+    removedLine.hidden = away === 0;
+    empty.hidden = trials.length + away > 0;
+    write(compared, model.get("compared"));
+    compared.hidden = !model.get("compared");
   };
-  const watched = ["trials", "names", "pinned", "removed", "empty_note"];
+  const watched = ["trials", "names", "pinned", "removed", "compared", "empty_note"];
   for (const name of watched) model.on(`change:${name}`, draw);
   draw();
+  let width = list.clientWidth;
+  const resized = new ResizeObserver(() => {
+    if (list.clientWidth === width) return;
+    width = list.clientWidth;
+    draw();  // curves have the width of their cell
+  });
+  resized.observe(list);
   return () => {
+    resized.disconnect();
     for (const name of watched) model.off(`change:${name}`, draw);
   };
 }

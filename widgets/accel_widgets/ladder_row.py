@@ -1,59 +1,75 @@
-"""What the trial ladder shows of one comparison: the engine's sentences, and its interval as numbers or nothing."""
+"""A row of the trial ladder as the page gets it: what the engine's drawing has, and what can be done with its plan."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accel.views.ladder import explanations
+from accel.views.ladder import RUNNING, speed_row
+from accel.views.speed_rows import SpeedRow, axis_end, ticks
 
 if TYPE_CHECKING:
     from accel.measuring.comparison import Comparison
 
-RUNNING = ("measuring", "confirming")
 
-
-def ladder_row(comparison: Comparison, *, row_id: str, kept: str = "") -> dict[str, Any]:
-    """Give the row of one comparison, ready for JSON; `kept` is the plan that is live in the notebook.
+def ladder_row(
+    comparison: Comparison, *, row_id: str, kept: str = "", may_keep: bool = True
+) -> dict[str, Any]:
+    """Give the row of one comparison, ready for JSON; `kept` is the plan that is kept in the notebook.
 
     >>> ladder_row(comparison, row_id="trial-1-0")["sentence"]
-    '1.93× [1.88, 1.99] faster'
+    '1.8 to 2.0× faster · ✓ loss follows'
     """
-    shown = comparison.shown
-    is_done = comparison.state == "done"
+    drawn, is_measured = speed_row(comparison), comparison.state == "done" and comparison.shown is not None
+    says_more = comparison.shown is not None or comparison.state not in RUNNING[1:]  # than its progress
     is_kept = bool(kept) and comparison.plan == kept
     return {
+        **row_drawn(drawn, sentence=drawn.answer if says_more else ""),
         "id": row_id,
         "plan": comparison.plan,
-        "title": comparison.title,
         "state": comparison.state,
         "progress": progress_text(comparison),
-        "verdict": comparison.verdict if is_done else "",
-        "sentence": comparison.sentence if shown or comparison.state not in RUNNING else "",
-        "ratio": finite(shown.carried if shown else None),
-        "low": finite(shown.low if shown else None),
-        "high": finite(shown.high if shown else None),
-        "quality": str(comparison.quality) if is_done else "",
-        "following": comparison.quality.following if is_done else "unknown",
-        "effect": comparison.effect,
-        "proofs": [
-            {"text": f"{name}: {text}", "took_effect": took} for name, took, text in comparison.proofs
-        ],
-        "evidence": explanations(comparison) if shown else [],
-        "can_keep": is_done and not is_kept,
+        "can_keep": is_measured and may_keep and not is_kept,
         "is_kept": is_kept,
     }
 
 
+def row_drawn(row: SpeedRow, *, sentence: str) -> dict[str, Any]:
+    """What the page draws of a row."""
+    ratio, low, high = row.span or (math.nan, math.nan, math.nan)
+    return {
+        "title": row.title,
+        "mark": row.mark,
+        "verdict": row.verdict,
+        "sentence": sentence,
+        "ratio": finite(ratio),
+        "low": finite(low),
+        "high": finite(high),
+        "evidence": list(row.found),
+    }
+
+
+def axis_shown(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The axis of rows: its right end, and its ticks; none where no row has a bar.
+
+    >>> axis_shown([ladder_row(comparison, row_id="trial-1-0")])
+    {'end': 2.1094, 'ticks': [{'at': 0.0, 'text': '0×'}, ...]}
+    """
+    spans = [(row["ratio"], row["high"] or math.nan) for row in rows if row["ratio"] is not None]
+    end = axis_end(spans)
+    return {"end": end, "ticks": [{"at": at, "text": f"{at:g}×"} for at in ticks(end)] if spans else []}
+
+
 def progress_text(comparison: Comparison) -> str:
     """What a running comparison is doing: "measuring … 34 pairs"."""
-    if comparison.state not in RUNNING:
+    if comparison.state not in RUNNING[1:]:
         return ""
     shown = comparison.steady if comparison.state == "measuring" else comparison.headline
     pairs = shown.pairs if shown else comparison.details.get("rounds_now", 0)
     return f"{comparison.state} … {pairs} pairs" if pairs else f"{comparison.state} … workers are starting"
 
 
-def finite(value: float | None) -> float | None:
+def finite(value: float) -> float | None:
     """JSON has no infinity and no NaN: a browser would reject the whole message."""
-    return value if value is not None and math.isfinite(value) else None
+    return value if math.isfinite(value) else None

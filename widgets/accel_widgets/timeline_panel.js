@@ -3,6 +3,7 @@
 // what lies where is in timeline_drawing.js, what is found and added up in timeline_sums.js: both stand before this in the same module.
 
 const TALLEST = 430;
+const HIGHEST = 8000; // of a picture that is saved: browsers limit a canvas
 const LEAST_MS = 1e-5;
 const CLICK_PX = 4;
 const KEYS = "Arrow keys move, plus and minus zoom, 0 shows all, N and P go to the next and previous match. "
@@ -47,7 +48,8 @@ class TimelineView {
       "data-testid": "timeline-search", placeholder: "Find: conv backward …", "aria-label": "Find operations or modules in the timeline" }));
     [this.previous, this.next] = [signButton("previous", "‹", "Previous match"), signButton("next", "›", "Next match")];
     this.found = element("span", { class: "accel-muted accel-timeline-found", role: "status", "data-testid": "timeline-found" });
-    this.zoomButtons = [signButton("in", "+", "Zoom in"), signButton("out", "−", "Zoom out"), signButton("whole", "All", "Show all of it")];
+    this.zoomButtons = [signButton("in", "+", "Zoom in"), signButton("out", "−", "Zoom out"), signButton("whole", "All", "Show all of it"),
+      signButton("png", "PNG", "Save as PNG")];
     this.canvas = /** @type {HTMLCanvasElement} */ (element("canvas", { tabindex: "0", role: "application", "data-testid": "timeline-canvas" }));
     this.spacer = element("div");
     this.scroll = element("div", { class: "accel-timeline-scroll" }, this.canvas, this.spacer);
@@ -102,13 +104,25 @@ class TimelineView {
     this.canvas.style.height = `${this.height}px`;
     this.spacer.style.height = `${Math.max(this.layout.height - this.height, 0)}px`;
     const context = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
-    const colours = getComputedStyle(this.el);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    draw(context, this.data, this.layout, { from: this.from, until: this.until, width: this.width, gutter: this.layout.gutter,
-      top: this.scroll.scrollTop, height: this.height, wanted: [this.matches, this.chosen].filter((found) => found !== null),
+    draw(context, this.data, this.layout, this.seen(this.scroll.scrollTop, this.height));
+  }
+
+  /** How the picture looks, from `top` on. */
+  seen(/** @type {number} */ top, /** @type {number} */ height) {
+    const colours = getComputedStyle(this.el);
+    return { from: this.from, until: this.until, width: this.width, gutter: this.layout.gutter, top, height, wanted: [this.matches, this.chosen].filter((found) => found !== null),
       faint: this.matches ? 0.2 : 0.4,
       selected: this.model.get("selected"), span: this.drawn.length ? this.drawn : this.model.get("span_ms"), text: colours.color,
-      muted: getComputedStyle(this.found).color, grid: "rgba(127,127,127,0.16)", brand: colours.getPropertyValue("--accel-brand") });
+      muted: getComputedStyle(this.found).color, grid: "rgba(127,127,127,0.16)", brand: colours.getPropertyValue("--accel-brand") };
+  }
+
+  /** All rows, of the stretch of time that is shown. */
+  savePicture() {
+    const height = Math.min(this.layout.height, HIGHEST);
+    const { canvas, context } = sheet(this.width, height);
+    draw(context, this.data, this.layout, this.seen(0, height));
+    savePng(this.el, canvas, "timeline");
   }
 
   // --- which stretch of time is shown -------------------------------------------------------------------------------
@@ -341,7 +355,7 @@ class TimelineView {
   }
 
   listenToTools() {
-    const acts = [() => this.zoom(0.5), () => this.zoom(2), () => this.look(0, this.data.last)];
+    const acts = [() => this.zoom(0.5), () => this.zoom(2), () => this.look(0, this.data.last), () => this.savePicture()];
     this.zoomButtons.forEach((button, number) => button.addEventListener("click", acts[number]));
     this.previous.addEventListener("click", () => this.go(-1));
     this.next.addEventListener("click", () => this.go(1));

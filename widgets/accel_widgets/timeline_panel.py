@@ -30,7 +30,9 @@ class TimelinePanel(SavedPanel, anywidget.AnyWidget):
     `generation` changes when all of them have.
     """
 
-    _esm = scripts("elements.js", "timeline_drawing.js", "timeline_sums.js", "timeline_panel.js")
+    _esm = scripts(
+        "elements.js", "picture.js", "timeline_drawing.js", "timeline_sums.js", "timeline_panel.js"
+    )
     _css = themed("timeline_panel.css")
 
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)

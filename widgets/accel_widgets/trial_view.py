@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.tuning import Tuning
 from accel.plans.plan import Plan
 from accel.units import milliseconds
 from accel.views.tuning import left_out_lines, part_lines
-from accel_widgets.ladder_row import ladder_row
+from accel_widgets.ladder_row import axis_shown, ladder_row
 from accel_widgets.quality_rows import curves_shown, quality_row
 
 if TYPE_CHECKING:
@@ -22,11 +24,32 @@ if TYPE_CHECKING:
 MOST_ROWS = 12  # of a search: more are in its data frame
 
 
-def trials_shown(trials: Sequence[AnyTrial], *, kept: str) -> list[dict[str, Any]]:
-    """The trials as the ladder panel draws them; `kept` is the plan that is live in the notebook."""
-    return [
-        trial_shown(trial, number, kept=kept) for number, trial in reversed(list(enumerate(trials, start=1)))
-    ]
+class ShownTrials:
+    """Trials as the ladder panel draws them; one that is over is made once, not at each of twenty drawings a second.
+
+    >>> ShownTrials().newest_first(workbench.trials, kept="channels_last")
+    """
+
+    def __init__(self) -> None:
+        self._made: WeakKeyDictionary[AnyTrial, tuple[object, dict[str, Any]]] = WeakKeyDictionary()
+
+    def newest_first(self, trials: Sequence[AnyTrial], *, kept: str, first: int = 0) -> list[dict[str, Any]]:
+        """`kept` is the plan that is kept in the notebook; those before the `first` are of an earlier cell."""
+        numbered = [(number, trial, number <= first) for number, trial in enumerate(trials, start=1)]
+        return [self._shown(*each, kept=kept) for each in reversed(numbered)]
+
+    def _shown(self, number: int, trial: AnyTrial, is_earlier: bool, *, kept: str) -> dict[str, Any]:
+        is_over, about = trial.is_over, (kept, is_earlier)
+        known_about, known = self._made.get(trial, (None, {}))
+        if known_about == about:
+            return known
+        made = trial_shown(trial, number, kept=kept)
+        if is_earlier:
+            rows = [row | {"can_keep": False} for row in made["rows"]]
+            made |= {"facts": ["of an earlier cell", *made["facts"]], "rows": rows}
+        if is_over:
+            self._made[trial] = about, made
+        return made
 
 
 def trial_shown(trial: AnyTrial, number: int, *, kept: str) -> dict[str, Any]:
@@ -40,12 +63,16 @@ def trial_shown(trial: AnyTrial, number: int, *, kept: str) -> dict[str, Any]:
         shown = _by_speed(result, trial_id, kept=kept, is_running=not trial.is_over)
     state = trial.state if trial.is_over or trial.state != "stopped" else "stopping…"
     summary = result.summary if trial.is_over else ""
+    began = datetime.fromisoformat(trial.began)
     return {
         "id": trial_id,
         "title": title,
+        "time": f"{began:%H:%M}",
+        "date": f"{began:%Y-%m-%d %H:%M:%S}",
         "state": state,
         "is_running": not trial.is_over,
         "summary": summary,
+        "axis": axis_shown(shown["rows"]),
         **shown,
     }
 
@@ -56,7 +83,6 @@ def _by_speed(ladder: Ladder, trial_id: str, *, kept: str, is_running: bool) -> 
         "facts": _baseline(ladder),
         "notes": _last_lines(ladder, is_running=is_running),
         "rows": [ladder_row(row, row_id=f"{trial_id}: {row.plan}", kept=kept) for row in ladder.rows],
-        "last_column": "Loss",
         "curves": None,
     }
 
@@ -75,11 +101,11 @@ def _of_a_search(tuning: Tuning, trial: TuneTrial, trial_id: str, *, kept: str) 
         "notes": [*more, *_parts(tuning), *_left_out(tuning), *_how_compared(tuning), *last_lines],
         "rows": [
             # An id for each stage: when its second measurement begins, a row moves to the top.
-            ladder_row(row, row_id=f"{trial_id}: {stage}: {row.plan}", kept=kept)
-            | ({} if _may_be_kept(row, tuning) else {"can_keep": False})
+            ladder_row(
+                row, row_id=f"{trial_id}: {stage}: {row.plan}", kept=kept, may_keep=_may_be_kept(row, tuning)
+            )
             for stage, row in rows[:MOST_ROWS]
         ],
-        "last_column": "Loss",
         "curves": None,
     }
 
@@ -136,6 +162,5 @@ def _by_quality(result: TimeToQuality, trial_id: str, *, kept: str) -> dict[str,
         "rows": [
             quality_row(row, result, row_id=f"{trial_id}: {row.plan}", kept=kept) for row in result.rows
         ],
-        "last_column": result.metric[:1].upper() + result.metric[1:],
         "curves": curves_shown(result),
     }

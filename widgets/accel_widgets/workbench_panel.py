@@ -11,7 +11,9 @@ import ipywidgets
 from accel.accelerations import CATALOGUE
 from accel.errors import AccelError
 from accel.html_parts import text as escaped
+from accel.measuring.trials_compared import trials_compared
 from accel.plans.plan import Plan
+from accel_widgets.after_keep import AfterKeep
 from accel_widgets.bar_panel import TABS, BarPanel
 from accel_widgets.board_panel import BoardPanel
 from accel_widgets.calm_updates import CalmUpdates
@@ -30,12 +32,15 @@ from accel_widgets.static_panel import SavedPanel, static_panel
 from accel_widgets.telemetry_panel import TelemetryPanel
 from accel_widgets.theme import themed
 from accel_widgets.timeline_panel import TimelinePanel
-from accel_widgets.trial_view import trials_shown
+from accel_widgets.trial_view import ShownTrials
 from accel_widgets.what_goes_on import does_run, what_interrupt_does, what_runs
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
     from accel.errors import Reason
+    from accel.measuring.ladder import Ladder
+    from accel.measuring.time_to_quality import TimeToQuality
+    from accel.measuring.tuning import Tuning
     from accel.workbench import Workbench
 
 WAITING = "This will be done when the running cell is over."
@@ -63,6 +68,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._is_board_awaited = False
         self._reported: set[int] = set()
         self._begun: set[object] = set()  # trials that a click began
+        self._shown = ShownTrials()
         self.errors = ErrorLine()
         self.environment_line = EnvironmentLine(on_made=self._draw_board_when_idle, errors=self.errors)
         self.bar = BarPanel(
@@ -74,12 +80,15 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             is_wanted=lambda: does_run(self.workbench),
         )
         self.phase_bar, self.op_table, self.timeline = PhaseBarPanel(), OpTablePanel(), TimelinePanel()
+        self.after_keep = AfterKeep()
         self.board = BoardPanel(
             CATALOGUE, why_not=self._why_not, on_try=self._when_idle(self._try),
             on_make=self.environment_line.make, on_change=lambda: self._updates.draw_now(self._draw_plan),
         )  # fmt: skip
         self.ladder = LadderPanel(
-            on_keep=self._when_idle(workbench.keep), on_copy=self.errors.guard(self._copy_trial)
+            on_keep=self._when_idle(workbench.keep),
+            on_copy=self.errors.guard(self._copy_trial),
+            compare=self._compared,
         )
         self.ranks, self.telemetry = DdpLanesPanel(has_fold=True), TelemetryPanel()
         self.cores, self.jobs = CoreMapPanel(looks_now=False), JobsPanel()
@@ -115,7 +124,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         style = ipywidgets.HTML(f"<style>{themed('workbench_panel.css')}</style>", layout={"display": "none"})
         line = ipywidgets.HTML(escaped(self.workbench.machine.line), _dom_classes=("accel-machine-line",))
         tabs = {
-            "profile": [self.phase_bar, self.op_table, self.timeline],
+            "profile": [self.phase_bar, self.after_keep, self.op_table, self.timeline],
             "speed_up": [self.board, self.ladder],
             "machine": [line, self.ranks, self.jobs, self.cores, self.telemetry],
         }
@@ -144,9 +153,15 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _copy_trial(self, trial_id: str, form: str, to: object) -> None:
         """A trial's table, for an issue or a spreadsheet."""
-        result = self.workbench.trials[int(trial_id.removeprefix("trial-")) - 1].result
+        result = self._result(trial_id)
         table = result.to_csv() if form == "csv" else result.to_markdown()
         self.bar.copied(table, to)
+
+    def _compared(self, first: str, second: str, names: tuple[str, str]) -> str:
+        return trials_compared(self._result(first), self._result(second), names)
+
+    def _result(self, trial_id: str) -> Ladder | TimeToQuality | Tuning:
+        return self.workbench.trials[int(trial_id.removeprefix("trial-")) - 1].result
 
     def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""
@@ -209,6 +224,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
             stale, self._stale = self._stale, set()
         if "profile" in stale:
             self._draw_profile()
+        if stale & {"profile", "kept"}:
+            self.after_keep.show(self.workbench)
         if "ranks" in stale and (run := self.workbench.ranks.latest) is not None:
             self.ranks.show(run)
             self.jobs.look_again()  # it may be one
@@ -234,7 +251,9 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
 
     def _draw_trials(self) -> None:
         kept = _words(self.workbench.kept)
-        self.ladder.trials = trials_shown(self.workbench.trials, kept=kept)
+        self.ladder.trials = self._shown.newest_first(
+            self.workbench.trials, kept=kept, first=self.workbench.first_trial
+        )
         for number, trial in enumerate(self.workbench.trials):
             if trial.error is not None and trial.is_over and number not in self._reported:
                 self._reported.add(number)

@@ -122,7 +122,7 @@ def _header(machine: Machine) -> SoftwarePart:
 def _lab_extension(machine: Machine) -> SoftwarePart:
     folder = Path(sys.prefix, "share/jupyter/labextensions/accel-workbench")
     get = "It comes with accel-workbench: install that again, into the environment that runs JupyterLab."
-    enables = "the panel beside a notebook, and a notice when long work is over"
+    enables = "the panel next to a notebook, and a notice when long work is over"
     return SoftwarePart(
         "JupyterLab's extension", (folder / "package.json").is_file(), str(folder), enables, get
     )

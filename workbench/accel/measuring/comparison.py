@@ -184,7 +184,24 @@ class Comparison:
             if self.here
             else ""
         )
-        return f"{_at_least(self.shown) if self.shown.is_wide else _range(self.shown)}{self._where}{here}"
+        return f"{_faster(self.shown)}{self._where}{here}"
+
+    @property
+    def phrase(self) -> str:
+        """The verdict in a few words for a row of its own; the sentence says more.
+
+        >>> Comparison("a", "slower", Interval(0.8, 0.776, 0.82, 3, 60), None, Quality("same"), "exact").phrase
+        'slower: 0.78 to 0.82×'
+        """
+        if self.shown is None or self.state not in ("done", "stopped"):
+            return self.sentence
+        ends = f"{self.shown.low:.2f} to {self.shown.high:.2f}×"
+        here = self.here is not None and self.verdict in ("faster", "slower")
+        says = {
+            "faster": _faster(self.shown), "slower": f"slower: {ends}", "no difference": f"no difference found: {ends}",
+            "undecided": f"undecided: {ends}",
+        }  # fmt: skip
+        return f"{says[self.verdict]}{self._where}{' in a fresh process' if here else ''}"
 
     @property
     def sentence(self) -> str:
@@ -237,6 +254,10 @@ def _verdict_words(verdict: Verdict, shown: Interval, where: str) -> str:
         "no difference": f"no difference found{where}: {shown}",
         "undecided": f"undecided{where}: {_roughly(shown)}",
     }[verdict]
+
+
+def _faster(shown: Interval) -> str:
+    return _at_least(shown) if shown.is_wide else _range(shown)
 
 
 def _at_least(shown: Interval) -> str:

@@ -74,18 +74,23 @@ class Ladder(Shown):
         return {**asdict(self), "rows": [{**asdict(row), "sentence": row.sentence} for row in self.rows]}
 
     def to_dataframe(self) -> Any:
-        """One row a plan: plan, environment, verdict, ratio, low, high, steady_ratio, quality, set-up (pandas)."""
+        """One row a plan: plan, environment, verdict, ratio, low, high, steady_ratio, quality, set-up, when (pandas)."""
         import pandas
 
-        return pandas.DataFrame([_flat(row) for row in self.rows])
+        return pandas.DataFrame(self._flat_rows)
 
     def to_markdown(self) -> str:
         """The rows of `to_dataframe` as a table for an issue or a README, below the summary."""
-        return markdown_table(map(_flat, self.rows), above=self.summary, below=self.machine_line)
+        return markdown_table(self._flat_rows, above=self.summary, below=self.machine_line)
 
     def to_csv(self) -> str:
         """The rows of `to_dataframe` for a spreadsheet."""
-        return csv_table(map(_flat, self.rows))
+        return csv_table(self._flat_rows)
+
+    @property
+    def _flat_rows(self) -> list[dict[str, Any]]:
+        began = self.took.began if self.took is not None else ""
+        return [{**_flat(row), "began": began} for row in self.rows]
 
 
 def _flat(row: Comparison) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Took:
     phases: tuple[tuple[str, float], ...]
     ended_by: str
     advice: str = ""  # what would decide that which is open
+    began: str = ""  # ISO, local time with its offset
 
     def __str__(self) -> str:
         given = f" of {self.budget_s:g} s" if self.budget_s is not None else ""

@@ -7,6 +7,6 @@ cell_runner.py     the profile session around the run of such a cell
 waiting.py         the ladder on the page while a trial runs
 completion.py      Tab
 greeting.py        one line after %load_ext accel
-docked.py          the panel beside the notebook
+docked.py          the panel next to the notebook
 page_news.py       notices on the page
 """

@@ -10,9 +10,9 @@ from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.ladder import UNCHANGED, Ladder
 from accel.measuring.took import Took
 from accel.views.one_screen import COLUMNS, one_screen
-from accel.views.speed_rows import SpeedRow, speed_rows
+from accel.views.speed_rows import SpeedRow, in_brief, speed_rows
 
-EFFECT_WORDS = {"exact": "exact", "close": "numerically close", "changes training": "changes the training"}
+RUNNING = ("waiting", "measuring", "confirming")
 _SYMBOL = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?"}
 _LOSS_MARKS = {"same": "✓ ", "follows": "✓ ", "drifts": "⚠ "}
 
@@ -44,15 +44,26 @@ def html(ladder: Ladder) -> Markup:
 
 def speed_row(row: Comparison, *, answer: str = "") -> SpeedRow:
     """A comparison as a row of the drawing, with another answer where one is given."""
-    shown, is_done = row.shown, row.state == "done"
-    loss = f"{_LOSS_MARKS.get(row.quality.following, '')}{row.quality.words}"
-    aside = [f"✗ NO EFFECT: {', '.join(row.without_effect)}"] if row.without_effect else []
-    aside += [loss, EFFECT_WORDS.get(row.effect, row.effect)] if is_done and shown else []
-    verdict = row.verdict if is_done else ""
-    span = (shown.carried, shown.low, shown.high) if shown else None
+    shown, says = row.shown, answer or phrase(row)
+    found = explanations(row) if says == row.sentence else [row.sentence, *explanations(row)]
     return SpeedRow(
-        row.title, answer or row.sentence, symbol(row), verdict, span, aside=aside, found=explanations(row)
-    )
+        row.title, says, mark="" if row.state in RUNNING else symbol(row),
+        verdict=row.verdict if row.state == "done" else "",
+        span=(shown.carried, shown.low, shown.high) if shown else None, found=found,
+    )  # fmt: skip
+
+
+def phrase(row: Comparison) -> str:
+    """The verdict, the loss, and what took no effect, in a few words.
+
+    >>> phrase(ladder["channels_last"])
+    '1.2 to 1.4× faster · ✓ loss follows'
+    """
+    if row.state != "done" or row.shown is None:
+        return in_brief(row.phrase)
+    loss = f"{_LOSS_MARKS.get(row.quality.following, '')}{row.quality.words}"
+    without = [f"✗ NO EFFECT: {', '.join(row.without_effect)}"] if row.without_effect else []
+    return " · ".join([row.phrase, loss, *without])
 
 
 class Measured(Protocol):
@@ -76,7 +87,7 @@ def small_print(result: Measured, lines: Sequence[str]) -> Iterator[Markup]:
 
 
 def rows_in_short(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Plans with their answers: beside each other where all of them fit, else below each other; long ones are cut."""
+    """Plans with their answers: next to each other where all of them fit, else below each other; long ones are cut."""
     width = max([len(title) for title, _ in rows] + [8])
     if all(width + 4 + len(answer) <= COLUMNS for _, answer in rows):
         return [f"  {title:<{width}}  {answer}" for title, answer in rows]

@@ -29,7 +29,7 @@ BEFORE, AFTER = OTHER_COLOUR, BLUE
 def text(diff: ProfileDiff) -> str:
     """Step time, phases, what replaced what, the operations that changed most."""
     parts = [
-        [_headline(diff)],
+        [headline(diff)],
         _phases(diff),
         list(_replacements(diff)),
         list(_changes(diff)),
@@ -39,9 +39,14 @@ def text(diff: ProfileDiff) -> str:
 
 
 def html(diff: ProfileDiff) -> Markup:
-    """The parts that have something to show, in the order of the text."""
-    parts = (*_phases_html(diff), *_replacements_html(diff), *_changes_html(diff))
-    return block(heading(_headline(diff)), *parts, *map(note, [*diff.notes, diff.machine_line]))
+    """The headline, and the parts that have something to show, in the order of the text."""
+    return block(heading(headline(diff)), *html_parts(diff))
+
+
+def html_parts(diff: ProfileDiff) -> Iterator[object]:
+    """What stands below the headline."""
+    yield from (*_phases_html(diff), *_replacements_html(diff), *_changes_html(diff))
+    yield from map(note, [*diff.notes, diff.machine_line])
 
 
 def figure(diff: ProfileDiff) -> plotly.graph_objects.Figure:
@@ -75,10 +80,10 @@ def figure(diff: ProfileDiff) -> plotly.graph_objects.Figure:
     return go.Figure(bars, layout=layout)
 
 
-def _headline(diff: ProfileDiff) -> str:
+def headline(diff: ProfileDiff) -> str:
     """The step before and after, with what may be said of it.
 
-    >>> _headline(difference)
+    >>> headline(difference)
     '24.9 ms → 19.8 ms a step: 1.26 times as fast in these two runs'
     """
     if math.isnan(diff.ratio):

@@ -1,9 +1,10 @@
-"""Plans as rows on one axis, as the panel draws them: a bar with its interval and a dashed line at 1×, the answer, the loss."""
+"""Plans as rows on one axis, here and in the panel: a bar with its interval and a dashed line at 1×, and the answer in a line."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from textwrap import shorten
 from typing import NamedTuple
 
 from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, SMALL, Markup, breaking, details, div, note
@@ -11,17 +12,14 @@ from accel.html_parts import BEST_COLOUR, OTHER_COLOUR, SMALL, Markup, breaking,
 WORSE_COLOUR = "#d1453b"
 LINE = "rgba(127,127,127,.25)"
 _SIZES = (0.5, 1, 2, 5, 10, 20, 50, 100)  # steps of the axis
-# Beside each other where there is room, below each other where there is none; the numbers are shares of the width.
+# Next to each other where there is room, below each other where there is none; the numbers are shares of the width.
 _ROW = "display:flex;flex-wrap:wrap;gap:2px 16px"
-_PLAN, _SPEED, _ASIDE = (
-    "flex:3 1 180px;min-width:0",
-    "flex:5 1 270px;min-width:0",
-    "flex:2 1 130px;min-width:0",
-)
+_PLAN, _SPEED = "flex:3 1 180px;min-width:0", "flex:7 1 270px;min-width:0"
+_BRIEF = 72  # letters: a line of the panel
 
 
 class SpeedRow(NamedTuple):
-    """One plan: `found` is folded below its answer, `aside` are lines about the loss.
+    """One plan: `found` is folded below its answer.
 
     `span` are the speed-up and the ends of its interval, which are NaN where it has none; without a span there is no bar.
     """
@@ -31,7 +29,6 @@ class SpeedRow(NamedTuple):
     mark: str = ""
     verdict: str = ""
     span: tuple[float, float, float] | None = None
-    aside: Sequence[str] = ()
     found: Sequence[str] = ()
 
 
@@ -40,10 +37,19 @@ def speed_rows(rows: Sequence[SpeedRow]) -> Markup:
 
     >>> speed_rows([SpeedRow("channels_last", "1.93× [1.88, 1.99] faster", "▲", "faster", (1.93, 1.88, 1.99))])
     """
-    end = _axis_end(rows)
+    end = axis_end((row.span[0], row.span[2]) for row in rows if row.span)
     has_bars = any(row.span for row in rows)
-    top = [div(_ROW, div(_PLAN), div(_SPEED, _axis(end)), div(_ASIDE))] if has_bars else []
+    top = [div(_ROW, div(_PLAN), div(_SPEED, _axis(end)))] if has_bars else []
     return div("max-width:1100px", *top, *(_row(row, end) for row in rows))
+
+
+def in_brief(sentence: str) -> str:
+    """A sentence in a line; what is cut off is to be folded below it.
+
+    >>> in_brief("failed: " + "the worker was killed " * 9)
+    'failed: the worker was killed the worker was killed the worker was …'
+    """
+    return shorten(sentence, _BRIEF, placeholder=" …")
 
 
 def _row(row: SpeedRow, end: float) -> Markup:
@@ -54,7 +60,6 @@ def _row(row: SpeedRow, end: float) -> Markup:
         f"{_ROW};padding:5px 0;border-top:1px solid {LINE}",
         div(f"{_PLAN};font-family:monospace;font-size:12px;overflow-wrap:break-word", breaking(row.title)),
         div(_SPEED, _bar(row, end), answer, *(div("font-size:11px", each) for each in found)),
-        div(f"{_ASIDE};font-size:12px", *(div("", line) for line in row.aside)),
     )
 
 
@@ -84,7 +89,7 @@ def _over(left: float, end: float, style: str) -> Markup:
 
 
 def _axis(end: float) -> Markup:
-    return div(f"position:relative;height:15px;{SMALL}", *(_tick(value, end) for value in _ticks(end)))
+    return div(f"position:relative;height:15px;{SMALL}", *(_tick(value, end) for value in ticks(end)))
 
 
 def _tick(value: float, end: float) -> Markup:
@@ -95,18 +100,21 @@ def _tick(value: float, end: float) -> Markup:
     return div(f"position:absolute;{place}", f"{value:g}×")
 
 
-def _axis_end(rows: Sequence[SpeedRow]) -> float:
-    """Never less than 1.5×, and of one wide interval no more than leaves room for the bars."""
-    spans = [row.span for row in rows if row.span is not None]
-    longest = max([1.0, *(ratio for ratio, _, _ in spans)])
-    highs = [min(high, 1.5 * longest) for _, _, high in spans if not math.isnan(high)]
+def axis_end(spans: Iterable[tuple[float, float]]) -> float:
+    """The right end, of speed-ups and the upper ends of their intervals.
+
+    Never less than 1.5×, and of one wide interval no more than leaves room for the bars.
+    """
+    known = list(spans)
+    longest = max([1.0, *(ratio for ratio, _ in known)])
+    highs = [min(high, 1.5 * longest) for _, high in known if not math.isnan(high)]
     return max([1.5, *(1.06 * end for end in (longest, *highs))])
 
 
-def _ticks(end: float) -> list[float]:
+def ticks(end: float) -> list[float]:
     """Whole, half or larger steps, so that at most six ticks are drawn.
 
-    >>> _ticks(2.1)
+    >>> ticks(2.1)
     [0.0, 0.5, 1.0, 1.5, 2.0]
     """
     step = next((size for size in _SIZES if end / size <= 6), end / 5)

@@ -14,7 +14,7 @@ from accel.measuring.training_curve import QualityRow
 from accel.views.figure_look import GREY, axis, look
 from accel.views.ladder import rows_in_short, small_print
 from accel.views.one_screen import one_screen
-from accel.views.speed_rows import SpeedRow, speed_rows
+from accel.views.speed_rows import SpeedRow, in_brief, speed_rows
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -63,23 +63,25 @@ def html(result: TimeToQuality) -> Markup:
     return html_parts.block(
         html_parts.heading(html_parts.breaking(result.summary or result.headline)),
         html_parts.note(result.headline) if result.summary else "",
-        speed_rows([_speed_row(result, row) for row in result.rows]),
+        speed_rows([speed_row(result, row) for row in result.rows]),
         html_parts.details("Seconds, steps, epochs and samples", figures),
         *small_print(result, result.fine_print),
     )
 
 
-def _speed_row(result: TimeToQuality, row: QualityRow) -> SpeedRow:
+def speed_row(result: TimeToQuality, row: QualityRow) -> SpeedRow:
+    """A plan, or the baseline, as a row of the drawing: its answer with the quality and the seconds it took."""
     answer, seconds = result.answer(row.plan), row.seconds(result.target)
-    ratio, is_done = answer.ratio, row.state == "done"
+    ratio, brief = answer.ratio, in_brief(answer.sentence)
     ends = (ratio.low, ratio.high) if ratio is not None and ratio.is_interval else (math.nan, math.nan)
-    span = None if ratio is None else (ratio.mean, *ends)
     reached = "" if row.quality is None else f"{result.metric} {row.quality:.4g}"
-    aside = [f"✗ NO EFFECT: {name}" for name, took, _ in row.proofs if not took]
-    aside += filter(None, [reached, "" if seconds is None else f"after {seconds:.3g} s"])
+    reached += "" if seconds is None else f" after {seconds:.3g} s"
+    without = [f"✗ NO EFFECT: {name}" for name, took, _ in row.proofs if not took]
+    found = result.details(row) if brief == answer.sentence else [answer.sentence, *result.details(row)]
     return SpeedRow(
-        row.title, answer.sentence, _mark(result, row), BARS.get(answer.verdict, "") if is_done else "", span,
-        aside=aside, found=result.details(row),
+        row.title, " · ".join(filter(None, [brief, reached.strip(), *without])), _mark(result, row),
+        BARS.get(answer.verdict, answer.verdict) if row.state == "done" and row is not result.baseline else "",
+        None if ratio is None else (ratio.mean, *ends), found=found,
     )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ class NotebookState:
         self.profile_result: Profile | None = None
         # Older than profile_result where the last cell profiled does not train.
         self.profile_of_workload: Profile | None = None
+        # Of the same training as it was before the last keep; None while nothing is kept.
+        self.profile_before_keep: Profile | None = None
         self.trials: list[AnyTrial] = []  # by speed, by quality, or a search; oldest first
         self.training_loader: str | None = None  # that the workload's steps take batches from
         self.pool = WorkerPool(spare_workers)
@@ -60,6 +62,8 @@ class NotebookState:
             goes_on = self._live is not None and bool(kept) and self._live.follow(workload)
             if not goes_on:
                 self.drop_live()
+            if not kept:
+                self.profile_before_keep = None
             self.workload, self.first_trial = workload, len(self.trials)
             self.profile_of_workload = profile
             self.training_loader = profile.whole_run.step_loader

@@ -91,7 +91,7 @@ def _body(parts: dict[str, Markup]) -> Iterator[Markup]:
 
 def _parts(workbench: Workbench) -> Iterator[tuple[str, Markup]]:
     """What there is, by its title, in reading order."""
-    yield "What is live", _shown(workbench.status())
+    yield "What is kept", _shown(workbench.status())
     if workbench.kept:
         yield "Plain PyTorch", _code(workbench)
     for number, trial in enumerate(workbench.trials[workbench.first_trial :], 1):

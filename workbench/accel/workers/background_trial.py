@@ -8,6 +8,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
+from datetime import datetime
 from pathlib import Path
 from threading import Timer
 from typing import Any, Generic, Literal, TypeVar
@@ -45,6 +46,7 @@ class BackgroundTrial(Shown, ABC, Generic[Result]):
 
     def __init__(self, parcel: Parcel, check: Callable[[], str], budget: TimeBudget) -> None:
         self._parcel, self._check, self.budget = parcel, check, budget
+        self.began = datetime.now().astimezone().isoformat(timespec="seconds")
         self.phases = PhaseClock(
             "preparing", began=budget.began, clock=budget.clock, on_phase=lambda: self._changed()
         )

@@ -72,7 +72,7 @@ class QualityTrial(BackgroundTrial[TimeToQuality]):
         endings = {curve.ending for each in list(self._seeds.schedules) for curve in each.curves.values()}
         if self.state == "done" and (self.budget.is_up or self.is_out_of_time or "out of time" in endings):
             ended_by = "the time was up"
-        return Took(self.seconds, self.budget.asked_s, self.phases.spent, ended_by)
+        return Took(self.seconds, self.budget.asked_s, self.phases.spent, ended_by, began=self.began)
 
     @property
     def result(self) -> TimeToQuality:

@@ -147,7 +147,8 @@ class Trial(StagedTrial[Ladder]):
         relaunch_s = max((stage.relaunch_s for stage in stages), default=self._least_s)
         advice = advice_for(rows, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self._least_s)
         return Took(
-            self.seconds, self.budget.asked_s, self.phases.spent, self._what_ended_it(rows), advice if self.is_over else ""
+            self.seconds, self.budget.asked_s, self.phases.spent, self._what_ended_it(rows), advice if self.is_over else "",
+            self.began,
         )  # fmt: skip
 
     def _what_ended_it(self, rows: list[Comparison]) -> str:

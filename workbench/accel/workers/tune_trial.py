@@ -270,7 +270,7 @@ class TuneTrial(StagedTrial[Tuning]):
             elif undecided := self._undecided(confirmed, self._found.stage):
                 ended_by = f"{searched} measured; {undecided}"
             advice = self._advice(confirmed)
-        return Took(self.seconds, self.budget.asked_s, self.phases.spent, ended_by, advice)
+        return Took(self.seconds, self.budget.asked_s, self.phases.spent, ended_by, advice, self.began)
 
     def _advice(self, confirmed: Sequence[Comparison]) -> str:
         """What would decide what is open, where there is no answer."""
