@@ -195,7 +195,7 @@ def test_clicks_reach_what_the_panel_was_given():
     )
     panel._handle_custom_msg({"do": "keep", "plan": "channels_last"}, [])
     panel._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": "csv"}, [])
-    assert asked == ["channels_last", ("trial-1", "csv")]
+    assert asked == ["channels_last", ("trial-1", "csv", None)]
     panel.trials = [{**trial(SLOWER), "id": "t2", "title": "Trial 2"}, trial(FASTER)]
     panel.pinned, panel.names = ["t1", "t2"], {"t1": "before"}
     assert panel.compared == "('t2', 't1', ('Trial 2', 'before'))"
