@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -174,6 +176,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     os.environ["ACCEL_HISTORY"] = "off"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation is compiled
+    subprocess.run([sys.executable, "-c", "import accel_widgets.workbench_panel"], check=True)
     figures = in_the_browser(1 if options.quick else TURNS)
     said: dict[str, str] = {}
     for processes, word in ((0, ""), (2, "_busy"))[: 1 if options.quick else 2]:
