@@ -16,6 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -219,6 +221,8 @@ def main() -> None:
     )
     options = parser.parse_args()
     os.environ["ACCEL_HISTORY"] = "off"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation is compiled
+    subprocess.run([sys.executable, "-c", "import accel_widgets.workbench_panel"], check=True)
     figures = in_the_browser(1 if options.quick else TURNS)
     if not options.quick:
         figures |= heights_of_outputs()

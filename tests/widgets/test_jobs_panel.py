@@ -111,7 +111,7 @@ def test_as_a_part_of_a_panel_it_asks_when_it_is_seen_and_when_there_may_be_anot
         has_looked.set()
         return all_jobs(done)
 
-    monkeypatch.setattr("accel_widgets.jobs_panel.all_jobs", noting)
+    monkeypatch.setattr("accel.distributed.jobs.jobs_here.all_jobs", noting)
     panel = JobsPanel()
     assert (panel.has_fold, panel.rows, looked) == (True, [], [])
     for told in (lambda: panel._told(panel, {"seen": True, "view": "one"}, None), panel.look_again):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -85,11 +85,17 @@ class BoardPanel(anywidget.AnyWidget):
 
     def ask(self, *, kept: Collection[str], findings: Sequence[Finding]) -> None:
         """Ask of every entry whether it can work here, and draw; reasons read the user's objects: only in the main thread."""
+        for _ in self.asking(kept=kept, findings=findings):
+            pass
+
+    def asking(self, *, kept: Collection[str], findings: Sequence[Finding]) -> Iterator[None]:
+        """The same, an entry at a time: one may take a second, for which other work of the notebook need not wait."""
         self._kept = kept
         suggested = [Plan.parse(plan) for finding in findings for plan in finding.suggests]
         self._advised = tuple(dict.fromkeys(name for plan in suggested for name in plan.names))
         for name in self._catalogue:
             self._ask(name)
+            yield
         with self.hold_sync():
             self.findings, self.is_asked = findings_shown(findings), True
             untouched = [name for name, typed in self.chosen.items() if not typed]

@@ -9,7 +9,6 @@ import anywidget
 import traitlets
 
 from accel.current import current_workbench
-from accel.distributed.jobs.jobs_here import JobLogs, JobRow, Jobs, all_jobs, jobs_asked
 from accel.errors import AccelError
 from accel.units import duration, size
 from accel_widgets.looks_while_seen import LooksWhileSeen
@@ -19,6 +18,7 @@ from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
     from accel.distributed.jobs.job_folder import JobFolder
+    from accel.distributed.jobs.jobs_here import JobRow, Jobs
 
 GAP_S = 2.0  # a launcher's server is asked by many others
 _GOES_ON = ("queued", "running")
@@ -44,7 +44,7 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
     has_fold = traitlets.Bool().tag(sync=True)  # it is a part of a panel
 
     def __init__(self, jobs: Jobs | None = None) -> None:
-        self._jobs, self._drawing = jobs or Jobs(()), threading.RLock()
+        self._jobs, self._drawing = jobs, threading.RLock()
         self._is_due = jobs is None  # there may be others than are drawn
         super().__init__(has_fold=jobs is None)
         self._live = LooksWhileSeen(self.refresh, gap_s=GAP_S, is_wanted=lambda: self._is_due or self.goes_on)
@@ -55,12 +55,16 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
     @property
     def goes_on(self) -> bool:
         """Whether one of the jobs waits or runs."""
-        return any(row.state in _GOES_ON for row in self._jobs.rows)
+        return self._jobs is not None and any(row.state in _GOES_ON for row in self._jobs.rows)
 
     def refresh(self) -> None:
         """Draw what is known now; from any thread."""
+        from accel.distributed.jobs.jobs_here import (
+            all_jobs,
+        )  # with all that begins jobs: not before it is seen
+
         self._is_due = False
-        self._draw(all_jobs(self._jobs.done))
+        self._draw(all_jobs(self._jobs.done if self._jobs is not None else ""))
 
     def look_again(self) -> None:
         """There may be another job: look once, now if it is seen, else when it is."""
@@ -95,6 +99,8 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
         self._live.told(message)
 
     def _do(self, word: str, name: str) -> None:
+        from accel.distributed.jobs.jobs_here import JobLogs, Jobs, all_jobs, jobs_asked
+
         try:
             done = jobs_asked(word, name, _take_home, anyway=True)  # its button was pressed twice
         except AccelError as error:
@@ -110,7 +116,7 @@ class JobsPanel(SavedPanel, anywidget.AnyWidget):
         self._live.again()
 
     def _stand_in(self) -> dict[str, str]:
-        return self._jobs._repr_mimebundle_()
+        return self._jobs._repr_mimebundle_() if self._jobs is not None else {}
 
 
 def row_traits(row: JobRow) -> dict[str, Any]:

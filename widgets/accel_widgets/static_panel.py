@@ -10,7 +10,7 @@ from accel.html_parts import Markup, block, note
 if TYPE_CHECKING:
     from accel.workbench import Workbench
 
-NEEDS_A_KERNEL = "A live panel: it needs a notebook with a kernel. How it stood last follows."
+NEEDS_A_KERNEL = "A live panel: it needs a notebook with a kernel."
 LIVE_ONLY = "This is how the workbench stood last; run the cell again for the live panel."
 # JupyterLab shows a saved widget as "model not found" and passes over the HTML of the same output. So the HTML is an output of
 # its own, right below, and of the two the page shows one: this where no panel stands above, the panel where it does.
@@ -51,22 +51,22 @@ class SavedPanel:
         return {}
 
     def _repr_mimebundle_(self, **named: Any) -> dict[str, Any]:
+        return {**self._widget_bundle(**named), **self._stand_in()}
+
+    def _widget_bundle(self, **named: Any) -> dict[str, Any]:
         live = super()._repr_mimebundle_(**named)  # type: ignore[misc]
-        return {**(live[0] if isinstance(live, tuple) else live), **self._stand_in()}
+        return dict(live[0] if isinstance(live, tuple) else live)
 
     def _ipython_display_(self) -> None:
         """The live panel, and right below what a notebook that is opened without a kernel shows in its place."""
         from IPython.display import display
 
-        bundle = self._repr_mimebundle_()
-        if "text/html" not in bundle:
-            display(bundle, raw=True)
+        display({**self._widget_bundle(), "text/plain": NEEDS_A_KERNEL}, raw=True)
+        stand_in = self._stand_in()  # what takes a moment comes after the panel is there
+        if not stand_in:
             return
-        live = {**bundle, "text/plain": NEEDS_A_KERNEL}
-        del live["text/html"]
-        display(live, raw=True)
         known = uuid4().hex if self._saved is None else self._saved.display_id
-        self._saved = display(saved(bundle), raw=True, display_id=known)
+        self._saved = display(saved(stand_in), raw=True, display_id=known)
 
     def save_again(self) -> None:
         """What stands in is another now."""

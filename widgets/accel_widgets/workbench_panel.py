@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -47,7 +48,7 @@ WAITING = "This will be done when the running cell is over."
 NOTHING_ON = "Switch on what you want to measure together, or press Tune to search among all."
 EVERYTHING = ("profile", "kept", "trial", "ranks")
 CHANGES_REASONS = ("profile", "kept", "environments")
-BEAT_S, UPDATES_PER_S = 1.0, 20.0
+BEAT_S, UPDATES_PER_S, ASKING_S = 1.0, 20.0, 0.05
 
 
 class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
@@ -66,6 +67,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self.workbench, self._on_over = workbench, on_over
         self._stale, self._lock = set(EVERYTHING), threading.Lock()
         self._is_board_awaited = False
+        self._asking: Iterator[None] = iter(())
         self._reported: set[int] = set()
         self._begun: set[object] = set()  # trials that a click began
         self._shown = ShownTrials()
@@ -215,8 +217,21 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         with self._lock:
             self._is_board_awaited = False
         profile, kept = self.workbench.profile_result, self.workbench.kept.names
-        ask = self.errors.guard(self.board.ask, clears=False)
-        self._updates.draw_now(lambda: ask(kept=kept, findings=profile.findings if profile else ()))
+        self._asking = self.board.asking(kept=kept, findings=profile.findings if profile else ())
+        self._ask_on(self._asking)
+
+    def _ask_on(self, asking: Iterator[None]) -> None:
+        """Some entries more; a cell that waits to be run goes before the rest."""
+
+        def ask_some() -> None:
+            until = time.monotonic() + ASKING_S
+            for _ in asking:
+                if time.monotonic() > until:
+                    call_when_idle(lambda: self._ask_on(asking))
+                    return
+
+        if asking is self._asking:  # else it is asked anew
+            self._updates.draw_now(self.errors.guard(ask_some, clears=False))
 
     def _draw(self) -> None:
         """Draw what became stale since the last drawing, in any thread: of results, which are data only."""
