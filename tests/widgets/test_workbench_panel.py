@@ -286,6 +286,10 @@ def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
         panel.ladder._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": form}, [])
     assert panel.errors.value == ""
     assert ["fused_optimizer" in table for table in copied] == [True, True]
+    workbench.profile(CELL)
+    shown = drawn(panel).ladder.trials[0]
+    assert shown["facts"][0] == "of an earlier cell"
+    assert not any(row["can_keep"] for row in shown["rows"])
 
 
 def test_closed_it_listens_no_more(workbench):
