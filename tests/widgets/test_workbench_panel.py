@@ -301,6 +301,10 @@ def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
     assert [("fused_optimizer" in each["copy"], each["to"]) for each in copied] == [
         (True, {"view": "one"})
     ] * 2
+    workbench.profile(CELL)
+    shown = drawn(panel).ladder.trials[0]
+    assert shown["facts"][0] == "of an earlier cell"
+    assert not any(row["can_keep"] for row in shown["rows"])
 
 
 def test_closed_it_listens_no_more(workbench):

@@ -87,7 +87,7 @@ def stacked_bar(parts: Sequence[tuple[str, float]]) -> Markup:
         shown = label if share >= 0.07 else ""
         style = (
             f"width:{100 * share:.2f}%;background-color:{colour};color:#fff;overflow:hidden;white-space:nowrap;"
-            f"font-size:12px;line-height:22px;padding-left:{4 if shown else 0}px;box-sizing:border-box"
+            f"text-overflow:ellipsis;font-size:12px;line-height:22px;padding-left:{4 if shown else 0}px;box-sizing:border-box"
         )
         pieces.append(div(style, shown, title=label))
     return div("display:flex;width:100%;max-width:900px;height:22px", *pieces)
