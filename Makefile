@@ -13,7 +13,7 @@ ENVIRONMENTS := $(CURDIR)/build/environments
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: help setup demo lab labs docs oneccl test test-all environments clusters check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine other-tests
+.PHONY: help setup demo lab labs docs oneccl test test-all environments clusters check browser clean tests-of-trials tests-of-ranks tests-of-pages tests-of-entries tests-of-machine tests-of-notebooks other-tests
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,18 +45,19 @@ oneccl: $(READY) ## Build the optional oneCCL backend into your cache (downloads
 	@$(RUN)accel oneccl --build
 
 test: $(READY) browser ## Run the tests, in a real browser too where there is one
-	@$(MAKE) --no-print-directory --keep-going -j4 tests-of-trials tests-of-ranks tests-of-pages other-tests tests-of-entries tests-of-machine
+	@$(MAKE) --no-print-directory --keep-going -j4 tests-of-trials tests-of-ranks tests-of-pages other-tests tests-of-entries tests-of-machine tests-of-notebooks
 
 # Four processes side by side, each prints whole lines; others follow as these end. Pages are apart: Playwright's event loop
 # would run under all other tests. tests/test_project.py is part of `make check`, tests/clusters of `make clusters`.
 RANKS := tests/distributed tests/cells tests/notebook
-PAGES := tests/browser tests/widgets tests/notebooks
+PAGES := tests/browser tests/widgets
 MACHINE := tests/machine tests/measuring tests/profiling tests/traces tests/exporting
-APART := $(RANKS) $(PAGES) $(MACHINE) tests/clusters tests/workers tests/accelerations tests/test_project.py
+APART := $(RANKS) $(PAGES) $(MACHINE) tests/clusters tests/workers tests/accelerations tests/notebooks tests/test_project.py
 tests-of-trials: ; @$(RUN)python -m pytest tests/workers | sed -u ""
 tests-of-ranks: ; @$(RUN)python -m pytest $(RANKS) | sed -u ""
 tests-of-pages: ; @$(RUN)python -m pytest $(PAGES) | sed -u ""
 tests-of-machine: ; @$(RUN)python -m pytest $(MACHINE) | sed -u ""
+tests-of-notebooks: ; @$(RUN)python -m pytest tests/notebooks | sed -u ""
 tests-of-entries: ; @$(RUN)python -m pytest tests/accelerations | sed -u ""
 other-tests: ; @$(RUN)python -m pytest tests $(APART:%=--ignore=%) | sed -u ""
 

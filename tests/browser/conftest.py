@@ -1,4 +1,4 @@
-"""JupyterLab and Notebook 7 on loopback, driven in Chromium: fresh settings, a fresh page a test, ended with their kernels."""
+"""JupyterLab and Notebook 7 on loopback, driven in Chromium: fresh settings, a page and a kernel a test, ended with it."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ OF_NOTEBOOK_7 = {
     "Command 'filebrowser:open-path' not registered.",
 }
 TRIAL_MS = 300_000
+VIEWPORT = {"width": 1280, "height": 1000}
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 # Everything is asked of JupyterLab's own application object: a click on a menu before the kernel is ready runs nothing.
@@ -240,8 +241,9 @@ class Notebook:
 
 
 @pytest.fixture
-def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]:
-    return {**browser_context_args, "viewport": {"width": 1280, "height": 1000}}
+def page(page: Any) -> Any:
+    page.set_viewport_size(VIEWPORT)
+    return page
 
 
 @pytest.fixture
@@ -250,10 +252,26 @@ def notebook(page: Any, server: Server, request: pytest.FixtureRequest) -> Itera
 
     In JupyterLab; in Notebook 7 with `@pytest.mark.parametrize("notebook", ["notebooks"], indirect=True)`.
     """
-    opened = Notebook(page, server, getattr(request, "param", "lab"))
+    with watched(page, server, getattr(request, "param", "lab")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def shared_notebook(context: Any, server: Server) -> Iterator[Notebook]:
+    """The same for all tests of a file, which look at what it shows; none of them has a `notebook` beside it."""
+    page = context.new_page()
+    page.set_viewport_size(VIEWPORT)
+    with watched(page, server, "lab") as opened:
+        yield opened
+    page.close()
+
+
+@contextmanager
+def watched(page: Any, server: Server, app: str) -> Iterator[Notebook]:
+    opened = Notebook(page, server, app)
     yield opened
     if opened.requests:
         opened.shut_down()
     strangers = [url for url in opened.requests if not url.startswith((server.url, "data:", "blob:"))]
     assert strangers == []
-    assert [one for one in opened.complaints if opened.app == "lab" or one not in OF_NOTEBOOK_7] == []
+    assert [one for one in opened.complaints if app == "lab" or one not in OF_NOTEBOOK_7] == []

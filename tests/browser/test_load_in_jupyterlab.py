@@ -73,7 +73,9 @@ def test_values_move_while_a_cell_runs_and_closing_ends_the_thread(notebook, ser
     assert notebook.errors_in_cells() == []
 
 
-def test_the_strip_of_the_panel_samples_while_it_is_unfolded_on_the_page(notebook, server):
+def test_the_strip_of_the_panel_samples_while_it_is_unfolded_on_the_page_and_not_once_that_is_reloaded(
+    notebook, server
+):
     cells = ("%load_ext accel", "%accel panel", "0", THREADS)
     page = notebook.open(server.add_notebook("strip.ipynb", *cells)).page
     notebook.run_cell(0)
@@ -99,11 +101,6 @@ def test_the_strip_of_the_panel_samples_while_it_is_unfolded_on_the_page(noteboo
     wait_for_no_thread(notebook, 5)  # nobody sees it any more; silence alone would end it after ten
     assert notebook.errors_in_cells() == []
 
-
-def test_a_page_that_is_reloaded_leaves_nothing_that_samples(notebook, server):
-    cells = ("%load_ext accel", "%accel panel", "0", THREADS)
-    page = notebook.open(server.add_notebook("reload.ipynb", *cells)).page
-    notebook.run_cell(0)
     notebook.run_cell(1)
     page.get_by_test_id("tab-machine").click(timeout=30_000)
     expect(page.get_by_test_id("telemetry-cpu")).to_contain_text("%", timeout=30_000)

@@ -34,16 +34,17 @@ REPORT, TIMELINE, CHOSEN = 1, 2, 3
 HEADINGS = ("Where a step goes", "Most expensive operations", "Most expensive modules")
 
 
-@pytest.fixture
-def page(notebook, server):
-    notebook.open(server.add_notebook("views.ipynb", *CELLS))
+@pytest.fixture(scope="module")
+def notebook(shared_notebook, server):
+    shared_notebook.open(server.add_notebook("views.ipynb", *CELLS))
     for index in range(TIMELINE + 1):
-        notebook.run_cell(index)
-    assert notebook.errors_in_cells() == []
-    return notebook.page
+        shared_notebook.run_cell(index)
+    assert shared_notebook.errors_in_cells() == []
+    return shared_notebook
 
 
-def test_a_slice_found_and_clicked_in_the_timeline_shows_its_line_and_is_known_to_python(page, notebook):
+def test_a_slice_found_and_clicked_in_the_timeline_shows_its_line_and_is_known_to_python(notebook):
+    page = notebook.page
     expect(page.get_by_test_id("timeline-canvas")).to_be_visible()
     page.get_by_test_id("timeline-search").fill("aten::conv2d")
     expect(page.get_by_test_id("timeline-found")).to_contain_text("found")
@@ -69,7 +70,7 @@ def test_a_slice_found_and_clicked_in_the_timeline_shows_its_line_and_is_known_t
     assert query == "aten::conv2d"
 
 
-def test_exported_and_opened_without_a_network_the_report_is_all_there(page, notebook, tmp_path, browser):
+def test_exported_and_opened_without_a_network_the_report_is_all_there(notebook, tmp_path, browser):
     saved = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     for index in (REPORT, TIMELINE):
         saved.cells[index].outputs = [nbformat.from_dict(output) for output in notebook.outputs(index)]

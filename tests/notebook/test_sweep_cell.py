@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -68,25 +69,24 @@ def test_interrupt_keeps_the_rows_that_are_there(shell) -> None:
     assert not current_workbench().ranks.is_running
 
 
-def test_interrupt_before_the_first_row_is_told_without_our_frames(shell) -> None:
+def test_interrupt_before_the_first_row_is_told_without_our_frames_even_if_a_finalizer_swallows_it(
+    shell, monkeypatch
+) -> None:
+    class Swallowing:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def draw(table: _LiveTable, sweep: Sweep, now: str) -> None:
+        if ", step" in now:
+            Swallowing()
+
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: None)
+    monkeypatch.setattr(_LiveTable, "draw", draw)
     assert shell.run(SETUP).success
-    over = threading.Event()
-
-    def interrupt() -> None:
-        ranks = current_workbench().ranks
-        while not over.wait(0.05):
-            if ranks.lanes and ranks.lanes[0].step > 3:
-                os.kill(os.getpid(), signal.SIGINT)
-                return
-
-    watcher = threading.Thread(target=interrupt)
-    watcher.start()
-    try:
-        endless = f"import itertools\nfor _ in itertools.count():\n    {LOOP.splitlines()[0]}\n    {LOOP.splitlines()[1]}\n"
-        shown = shell.run(f"%%accel sweep --processes 1 --threads 1\n{endless}")
-    finally:
-        over.set()
-        watcher.join()
+    loop = LOOP.replace("\n", "\n    ")
+    shown = shell.run(
+        f"%%accel sweep --processes 1 --threads 1\nimport itertools\nfor _ in itertools.count():\n    {loop}\n"
+    )
     assert not shown.success
     assert shell.tracebacks[-1] == (
         "KeyboardInterrupt: no run was over yet; all ranks were ended, and your objects are as they were."

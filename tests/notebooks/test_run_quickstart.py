@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from tests.browser.test_panel_in_jupyterlab import QUICKLY
 
 RUNNER = Path(__file__).resolve().parents[2] / "notebooks" / "run_quickstart.py"
 
@@ -63,10 +64,26 @@ def test_a_cell_that_fails_ends_the_run_with_its_traceback(tmp_path):
     assert "on purpose" in page
 
 
+def with_shorter_trials(folder):
+    """The quickstart with trials of one relaunch, of a few seconds, and its own loop once before and once after."""
+    cells = nbformat.read(RUNNER.parent / "quickstart.ipynb", as_version=4).cells
+    for cell in cells:
+        cell.source = cell.source.replace(
+            "train(epochs=2), number=1, repeat=3", "train(epochs=1), number=1, repeat=1"
+        )
+    path = folder / "quickstart.ipynb"
+    nbformat.write(new_notebook(cells=[new_code_cell(QUICKLY), *cells]), path)
+    return [path]
+
+
 @pytest.mark.compiles
 @pytest.mark.timeout(600)
-def test_the_quickstart_shows_profile_ladder_export_and_its_own_loop_before_and_after(tmp_path):
-    done, page = run(tmp_path, timeout_s=560)
+@pytest.mark.parametrize(
+    "of_folder",
+    [with_shorter_trials, pytest.param(lambda folder: [], marks=pytest.mark.whole, id="as_it_is")],
+)
+def test_the_quickstart_shows_profile_ladder_export_and_its_own_loop_before_and_after(tmp_path, of_folder):
+    done, page = run(tmp_path, *of_folder(tmp_path), timeout_s=560)
     assert done.returncode == 0, done.stderr
     for phase in ("Forward", "Backward", "Optimizer"):  # those below 1 % of the step are folded away
         assert re.search(rf"^ +{phase}: +[\d.]+ %", done.stdout, re.MULTILINE)

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from accel.workbench import Workbench
-from accel.workload.uninterrupted import uninterrupted
+from accel.workload.uninterrupted import lost_interrupts, uninterrupted
 
 SETUP = """
 import torch
@@ -137,6 +137,26 @@ def test_an_interrupt_held_back_arrives_when_the_block_is_over() -> None:
     with pytest.raises(KeyboardInterrupt):
         change()
     assert done == ["all of the block"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Swallowing:
+    """Interrupts its own finalizer: what that raises Python prints, and goes on."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_that_a_finalizer_swallowed_is_raised_in_the_next_turn(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: None)
+    with lost_interrupts() as raise_lost:
+        raise_lost()
+        Swallowing()
+        with pytest.raises(KeyboardInterrupt):
+            raise_lost()
+        raise_lost()  # it is raised once
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from accel.measuring.progress import Progress
 from accel.notebook.screen import SECONDS_BETWEEN_UPDATES, Screen
+from accel.workload.uninterrupted import lost_interrupts
 
 if TYPE_CHECKING:
     from accel.workers.background_trial import BackgroundTrial
@@ -32,11 +33,13 @@ def follow(trial: BackgroundTrial[Result], screen: Screen, about: str = "") -> R
     screen.beats(lambda: progress_of(trial, about))
     try:
         screen.show(progress_of(trial, about), topic=about)
-        while not trial.is_over:
-            time.sleep(SECONDS_BETWEEN_UPDATES)
-            if screen.is_due(changed.is_set()):
-                changed.clear()
-                screen.show(progress_of(trial, about), topic=about)
+        with lost_interrupts() as raise_lost:
+            while not trial.is_over:
+                time.sleep(SECONDS_BETWEEN_UPDATES)
+                raise_lost()
+                if screen.is_due(changed.is_set()):
+                    changed.clear()
+                    screen.show(progress_of(trial, about), topic=about)
     except KeyboardInterrupt:
         trial.on_change(lambda: screen.show(progress_of(trial, about), topic=about))  # "stopping…", at once
         trial.stop()

@@ -22,6 +22,7 @@ from accel.distributed.ranks.warm_ranks import WarmRanks
 from accel.private_disk import in_words
 from accel.processes.kernel_folder import KernelFolder, own_kernel_folder
 from accel.workload.shipping import Parcel
+from accel.workload.uninterrupted import lost_interrupts
 
 _meetings = itertools.count(1)
 _MEETING_BYTES = 64 << 10  # more than ranks write there
@@ -44,6 +45,7 @@ class RankRun:
     _page: RankPage | None = None
     _is_to_stop: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _raise_lost: Callable[[], None] = lambda: None
 
     job = ""  # warm ranks are no job
 
@@ -63,8 +65,12 @@ class RankRun:
     def go(self) -> RunOutcome:
         """Run it; raises RankError with the rank that caused a failure. Whatever happens, no rank is left in the middle of it."""
         began = time.monotonic()
-        with self.pool.taken(), meeting_place(is_private=self.pool.is_private) as place:
-            ranks, page = self.pool.warm_up(self._show)
+        with (
+            self.pool.taken(),
+            meeting_place(is_private=self.pool.is_private) as place,
+            lost_interrupts() as self._raise_lost,
+        ):
+            ranks, page = self.pool.warm_up(self._look)
             start_s = time.monotonic() - began
             with self._lock:
                 self._page = page
@@ -76,7 +82,12 @@ class RankRun:
                 with self._lock:
                     self._page = None
 
-    def _show(self, page: RankPage | None = None) -> None:
+    def _look(self, page: RankPage | None = None) -> None:
+        """In each turn of a wait."""
+        self._raise_lost()
+        self._show(page)
+
+    def _show(self, page: RankPage | None) -> None:
         if self.watch is not None:
             self.watch(page.lanes if page is not None else ())
 
@@ -93,7 +104,7 @@ class RankRun:
             for rank in ranks:
                 rank.output.begin(self._printer(rank.rank))
                 rank.send(request, self.parcel.blob, self.parcel.memory.descriptor)
-            answers.wait(lambda: self._show(page))
+            answers.wait(lambda: self._look(page))
             is_over = not answers.trouble
         finally:
             if not is_over:
