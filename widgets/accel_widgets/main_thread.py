@@ -38,14 +38,16 @@ def _kernel() -> Any:
     return getattr(get_ipython(), "kernel", None)
 
 
-def call_when_idle(action: Callable[[], object]) -> None:
-    """Run `action` when the kernel's main thread is free to hear messages; without a kernel, now.
+def call_when_idle(action: Callable[[], object], *, after_s: float = 0.0) -> None:
+    """Run `action` when the kernel's main thread is free to hear messages, `after_s` from now; without a kernel, now.
 
     >>> call_when_idle(lambda: print("no cell is running"))
     """
     kernel = _kernel()
     if kernel is None:
         action()
+    elif after_s:
+        kernel.io_loop.add_callback(kernel.io_loop.call_later, after_s, action)  # any thread may ask
     else:
         kernel.io_loop.add_callback(action)
 

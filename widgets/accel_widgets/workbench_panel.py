@@ -48,7 +48,7 @@ WAITING = "This will be done when the running cell is over."
 NOTHING_ON = "Switch on what you want to measure together, or press Tune to search among all."
 EVERYTHING = ("profile", "kept", "trial", "ranks")
 CHANGES_REASONS = ("profile", "kept", "environments")
-BEAT_S, UPDATES_PER_S, ASKING_S = 1.0, 20.0, 0.05
+BEAT_S, UPDATES_PER_S, ASKING_S, PAINTED_S = 1.0, 20.0, 0.05, 0.5
 
 
 class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
@@ -104,7 +104,8 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self._updates.draw_now()
         if self.ladder.trials:
             self.bar.turn_to("speed_up")
-        self._draw_board_when_idle()  # which takes seconds the first time: the panel stands there before
+        # That takes seconds the first time. Kernel and page may share few cores: the panel is painted before.
+        self._draw_board_when_idle(after_s=PAINTED_S)
 
     def close(self) -> None:
         """Take the panel off the page and stop listening."""
@@ -202,12 +203,12 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         if what in CHANGES_REASONS:
             self._draw_board_when_idle()
 
-    def _draw_board_when_idle(self) -> None:
+    def _draw_board_when_idle(self, *, after_s: float = 0.0) -> None:
         """Between two cells, once, however often it is asked for until then."""
         with self._lock:
             is_awaited, self._is_board_awaited = self._is_board_awaited, True
         if not is_awaited:
-            call_when_idle(self._draw_board)
+            call_when_idle(self._draw_board, after_s=after_s)
 
     def _draw_board(self) -> None:
         """In the thread that trains, while it does not: reasons read the user's objects.
