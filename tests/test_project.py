@@ -101,6 +101,13 @@ def test_each_file_and_folder_that_the_architecture_names_exists():
     assert [name for name in sorted(named) if not any(f"/{name}" in path for path in there)] == []
 
 
+def test_the_layers_on_the_page_are_those_that_are_checked():
+    settings = (ROOT / "pyproject.toml").read_text().split("layers = [")[1].split("]")[0]
+    layers = re.findall(r'"([^"]+)"', settings)
+    page = (ROOT / "docs/architecture.md").read_text().split("## Imports point one way")[1].split("```")[1]
+    assert page.strip().splitlines() == [layer.replace("accel.", "") for layer in layers]
+
+
 def test_each_package_is_on_a_page_of_the_architecture():
     overview = (ROOT / "docs/architecture.md").read_text()
     packages = {path.parent.name for path in (ROOT / "workbench/accel").glob("*/__init__.py")}

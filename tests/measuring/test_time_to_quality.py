@@ -13,6 +13,7 @@ from accel.measuring.quality_target import QualityTarget
 from accel.measuring.quality_verdict import _of_bounds
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.training_curve import QualityPoint, QualityRow, TrainingCurve
+from accel.measuring.trials_compared import trials_compared
 
 TARGET = QualityTarget.parse("accuracy>=0.9")
 
@@ -51,6 +52,14 @@ def test_three_seeds_that_agree_are_a_verdict_with_an_interval():
     reverse = result(("baseline", over(5.0, 5.6, 5.9)), ("slow", over(10.0, 11.0, 12.0))).answer("slow")
     assert reverse.verdict == "later"
     assert "later: takes 2.00× as long" in reverse.sentence
+
+
+def test_two_trials_by_quality_are_compared_where_they_had_the_same_target():
+    before = ("baseline", over(10.0, 11.0, 12.0))
+    quick, slow = (result(before, ("plan", over(*times))) for times in ((2.0, 2.2, 2.3), (9.5, 10.0, 10.5)))
+    assert trials_compared(quick, slow, ("B", "A")).startswith("B against A: plan 4.")
+    other = result(before, ("plan", over(9.5, 10.0, 10.5)), target=QualityTarget.parse("accuracy>=0.8"))
+    assert "no plan in common" in trials_compared(quick, other, ("B", "A"))
 
 
 def test_seeds_that_do_not_agree_decide_nothing():

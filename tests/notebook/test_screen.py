@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import sys
 import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import accel
+from accel.notebook.first_write import before_the_first_write
 from accel.notebook.screen import Screen
 
 TERMINAL = SimpleNamespace()  # a shell without a kernel
@@ -205,3 +207,14 @@ def test_without_progress_nothing_moves_and_the_end_is_told(shell, clock, monkey
         else stream.left_on_screen == ["Trial done"]
     )
     assert "measuring" not in stream.getvalue()
+
+
+def test_in_a_terminal_a_cell_that_writes_finds_its_line_free(screen, clock, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", screen._out)
+    screen.show(Line("packing"))
+    with before_the_first_write(screen.hush):
+        assert beats_in(screen, clock, 1)
+        print("epoch 1")
+        assert sys.stdout is screen._out
+        assert beats_in(screen, clock, 3) == []
+    assert screen._out.left_on_screen == ["epoch 1"]

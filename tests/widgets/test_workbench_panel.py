@@ -302,9 +302,13 @@ def test_a_trial_by_quality_is_on_the_ladder_with_its_curves(workbench, panel):
         (True, {"view": "one"})
     ] * 2
     workbench.profile(CELL)
+    assert drawn(panel).ladder.trials[0]["rows"][1]["can_keep"]  # the same cell
+    assert workbench.status().last_result is not None
+    workbench.profile(f"{CELL}\n1 + 1")
     shown = drawn(panel).ladder.trials[0]
-    assert shown["facts"][0] == "of an earlier cell"
+    assert shown["facts"][0] == "of another cell or model"
     assert not any(row["can_keep"] for row in shown["rows"])
+    assert workbench.status().last_result is None
 
 
 def test_closed_it_listens_no_more(workbench):

@@ -24,18 +24,18 @@ class AfterKeep(ipywidgets.HTML):
 
     def __init__(self) -> None:
         super().__init__(_dom_classes=("accel-after-keep",))
-        self._compared: tuple[object, object] = (None, None)
+        self._compared: tuple[object, ...] = ()
 
     def show(self, workbench: Workbench) -> None:
         """What there is to say of the kept plan; one difference is reckoned once, and stays open if it was."""
-        before, after = workbench.profile_before_keep, workbench.profile_of_workload
-        was_before, was_after = self._compared
-        self._compared = (before, after)
-        if before is None or after is None:
+        before, after, kept = workbench.profile_without, workbench.profile_of_workload, workbench.kept
+        is_known = self._compared == (before, after, kept)
+        self._compared = (before, after, kept)
+        if before is None or after is None or not kept:
             self.value = ""
-        elif before is after:
-            self.value = div("", f"{DO}: ", breaking(str(workbench.kept)), " is kept.")
-        elif before is not was_before or after is not was_after:
+        elif workbench.profiled_with != kept:
+            self.value = div("", f"{DO}: ", breaking(str(kept)), " is kept.")
+        elif not is_known:
             difference = before.diff(after)
             drawn = div("overflow-x:auto", *html_parts(difference))
             self.value = details(f"Before and after Keep: {headline(difference)}", drawn)

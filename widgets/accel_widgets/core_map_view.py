@@ -88,5 +88,5 @@ def _sentences(found: Affinity, process: ProcessHere) -> list[str]:
 
 def _cpus(numbers: Sequence[int]) -> str:
     if not numbers:
-        return "no CPU that is told"
+        return "unknown CPUs"
     return f"CPU{'s' if len(numbers) > 1 else ''} {cpu_list(numbers)}"

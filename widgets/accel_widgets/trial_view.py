@@ -46,7 +46,7 @@ class ShownTrials:
         made = trial_shown(trial, number, kept=kept)
         if is_earlier:
             rows = [row | {"can_keep": False} for row in made["rows"]]
-            made |= {"facts": ["of an earlier cell", *made["facts"]], "rows": rows}
+            made |= {"facts": ["of another cell or model", *made["facts"]], "rows": rows}
         if is_over:
             self._made[trial] = about, made
         return made

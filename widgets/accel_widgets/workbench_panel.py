@@ -128,7 +128,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         line = ipywidgets.HTML(escaped(self.workbench.machine.line), _dom_classes=("accel-machine-line",))
         tabs = {
             "profile": [self.phase_bar, self.after_keep, self.op_table, self.timeline],
-            "speed_up": [self.board, self.ladder],
+            "speed_up": [self.board, self.after_keep, self.ladder],  # where Keep is pressed, too
             "machine": [line, self.ranks, self.jobs, self.cores, self.telemetry],
         }
         boxes = [

@@ -173,13 +173,11 @@ def sweep(
     """
     from accel.commands.line.ticking import ticking
     from accel.current import current_workbench
-    from accel.measuring.progress import Beat
+    from accel.measuring.progress import sweep_line
     from accel.workbench.rank_sweep import sweep_of
 
     now, began = ["starting"], time.monotonic()
-    with ticking(
-        lambda: f"{Beat('Sweep', now[0], time.monotonic() - began)}. Interrupt keeps what was measured."
-    ):
+    with ticking(lambda: sweep_line(now[0], time.monotonic() - began)):
         return sweep_of(
             current_workbench(), cell, processes=processes, threads=threads, backends=backends, gpus=gpus, rounds=rounds,
             steps=steps, budget_s=budget_s, batch=batch, held_out=held_out, metric=metric, timeout_s=timeout_s,

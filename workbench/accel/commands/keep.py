@@ -17,7 +17,7 @@ def _run(options: argparse.Namespace, place: Place) -> object:
 
 COMMAND = Command(
     "keep",
-    "make a plan live in this notebook: the fastest plan of the last trial whose loss follows, or the one named",
+    "keep a plan, so that your own cells run with it: the fastest plan of the last trial whose loss follows, or the one named",
     "%accel keep channels_last",
     _run,
     (

@@ -19,7 +19,7 @@ def _run(options: argparse.Namespace, place: Place) -> object:
 
 COMMAND = Command(
     "report",
-    "write one HTML file to pass on: what is live and its plain code, the trials, the profile, the machine",
+    "write one HTML file to pass on: what is kept and its plain code, the trials, the profile, the machine",
     "%accel report report.html",
     _run,
     (

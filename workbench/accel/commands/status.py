@@ -17,7 +17,7 @@ def _run(options: argparse.Namespace, place: Place) -> object:
 
 COMMAND = Command(
     "status",
-    "say what the workload is and which accelerations are live",
+    "say what the workload is and which accelerations are kept",
     "%accel status",
     _run,
     (OUT,),

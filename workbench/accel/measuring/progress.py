@@ -52,6 +52,15 @@ def beat_of(called: str, seconds: float) -> Beat:
     return Beat(called, str(now), now.seconds) if now is not None else Beat(called, "running", seconds)
 
 
+def sweep_line(now: str, seconds: float) -> str:
+    """What a sweep does, for how long it has been running, and how to end it.
+
+    >>> print(sweep_line("2 of 6: 2 processes, step 40", 100.0))
+    Sweep · 2 of 6: 2 processes, step 40 · 1:40. Interrupt keeps what was measured.
+    """
+    return f"Sweep · {now} · {clock(seconds)}. Interrupt keeps what was measured."
+
+
 @dataclass(frozen=True)
 class Progress(Shown):
     """What runs now in a line, the result so far, and small print.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from accel.current import existing_workbench
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import repair_patches
 from accel.measuring.progress import Beat, Progress
+from accel.notebook.first_write import before_the_first_write
 from accel.notebook.page_news import toast_if_long
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
 from accel.notebook.screen import Screen
@@ -142,14 +144,13 @@ class CellRunner:
         elif prepared.error is not None:
             raise prepared.error
         elif prepared.session is not None and prepared.options is not None:
-            screen = Screen(self._shell)
+            screen = Screen(self._shell, stream=None if hasattr(self._shell, "kernel") else sys.stdout)
             beat = self._beating(screen, prepared.session)
             try:
                 prepared.session.__enter__()
             except BaseException:
                 beat.close()
                 raise
-            screen.hush(not hasattr(self._shell, "kernel"))  # in a terminal the cell writes there
             self._running = _Running(
                 prepared.options, prepared.session, self._depth, prepared.is_quiet, screen, beat
             )
@@ -162,6 +163,8 @@ class CellRunner:
             return Progress(str(Beat("Profile", session.now, time.monotonic() - began)))
 
         beat.enter_context(screen.beating(now))
+        if not hasattr(self._shell, "kernel"):  # in a terminal the cell writes where it beats
+            beat.enter_context(before_the_first_write(screen.hush))
         return beat
 
     def _run_whole(self, line: str, cell: str) -> None:

@@ -94,7 +94,10 @@ class Screen:
 
     def hush(self, is_hushed: bool = True) -> None:
         """From now on nothing beats: something else shows what goes on, or writes there."""
-        self._is_hushed = is_hushed
+        with self._drawing:
+            self._is_hushed = is_hushed
+            if is_hushed and not self._is_notebook:
+                self.clear()
 
     @contextmanager
     def beating(self, drawing: Callable[[], Drawing | None]) -> Iterator[None]:

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from accel.measuring.progress import Beat, Progress
+from accel.measuring.progress import Progress, sweep_line
 from accel.measuring.sweep import Sweep
 from accel.notebook.ddp_cell import RunInterrupted, cell_as_python
 from accel.notebook.screen import Screen
@@ -54,8 +54,7 @@ class _LiveTable:
 
     def draw(self, sweep: Sweep, now: str) -> None:
         """The rows so far, and what runs."""
-        beat = Beat("Sweep", now, time.monotonic() - self._began)
-        line = f"{beat}. Interrupt keeps what was measured."
+        line = sweep_line(now, time.monotonic() - self._began)
         self._screen.show(Progress(line, sweep), topic=now.split(",")[0])
 
     def end(self, how: str) -> None:

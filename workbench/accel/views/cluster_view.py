@@ -37,7 +37,7 @@ def _hosts(view: ClusterView) -> list[tuple[str, ...]]:
     return [
         (
             host.name, ", ".join(map(str, host.ranks)), host.interface or "any", host.kind or "unknown",
-            gigabytes(host.bytes_per_s) if host.bytes_per_s else "not told", host.rdma or "no",
+            gigabytes(host.bytes_per_s) if host.bytes_per_s else "unknown", host.rdma or "no",
         )
         for host in view.hosts
     ]  # fmt: skip

@@ -33,8 +33,8 @@ class NotebookState:
         self.profile_result: Profile | None = None
         # Older than profile_result where the last cell profiled does not train.
         self.profile_of_workload: Profile | None = None
-        # Of the same training as it was before the last keep; None while nothing is kept.
-        self.profile_before_keep: Profile | None = None
+        self.profile_without: Profile | None = None  # of the present cell, the last with nothing kept
+        self.profiled_with = Plan(())  # what was kept while the present cell was profiled
         self.trials: list[AnyTrial] = []  # by speed, by quality, or a search; oldest first
         self.training_loader: str | None = None  # that the workload's steps take batches from
         self.pool = WorkerPool(spare_workers)
@@ -62,9 +62,13 @@ class NotebookState:
             goes_on = self._live is not None and bool(kept) and self._live.follow(workload)
             if not goes_on:
                 self.drop_live()
-            if not kept:
-                self.profile_before_keep = None
-            self.workload, self.first_trial = workload, len(self.trials)
+            is_same_cell = self._is_same_cell(workload)
+            if not kept or not is_same_cell:
+                self.profile_without = None if kept else profile
+            self.profiled_with = kept
+            if not is_same_cell:
+                self.first_trial = len(self.trials)
+            self.workload = workload
             self.profile_of_workload = profile
             self.training_loader = profile.whole_run.step_loader
             if kept and not goes_on:
@@ -78,6 +82,10 @@ class NotebookState:
             plan = plan.without(name)
         if plan:
             self.live.keep(plan)
+
+    def _is_same_cell(self, workload: Workload) -> bool:
+        is_same_text = self.workload is not None and self.workload.source.strip() == workload.source.strip()
+        return is_same_text and self._trains_the_same(workload)
 
     def _trains_the_same(self, workload: Workload) -> bool:
         before = self.workload.objects().models.values() if self.workload is not None else ()

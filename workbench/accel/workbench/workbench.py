@@ -266,7 +266,6 @@ class Workbench(TrialRunner):
 
             return install_kernel(wanted, as_kernel)
         self.live.keep(wanted)
-        self.profile_before_keep = self.profile_of_workload
         self.tell("kept")
         return Status.of(self, self.ranks.line)
 
@@ -281,8 +280,6 @@ class Workbench(TrialRunner):
             came_back = self._live.undo(name)
         elif name is not None:
             raise AccelError(f"%accel undo {name}", because="nothing is kept", do="See %accel status.")
-        if not self.kept:
-            self.profile_before_keep = None
         self.tell("kept")
         return Status.of(self, self.ranks.line, came_back)
 
