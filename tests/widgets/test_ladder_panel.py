@@ -166,8 +166,8 @@ def test_clicks_reach_what_the_panel_was_given():
     asked: list[object] = []
     panel = LadderPanel(on_keep=asked.append, on_copy=lambda *given: asked.append(given))
     panel._handle_custom_msg({"do": "keep", "plan": "channels_last"}, [])
-    panel._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": "csv"}, [])
-    assert asked == ["channels_last", ("trial-1", "csv")]
+    panel._handle_custom_msg({"do": "copy", "trial": "trial-1", "form": "csv", "to": {"view": "one"}}, [])
+    assert asked == ["channels_last", ("trial-1", "csv", {"view": "one"})]
 
 
 def test_clean_up_stops_listening(show):
