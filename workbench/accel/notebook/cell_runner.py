@@ -27,6 +27,7 @@ from accel.current import existing_workbench
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import repair_patches
 from accel.measuring.progress import Beat, Progress
+from accel.notebook.docked import make_ready
 from accel.notebook.first_write import before_the_first_write
 from accel.notebook.page_news import toast_if_long
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
     from accel.workbench import Workbench
     from accel.workbench.profile_session import ProfileSession
+
+
+READY_AFTER_S = 0.5  # the panel's imports: by then a cell that follows at once, as in Run All, has begun
 
 
 @dataclass
@@ -216,6 +220,8 @@ class CellRunner:
         toast_if_long(self._shell, "The profile", profile, time.monotonic() - running.began)
         if not running.is_quiet:
             display(in_full(profile) if running.options.full else profile)
+        if (kernel := getattr(self._shell, "kernel", None)) is not None:
+            kernel.io_loop.call_later(READY_AFTER_S, make_ready)  # while its user reads the report
 
     def _fail(self, result: Any, reason: AccelError) -> None:
         """The cell ran well and cannot be profiled: let it count as failed, so that Run All stops here."""

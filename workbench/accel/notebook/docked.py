@@ -7,6 +7,14 @@ from functools import partial
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
+def make_ready() -> None:
+    """Import what the panel is made of: half a second that its user does not wait for, where it is done between two cells.
+
+    >>> make_ready()
+    """
+    import accel_widgets.workbench_panel  # noqa: F401
+
+
 def show() -> None:
     """Display the panel alone, without what a saved notebook shows in its place: a pane is not saved.
 
@@ -24,5 +32,5 @@ def show() -> None:
     if "accel" not in shell.magics_manager.magics["line"]:
         load(shell)  # as %load_ext does, which greets
         shell.extension_manager.loaded.add("accel")
-    bundle = accel_widgets.panel_of(current_workbench(), partial(toast_if_long, shell))._repr_mimebundle_()
+    bundle = accel_widgets.panel_of(current_workbench(), partial(toast_if_long, shell))._widget_bundle()
     display({WIDGET_VIEW: bundle[WIDGET_VIEW], "text/plain": "The accel panel"}, raw=True)
