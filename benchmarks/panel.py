@@ -2,7 +2,8 @@
 
 `first_paint_s`: from running `%accel panel` to its bar with the step time on the page, in a kernel that has not shown one
 before, two seconds after the profile, as by somebody who reads its report; `again_s`: the same in another cell. `switch_ms`:
-from a click on a switch to the plan on the bar, by the kernel; `tab_ms`: from a click on a tab to that tab, by the page alone. `try_ms`: from a click on Try to the first word of it.
+from a click on a switch to the plan on the bar, by the kernel; `tab_ms`: from a click on a tab to that tab, by the page alone.
+`try_ms`: from a click on Try to the first word of it.
 `updates_per_s`: messages that change the bar or the ladder, while a trial's two workers step and fifty changes a second are
 announced in the kernel. `messages` and `kilobytes` go to the page when the panel is opened. Medians of some turns.
 
