@@ -166,14 +166,19 @@ def test_trials_say_when_they_began_and_a_removed_one_can_be_shown_again(show):
     assert view.page.locator("h4").all_text_contents() == ["Trial 2", "Trial 1"]
     assert not view.page.get_by_text("Removed").is_visible()
     assert view.page.evaluate("document.activeElement.tagName") == "SUMMARY"
-    view.set(compared="Trial 2 against Trial 1: autocast 1.10× [1.04, 1.17] the speed-up.")
+    view.set(compared="Speed-ups of Trial 2 against Trial 1: autocast 1.10× [1.04, 1.17] as large.")
     assert view.page.get_by_text("Trial 2 against Trial 1").is_visible()
 
 
 @pytest.mark.parametrize(
     ("ending", "in_focus", "name"),
-    [("Enter", "Rename", "half of it"), ("Escape", "Rename", "Trial 1"), ("Done", "Rename", "half of it"), ("Pin", "Unpin", "half of it")],
-)  # fmt: skip
+    [
+        ("Enter", "Rename", "half of it"),
+        ("Escape", "Rename", "Trial 1"),
+        ("Done", "Rename", "half of it"),
+        ("Pin", "Unpin", "half of it"),
+    ],
+)
 def test_a_trial_gets_a_name_that_may_have_spaces_and_the_focus_is_where_the_user_went(
     show, ending, in_focus, name
 ):
@@ -224,6 +229,9 @@ def test_clicks_reach_what_the_panel_was_given():
     assert panel.compared == "('t2', 't1', ('Trial 2', 'before'))"
     panel.removed = ["t1"]
     assert panel.compared == ""
+    panel.trials = [{**trial(SLOWER), "id": "t3"}, *panel.trials]
+    panel.pinned, panel.removed = ["t1", "t2", "t3"], []
+    assert panel.compared == "Pin two trials to compare them."
 
 
 def test_clean_up_stops_listening(show):
