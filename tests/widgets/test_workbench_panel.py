@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import comm
 import pytest
 import torch
 from torch import nn
 
+from accel.measuring.ladder import Ladder
 from accel.workbench import Workbench
 from accel_widgets import WorkbenchPanel, bar_panel, panel_of
 
@@ -84,6 +86,18 @@ def test_what_can_be_pressed_is_heard_while_a_cell_runs(panel):
         each.comm._reply_subshell_id = "the main thread"  # where it was drawn last, as ipykernel notes it
     drawn(panel)
     assert [vars(each.comm).get("_reply_subshell_id") for each in heard] == [None, None, None]
+
+
+def test_of_two_pinned_trials_it_says_which_one_is_of_another_cell(workbench, panel, monkeypatch):
+    trials = [SimpleNamespace(result=Ladder((), 24.9, "", "")) for _ in range(2)]
+    monkeypatch.setattr(workbench, "trials", trials)
+    for first_trial, about in ((0, ""), (1, " Trial 1 is of another cell."), (2, "")):
+        monkeypatch.setattr(workbench, "first_trial", first_trial)
+        line = panel._compared("trial-2", "trial-1", ("Trial 2", "Trial 1"))
+        assert (
+            line.removeprefix("Trial 2 and Trial 1 have no plan in common that was measured in the same way.")
+            == about
+        )
 
 
 def test_opening_it_is_few_messages(workbench, monkeypatch):
