@@ -13,6 +13,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 NOTICE = """from accel.notebook.page_news import toast
 toast(get_ipython(), "It is <b>over</b>: *1.2* times")"""
+# To the last line of what holds the panel: by more than the height of its bar, once there is so much to scroll.
+SCROLLED_ON = """(inside) => {
+  const panel = inside.closest(".accel-workbench");
+  panel.lastElementChild.scrollIntoView({ block: "end" });
+  return panel.getBoundingClientRect().top < -panel.querySelector(".accel-bar").offsetHeight;
+}"""
 FOCUSED = "() => document.activeElement.outerHTML.slice(0, 300)"
 IN_A_CELL = "() => document.activeElement.closest('.jp-Notebook') !== null"
 
@@ -34,6 +40,7 @@ def test_the_panel_opens_next_to_the_notebook_and_again_after_a_restart(notebook
     line.get_by_role("button", name="Open again").click()
     expect(line).to_be_hidden(timeout=60_000)
     expect(docked.locator(".accel-workbench")).not_to_have_class(re.compile("jupyter-widgets-disconnected"))
+    expect_the_bar_to_stay_in_sight(page, docked)
 
 
 @pytest.mark.parametrize("notebook", ["notebooks"], indirect=True)
@@ -49,6 +56,14 @@ def test_in_notebook_7_the_mouse_leads_from_a_profile_to_a_plan_that_is_kept(not
     expect(docked.get_by_test_id("sentence")).to_contain_text("×")
     docked.get_by_test_id("keep").click()
     expect(docked.get_by_test_id("is-live")).to_be_visible()
+
+
+def expect_the_bar_to_stay_in_sight(page, around):
+    """When the panel in this element is scrolled to its end."""
+    page.set_viewport_size({"width": 1280, "height": 400})
+    around.get_by_test_id("tab-machine").click()
+    page.wait_for_function(SCROLLED_ON, arg=around.get_by_test_id("try").element_handle())
+    expect(around.get_by_test_id("try")).to_be_in_viewport(ratio=1)
 
 
 def press_until(page, at, *, key="Tab", most=40):
@@ -99,3 +114,4 @@ def test_keys_alone_lead_from_a_profile_to_a_plan_that_is_kept_and_its_plain_cod
     page.keyboard.press("Enter")
     expect(page.get_by_test_id("try")).to_be_focused()
     assert page.evaluate(STATE) == before
+    expect_the_bar_to_stay_in_sight(page, page.locator(".jp-Notebook"))

@@ -56,9 +56,20 @@ def test_what_is_copied_goes_to_the_view_that_asked_and_takes_neither_clipboard_
     page.get_by_test_id("copy").last.press("Enter")
     asked = in_a_cell.sent[-1]["to"]
     for view in (docked, in_a_cell):  # Python tells all views
-        view.tell({"copy": "print(1)", "to": asked})
-    assert page.get_by_test_id("copied").all_inner_texts() == ["", "Press Ctrl+C to copy it"]
-    assert page.evaluate("document.activeElement.value") == "print(1)"
+        view.tell({"copy": "print(0)", "to": asked})
+    assert page.get_by_test_id("copied").all_inner_texts() == ["", "Copied"]  # a page that has no clipboard
+    assert page.evaluate(IN_FOCUS) == "copy"
+    page.evaluate("document.execCommand = () => false")
+    for leave, in_focus in (("Tab", "done"), ("Tab", "tab-profile"), ("Escape", "copy")):
+        if leave == "Escape" or in_focus == "done":
+            page.get_by_test_id("copy").last.focus()
+            in_a_cell.tell({"copy": "print(1)", "to": asked})
+            assert page.get_by_test_id("copied").all_inner_texts() == ["", "Press Ctrl+C to copy it"]
+            assert page.evaluate("document.activeElement.value") == "print(1)"
+        page.keyboard.press(leave)
+        assert page.evaluate(IN_FOCUS) == in_focus
+        assert page.get_by_role("textbox").count() == (in_focus == "done")  # it goes when it is left
+    in_a_cell.tell({"copy": "print(1)", "to": asked})
     page.evaluate(CLIPBOARD)
     in_a_cell.tell({"copy": "print(2)", "to": asked})
     page.wait_for_function("window.copied === 'print(2)'")
@@ -85,6 +96,24 @@ def test_until_the_page_is_heard_the_line_says_what_interrupt_does_and_then_ther
     assert page.get_by_test_id("stop").is_visible()
     assert "Interrupt" not in page.get_by_test_id("beat").inner_text()
     assert len(view.sent) == before + 1
+    page.get_by_test_id("stop").press("Enter")
+    view.set(beat={**BEAT, "can_stop": False, "seconds": 75.0})  # a cell runs: nothing was heard for a while
+    assert page.get_by_test_id("stop").is_hidden()
+    assert page.get_by_test_id("beat").inner_text().endswith("Interrupt stops it.")  # and not: stopping
+
+
+def test_from_one_trial_to_the_next_stop_stays_with_its_focus_until_the_page_could_be_heard(
+    show, page, clock
+):
+    view = show(BarPanel, beat=BEAT)
+    page.get_by_test_id("stop").focus()
+    view.set(beat={**BEAT, "can_stop": False, "seconds": 0.1})
+    assert view.sent[-1]["seen"]
+    clock.run_for(750)
+    assert page.evaluate(IN_FOCUS) == "stop"
+    assert "Interrupt" not in page.get_by_test_id("beat").inner_text()
+    clock.run_for(750)
+    assert (page.get_by_test_id("stop").is_hidden(), page.evaluate(IN_FOCUS)) == (True, "try")
 
 
 def test_after_five_seconds_without_a_word_it_counts_on_no_more(show, page, clock):
@@ -125,15 +154,19 @@ def test_tabs_are_marked_whenever_they_come_and_without_its_kernel_nothing_in_th
 
 
 def test_try_this_on_a_card_says_at_once_that_it_begins_and_so_does_the_bar(show, page, tmp_path):
-    show(BarPanel, can=["tune"])
+    bar = show(BarPanel, can=["tune"])
     cards = show(BoardPanel, beside=True, **board(tmp_path))
     page.evaluate(IN_A_PANEL)
     button = page.get_by_test_id("try-this")
     button.press("Enter")
     assert (button.inner_text(), page.get_by_test_id("beat").inner_text()) == ("starting…", "starting…")
+    assert button.get_attribute("aria-label").startswith("starting…: ")
+    assert page.get_by_role("status").first.inner_text() == "starting"
     button.press("Enter")
     assert [message["do"] for message in cards.sent] == ["try"]
     cards.set(is_busy=True)
     assert (button.inner_text(), button.get_attribute("aria-disabled")) == ("Try this", "true")
+    bar.set(beat=BEAT)
+    assert page.evaluate(IN_FOCUS) == "stop"
     cards.set(is_busy=False)
     assert button.get_attribute("aria-disabled") == "false"

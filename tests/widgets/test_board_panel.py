@@ -27,6 +27,17 @@ def board():
     panel.close()
 
 
+def test_an_entry_that_raises_says_so_and_the_others_are_drawn(board):
+    def raises(entry):
+        raise RuntimeError("no storage")
+
+    board._why_not = lambda entry: raises(entry) if entry.name == "autocast" else []
+    board.ask(kept=(), findings=())
+    assert board.is_asked
+    assert [entry["name"] for entry in board.entries] == ["channels_last"]
+    assert "raised RuntimeError: no storage" in str(board.refused)
+
+
 def answer(view, panel, order):
     """What Python makes of the switches, part by part."""
     panel.chosen = view.saved[-1]["chosen"]

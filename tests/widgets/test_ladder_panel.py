@@ -43,6 +43,9 @@ def trial(*comparisons: Comparison, state: str = "done", kept: str = "") -> dict
             "notes": ["glibc malloc", "Xeon, 2 cores"], "rows": rows, "axis": axis_shown(rows), "curves": None}  # fmt: skip
 
 
+IN_FOCUS = "document.activeElement.querySelector('h4')?.textContent ?? document.activeElement.tagName"
+
+
 def row_of(view, plan: str):
     return view.page.locator(f"tr[data-plan='{plan}']")
 
@@ -163,8 +166,33 @@ def test_trials_say_when_they_began_and_a_removed_one_can_be_shown_again(show):
     assert view.page.locator("h4").all_text_contents() == ["Trial 2", "Trial 1"]
     assert not view.page.get_by_text("Removed").is_visible()
     assert view.page.evaluate("document.activeElement.tagName") == "SUMMARY"
-    view.set(compared="Trial 2 against Trial 1: autocast 1.10× [1.04, 1.17] the speed-up.")
+    view.set(compared="Speed-ups of Trial 2 against Trial 1: autocast 1.10× [1.04, 1.17] as large.")
     assert view.page.get_by_text("Trial 2 against Trial 1").is_visible()
+
+
+@pytest.mark.parametrize(
+    ("ending", "in_focus", "name"),
+    [
+        ("Enter", "Rename", "half of it"),
+        ("Escape", "Rename", "Trial 1"),
+        ("Done", "Rename", "half of it"),
+        ("Pin", "Unpin", "half of it"),
+    ],
+)
+def test_a_trial_gets_a_name_that_may_have_spaces_and_the_focus_is_where_the_user_went(
+    show, ending, in_focus, name
+):
+    view = show(LadderPanel, trials=[trial(FASTER)])
+    view.page.get_by_test_id("trial-rename").press("Enter")
+    view.page.keyboard.type("half of it")
+    if ending in ("Done", "Pin"):
+        view.page.get_by_role("button", name=ending, exact=True).click()
+    else:
+        view.page.keyboard.press(ending)
+    assert view.page.get_by_test_id("trial-name").is_hidden()
+    assert view.page.locator("h4").inner_text() == name
+    assert view.page.evaluate("document.activeElement.textContent") == in_focus
+    assert view.page.locator("details.accel-ladder-trial").get_attribute("open") is not None
 
 
 def test_nothing_overflows_in_a_narrow_notebook(show):
@@ -201,6 +229,9 @@ def test_clicks_reach_what_the_panel_was_given():
     assert panel.compared == "('t2', 't1', ('Trial 2', 'before'))"
     panel.removed = ["t1"]
     assert panel.compared == ""
+    panel.trials = [{**trial(SLOWER), "id": "t3"}, *panel.trials]
+    panel.pinned, panel.removed = ["t1", "t2", "t3"], []
+    assert panel.compared == "Pin two trials to compare them."
 
 
 def test_clean_up_stops_listening(show):
@@ -317,3 +348,18 @@ def test_a_row_of_a_search_moves_to_the_top_when_it_is_measured_anew(show):
     shown = view.page.locator("tbody tr")
     assert [row.get_attribute("data-plan") for row in shown.all()] == ["channels_last", "compile_model"]
     assert view.texts("progress")[0].startswith("confirming")
+
+
+def test_a_row_that_goes_and_a_keep_that_hides_hand_their_focus_to_the_trial(show):
+    rows = (searched("channels_last", 1.4), searched("compile_model", 1.2))
+    view = show(LadderPanel, trials=[tuning(is_over=False, searched=rows)])
+    view.page.get_by_text("How it was found").first.focus()
+    anew = dataclasses.replace(CHANNELS, headline=None, state="confirming")
+    view.set(trials=[tuning(is_over=False, searched=rows, confirmed=(anew,))])
+    assert view.page.evaluate(IN_FOCUS) == "Tuning 2"
+    view.set(trials=[trial(FASTER)])
+    view.page.get_by_test_id("keep").focus()
+    of_another_cell = trial(FASTER)
+    of_another_cell["rows"][0]["can_keep"] = False
+    view.set(trials=[of_another_cell])
+    assert view.page.evaluate(IN_FOCUS) == "Trial 1"

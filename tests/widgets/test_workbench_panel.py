@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import comm
 import pytest
 import torch
 from torch import nn
 
+from accel.measuring.ladder import Ladder
 from accel.workbench import Workbench
-from accel_widgets import WorkbenchPanel, panel_of
+from accel_widgets import WorkbenchPanel, bar_panel, panel_of
 
 CELL = """
 for _ in range(12):
@@ -76,6 +78,26 @@ def test_nobody_looks_at_the_cores_until_a_page_shows_them_or_after_it_is_closed
     assert panel.cores.is_live
     panel.close()
     assert not panel.cores.is_live
+
+
+def test_what_can_be_pressed_is_heard_while_a_cell_runs(panel):
+    heard = (panel.bar, panel.board, panel.ladder)
+    for each in heard:
+        each.comm._reply_subshell_id = "the main thread"  # where it was drawn last, as ipykernel notes it
+    drawn(panel)
+    assert [vars(each.comm).get("_reply_subshell_id") for each in heard] == [None, None, None]
+
+
+def test_of_two_pinned_trials_it_says_which_one_is_of_another_cell(workbench, panel, monkeypatch):
+    trials = [SimpleNamespace(result=Ladder((), 24.9, "", "")) for _ in range(2)]
+    monkeypatch.setattr(workbench, "trials", trials)
+    for first_trial, about in ((0, ""), (1, " Trial 1 is of another cell."), (2, "")):
+        monkeypatch.setattr(workbench, "first_trial", first_trial)
+        line = panel._compared("trial-2", "trial-1", ("Trial 2", "Trial 1"))
+        assert (
+            line.removeprefix("Trial 2 and Trial 1 have no plan in common that was measured in the same way.")
+            == about
+        )
 
 
 def test_opening_it_is_few_messages(workbench, monkeypatch):
@@ -241,7 +263,7 @@ def test_a_refused_keep_is_an_alert_and_not_lost(workbench, panel):
 
 
 def test_a_trial_fills_the_ladder_from_its_own_thread_its_beat_is_on_the_bar_and_stop_ends_it(
-    workbench, panel
+    workbench, panel, monkeypatch
 ):
     workbench.profile(CELL)
     changed = threading.Event()
@@ -255,6 +277,10 @@ def test_a_trial_fills_the_ladder_from_its_own_thread_its_beat_is_on_the_bar_and
     assert not panel.bar.beat["can_stop"]  # nothing was heard since it began: a cell may wait for it
     panel.bar._handle_custom_msg({"seen": True, "view": "one"}, [])
     assert panel.bar.beat["can_stop"]
+    monkeypatch.setattr(bar_panel, "HEARD_S", 0.0)  # the page was silent for so long: another cell runs
+    drawn(panel)
+    assert not panel.bar.beat["can_stop"]
+    assert panel.bar.beat["interrupt"] == "Stop is heard when the running cell is over."
     assert panel.bar.can == []
     said = []
     panel.bar.observe(lambda change: said.append(change["new"].get("phase")), "beat")

@@ -25,7 +25,6 @@ const BUTTONS = /** @type {[string, string, string][]} */ ([
   ["tune", "Tune", "Search for the fastest plan of all accelerations, for up to two minutes"],
 ]);
 
-const STARTING_MS = 5000;  // an error that comes instead has a place of its own
 const AWAITS_MS = 30000;  // packing takes seconds; a trial that begins later was begun elsewhere
 const UNHEARD_MS = 1000;  // a kernel that takes messages while a cell runs has answered by then
 const SILENT_MS = 5000;  // Python says something each second: after that it is no longer counted on
@@ -34,7 +33,9 @@ const COPY_MS = 5000;  // later the user is at something else: neither clipboard
 class BarView {
   /** @param {any} model @param {HTMLElement} el */
   constructor(model, el) {
-    [this.model, this.el, this.heard, this.isStopping, this.wasRunning, this.began] = [model, el, 0, false, false, 0];
+    [this.model, this.el, this.heard, this.isStopping, this.began] = [model, el, 0, false, 0];
+    [this.seconds, this.couldStop] = [Infinity, false];  // of what ran when it was last heard of; whether Stop stood there then
+    this.asked = /** @type {HTMLElement | null} */ (null);  // what a text to copy was asked for with
     [this.unseen, this.wasGone] = [0, false];
     this.awaits = 0;  // until then Stop gets the focus when it appears
     this.view = crypto.randomUUID?.() ?? String(Math.random());
@@ -77,17 +78,25 @@ class BarView {
     this.plan = element("span", { class: "accel-bar-plan", "data-testid": "plan", tabindex: "-1" });
     this.buttons = new Map(BUTTONS.map(([name, face, title]) => [name, this.button(name, face, title, name === "try" ? "accel-primary" : "")]));
     this.stopButton = this.button("stop", "■ Stop", "End it and its processes; what was measured stays", "accel-bar-stop");
+    this.stopButton.hidden = true;
     this.beatLine = element("span", { class: "accel-bar-beat", "data-testid": "beat", role: "timer" });
     this.phase = element("span", { class: "accel-sr", role: "status" });
     this.live = element("span", { class: "accel-bar-live", "data-testid": "live" });
     this.undo = this.button("undo", "Undo", "Take back what is kept, bit for bit");
     this.copyButton = this.button("copy", "Copy as plain PyTorch", "Your cell with the kept plan written in, without accel");
     this.word = element("span", { class: "accel-muted", role: "status", "data-testid": "copied" });
-    this.text = /** @type {HTMLTextAreaElement} */ (element("textarea", { class: "accel-bar-text", readonly: "", rows: "8", hidden: "", "aria-label": "What was to be copied" }));
+    this.text = /** @type {HTMLTextAreaElement} */ (element("textarea", { readonly: "", rows: "8", "aria-label": "What was to be copied" }));
+    this.byHand = element("div", { class: "accel-bar-text", hidden: "" }, this.text, this.button("done", "Done", "Hide this text"));
+    this.byHand.addEventListener("focusout", (event) => this.endCopy(/** @type {Node | null} */ (event.relatedTarget)));
+    this.byHand.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      this.endCopy();
+    });
     this.tabs = element("div", { class: "accel-tabs", role: "tablist", "aria-label": "Parts of the workbench" });
     const does = element("div", { class: "accel-bar-does" }, ...this.buttons.values(), this.stopButton, this.beatLine, this.phase);
     const lives = element("div", { class: "accel-bar-lives" }, this.live, this.undo, this.copyButton, this.word);
-    this.el.append(element("div", { class: "accel-bar-rows" }, does, this.plan, lives, this.text), element("div", { class: "accel-bar-tabs" }, this.tabs, this.headline));
+    this.el.append(element("div", { class: "accel-bar-rows" }, does, this.plan, lives, this.byHand), element("div", { class: "accel-bar-tabs" }, this.tabs, this.headline));
     const tabs = /** @type {Record<string, string>} */ (this.model.get("tabs"));
     this.tabButtons = new Map(Object.entries(tabs).map(([name, face]) => [name, this.tabButton(name, face)]));
     this.tabs.append(...this.tabButtons.values());
@@ -110,6 +119,7 @@ class BarView {
 
   /** @param {string} name */
   click(name) {
+    if (name === "done") return this.endCopy();
     this.awaits = 0;
     if (name === "stop") {
       this.isStopping = true;
@@ -125,6 +135,7 @@ class BarView {
   begin() {
     this.awaits = performance.now() + AWAITS_MS;
     this.isStarting = performance.now() + STARTING_MS;
+    write(this.phase, "starting");
     this.drawBeat();
   }
 
@@ -151,20 +162,33 @@ class BarView {
   }
 
   hearBeat() {
-    [this.heard, this.isStopping] = [performance.now(), this.isStopping && Boolean(this.beat)];
-    if (this.beat) this.isStarting = 0;
     const beat = this.beat;
+    const isNew = beat !== null && !(beat.seconds >= this.seconds);  // another trial may follow at once
+    [this.heard, this.isStopping] = [performance.now(), this.isStopping && beat !== null && !isNew];
+    if (beat) this.isStarting = 0;
     write(this.phase, beat ? `${beat.called} ${beat.phase}`.trim() : "");
-    if (beat && !this.wasRunning) this.began = performance.now();
-    if (beat && !this.wasRunning && !beat.can_stop) this.seen.say();  // if that is heard, so will a click on Stop be
-    this.wasRunning = Boolean(beat);
-    hide(this.stopButton, !beat?.can_stop, /** @type {HTMLElement} */ (this.buttons.get("try")));
-    const isHere = this.el.contains(document.activeElement) || document.activeElement === document.body;
+    if (isNew) [this.began, this.couldStop] = [performance.now(), !this.stopButton.hidden];
+    if (isNew && !beat.can_stop) this.seen.say();  // if that is heard, so will a click on Stop be
+    this.seconds = beat ? beat.seconds : Infinity;
     if (beat?.can_stop) {
-      if (isHere && performance.now() < this.awaits) this.stopButton.focus();  // a user who went on to another cell stays there
+      this.drawStop();
+      if (this.isAwaited && performance.now() < this.awaits) this.stopButton.focus();
       this.awaits = 0;
     }
     this.drawBeat();
+  }
+
+  /** Whether the focus is still where a trial was begun: a user who went on to another control or cell stays there. */
+  get isAwaited() {
+    const active = /** @type {Element} */ (document.activeElement ?? document.body);
+    return this.el.contains(active) || active === document.body || Boolean(this.root?.contains(active) && active.matches("[data-testid='try-this']"));
+  }
+
+  /** It stays from one trial to the next until the page could have been heard. */
+  drawStop() {
+    const isAsked = this.couldStop && performance.now() - this.began <= UNHEARD_MS;
+    const canStop = this.beat !== null && (this.beat.can_stop || isAsked);
+    hide(this.stopButton, !canStop, /** @type {HTMLElement} */ (this.buttons.get("try")));
   }
 
   /** @returns {Beat | null} */
@@ -181,8 +205,10 @@ class BarView {
     const [beat, later] = [isGone ? null : this.beat, (now - this.heard) / 1000];
     const isStarting = !isGone && now < this.isStarting;
     const isSilent = now - Math.max(this.heard, this.unseen) > SILENT_MS;
+    this.drawStop();
     write(this.beatLine, beat ? this.beatWords(beat, later, isSilent) : isStarting ? "starting…" : "");
     this.beatLine.hidden = !beat && !isStarting;
+    if (!beat && !isStarting) write(this.phase, "");
     this.el.classList.toggle("is-running", beat !== null && !isSilent);
   }
 
@@ -199,7 +225,7 @@ class BarView {
   /** @param {Beat} beat @param {number} later seconds since it was said @param {boolean} isSilent */
   beatWords(beat, later, isSilent) {
     if (isSilent) return [beat.called, `no word from the kernel for ${clock(later)}`].filter(Boolean).join(" · ");
-    if (this.isStopping) return [beat.called, "stopping…"].filter(Boolean).join(" · ");
+    if (this.isStopping && !this.stopButton.hidden) return [beat.called, "stopping…"].filter(Boolean).join(" · ");
     const isUnheard = !beat.can_stop && performance.now() - this.began > UNHEARD_MS;
     return isUnheard ? `${beatText(beat, later)}. ${beat.interrupt}` : beatText(beat, later);
   }
@@ -256,13 +282,24 @@ class BarView {
   async copy(text, at) {
     const isInTime = Date.now() - at < COPY_MS;
     const isCopied = isInTime && await putOnClipboard(text);
-    write(this.word, isCopied ? "Copied" : isInTime ? "Press Ctrl+C to copy it" : "Ready to copy");
-    hide(this.text, isCopied, this.copyButton);
-    if (isCopied) return;
+    if (!this.byHand.contains(document.activeElement)) this.asked = isInTime ? /** @type {HTMLElement | null} */ (document.activeElement) : null;
     this.text.value = text;
-    if (!isInTime) return;
-    this.text.select();
-    this.text.focus();
+    this.byHand.hidden = isCopied && this.byHand.hidden;
+    if (isInTime && !isCopied) {
+      this.text.focus();
+      this.text.select();
+    }
+    const isDone = isCopied || (isInTime && document.execCommand("copy"));  // where a page has no clipboard, as over plain http
+    if (isDone) this.endCopy();
+    write(this.word, isDone ? "Copied" : isInTime ? "Press Ctrl+C to copy it" : "Ready to copy");
+  }
+
+  /** The text goes when it is left, and the focus back to what asked for it. @param {Node | null} [next] */
+  endCopy(next) {
+    if (this.byHand.hidden || (next !== undefined && (this.byHand.contains(next) || !document.hasFocus()))) return;  // another window has it
+    if (next === undefined) hide(this.byHand, true, this.asked?.getClientRects().length ? this.asked : this.copyButton);
+    this.byHand.hidden = true;
+    write(this.word, "");
   }
 }
 

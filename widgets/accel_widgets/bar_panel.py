@@ -14,6 +14,7 @@ from accel.measuring.progress import Beat
 from accel_widgets.theme import scripts, themed
 
 INTERRUPT = "Interrupt stops it."
+HEARD_S = 8.0  # a page repeats its word each 3 s
 TABS = {"profile": "Profile", "speed_up": "Speed up", "machine": "Machine"}
 
 
@@ -51,12 +52,12 @@ class BarPanel(anywidget.AnyWidget):
     def show_beat(self, beat: Beat | None, *, interrupt: str = INTERRUPT) -> None:
         """What goes on now; None: nothing. Where no click is heard, it says what `interrupt` does.
 
-        While a cell waits for it, some kernels and pages pass nothing on: the page's first word since it began proves these do.
+        While a cell runs, some kernels and pages pass nothing on: the page's word since it began, and just now, proves these do.
         """
         self.beat = {} if beat is None else {
             "called": beat.called, "phase": beat.phase, "phase_s": beat.phase_s, "detail": beat.detail,
             "seconds": beat.seconds, "at_most_s": beat.at_most_s, "is_strict": beat.is_strict,
-            "can_stop": time.monotonic() - self._heard_s < beat.seconds, "interrupt": interrupt,
+            "can_stop": time.monotonic() - self._heard_s < min(beat.seconds, HEARD_S), "interrupt": interrupt,
         }  # fmt: skip
 
     def turn_to(self, tab: str) -> None:

@@ -10,8 +10,13 @@
  * @typedef {Record<string, Record<string, string>>} Chosen
  */
 
-const STARTING_MS = 5000;  // an error that comes instead has a place of its own
 let boards = 0;  // ids are the page's, and a panel may be shown twice
+
+/** What a card's button says, to listeners with the plans of its title. @param {HTMLElement} button @param {string} words */
+function face(button, words) {
+  write(button, words);
+  button.setAttribute("aria-label", `${words}: ${button.title.replaceAll("  ", ", ")}`);
+}
 
 /** A finding as a card. @param {Finding} finding @param {(plans: string[]) => void} tryThese */
 function card(finding, tryThese) {
@@ -24,11 +29,12 @@ function card(finding, tryThese) {
   const foot = element("div", { class: "accel-card-foot" });
   if (finding.plans.length) {
     const button = element("button", { type: "button", class: "accel-button", "data-testid": "try-this", "data-key": `try ${finding.id}`,
-      "aria-label": `Try this: ${finding.plans.join(", ")}`, title: finding.plans.join("  ") }, "Try this");
+      title: finding.plans.join("  ") });
+    face(button, "Try this");
     button.addEventListener("click", () => {
       if (button.getAttribute("aria-disabled") === "true") return;
-      button.textContent = "starting…";
       tryThese(finding.plans);
+      face(button, "starting…");
     });
     foot.append(button);
   }
@@ -221,9 +227,9 @@ class BoardView {
   drawBusy() {
     const isStarting = this.starting !== undefined;
     const isBusy = isStarting || Boolean(this.model.get("is_busy"));
-    for (const button of this.cards.querySelectorAll("button")) {
+    for (const button of /** @type {NodeListOf<HTMLElement>} */ (this.cards.querySelectorAll("button"))) {
       button.setAttribute("aria-disabled", String(isBusy));
-      if (!isStarting) write(button, "Try this");
+      if (!isStarting) face(button, "Try this");
     }
   }
 }

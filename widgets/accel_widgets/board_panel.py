@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from accel.errors import AccelError
+from accel.errors import AccelError, Reason, words_of
 from accel.plans.knobs import knobs_of
 from accel.plans.plan import Plan
 from accel_widgets.board_entries import entries_shown, findings_shown, is_refused, refused_shown
@@ -18,7 +18,6 @@ from accel_widgets.theme import scripts, themed
 
 if TYPE_CHECKING:
     from accel.accelerations.acceleration import Acceleration
-    from accel.errors import Reason
     from accel.profiling.findings import Finding
 
 WhyNot = Callable[["Acceleration"], Sequence["Reason"]]
@@ -113,6 +112,9 @@ class BoardPanel(anywidget.AnyWidget):
             self._reasons[name] = tuple(self._why_not(self.as_turned(name)))
         except AccelError:
             self._reasons[name] = ()  # a knob is out of range: that is said where the plan stands
+        except Exception as error:  # of the user's objects, or our own: the others are to be drawn
+            raised = f"asking whether it can work raised {type(error).__name__}: {words_of(error)}"
+            self._reasons[name] = (Reason(raised, "Leave it off; the others do not need it."),)
 
     def _draw(self) -> None:
         entries, chosen = list(self._catalogue.values()), tuple(self.chosen)

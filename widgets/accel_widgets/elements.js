@@ -26,6 +26,8 @@ function hide(target, isHidden, next) {
   if (hadFocus) next.focus();
 }
 
+const STARTING_MS = 5000;  // so long "starting…" stands there: an error that comes instead has a place of its own
+
 /** Who asks for a text to copy, and when: other views of the same panel have nothing to do with it. @param {Element} el */
 function asker(el) {
   return { view: /** @type {HTMLElement | null} */ (el.closest("[data-view]"))?.dataset.view ?? "", at: Date.now() };

@@ -91,8 +91,9 @@ function drawCurves(target, curves) {
   target.replaceChildren(picture(curves, width), element("div", { class: "accel-curves-legend", "aria-hidden": "true" }, ...legend));
 }
 
-/** A row that can be updated; the element stays the same. @param {(message: object) => void} send */
-function makeRow(send) {
+/** A row that can be updated; the element stays the same. What hides in it hands its focus to the trial.
+ * @param {(message: object) => void} send @param {HTMLElement} trial */
+function makeRow(send, trial) {
   const plan = element("code", { class: "accel-ladder-plan" });
   const live = element("span", { class: "accel-ladder-live", "data-testid": "is-live", tabindex: "-1" }, "● kept");
   const fill = element("div", { class: "accel-ladder-fill" });
@@ -122,9 +123,8 @@ function makeRow(send) {
     node.setAttribute("data-plan", row.plan);
     writePlan(plan, row.title);
     live.hidden = !row.is_kept;
-    if (!row.can_keep && row.is_kept && document.activeElement === keep) live.focus();  // else the page's body had it
     writeLines(evidence, row.evidence);
-    details.hidden = row.evidence.length === 0;
+    hide(details, row.evidence.length === 0, trial);
     bar.hidden = row.ratio === null && !["waiting", "measuring", "confirming"].includes(row.state);
     fill.style.width = percent(row.ratio ?? 0, end);
     unit.style.left = percent(1, end);
@@ -135,13 +135,14 @@ function makeRow(send) {
     write(mark, row.mark);
     write(sentence, row.sentence);
     write(progress, row.progress);
-    keep.hidden = !row.can_keep;
+    hide(keep, !row.can_keep, row.is_kept ? live : trial);
     keep.setAttribute("aria-label", `Keep ${row.plan}`);
   };
   return { node, update };
 }
 
-/** What can be done with a trial on the list. @param {Page} page @param {string} id @param {HTMLElement} title @param {() => void} save */
+/** What can be done with a trial on the list. Its name is typed here and not in its summary, where a space folds it.
+ * @param {Page} page @param {string} id @param {HTMLElement} title @param {() => void} save */
 function makeActions(page, id, title, save) {
   const button = (/** @type {string} */ what, /** @type {string} */ face, /** @type {() => void} */ click) => {
     const made = element("button", { type: "button", class: "accel-ladder-act", "data-testid": `trial-${what}` }, face);
@@ -149,18 +150,23 @@ function makeActions(page, id, title, save) {
     return made;
   };
   const name = /** @type {HTMLInputElement} */ (element("input", { type: "text", class: "accel-ladder-name", "data-testid": "trial-name", "aria-label": "Name of the trial", maxlength: "60", hidden: "" }));
-  const isNaming = (/** @type {boolean} */ now) => { name.hidden = !now; title.hidden = now; };
-  const rename = button("rename", "Rename", () => { name.value = title.textContent ?? ""; isNaming(true); name.select(); name.focus(); });
-  const done = () => { if (name.hidden) return; isNaming(false); page.act("rename", id, name.value.trim()); rename.focus(); };
+  const isNaming = (/** @type {boolean} */ now) => { name.hidden = !now; write(rename, now ? "Done" : "Rename"); };
+  const begin = () => { name.value = title.textContent ?? ""; isNaming(true); name.select(); name.focus(); };
+  const done = () => { if (name.hidden) return; isNaming(false); page.act("rename", id, name.value.trim()); };
+  const rename = button("rename", "Rename", () => { if (name.hidden) begin(); else { done(); rename.focus(); } });
+  rename.addEventListener("mousedown", (event) => { if (!name.hidden) event.preventDefault(); });  // else the name is left, and opened again
   name.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") done();
-    if (event.key === "Escape") { isNaming(false); rename.focus(); }
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    event.preventDefault();  // Enter would press the button that has the focus then
+    event.stopPropagation();
+    if (event.key === "Enter") done(); else isNaming(false);
+    rename.focus();
   });
-  name.addEventListener("blur", done);
+  name.addEventListener("blur", done);  // the focus stays with what was clicked
   const pin = button("pin", "Pin", () => page.act("pin", id));
   pin.title = "A pinned trial stays on top; two pinned ones are compared";
   const copies = [["markdown", "Copy as Markdown"], ["csv", "CSV"]].map(([form, face]) => button(form, face, () => page.send({ do: "copy", trial: id, form })));
-  return { name, pin, node: element("span", { class: "accel-ladder-acts" }, ...copies, button("png", "PNG", save), rename, pin, button("remove", "Remove", () => page.act("remove", id))) };
+  return { pin, node: element("span", { class: "accel-ladder-acts" }, ...copies, button("png", "PNG", save), pin, button("remove", "Remove", () => page.act("remove", id)), rename, name) };  // the name last: what is clicked does not move as it goes
 }
 
 /** One trial: its heading, its rows, its machine. @param {Page} page @param {string} id */
@@ -185,8 +191,8 @@ function makeTrial(page, id) {
     savePng(node, await ladderPicture(last, name, node, /** @type {SVGElement | null} */ (curves.querySelector("svg"))), name);
   });
   const notes = element("details", { class: "accel-ladder-evidence" }, element("summary", {}, "Notes"), foot);
-  const node = /** @type {HTMLDetailsElement} */ (element("details", { class: "accel-ladder-trial", "data-testid": "trial" },
-    element("summary", { class: "accel-ladder-top" }, title, acts.name, time, state, facts), acts.node, summary, table, curves, notes));
+  const top = element("summary", { class: "accel-ladder-top" }, title, time, state, facts);
+  const node = /** @type {HTMLDetailsElement} */ (element("details", { class: "accel-ladder-trial", "data-testid": "trial" }, top, acts.node, summary, table, curves, notes));
   /** @type {Map<string, {node: Element, update: (row: Row, end: number) => void}>} */
   const rows = new Map();
 
@@ -207,11 +213,12 @@ function makeTrial(page, id) {
     table.hidden = trial.rows.length === 0;
     axisCell.replaceChildren(element("span", { class: "accel-sr" }, "Speed-up"), ...(trial.axis.ticks.length ? [axisLine(trial.axis)] : []));
     for (const id of [...rows.keys()].filter((id) => !trial.rows.some((row) => row.id === id))) {
+      hide(/** @type {any} */ (rows.get(id)).node, true, top);
       rows.get(id)?.node.remove();
       rows.delete(id);
     }
     for (const row of trial.rows) {
-      if (!rows.has(row.id)) rows.set(row.id, makeRow(send));
+      if (!rows.has(row.id)) rows.set(row.id, makeRow(send, top));
       rows.get(row.id)?.update(row, trial.axis.end);
     }
     const hasNew = body.children.length !== trial.rows.length;

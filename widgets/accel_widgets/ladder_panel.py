@@ -41,12 +41,12 @@ class LadderPanel(anywidget.AnyWidget):
         self.observe(self._draw_compared, ["trials", "names", "pinned", "removed"])
 
     def _draw_compared(self, _change: object) -> None:
-        """The newer of two pinned trials against the older; nothing while one of them runs."""
+        """The newer of two pinned trials against the older; nothing while one of them runs, or where fewer are pinned."""
         pinned = [
             each for each in self.trials if each["id"] in self.pinned and each["id"] not in self.removed
         ]
         if len(pinned) != 2 or any(each["is_running"] for each in pinned):
-            self.compared = ""
+            self.compared = "Pin two trials to compare them." if len(pinned) > 2 else ""
             return
         (first, name), (second, other) = (
             (each["id"], self.names.get(each["id"]) or each["title"]) for each in pinned

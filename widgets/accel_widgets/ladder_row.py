@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from accel.views.ladder import RUNNING, speed_row
+from accel.measuring.summary import UNDER_WAY
+from accel.views.ladder import speed_row
 from accel.views.speed_rows import SpeedRow, axis_end, ticks
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def ladder_row(
     '1.8 to 2.0× faster · ✓ loss follows'
     """
     drawn, is_measured = speed_row(comparison), comparison.state == "done" and comparison.shown is not None
-    says_more = comparison.shown is not None or comparison.state not in RUNNING[1:]  # than its progress
+    says_more = comparison.shown is not None or comparison.state not in UNDER_WAY[1:]  # than its progress
     is_kept = bool(kept) and comparison.plan == kept
     return {
         **row_drawn(drawn, sentence=drawn.answer if says_more else ""),
@@ -63,7 +64,7 @@ def axis_shown(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def progress_text(comparison: Comparison) -> str:
     """What a running comparison is doing: "measuring … 34 pairs"."""
-    if comparison.state not in RUNNING[1:]:
+    if comparison.state not in UNDER_WAY[1:]:
         return ""
     shown = comparison.steady if comparison.state == "measuring" else comparison.headline
     pairs = shown.pairs if shown else comparison.details.get("rounds_now", 0)

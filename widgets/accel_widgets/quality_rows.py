@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from accel.measuring.time_to_quality import TimeToQuality
     from accel.measuring.training_curve import QualityRow
 
-RUNNING = ("waiting", "training")
+TRAINING = ("waiting", "training")
 
 
-def quality_row(
-    row: QualityRow, result: TimeToQuality, *, row_id: str, kept: str = "", may_keep: bool = True
-) -> dict[str, Any]:
+def quality_row(row: QualityRow, result: TimeToQuality, *, row_id: str, kept: str = "") -> dict[str, Any]:
     """The row of one plan, ready for JSON and drawn like one of a trial by speed; the baseline has no bar and no Keep.
 
     >>> quality_row(result["batch_size"], result, row_id="trial-1-1")["sentence"]
@@ -25,19 +23,19 @@ def quality_row(
     drawn, is_done = speed_row(result, row), row.state == "done"
     is_kept = bool(kept) and row.plan == kept
     return {
-        **row_drawn(drawn, sentence="" if row.state in RUNNING else drawn.answer),
+        **row_drawn(drawn, sentence="" if row.state in TRAINING else drawn.answer),
         "id": row_id,
         "plan": row.plan,
         "state": {"training": "measuring"}.get(row.state, row.state),
         "progress": _progress(row),
-        "can_keep": is_done and may_keep and not is_kept and row is not result.baseline,
+        "can_keep": is_done and not is_kept and row is not result.baseline,
         "is_kept": is_kept,
     }
 
 
 def _progress(row: QualityRow) -> str:
     """What a running training is doing: "training … seed 1, 320 steps"."""
-    if row.state not in RUNNING:
+    if row.state not in TRAINING:
         return ""
     if not row.curves:
         return "waiting …"

@@ -25,13 +25,16 @@ def what_runs(workbench: Workbench) -> Beat | None:
 
 
 def what_interrupt_does(workbench: Workbench) -> str:
-    """To what runs, when a cell waits for it.
+    """To what runs, where no click is heard; in another cell than the one that waits for it, it stops that cell only.
 
     >>> what_interrupt_does(workbench)
     'Interrupt stops it.'
     """
-    run = workbench.ranks.latest
-    if workbench.running_trial is not None or run is None:
+    run, trial = workbench.ranks.latest, workbench.running_trial
+    if trial is not None:
+        is_awaited = trial is workbench.awaited_trial
+        return "Interrupt stops it." if is_awaited else "Stop is heard when the running cell is over."
+    if run is None:
         return "Interrupt stops it."
     return "Interrupt leaves it running." if run.job else "Interrupt ends it."
 

@@ -161,10 +161,14 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self.bar.copied(table, to)
 
     def _compared(self, first: str, second: str, names: tuple[str, str]) -> str:
-        return trials_compared(self._result(first), self._result(second), names)
+        """In a line, which says if only one is of the present cell."""
+        line = trials_compared(self._result(first), self._result(second), names)
+        numbers = zip((first, second), names, strict=True)
+        earlier = [name for trial_id, name in numbers if _index(trial_id) < self.workbench.first_trial]
+        return f"{line} {earlier[0]} is of another cell." if len(earlier) == 1 else line
 
     def _result(self, trial_id: str) -> Ladder | TimeToQuality | Tuning:
-        return self.workbench.trials[int(trial_id.removeprefix("trial-")) - 1].result
+        return self.workbench.trials[_index(trial_id)].result
 
     def _why_not(self, entry: Acceleration) -> Sequence[Reason]:
         """The engine's reasons for an entry as its knobs are turned."""
@@ -275,6 +279,7 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
                 self._reported.add(number)
                 self.errors.show(trial.error)
         self._tell_page()
+        hear_while_busy(self.ladder)  # Keep, Pin and Copy, while a cell runs
 
     def _tell_page(self) -> None:
         """A notice at the end of a trial that a click began; a cell that waits for its trial gives its own."""
@@ -308,6 +313,11 @@ class WorkbenchPanel(SavedPanel, ipywidgets.VBox):
         self.board.is_busy = is_busy
         hear_while_busy(self.bar)
         hear_while_busy(self.board)  # switches too, while a cell runs
+
+
+def _index(trial_id: str) -> int:
+    """Which of the workbench's trials the page means."""
+    return int(trial_id.removeprefix("trial-")) - 1
 
 
 def _words(plan: Plan) -> str:

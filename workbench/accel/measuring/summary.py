@@ -9,7 +9,7 @@ from accel.measuring.comparison import Comparison
 from accel.measuring.verdict import TOLERANCE
 from accel.units import counted
 
-_RUNNING = ("waiting", "measuring", "confirming")
+UNDER_WAY = ("waiting", "measuring", "confirming")
 _AS_IT_IS = "keep your cell as it is"
 SOON = 100  # steps: where a plan is ahead before, its compiling needs no word
 _COMPARE = "compare the quality reached (--until) before you keep it"
@@ -31,7 +31,7 @@ def summary_of(rows: Sequence[Comparison], best: Comparison | None, *, advice: s
     >>> summary_of(ladder.rows, ladder.best)
     'Keep channels_last: 1.2 to 1.4× faster, loss follows.'
     """
-    if any(row.state in _RUNNING for row in rows):
+    if any(row.state in UNDER_WAY for row in rows):
         return ""
     if best is not None:
         return keep_sentence(best)

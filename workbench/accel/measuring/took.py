@@ -48,25 +48,30 @@ def seconds_to_decide(shown: Interval, relaunch_s: float) -> float:
     return shown.relaunches * max(half / enough, 1.0) ** 2 * relaunch_s
 
 
-def advice_for(rows: Sequence[Comparison], *, spent_s: float, relaunch_s: float, least_s: float) -> str:
-    """What would decide the rows that are undecided; empty where none is.
+def advice_for(
+    rows: Sequence[Comparison], *, spent_s: float, relaunch_s: float, least_s: float, command: str = ""
+) -> str:
+    """The line to type that would decide the rows that are undecided; empty where none is.
 
-    `spent_s` is what it took so far, `relaunch_s` what a relaunch takes, `least_s` what one answer takes at the least.
+    `command` is what it begins with, else a trial of these rows; `spent_s` is what it took so far, `relaunch_s` what a relaunch
+    takes, `least_s` what one answer takes at the least.
     """
     undecided = [
         row for row in rows if row.state in ("done", "measuring", "confirming") and row.verdict == "undecided"
     ]
     if not undecided:
         return ""
+    command = command or " ".join(["%accel try", *(row.plan for row in undecided)])
     shown = [row.shown for row in undecided]
     if None in shown:
-        return f"--budget-s {nice(max(least_s, 2 * spent_s))} is likely to give an answer."
+        return f"{command} --budget-s {nice(max(least_s, 2 * spent_s))} is likely to give an answer."
     needed = 1.2 * max(seconds_to_decide(each, relaunch_s) for each in shown if each is not None)
     if needed > TOO_LONG_S and any(each.is_wide for each in shown if each is not None):
         return "More time is not likely to decide what is undecided: times vary too much here. Close what else runs, then again."
     if needed > TOO_LONG_S:
         return "More time is not likely to decide what is undecided: the difference is too small."
-    return f"--budget-s {nice(max(needed, 1.5 * spent_s))} is likely to decide what is undecided."
+    what = "it" if len(undecided) == 1 else "what is undecided"
+    return f"{command} --budget-s {nice(max(needed, 1.5 * spent_s))} is likely to decide {what}."
 
 
 def nice(seconds: float) -> int:

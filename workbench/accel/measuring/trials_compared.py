@@ -17,7 +17,7 @@ def trials_compared(first: Measured, second: Measured, names: tuple[str, str]) -
     """One line: for each plan the ratio of the two speed-ups, with the interval that their own intervals allow.
 
     >>> trials_compared(later, earlier, ("Trial 2", "Trial 1"))
-    'Trial 2 against Trial 1: autocast 1.10× [1.04, 1.17] the speed-up. Each is over its own baseline.'
+    'Speed-ups of Trial 2 against Trial 1: autocast 1.10× [1.04, 1.17] as large. Each is over its own baseline.'
 
     Where the two intervals overlap, the ratio's holds 1: no difference is proven.
     """
@@ -25,13 +25,13 @@ def trials_compared(first: Measured, second: Measured, names: tuple[str, str]) -
     found = [_of_plan(plan, own[plan, how], other[plan, how]) for plan, how in own if (plan, how) in other]
     if not found:
         return f"{' and '.join(names)} have no plan in common that was measured in the same way."
-    return f"{' against '.join(names)}: {'; '.join(found)}. Each is over its own baseline."
+    return f"Speed-ups of {' against '.join(names)}: {'; '.join(found)}. Each is over its own baseline."
 
 
 def _of_plan(plan: str, own: Span, other: Span) -> str:
     ratio, low, high = own[0] / other[0], own[1] / other[2], own[2] / other[1]
     shown = f"{ratio:.2f}× [{low:.2f}, {high:.2f}]"
-    return f"{plan} {shown}, no difference is proven" if low <= 1 <= high else f"{plan} {shown} the speed-up"
+    return f"{plan} {shown}, no difference is proven" if low <= 1 <= high else f"{plan} {shown} as large"
 
 
 def _spans(result: Measured) -> dict[tuple[str, object], Span]:

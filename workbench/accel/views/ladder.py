@@ -8,11 +8,11 @@ from typing import Protocol
 from accel.html_parts import Markup, block, breaking, details, heading, note
 from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.ladder import UNCHANGED, Ladder
+from accel.measuring.summary import UNDER_WAY
 from accel.measuring.took import Took
 from accel.views.one_screen import COLUMNS, one_screen
 from accel.views.speed_rows import SpeedRow, in_brief, speed_rows
 
-RUNNING = ("waiting", "measuring", "confirming")
 _SYMBOL = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?"}
 _LOSS_MARKS = {"same": "✓ ", "follows": "✓ ", "drifts": "⚠ "}
 
@@ -47,7 +47,7 @@ def speed_row(row: Comparison, *, answer: str = "") -> SpeedRow:
     shown, says = row.shown, answer or phrase(row)
     found = explanations(row) if says == row.sentence else [row.sentence, *explanations(row)]
     return SpeedRow(
-        row.title, says, mark="" if row.state in RUNNING else symbol(row),
+        row.title, says, mark="" if row.state in UNDER_WAY else symbol(row),
         verdict=row.verdict if row.state == "done" else "",
         span=(shown.carried, shown.low, shown.high) if shown else None, found=found,
     )  # fmt: skip

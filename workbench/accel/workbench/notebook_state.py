@@ -42,6 +42,7 @@ class NotebookState:
         self.refusals = Refusals()
         self.cells_run = 0  # by the notebook: one that runs during a trial may change the user's own objects
         self.first_trial = 0  # of the present workload
+        self.awaited_trial: AnyTrial | None = None  # the last that a command waits for: an interrupt stops it
         self._live: LivePlan | None = None
         self._listeners: list[Callable[[str], None]] = []
 

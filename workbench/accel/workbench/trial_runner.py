@@ -41,6 +41,8 @@ class TrialRunner(NotebookState):
         self, trial: Any, workload: Workload, kept: Plan, *, wait: bool, watch: Callable[[Any], Any] | None
     ) -> Any:
         """Start it, and wait for it if that is wanted; an interrupt stops it."""
+        if wait:
+            self.awaited_trial = trial
         try:
             with uninterrupted():
                 self._start(trial, workload, kept)

@@ -280,9 +280,16 @@ class TuneTrial(StagedTrial[Tuning]):
             leader = self._search.race.leader
             is_ahead = bool(leader) and leader != self._search.reference and self._search.has_winner
             has_open = is_ahead or not self._search.measured
-            return f"--budget-s {nice(2 * self.seconds)} is likely to give an answer." if has_open else ""
+            return (
+                f"%accel tune --budget-s {nice(2 * self.seconds)} is likely to give an answer."
+                if has_open
+                else ""
+            )
         relaunch_s = self._found.stage.relaunch_s / (1 - SEARCH_SHARE)
-        return advice_for(confirmed, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self.seconds)
+        return advice_for(
+            confirmed, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self.seconds,
+            command="%accel tune",
+        )  # fmt: skip
 
     def _allocator_line(self) -> str:
         if self._is_as_it_is:
