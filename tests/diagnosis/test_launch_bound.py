@@ -12,8 +12,11 @@ from tests.threads import threads
 
 @cache
 def faulty():
-    with threads(1):
-        return real()
+    with threads(1):  # on a busy machine what is not an operation takes longer: then once more
+        profiles = [real()]
+        while launch_bound(profiles[-1]) is None and len(profiles) < 5:
+            profiles.append(real())
+        return profiles[-1]
 
 
 @cache

@@ -95,7 +95,7 @@ def test_what_cannot_be_put_together_there_is_named_with_what_to_do(overlay):
         bench.profile(CELL + "    odd\n")
         why = "cannot be put together there: .*no ConvertFrameBox there.*Build that object in the cell itself"
         with pytest.raises(AccelError, match=f"(?s){why}"):
-            bench.try_('torch_version("2.99")', budget_s=20)
+            bench.try_('torch_version("2.99")', budget_s=120)  # seconds, where the machine is quiet
     finally:
         bench.close()
 
