@@ -46,22 +46,6 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
     return {**browser_type_launch_args, "executable_path": found, "args": FLAGS}
 
 
-@pytest.fixture(scope="session")
-def context(browser: Any, browser_context_args: dict[str, Any]) -> Iterator[Any]:
-    """One for all pages: for each Chromium would open a window, and ask for JupyterLab's scripts anew."""
-    made = browser.new_context(**browser_context_args)
-    made.new_page()  # with its last page the window would be closed
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def page(context: Any) -> Iterator[Any]:
-    opened = context.new_page()
-    yield opened
-    opened.close()
-
-
 @pytest.fixture(scope="session", autouse=True)
 def interrupts_arrive() -> None:
     """A shell that starts the tests in the background has SIGINT ignored in them: Python would raise no KeyboardInterrupt."""

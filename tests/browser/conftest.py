@@ -240,10 +240,9 @@ class Notebook:
             urllib.request.urlopen(ending, timeout=30).close()
 
 
-@pytest.fixture
-def page(page: Any) -> Any:
-    page.set_viewport_size(VIEWPORT)
-    return page
+@pytest.fixture(scope="session")
+def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]:
+    return {**browser_context_args, "viewport": VIEWPORT}
 
 
 @pytest.fixture
@@ -257,13 +256,12 @@ def notebook(page: Any, server: Server, request: pytest.FixtureRequest) -> Itera
 
 
 @pytest.fixture(scope="module")
-def shared_notebook(context: Any, server: Server) -> Iterator[Notebook]:
-    """The same for all tests of a file, which look at what it shows; none of them has a `notebook` beside it."""
-    page = context.new_page()
-    page.set_viewport_size(VIEWPORT)
-    with watched(page, server, "lab") as opened:
+def shared_notebook(browser: Any, browser_context_args: dict[str, Any], server: Server) -> Iterator[Notebook]:
+    """The same for all tests of a file, which look at what it shows; none of them has a `notebook` of its own."""
+    context = browser.new_context(**browser_context_args)
+    with watched(context.new_page(), server, "lab") as opened:
         yield opened
-    page.close()
+    context.close()
 
 
 @contextmanager

@@ -32,6 +32,7 @@ def app(tmp_path):
         env={**os.environ, "JUPYTER_CONFIG_DIR": str(tmp_path / "config"), "IPYTHONDIR": str(tmp_path / "ipython")},
     )  # fmt: skip
     try:
+        assert program.stdout.readline() == "Starting Voila on training.ipynb …\n"
         said = program.stdout.readline()
         yield program, re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", said).group()
     finally:

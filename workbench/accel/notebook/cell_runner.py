@@ -27,8 +27,8 @@ from accel.current import existing_workbench
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import repair_patches
 from accel.measuring.progress import Beat, Progress
-from accel.notebook.docked import make_ready
 from accel.notebook.first_write import before_the_first_write
+from accel.notebook.notebook_place import make_ready
 from accel.notebook.page_news import toast_if_long
 from accel.notebook.profiled_cell import Marker, marker_of, plain_python, show_as_typed
 from accel.notebook.screen import Screen

@@ -7,14 +7,6 @@ from functools import partial
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-def make_ready() -> None:
-    """Import what the panel is made of: half a second that its user does not wait for, where it is done between two cells.
-
-    >>> make_ready()
-    """
-    import accel_widgets.workbench_panel  # noqa: F401
-
-
 def show() -> None:
     """Display the panel alone, without what a saved notebook shows in its place: a pane is not saved.
 

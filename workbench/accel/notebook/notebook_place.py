@@ -98,3 +98,11 @@ class NotebookPlace(Place):
         import accel_widgets
 
         return accel_widgets.panel_of(self.workbench, partial(toast_if_long, self._shell))
+
+
+def make_ready() -> None:
+    """Import what the panel is made of: half a second that its user does not wait for, where it is done between two cells.
+
+    >>> make_ready()
+    """
+    from accel_widgets import WorkbenchPanel  # noqa: F401
