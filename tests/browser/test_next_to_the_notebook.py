@@ -99,6 +99,9 @@ def test_keys_alone_lead_from_a_profile_to_a_plan_that_is_kept_and_its_plain_cod
         page.keyboard.press(key)
     expect(switch).to_be_checked()
     press_until(page, "[data-testid='try']", key="Shift+Tab")
+    expect(page.get_by_test_id("try")).to_have_attribute(
+        "aria-disabled", "false", timeout=60_000
+    )  # by the kernel
     page.keyboard.press("Enter")
     expect(page.get_by_test_id("stop")).to_be_focused(timeout=30_000)
     notebook.expect_trial_to_be_done()
