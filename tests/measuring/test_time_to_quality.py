@@ -57,7 +57,7 @@ def test_three_seeds_that_agree_are_a_verdict_with_an_interval():
 def test_two_trials_by_quality_are_compared_where_they_had_the_same_target():
     before = ("baseline", over(10.0, 11.0, 12.0))
     quick, slow = (result(before, ("plan", over(*times))) for times in ((2.0, 2.2, 2.3), (9.5, 10.0, 10.5)))
-    assert trials_compared(quick, slow, ("B", "A")).startswith("B against A: plan 4.")
+    assert trials_compared(quick, slow, ("B", "A")).startswith("Speed-ups of B against A: plan 4.")
     other = result(before, ("plan", over(9.5, 10.0, 10.5)), target=QualityTarget.parse("accuracy>=0.8"))
     assert "no plan in common" in trials_compared(quick, other, ("B", "A"))
 
