@@ -75,12 +75,22 @@ def press_until(page, at, *, key="Tab", most=40):
     pytest.fail(f"{most} times {key} do not lead to {at}, but to {page.evaluate(FOCUSED)}")
 
 
+def tab_into_a_cell(page, most=60):
+    """Where the focus is as a notebook opens, or some Tabs later: in Notebook 7 a slow page takes it away once more."""
+    for _ in range(most):
+        if page.evaluate(IN_A_CELL):
+            return
+        page.keyboard.press("Tab")
+        page.wait_for_timeout(100)
+    pytest.fail(f"{most} times Tab do not lead into a cell, but to {page.evaluate(FOCUSED)}")
+
+
 @pytest.mark.parametrize("notebook", ["lab", "notebooks"], indirect=True)
 def test_keys_alone_lead_from_a_profile_to_a_plan_that_is_kept_and_its_plain_code(notebook, server):
     cells = (QUICKLY + MODEL, "%load_ext accel", PROFILE, "%accel panel")
     page = notebook.open(server.add_notebook(f"keys_{notebook.app}.ipynb", *cells)).page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.wait_for_function(IN_A_CELL)
+    tab_into_a_cell(page)
     page.keyboard.press("Escape")
     for key in chain(repeat("Shift+Enter", 3), ["Control+Enter"]):
         page.keyboard.press(key)
