@@ -45,7 +45,7 @@ while "fused_optimizer" not in panel.bar.live:  # drawn by a thread of its own
 asked_within = list(asked)
 is_cell_running = False
 """
-# An entry at a time, so that a cell that comes meanwhile need not wait for all of them: this one lets them be asked.
+# The board asks an entry at a time, so that a cell that comes waits for one of them only: this one lets them be asked.
 SETTLE = """
 import asyncio
 for _ in range(400):

@@ -70,9 +70,7 @@ class LooksWhileSeen:
         if not self._views.turn():
             return None
         began_s = self._clock()
-        with suppress(
-            RuntimeError
-        ):  # what it reads changed in the middle, as a dict does; the next look sees it
+        with suppress(RuntimeError):  # a dict that it reads changed in the middle: the next look sees it
             self._look()
         if not self._is_wanted():
             return None

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 AS_THE_NOTEBOOK_RUNS, STEADY = "as the notebook runs", "steady allocator"
 RUNNING, INTERRUPTED = "running", "interrupted"  # verdicts of a trial that has not ended
-SEARCH, ENDED = (
-    "%accel tune",
-    "ended",
-)  # a search begins as a plan of this name; what ended without a figure is no row
+SEARCH = "%accel tune"  # the plan of a search that has just begun
+ENDED = "ended"  # a verdict too: it began, has no figure, and is no row of the history
 UNKNOWN = "?"  # `live` of records from before it was kept
 
 

@@ -46,9 +46,8 @@ class TrialRunner(NotebookState):
         try:
             with uninterrupted():
                 self._start(trial, workload, kept)
-            self.history_keeper.keep_begin(
-                trial, workload, self.machine
-            )  # the file may be slow, or locked for a while
+            # Outside: the history's file may be slow, or locked for a while.
+            self.history_keeper.keep_begin(trial, workload, self.machine)
             if not wait:
                 return trial
             return trial.wait() if watch is None else watch(trial)

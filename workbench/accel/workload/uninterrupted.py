@@ -47,7 +47,7 @@ def lost_interrupts() -> Iterator[Callable[[], None]]:
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
-        yield lambda: None  # whoever has a handler of its own decides itself what an interrupt is
+        yield lambda: None  # a program with its own handler keeps it
         return
     arrived: list[int] = []
 
