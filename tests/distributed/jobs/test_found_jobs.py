@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import time
 
 import pytest
@@ -11,6 +14,7 @@ from accel.distributed.cells.model_shapes import shapes_of
 from accel.distributed.jobs.cluster import Cluster
 from accel.distributed.jobs.found_job import FoundJob
 from accel.distributed.jobs.job_folder import JobDescription, JobFolder, Launched
+from accel.distributed.jobs.job_run import JobRun
 from accel.distributed.jobs.jobs_here import jobs_asked
 from accel.distributed.jobs.launchers.here import start_of
 from accel.distributed.ranks.rank_messages import RunDone
@@ -63,8 +67,6 @@ def test_a_folder_that_cannot_be_read_says_so_in_its_row_and_hides_no_other(job)
 
 
 def test_a_failed_attempt_is_no_end_while_ranks_are_started_again(job):
-    import os
-
     job.write_json(
         "launched.json", Launched(pid=os.getpid(), start=start_of(os.getpid()), host=os.uname().nodename)
     )
@@ -76,9 +78,22 @@ def test_a_failed_attempt_is_no_end_while_ranks_are_started_again(job):
     assert "it cannot be read" in jobs_asked("list", job.name).rows[0].because
 
 
-def test_a_process_with_the_same_number_that_began_later_is_another(job):
-    import os
+class Swallowing:
+    """Interrupts its own finalizer: what that raises Python prints, and goes on."""
 
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_that_a_finalizer_swallowed_ends_the_wait_for_a_job(job, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: None)
+    launched = Launched(pid=os.getpid(), start=start_of(os.getpid()), host=os.uname().nodename)
+    job.write_json("launched.json", launched)
+    with pytest.raises(KeyboardInterrupt, match="the job goes on"):
+        JobRun(job, watch=lambda lanes: Swallowing() and None).go()
+
+
+def test_a_process_with_the_same_number_that_began_later_is_another(job):
     job.write_json(
         "launched.json", Launched(pid=os.getpid(), start="1 of another start", host=os.uname().nodename)
     )

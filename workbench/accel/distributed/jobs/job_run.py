@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from accel.distributed.jobs.job_failures import EndedJob, error_of_job
@@ -18,6 +18,7 @@ from accel.distributed.ranks.rank_answers import RankAnswer
 from accel.distributed.ranks.rank_messages import RunDone, RunFailed
 from accel.distributed.ranks.rank_page import RankLane
 from accel.distributed.ranks.run_outcome import Print, RunOutcome, Watch
+from accel.workload.uninterrupted import lost_interrupts
 
 _LOOK_S = 0.2
 _ASK_LAUNCHER_EVERY_S = 2.0  # squeue asks a server that many others ask
@@ -102,7 +103,8 @@ class JobRun:
         An interrupt ends the waiting alone: a kernel that is restarted or shut down sends one, too.
         """
         try:
-            self._wait()
+            with lost_interrupts() as raise_lost:
+                self._wait(raise_lost)
         except KeyboardInterrupt:
             name = self.folder.name
             raise KeyboardInterrupt(
@@ -113,9 +115,10 @@ class JobRun:
 
     # --- waiting ---------------------------------------------------------------------------------------------------------
 
-    def _wait(self) -> None:
+    def _wait(self, raise_lost: Callable[[], None]) -> None:
         answered_at = failed_at = float("inf")
         while True:
+            raise_lost()
             self._show()
             state, (attempt, answers) = self.state(), self.folder.answers()
             failed = any(isinstance(each, RunFailed) for each in answers.values()) and not self._is_past(
@@ -129,7 +132,7 @@ class JobRun:
                 if state.word == "ended" or time.monotonic() - answered_at > _ENDING_S:
                     return
             elif state.word == "ended":
-                if self._everything_came(state):
+                if self._everything_came(state, raise_lost):
                     return
             elif time.monotonic() - failed_at > self._patience_s or self._all_stand_still():
                 self._gave_up = (
@@ -154,13 +157,14 @@ class JobRun:
         began = [self.began(rank) for rank in range(self.description.ranks)]
         return any(each is not None and each.attempt > attempt for each in began)
 
-    def _everything_came(self, state: LaunchState) -> bool:
+    def _everything_came(self, state: LaunchState, raise_lost: Callable[[], None]) -> bool:
         """Once the launcher has ended: another machine's last words may still be on their way over a shared disk."""
         cluster = self.description.cluster
         is_here = len(cluster.hosts) < 2 and cluster.nodes == 1
         patience_s = _SAME_DISK_S if is_here else _SHARED_DISK_S if state.because == ENDED_WELL else _LOST_S
         until = time.monotonic() + patience_s
         while time.monotonic() < until:
+            raise_lost()
             self.folder.look_anew()
             if len(self.folder.answers()[1]) == self.description.ranks:
                 break
