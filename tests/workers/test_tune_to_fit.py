@@ -103,7 +103,7 @@ def test_what_is_no_size_is_refused(workbench, fit):
 
 def test_real_workers_find_a_plan_that_fits(deep):
     deep.profile(ON_DEEP)
-    known = deep.tune(include=["fused_optimizer"], budget_s=25)["fused_optimizer"]
+    known = deep.try_("fused_optimizer").rows[0]
     assert known.peak_of == "tensors"
     assert known.peak_bytes[1] == pytest.approx(known.peak_bytes[0], rel=0.01)
     tuning = deep.tune(include=["fused_optimizer", SMALLER], budget_s=40, fit=int(0.8 * known.peak_bytes[0]))
