@@ -84,7 +84,7 @@ function fillProcess(item, process) {
 
 /** @param {{model: any, el: HTMLElement}} context */
 function render({ model, el }) {
-  const fold = element("button", { type: "button", class: "accel-cores-fold", "data-testid": "core-map-fold" });
+  const fold = element("button", { type: "button", class: "accel-fold", "data-testid": "core-map-fold" });
   const body = element("div", { class: "accel-cores-body" });
   const map = element("div", { class: "accel-cores-map", role: "group", "aria-label": "CPUs; arrow keys move between them" });
   const details = element("p", { class: "accel-cores-details", "data-testid": "core-map-details" }, HINT);

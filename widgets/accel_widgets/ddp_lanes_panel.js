@@ -38,7 +38,7 @@ function render({ model, el }) {
   const line = element("span", { role: "status", tabindex: "-1", "data-testid": "ddp-line" });
   const stop = element("button", { type: "button", class: "accel-button accel-lanes-stop", "data-testid": "ddp-stop",
     title: "All ranks end after the same step; the state of that step comes back" }, "■ Stop");
-  const fold = element("button", { type: "button", class: "accel-lanes-fold", "data-testid": "ddp-fold" });
+  const fold = element("button", { type: "button", class: "accel-fold", "data-testid": "ddp-fold" });
   const rows = element("tbody");
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...COLUMNS.map((name, index) =>
     element("th", { scope: "col", class: [2, 3, 4, 6].includes(index) ? "accel-lanes-number" : "" }, name)))), rows);

@@ -83,7 +83,7 @@ function render({ model, el }) {
   const line = element("div", { role: "status", tabindex: "-1", class: "accel-jobs-line", "data-testid": "jobs-line" });
   const logs = element("div", { class: "accel-jobs-logs", "data-testid": "jobs-logs" });
   el.classList.add("accel", "accel-jobs");
-  const fold = element("summary", { "data-testid": "jobs-fold" }, "Jobs");
+  const fold = element("summary", { class: "accel-fold", "data-testid": "jobs-fold" }, "Jobs");
   const whole = /** @type {HTMLDetailsElement} */ (model.get("has_fold") ? element("details", {}, fold, line, table, logs) : element("div", {}, line, table, logs));
   el.append(whole);
   /** @type {Map<string, ReturnType<typeof makeRow>>} */

@@ -90,8 +90,8 @@ function render({ model, el }) {
   let views = [];
   let frame = 0;
   const button = (/** @type {string} */ name) => element("button", { type: "button", class: "accel-button", "data-testid": name });
-  const fold = button("telemetry-fold"), pause = button("telemetry-pause"), end = button("telemetry-end");
-  fold.classList.add("accel-telemetry-fold");
+  const fold = element("button", { type: "button", class: "accel-fold", "data-testid": "telemetry-fold" });
+  const pause = button("telemetry-pause"), end = button("telemetry-end");
   const grid = element("div", { class: "accel-telemetry-tiles", "aria-hidden": "true" });
   const said = element("p", { class: "accel-telemetry-said", "data-testid": "telemetry-said" });
   const note = element("p", { class: "accel-telemetry-note", "data-testid": "telemetry-note" });
