@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from accel_widgets.op_table_panel import OpTablePanel
 
@@ -85,3 +86,26 @@ def test_many_rows_are_shown_on_demand(show):
     assert view.page.get_by_test_id("op-row").count() == 40
     view.page.get_by_test_id("op-more").click()
     assert view.page.get_by_test_id("op-row").count() == 300
+
+
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [
+        (1000, ["Operation", "Phase", "Module", "Self time", "Share of step", "Calls"]),
+        (740, ["Operation", "Phase", "Module", "Self time", "Share of step", "Calls"]),
+        (600, ["Operation", "Phase", "Self time", "Share of step"]),
+        (360, ["Operation", "Phase", "Self time"]),
+    ],
+)
+def test_a_narrow_panel_shows_what_matters_most_without_scrolling_sideways(show, page, width, headings):
+    show(OpTablePanel, rows=[row(f"aten::op_{i}", "forward", "net", 9.0, 1) for i in range(40)])
+    page.set_viewport_size({"width": 1000, "height": 700})
+    page.get_by_test_id("sort-calls").focus()
+    page.set_viewport_size({"width": width, "height": 700})
+    assert page.locator("thead button:visible").all_inner_texts() == headings
+    assert page.locator(".accel-op-scroll").evaluate("scroll => scroll.scrollWidth <= scroll.clientWidth")
+    expect(page.locator("thead button[tabindex='0']:visible")).to_have_count(1)
+    page.locator("thead button").first.focus()
+    for heading in headings[1:]:
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("document.activeElement.innerText") == heading

@@ -38,7 +38,7 @@ function shownText(row, key) {
  */
 function cell(row, column) {
   const shown = shownText(row, column.key);
-  const made = element("td", { class: column.is_number ? "accel-op-number" : `accel-op-${column.key}` });
+  const made = element("td", { class: `accel-op-${column.key}${column.is_number ? " accel-op-number" : ""}` });
   if (column.key === "share") {
     const bar = element("span", { class: "accel-op-bar", "aria-hidden": "true" });
     bar.style.setProperty("--share", String(row.share));
@@ -156,7 +156,10 @@ function render({ model, el }) {
   for (const name of ["rows", "columns"]) model.on(`change:${name}`, drawAll);
   model.on("change:chosen_op", showChosen);
   drawAll();
+  const resized = new ResizeObserver(() => settleHead());  // a narrow table has fewer headings
+  resized.observe(scroll);
   return () => {
+    resized.disconnect();
     for (const name of choices) model.off(`change:${name}`, drawBody);
     for (const name of ["rows", "columns"]) model.off(`change:${name}`, drawAll);
     model.off("change:chosen_op", showChosen);
