@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from accel_widgets.bar_panel import BarPanel
 from accel_widgets.board_panel import BoardPanel
+from accel_widgets.ladder_panel import LadderPanel
+from accel_widgets.theme import themed
 from tests.widgets.test_every_panel import BEAT, board
+from tests.widgets.test_ladder_panel import MEASURING, trial
 
 pytestmark = pytest.mark.browser
 
@@ -28,6 +32,8 @@ A_TAB = """(name) => {
   tab.innerHTML = "<input>";
   document.querySelector(".accel-workbench").append(tab);
 }"""
+CLEAR_OF_THE_BAR = """(trial) => trial.getBoundingClientRect().top
+  >= document.querySelector(".accel-bar").getBoundingClientRect().bottom"""
 ROLES = "[...document.querySelectorAll('.accel-tab')].map((tab) => tab.getAttribute('role'))"
 
 
@@ -170,3 +176,31 @@ def test_try_this_on_a_card_says_at_once_that_it_begins_and_so_does_the_bar(show
     assert page.evaluate(IN_FOCUS) == "stop"
     cards.set(is_busy=False)
     assert button.get_attribute("aria-disabled") == "false"
+
+
+def test_a_trial_that_a_click_began_comes_into_view_and_the_next_tab_begins_at_its_top(show, page):
+    page.set_viewport_size({"width": 800, "height": 500})
+    show(BarPanel, can=["try"], tab="speed_up")
+    ladder = show(LadderPanel, beside=True)
+    page.evaluate(IN_A_PANEL)
+    page.add_style_tag(content=themed("workbench_panel.css") + ".accel-ladder { padding: 900px 0; }")
+    of_a_cell, clicked = (
+        {**trial(MEASURING, state="running"), "id": name} for name in ("trial-1", "trial-2")
+    )
+    top = "document.querySelector('.accel-workbench').getBoundingClientRect().top"
+    before = page.evaluate(top)
+    ladder.set(trials=[of_a_cell])
+    assert page.evaluate(top) == before
+    for is_far_below in (False, True):
+        if is_far_below:
+            ladder.set(trials=[of_a_cell])
+            page.set_viewport_size({"width": 380, "height": 500})
+            page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        page.get_by_test_id("try").click()
+        ladder.set(trials=[clicked, of_a_cell])
+        expect(page.get_by_test_id("trial").first).to_be_in_viewport(ratio=1)
+        assert page.get_by_test_id("trial").first.evaluate(CLEAR_OF_THE_BAR)
+    for tab, scrolled in (("machine", 2000), ("profile", 40)):
+        page.evaluate(f"scrollTo(0, {scrolled})")
+        page.get_by_test_id(f"tab-{tab}").click()
+        assert page.evaluate(top) == pytest.approx(0, abs=1)

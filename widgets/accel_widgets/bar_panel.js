@@ -25,7 +25,6 @@ const BUTTONS = /** @type {[string, string, string][]} */ ([
   ["tune", "Tune", "Search for the fastest plan of all accelerations, for up to two minutes"],
 ]);
 
-const AWAITS_MS = 30000;  // packing takes seconds; a trial that begins later was begun elsewhere
 const UNHEARD_MS = 1000;  // a kernel that takes messages while a cell runs has answered by then
 const SILENT_MS = 5000;  // Python says something each second: after that it is no longer counted on
 const COPY_MS = 5000;  // later the user is at something else: neither clipboard nor focus are taken then
@@ -48,9 +47,8 @@ class BarView {
     const hear = () => this.hearBeat();
     const turn = () => { this.showTab(); };
     const face = () => { for (const [name, button] of this.tabButtons) write(button, model.get("tabs")[name]); this.showTab(); };
-    const begins = (/** @type {Event} */ event) => { if (event.target instanceof Element && this.root?.contains(event.target)) this.begin(); };
     const told = (/** @type {any} */ message) => { if (message?.copy !== undefined && message.to?.view === this.view) this.copy(message.copy, message.to.at); };
-    document.body.addEventListener("accel-begin", begins);  // a card's button
+    const deaf = onBegin(el, () => this.begin());
     model.on("change:beat", hear);
     model.on("change:tab", turn);
     model.on("change:tabs", face);
@@ -61,7 +59,7 @@ class BarView {
       clearInterval(counting);
       this.seen();
       this.placing?.disconnect();
-      document.body.removeEventListener("accel-begin", begins);
+      deaf();
       for (const name of watched) model.off(`change:${name}`, draw);
       model.off("change:beat", hear);
       model.off("change:tab", turn);
@@ -126,7 +124,7 @@ class BarView {
       this.drawBeat();
     } else if (this.buttons.has(name)) {
       this.turnTo("speed_up");
-      this.begin();
+      sayBegin(this.el);
     }
     this.model.send({ do: name, ...(name === "copy" ? { to: { view: this.view, at: Date.now() } } : {}) });
   }
@@ -172,7 +170,7 @@ class BarView {
     this.seconds = beat ? beat.seconds : Infinity;
     if (beat?.can_stop) {
       this.drawStop();
-      if (this.isAwaited && performance.now() < this.awaits) this.stopButton.focus();
+      if (this.isAwaited && performance.now() < this.awaits) this.stopButton.focus({ preventScroll: true });
       this.awaits = 0;
     }
     this.drawBeat();
@@ -232,11 +230,14 @@ class BarView {
 
   // --- tabs ---------------------------------------------------------------------------------------------------------
 
-  /** @param {string} name */
+  /** Where the one before was scrolled on, this one begins below the bar. @param {string} name */
   turnTo(name) {
+    const isScrolled = this.root && this.el.getBoundingClientRect().top > this.root.getBoundingClientRect().top + 8;
+    const isNew = name !== this.model.get("tab");
     this.model.set("tab", name);
     this.model.save_changes();
     this.showTab();
+    if (isScrolled && isNew) this.root?.scrollIntoView({ block: "start" });
   }
 
   /** @param {KeyboardEvent} event */

@@ -126,7 +126,7 @@ class BoardView {
     clearTimeout(this.starting);
     this.starting = setTimeout(() => this.begun(), STARTING_MS);
     this.drawBusy();
-    this.el.dispatchEvent(new CustomEvent("accel-begin", { bubbles: true }));  // for the bar
+    sayBegin(this.el);
     this.model.send({ do: "try", plans });
   }
 

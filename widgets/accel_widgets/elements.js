@@ -27,6 +27,20 @@ function hide(target, isHidden, next) {
 }
 
 const STARTING_MS = 5000;  // so long "starting…" stands there: an error that comes instead has a place of its own
+const AWAITS_MS = 30000;  // packing takes seconds; a trial that begins later was begun elsewhere
+
+/** The parts of a panel know from each other that a click begins a trial. @param {Element} el */
+function sayBegin(el) {
+  el.dispatchEvent(new CustomEvent("accel-begin", { bubbles: true }));
+}
+
+/** Calls this whenever a click in the panel of this element begins a trial; gives the function that ends it.
+ * @param {Element} el @param {() => void} begun */
+function onBegin(el, begun) {
+  const hear = (/** @type {Event} */ event) => { if ((el.closest(".accel-workbench") ?? el).contains(/** @type {Element} */ (event.target))) begun(); };
+  document.body.addEventListener("accel-begin", hear);
+  return () => document.body.removeEventListener("accel-begin", hear);
+}
 
 /** Who asks for a text to copy, and when: other views of the same panel have nothing to do with it. @param {Element} el */
 function asker(el) {
@@ -42,15 +56,16 @@ function asker(el) {
 function rove(container, selector) {
   const every = () => /** @type {HTMLElement[]} */ ([...container.querySelectorAll(selector)]);
   const usable = () => every().filter((item) => !item.matches(":disabled") && !item.hidden);
+  const shown = () => usable().filter((item) => item.getClientRects().length > 0);
   const settle = (/** @type {HTMLElement | null | undefined} */ wanted) => {
-    const items = usable();
+    const items = shown().length ? shown() : usable();  // nothing of a tab that is not open is shown
     const stop = wanted && items.includes(wanted) ? wanted : items.find((item) => item.tabIndex === 0) ?? items[0];
     for (const item of every()) item.tabIndex = item === stop ? 0 : -1;
   };
   container.addEventListener("focusin", (event) => settle(/** @type {HTMLElement} */ (event.target).closest(selector)));
   container.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    const items = usable();
+    const items = shown();
     const at = items.indexOf(/** @type {HTMLElement} */ (event.target));
     const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
     if (at < 0 || next === undefined) return;

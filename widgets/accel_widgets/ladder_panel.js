@@ -257,7 +257,26 @@ function render({ model, el }) {
   const page = { send: (/** @type {{do: string}} */ message) => model.send(message.do === "copy" ? { ...message, to: asker(el) } : message),
     act: (/** @type {"rename" | "pin" | "remove"} */ what, /** @type {string} */ id, value = "") => change[what](id, value) };
 
+  let awaits = 0;  // until then a new trial is one that a click in this panel began
+  const deaf = onBegin(el, () => { awaits = performance.now() + AWAITS_MS; });
+  /** Neither the focus nor the view went elsewhere since. @param {Element} panel */
+  const isStillHere = (panel) => {
+    const box = panel.getBoundingClientRect();
+    const isInSight = box.bottom > 0 && box.top < window.innerHeight;
+    return isInSight && (document.activeElement === document.body || panel.contains(document.activeElement));
+  };
+  /** Below the bar, which sticks to the top, with room for the rows that come. @param {HTMLElement} trial */
+  const bringIntoView = (trial) => {
+    const panel = el.closest(".accel-workbench");
+    if (!panel || !isStillHere(panel)) return;
+    const bar = /** @type {HTMLElement | null} */ (panel.querySelector(".accel-bar"));
+    trial.style.scrollMarginTop = `${(bar?.offsetHeight ?? 0) + 8}px`;
+    trial.scrollIntoView({ block: "nearest" });
+  };
+
   const draw = () => {
+    /** @type {HTMLElement | null} */
+    let begun = null;
     const [pinned, removed] = [model.get("pinned"), model.get("removed")];
     /** @type {Trial[]} */
     const known = model.get("trials").filter((/** @type {Trial} */ trial) => !removed.includes(trial.id));
@@ -272,6 +291,7 @@ function render({ model, el }) {
         if (trial.id === known[0].id) {  // the newest is looked at, the others are lines
           for (const { node } of shown.values()) node.open = false;
           made.node.open = true;
+          if (performance.now() < awaits) [begun, awaits] = [made.node, 0];
         }
         shown.set(trial.id, made);
       }
@@ -283,6 +303,7 @@ function render({ model, el }) {
     write(gone, `Removed: ${away}`);
     removedLine.hidden = away === 0;
     empty.hidden = trials.length + away > 0;
+    if (begun) bringIntoView(begun);
     write(compared, model.get("compared"));
     compared.hidden = !model.get("compared");
   };
@@ -298,6 +319,7 @@ function render({ model, el }) {
   resized.observe(list);
   return () => {
     resized.disconnect();
+    deaf();
     for (const name of watched) model.off(`change:${name}`, draw);
   };
 }
