@@ -242,7 +242,7 @@ class Notebook:
 
 @pytest.fixture(scope="session")
 def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]:
-    return {**browser_context_args, "viewport": VIEWPORT}
+    return {**browser_context_args, "viewport": VIEWPORT, "reduced_motion": "reduce"}
 
 
 @pytest.fixture
