@@ -125,13 +125,21 @@ def with_a_mount_in_the_project(root: Path) -> Path:
 
 
 @kind
+def with_a_mount_among_temporary_files(root: Path) -> Path:
+    (root / "temporary" / "image").mkdir(parents=True)
+    mount("-t", "tmpfs", "tmpfs", root / "temporary" / "image")
+    os.environ["TMPDIR"] = str(root / "temporary")
+    return project_in(root)
+
+
+@kind
 def in_shared_memory(root: Path) -> Path:
     mount("-t", "tmpfs", "tmpfs", "/dev/shm")
     return project_in(Path("/dev/shm"))
 
 
 def what_a_cell_does(project: Path, folder: Path, mechanism: str, *words: str) -> dict[str, str]:
-    """It writes over the user's file, adds one, and reads both."""
+    """It writes over the user's file, adds one, and reads both. It compiles too, with a cache and a temporary file."""
     os.environ |= {VARIABLE: mechanism, "HOME": str(project)}
     os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
     tempfile.tempdir = None
@@ -144,10 +152,16 @@ def what_a_cell_does(project: Path, folder: Path, mechanism: str, *words: str) -
     Path("new").write_text("new")
     os.makedirs("checkpoints/1")
     Path("checkpoints/1/new").write_text("new")
+    os.makedirs(os.environ["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
+    with tempfile.TemporaryDirectory() as compiled:
+        if held != "python":  # it lets a cell start no program
+            subprocess.run(["touch", f"{compiled}/kernel.o"], check=True)
+        built = os.listdir(compiled)
     images = [path.read_text() for path in folder.parent.glob("Donn*/data/images")]
     return {
         "held": held,
         "read back": f"{Path('model.pt').read_text()}, {Path('checkpoints/1/new').read_text()}",
+        "built": "".join(built),
         "data": "".join(images),
         "rights": Path("/proc/self/status").read_text().split("CapEff:")[1].split()[0],
     }

@@ -89,6 +89,7 @@ def test_a_cell_in_a_hard_place_reads_what_it_wrote_and_the_users_file_stays(tmp
     if _as(kind) and mechanism != "python":
         assert int(found["rights"], 16) & ~SETFCAP == 0  # none of those that a user namespace gives
     assert found["read back"] == "trial's, new"
+    assert found["built"] == ("" if found["held"] == "python" else "kernel.o")
     if mechanism:
         assert found["held"] == mechanism
     else:
