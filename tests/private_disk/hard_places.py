@@ -128,7 +128,7 @@ def with_a_mount_in_the_project(root: Path) -> Path:
 def with_a_mount_among_temporary_files(root: Path) -> Path:
     (root / "temporary" / "image").mkdir(parents=True)
     mount("-t", "tmpfs", "tmpfs", root / "temporary" / "image")
-    os.environ["TMPDIR"] = str(root / "temporary")
+    os.environ["TMPDIR"] = os.environ["XDG_CACHE_HOME"] = str(root / "temporary")
     return project_in(root)
 
 
@@ -143,6 +143,7 @@ def what_a_cell_does(project: Path, folder: Path, mechanism: str, *words: str) -
     os.environ |= {VARIABLE: mechanism, "HOME": str(project)}
     os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
     tempfile.tempdir = None
+    earlier = Path(tempfile.gettempdir(), "accel-of-a-hard-place")
     os.chdir(project)
     if "unprivileged" in words:
         drop_capabilities(but=SETFCAP)
@@ -152,6 +153,7 @@ def what_a_cell_does(project: Path, folder: Path, mechanism: str, *words: str) -
     Path("new").write_text("new")
     os.makedirs("checkpoints/1")
     Path("checkpoints/1/new").write_text("new")
+    earlier.write_text("new")
     os.makedirs(os.environ["TORCHINDUCTOR_CACHE_DIR"], exist_ok=True)
     with tempfile.TemporaryDirectory() as compiled:
         if held != "python":  # it lets a cell start no program
@@ -160,7 +162,7 @@ def what_a_cell_does(project: Path, folder: Path, mechanism: str, *words: str) -
     images = [path.read_text() for path in folder.parent.glob("Donn*/data/images")]
     return {
         "held": held,
-        "read back": f"{Path('model.pt').read_text()}, {Path('checkpoints/1/new').read_text()}",
+        "read back": f"{Path('model.pt').read_text()}, {Path('checkpoints/1/new').read_text()}, {earlier.read_text()}",
         "built": "".join(built),
         "data": "".join(images),
         "rights": Path("/proc/self/status").read_text().split("CapEff:")[1].split()[0],

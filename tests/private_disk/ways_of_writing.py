@@ -7,6 +7,7 @@ In `cwd` lie `here.txt`, `data.bin` and `removed.txt`: it writes over them and b
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -121,6 +122,17 @@ def by_a_new_folder() -> str:
 
 
 @way
+def in_a_folder_that_is_there() -> str:
+    os.makedirs("step-0", exist_ok=True)
+    Path("step-0").mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.symlink("here.txt", "step-0")
+    Path("step-0/again").write_text("new")
+    os.makedirs("step-0", exist_ok=True)
+    return Path("step-0/again").read_text()
+
+
+@way
 def by_removing() -> str:
     os.unlink("removed.txt")
     assert "removed.txt" not in os.listdir(".")
@@ -156,7 +168,7 @@ def from_where_it_went() -> str:
     try:
         assert Path("weights").exists()
         assert Path("../untouched/read.txt").exists()
-        assert sorted(os.listdir()) == ["more", "weights"]
+        assert sorted(os.listdir()) == ["again", "more", "weights"]
         Path("../here.txt").write_text("new")
     finally:
         os.chdir("..")

@@ -133,7 +133,9 @@ class LedCalls:
         return self._shadow.for_writing(real)
 
     def _path_to_make(self, real: str) -> str:
-        return self._shadow.for_reading(real) if self._shadow.exists(real) else self._shadow.for_writing(real)
+        if self._shadow.exists(real):  # said as the system says it: `exist_ok` relies on that
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), real)
+        return self._shadow.for_writing(real)
 
     def _database(self, real: str) -> str:
         return real if os.path.basename(real) == ":memory:" else self._shadow.for_writing(real)

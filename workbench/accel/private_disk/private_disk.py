@@ -109,7 +109,10 @@ class PrivateDisk:
         own = [os.getcwd(), os.path.expanduser("~"), *filter(_is_covered, temporary)]
         read_only = namespace_view.enter(self.folder, shared=shared, own=own)
         if near := set(read_only) & set(map(os.path.realpath, own)):  # where a cell is likely to write
-            self._led = Shadow(self.folder, left_alone=shared, only=near)
+            kept = [
+                place for place in shared if not any(is_in(each, os.path.realpath(place)) for each in near)
+            ]
+            self._led = Shadow(self.folder, left_alone=kept, only=near)
         if os.path.realpath(temporary[0]) in near:  # a mount below /tmp: programs are led nowhere
             self._take_temporary_files_along()
 
