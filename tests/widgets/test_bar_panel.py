@@ -200,6 +200,14 @@ def test_a_trial_that_a_click_began_comes_into_view_and_the_next_tab_begins_at_i
         ladder.set(trials=[clicked, of_a_cell])
         expect(page.get_by_test_id("trial").first).to_be_in_viewport(ratio=1)
         assert page.get_by_test_id("trial").first.evaluate(CLEAR_OF_THE_BAR)
+    page.get_by_test_id("try").click()
+    page.evaluate(
+        "document.body.append(document.createElement('input'))"
+    )  # the user goes on, elsewhere on the page
+    page.locator("body > input").focus()
+    before = page.evaluate(top)
+    ladder.set(trials=[{**clicked, "id": "trial-3"}, clicked, of_a_cell])
+    assert page.evaluate(top) == before
     for tab, scrolled in (("machine", 2000), ("profile", 40)):
         page.evaluate(f"scrollTo(0, {scrolled})")
         page.get_by_test_id(f"tab-{tab}").click()
