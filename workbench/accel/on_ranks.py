@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accel.distributed.cells.watched_run import WatchedRun
     from accel.distributed.data_parallel.shares import BatchMeans
+    from accel.distributed.first_step.verdict import Check
     from accel.distributed.oneccl.state import OneCcl
     from accel.distributed.ranks.rank_devices import Backend
     from accel.measuring.sweep import Sweep
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 def ddp(
     cell: str | Callable[[], Any], *,
     n: int | None = None, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto",
-    batch: BatchMeans = "per-rank", loaders: str | Iterable[str] = (), plan: str | Plan = "", timeout_s: float = 60.0,
-    all_output: bool = False, discard: bool = False, sync_batchnorm: bool = False, checkpoint: str = "", every: int = 100,
+    batch: BatchMeans = "per-rank", check: Check = "on", loaders: str | Iterable[str] = (), plan: str | Plan = "",
+    timeout_s: float = 60.0, all_output: bool = False, discard: bool = False, sync_batchnorm: bool = False,
+    checkpoint: str = "", every: int = 100,
     max_restarts: int = 0, bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none",
     communication: bool = False, wait: bool = True, on: str = "", launcher: str = "", hosts: str = "",
     nodes: int | None = None, partition: str = "", gpus_per_node: int | None = None, time: str = "",
@@ -38,6 +40,8 @@ def ddp(
         backend: "auto", "gloo", "nccl" or "ccl" (oneCCL, experimental).
         gpus: Which GPUs to use, such as "0,3"; "auto" takes those that are joined best.
         batch: "per-rank": each rank takes a batch of yours. "global": your batches are shared among the ranks.
+        check: With batch "global", compare the first step with that of one process: "on" warns where they differ, "strict" stops
+            there, "off" compares nothing.
         loaders: Names of the loaders to share out. (): those that train.
         plan: Accelerations for every rank, such as "autocast+compile_model".
         timeout_s: A rank that neither trains nor prints for so many seconds is stuck.
@@ -83,7 +87,7 @@ def ddp(
     from accel.workbench.ddp_options import DdpOptions
 
     run = RunOptions(
-        batch=batch,
+        batch=batch, check=check,
         loaders=names(loaders) if isinstance(loaders, str) else tuple(loaders),
         plan=str(plan), timeout_s=timeout_s, discard=discard, sync_batchnorm=sync_batchnorm,
         checkpoint=checkpoint, every=every, max_restarts=max_restarts,

@@ -74,6 +74,13 @@ COMMAND = Command(
             default="per-rank",
         ),
         Argument(
+            "--check",
+            help="with --batch global, compare the first step with one process's: on warns where they differ, strict stops "
+            "there, off compares nothing (default: on)",
+            choices=("on", "strict", "off"),
+            default="on",
+        ),
+        Argument(
             "--loaders",
             help="the loaders that are shared out, as train_loader,other (default: those that train, as they are seen)",
             metavar="NAMES",

@@ -133,6 +133,7 @@ class RankSweep:
     def _options(self, configuration: Configuration) -> DdpOptions:
         wish = self._wish
         run = RunOptions(
+            check="off",
             batch=wish.batch, timeout_s=wish.timeout_s, discard=True, steps=wish.steps or 0
         )  # fmt: skip
         backend: Any = configuration.backend or "gloo"

@@ -8,6 +8,7 @@ from typing import Any
 from accel.distributed.cells.plan_effects import PlanEffect
 from accel.distributed.communication.communication_report import CommunicationReport
 from accel.distributed.communication.straggler import straggler
+from accel.distributed.first_step.verdict import FirstStepCheck
 from accel.distributed.ranks.rank_page import RankLane
 from accel.profiling.compilation import Compilation
 from accel.shown import Shown
@@ -54,6 +55,7 @@ class DdpResult(Shown):
     plan: str = ""
     effects: tuple[PlanEffect, ...] = ()
     compilation: Compilation | None = None  # in rank 0
+    first_step: FirstStepCheck | None = None  # compared with one process's, with --batch global
     quality: float | None = None  # on held-out data, where it was asked for
     quality_reason: str = ""
     distributes_itself: bool = False  # as for torchrun: its ranks' waits for each other are not recorded
@@ -84,6 +86,11 @@ class DdpResult(Shown):
         if not self.steps:
             return "Nothing was trained by an optimizer; what else the cell changed is in your notebook's own objects."
         return "The trained state is in your notebook's own objects."
+
+    @property
+    def check_lines(self) -> list[str]:
+        """What comparing the first step with one process's gave, where it was asked for."""
+        return [self.first_step.line] if self.first_step is not None else []
 
     @property
     def plan_lines(self) -> list[str]:

@@ -10,6 +10,7 @@ import msgspec
 from accel.bounds import check_count, check_seconds
 from accel.distributed.data_parallel.gradient_compression import compression_of
 from accel.distributed.data_parallel.shares import BatchMeans
+from accel.distributed.first_step.verdict import Check
 from accel.errors import AccelError, UnknownName
 
 _MOST_RESTARTS, _MOST_BUCKET_MB = 1_000, 1_000_000
@@ -37,6 +38,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     static_graph: bool = False
     compress: str = "none"  # see `compression_of`
     communication: bool = False  # watch some steps
+    check: Check = "on"  # of the first step, with batch "global"; see `first_step`
     steps: int = 0  # all ranks stop after so many optimizer steps; 0: where the cell ends
 
     @property
@@ -48,6 +50,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         check_seconds(f"--timeout {self.timeout_s}", self.timeout_s)
         if self.batch not in get_args(BatchMeans):
             raise UnknownName("value of --batch", str(self.batch), get_args(BatchMeans))
+        if self.check not in get_args(Check):
+            raise UnknownName("value of --check", str(self.check), get_args(Check))
+        if self.check == "strict" and self.batch != "global":
+            raise AccelError(
+                "--check strict",
+                because="one process can take the first step of the ranks only where they share one batch",
+                do="Add --batch global, or leave --check out.",
+            )
         if not isinstance(self.compress, str):
             raise AccelError(
                 f"--compress {self.compress!r}",

@@ -57,6 +57,7 @@ from accel.workload.discovery import Discovery
 if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
     from accel.distributed.communication.communication_times import CommunicationTimes
+    from accel.distributed.first_step.first_step import FirstStep
     from accel.plans.plan import Plan
     from accel.workload.replica import Replica
 
@@ -81,11 +82,14 @@ class DataParallel:
     def __init__(
         self, page: RankPage, *, rank: int, world_size: int, namespace: dict[str, Any], options: RunOptions,
         plan: Plan | None = None, knows_ranks: bool = False, prepare: Callable[[Replica], None] | None = None,
+        first_step: FirstStep | None = None,
     ) -> None:  # fmt: skip
         self._world_size, self._namespace, self._options, self._plan = world_size, namespace, options, plan
         self._knows_ranks, self._prepare = knows_ranks, prepare
         self._exchanges_before_step = accumulates(plan)
-        self.lineages, self._lane = Lineages(rank), StepLane(page, rank, steps=options.steps)
+        self._first_step = first_step
+        self.lineages = first_step.lineages if first_step is not None else Lineages(rank)
+        self._lane = StepLane(page, rank, steps=options.steps)
         self._watching = StepWatching(options)
         self._buckets = BucketExchange(options, on_wait=self._lane.waited, recorder=self._watching.recorder)
         self._exchange = GradientExchange(world_size, on_wait=self._lane.waited)
@@ -151,10 +155,11 @@ class DataParallel:
             self._patches.wrap(DistributedDataParallel, "__init__", telling(self.only_watch))
             for module in (torch.distributed, torch.distributed.distributed_c10d):
                 self._patches.wrap(module, "all_reduce", refusing(self._holds))
-            self._undo.enter_context(self.lineages.seeded_alike())
             self._patches.wrap(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
             self._patches.wrap(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
             self._exchange.add(named_leaves(self._namespace))
+        if self._world_size > 1 or self.lineages.stands_for_ranks:
+            self._undo.enter_context(self.lineages.seeded_alike())
         self._undo.enter_context(self._leading)
         before_step(self._patches, self._before_step)
         after_step(self._patches, self._after_step)
@@ -162,6 +167,8 @@ class DataParallel:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        if kind is None:
+            self._first_turn_over()
         for _, _, taken in self._taken:
             self._undo.push(taken)
         self._undo.close()
@@ -170,7 +177,11 @@ class DataParallel:
         if self.only_watches:
             self.notes += notes_of_own_distribution(self._loops)
         elif self._world_size > 1:
-            self.notes += notes_of(self._exchange, self._namespace, batch=self._options.batch)
+            check = self._first_step.check if self._first_step is not None else None
+            is_compared = check is not None and check.verdict != "not checked"
+            self.notes += notes_of(
+                self._exchange, divides_batches=self._options.batch == "global" and not is_compared
+            )
             self.notes += notes_of_loops(self._loops)
             self.notes += notes_of_buckets(self._exchange, self._buckets)
 
@@ -187,12 +198,14 @@ class DataParallel:
         """The loop that the cell is in was led to where a checkpoint was taken: what was read on the way counts for nothing."""
         self._loops.backwards += 1
         self._lane.forget_samples()
+        self._no_first_step("the run went on from a checkpoint")
 
     def only_watch(self) -> None:
         """The cell distributes its training itself, as a script for torchrun does: nothing is shared out or averaged any more."""
         if not (self._is_shared and self._patches.are_on):
             return
         refuse_without_effect(self._options, self._plan)
+        self._no_first_step("the cell distributes its training itself")
         self._is_shared = False
         self._loops.only_watch()
         for _, _, taken in self._taken:
@@ -244,7 +257,10 @@ class DataParallel:
         import torch
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._lane.phase("forward" if torch.is_grad_enabled() and model.training else "evaluation")
+            trains = torch.is_grad_enabled() and model.training
+            if trains and self.lineages.stands_for_ranks:
+                self.lineages.part_ways()
+            self._lane.phase("forward" if trains else "evaluation")
             return inner(*args, **kwargs)
 
         call.inner = inner  # type: ignore[attr-defined]
@@ -280,6 +296,7 @@ class DataParallel:
 
     def _on_batch(self, batch: Any | None) -> None:
         if batch is None:
+            self._first_turn_over()
             self._stop_here()
             self._lane.is_done_with_batch()
         else:
@@ -354,8 +371,21 @@ class DataParallel:
         if self._is_to_stop:
             raise RunStopped
 
+    def _first_turn_over(self) -> None:
+        """The loop comes round, or its optimizer is about to step again: what stepped until now is compared, once."""
+        first = self._first_step
+        if first is None or first.check is not None or not self._lane.steps:
+            return
+        with self._lane.standing_still():
+            first.is_over(self._loops.models)
+
+    def _no_first_step(self, reason: str) -> None:
+        if self._first_step is not None:
+            self._first_step.is_not(reason)
+
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._leading.may_lead(optimizer):
+            self._first_turn_over()
             self._stop_here()  # of a loop that takes its batches from no loader
         self._lane.phase("optimizer")
         self._is_stepping = True
@@ -363,6 +393,8 @@ class DataParallel:
             if not self._knows_ranks:
                 self._loops.before_step()
             self._exchange.before_step(optimizer)
+        if self._first_step is not None:
+            self._first_step.begins(optimizer)
         self._watching.optimizer_begins()
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -26,6 +26,9 @@ class Lineages:
     Rank 0 keeps the notebook's own numbers: with one rank everything is as it would be without us.
     """
 
+    stands_for_ranks = False  # one process that draws what several ranks would
+    has_replaced_workers = False  # and fetches itself what workers of loaders would have fetched
+
     def __init__(self, rank: int) -> None:
         self._rank = rank
         self._shared: dict[str, Any] | None = None
@@ -46,7 +49,7 @@ class Lineages:
             of_kind = ("torch", "cuda") if kind == "torch" else (kind,)
             self._shared |= {each: states[each] for each in of_kind if each in states}
             if self._rank:
-                _SEED_APART[kind](self._rank)
+                SEED_APART[kind](self._rank)
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -130,7 +133,7 @@ class WorkerStart:
 
 def _seed_apart(rank: int) -> None:
     """Seed torch, Python and numpy (where loaded) from where they are, each rank elsewhere."""
-    for kind, seed in _SEED_APART.items():
+    for kind, seed in SEED_APART.items():
         if kind != "numpy" or "numpy" in sys.modules:
             seed(rank)
 
@@ -157,6 +160,6 @@ def _python_apart(rank: int) -> None:
     random.setstate(random.Random(random.getrandbits(62) + rank * _APART).getstate())
 
 
-_SEED_APART: dict[str, Callable[[int], None]] = {
+SEED_APART: dict[str, Callable[[int], None]] = {
     "torch": _torch_apart, "python": _python_apart, "numpy": _numpy_apart,
 }  # fmt: skip

@@ -122,6 +122,10 @@ class SharedLoader:
                 drop_last=bool(loader.drop_last),
             )  # fmt: skip
             self._undo.enter_context(own_attribute(loader, name, self.sampling))
+        if lineages.stands_for_ranks:  # whose samples are fetched here
+            lineages.has_replaced_workers |= loader.num_workers > 0
+            self._undo.enter_context(own_attribute(loader, "num_workers", 0))
+            self._undo.enter_context(own_attribute(loader, "timeout", 0))
         starts = WorkerStart(rank, loader.worker_init_fn)
         self._undo.enter_context(own_attribute(loader, "worker_init_fn", starts))
 

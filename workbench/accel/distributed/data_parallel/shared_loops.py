@@ -55,7 +55,7 @@ class SharedLoops:
         def __iter__(loader: Any) -> Any:
             if self._is_over:
                 return original(loader)
-            if self._only_watches or (self._world_size == 1 and not self._lineages.batches_over):
+            if self._only_watches or (self._is_alone and not self._lineages.batches_over):
                 trains = self._trains_with(loader)
                 if trains and self._only_watches:
                     self._look_at(loader)
@@ -84,7 +84,7 @@ class SharedLoops:
         @functools.wraps(original)
         def __len__(loader: Any) -> int:
             shared = self._shared.get(id(loader))
-            is_plain = self._world_size == 1 or self._only_watches or self._is_over
+            is_plain = self._is_alone or self._only_watches or self._is_over
             if (
                 shared is not None
                 or is_plain
@@ -102,6 +102,10 @@ class SharedLoops:
                 briefly.close()
 
         return __len__
+
+    @property
+    def _is_alone(self) -> bool:
+        return self._world_size == 1 and not self._lineages.stands_for_ranks
 
     def _steps(self, count: int, shared: SharedLoader | None) -> int:
         is_in_order = shared is not None and shared.sampling is None

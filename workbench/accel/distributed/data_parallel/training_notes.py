@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from accel.distributed.data_parallel.shares import BatchMeans
-
 if TYPE_CHECKING:
     from accel.distributed.data_parallel.bucket_exchange import BucketExchange
     from accel.distributed.data_parallel.gradient_exchange import GradientExchange
@@ -28,13 +26,12 @@ def notes_of_unwrapped(namespace: Mapping[str, Any], writes: Iterable[str]) -> l
     ]
 
 
-def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch: BatchMeans) -> list[str]:
-    """One sentence for each.
+def notes_of(exchange: GradientExchange, *, divides_batches: bool) -> list[str]:
+    """One sentence for each. `divides_batches`: ranks have parts of a batch, and no step was compared with one process's.
 
-    >>> notes_of(exchange, {"criterion": nn.CrossEntropyLoss(reduction="sum")}, batch="global")
+    >>> notes_of(exchange, divides_batches=True)
     """
     from torch.nn.modules.batchnorm import _BatchNorm
-    from torch.nn.modules.loss import _Loss
 
     notes = []
     if exchange.after_pass:
@@ -44,20 +41,10 @@ def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch:
             "not during it."
         )
     kinds = {type(module) for each in exchange.models for module in each.model.modules()}
-    if batch == "global" and any(issubclass(k, _BatchNorm) and k.__name__ != "SyncBatchNorm" for k in kinds):
+    if divides_batches and any(issubclass(k, _BatchNorm) and k.__name__ != "SyncBatchNorm" for k in kinds):
         notes.append(
             "BatchNorm normalised each rank's part of a batch by itself, so results differ a little from one process's; "
             "--sync-batchnorm normalises the whole batch. The running statistics are rank 0's."
-        )
-    sums = [
-        name
-        for name, value in namespace.items()
-        if isinstance(value, _Loss) and value.reduction == "sum" and not name.startswith("_")
-    ]
-    if sums:
-        notes.append(
-            f"{', '.join(sums)} adds up over a batch, but gradients are means over ranks: with so many ranks they are that many "
-            "times smaller than for the whole batch in one process. Use reduction='mean', or a learning rate to match."
         )
     return notes
 

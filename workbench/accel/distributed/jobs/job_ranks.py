@@ -22,6 +22,7 @@ from accel.distributed.ranks.rank_environment import changed_here
 from accel.distributed.ranks.rank_messages import RunRequest
 from accel.distributed.ranks.rank_page import RankLane
 from accel.distributed.ranks.run_outcome import Print, RunOutcome, Watch
+from accel.errors import AccelError
 from accel.workload.shipping import Parcel
 
 FOLDER = "accel-jobs"  # beside the notebook, where a cluster's machines see it as a rule
@@ -82,6 +83,11 @@ class JobRanks:
         on_print: Print | None = None,
     ) -> LaunchedJob:  # fmt: skip
         """Pack the job into its folder; `go` launches it."""
+        if request.options.check == "strict":
+            raise AccelError(
+                "--check strict", because="the first step is checked on this machine, and a job runs elsewhere",
+                do="Run the cell on ranks of this machine with --check strict first, and leave the option out here.",
+            )  # fmt: skip
         launcher = launcher_of(self.cluster.launcher)
         launcher.check(self.cluster)
         folder = JobFolder.make(Path(self.cluster.folder or FOLDER), _name(request))

@@ -2,8 +2,8 @@
 
     python -m accel.distributed.ranks.rank_main <descriptor of its socket> <pid of the kernel> <rank> <its CPUs, as 0-3>
 
-With one word more, "private", the disk is private in it. Its CPUs are set before
-torch is imported, for torch counts its threads then.
+With the word "private", the disk is private in it. With "alone", each run is the first step of one process, taken in a child
+that is forked for it. Its CPUs are set before torch is imported, for torch counts its threads then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from accel.distributed.ranks.rank_freshness import Freshness
-from accel.distributed.ranks.rank_messages import Meet, RankReady, RunRequest, ToRank
+from accel.distributed.ranks.rank_messages import Meet, RankReady, RunRequest, StepTaken, ToRank
 from accel.distributed.ranks.rank_page import RankPage
 from accel.machine.affinity.allocation import RankCpus
 from accel.machine.cpu import parse_cpu_list
@@ -31,7 +31,9 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str, *words: str) ->
     disk = PrivateDisk(own_folder()) if "private" in words else None
     channel = begin(descriptor, kernel_pid, rank, cpus, ToRank)
     from accel.distributed.cells import run_in_rank as running
+    from accel.distributed.first_step.one_process import OneProcess
 
+    alone = OneProcess() if "alone" in words else None
     say_hello(channel)
     page, freshness = None, None
     with contextlib.suppress(Closed):
@@ -43,6 +45,9 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str, *words: str) ->
                 page = RankPage(message.world_size, given)
                 channel.send(read_back(freshness.why_not_again() if freshness is not None else ""))
                 freshness = freshness or Freshness()
+            elif isinstance(message, RunRequest) and given is not None and alone is not None:
+                alone.take(message, blob, MemoryFile(given))
+                channel.send(StepTaken())
             elif isinstance(message, RunRequest) and given is not None and page is not None:
                 running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank, disk)
                 if freshness is not None:

@@ -12,6 +12,7 @@ import msgspec
 
 from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.communication.communication_times import CommunicationTimes
+from accel.distributed.first_step.verdict import FirstStepCheck
 from accel.processes.child_main import Hello
 from accel.processes.failure import Failed
 from accel.profiling.compilation import Compilation
@@ -48,6 +49,8 @@ class RunRequest(msgspec.Struct, tag="run", frozen=True):
     reads_back: list[ReadBack] = []  # lines that make the cell wait, as its profile saw them
     shapes: dict[str, dict[str, list[int]]] = {}  # of the models that were shipped
     question: QualityQuestion | None = None  # which rank 0 answers when the cell has trained
+    reference: str = ""  # a file: the first step as one process takes it; empty: nothing is compared with it
+    stands_for: int = 0  # of that process: so many ranks compare with it
 
 
 class RankReady(msgspec.Struct, tag="rank_ready", frozen=True):
@@ -80,6 +83,11 @@ class RunDone(msgspec.Struct, tag="run_done", frozen=True):
     quality: float | None = None
     quality_reason: str = ""  # why there is none, where it was asked for
     is_clean: bool = True  # nothing of the run is left in the process: it can be used again
+    first_step: FirstStepCheck | None = None  # where it was asked for
+
+
+class StepTaken(msgspec.Struct, tag="step_taken", frozen=True):
+    """The process that takes first steps alone → kernel: the child that took this one is over."""
 
 
 class RunFailed(msgspec.Struct, tag="run_failed", frozen=True):
@@ -91,4 +99,4 @@ class RunFailed(msgspec.Struct, tag="run_failed", frozen=True):
 
 
 ToRank = Meet | RunRequest
-FromRank = Hello | RankReady | RunDone | RunFailed
+FromRank = Hello | RankReady | RunDone | RunFailed | StepTaken

@@ -22,6 +22,7 @@ from accel.processes.start import Start, together
 
 MODULE = "accel.distributed.ranks.rank_main"
 PRIVATE = "private"  # the word for a rank whose writes to disk go with it
+ALONE = "alone"  # for the process that takes the first steps which ranks compare with
 _START_TIMEOUT_S = 120.0
 _WARM_TIMEOUT_S = 10.0  # a rank that is up answers at once, if nothing of an earlier run holds it
 

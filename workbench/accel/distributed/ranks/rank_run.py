@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 import threading
@@ -70,7 +71,7 @@ class RankRun:
             meeting_place(is_private=self.pool.is_private) as place,
             lost_interrupts() as self._raise_lost,
         ):
-            ranks, page = self.pool.warm_up(self._look)
+            ranks, page = self.pool.warm_up(self._look, checks=self._checks)
             start_s = time.monotonic() - began
             with self._lock:
                 self._page = page
@@ -94,7 +95,9 @@ class RankRun:
     def _run(
         self, ranks: list[RankProcess], page: RankPage, place: str, began: float, start_s: float
     ) -> RunOutcome:
-        request = msgspec.structs.replace(self.request, rendezvous=place)
+        alone = self.pool.alone if self._checks else None
+        reference = f"{place}-step" if alone is not None else ""
+        request = msgspec.structs.replace(self.request, rendezvous=place, reference=reference)
         options = self.request.options
         answers = RankAnswers(ranks, page, timeout_s=options.timeout_s, trains=self.request.trains)
         ready = [rank.ready for rank in ranks]
@@ -104,12 +107,16 @@ class RankRun:
             for rank in ranks:
                 rank.output.begin(self._printer(rank.rank))
                 rank.send(request, self.parcel.blob, self.parcel.memory.descriptor)
+            if alone is not None:
+                alone.send(self._of_one_process(request), self.parcel.blob, self.parcel.memory.descriptor)
             answers.wait(lambda: self._look(page))
             is_over = not answers.trouble
         finally:
             if not is_over:
                 answers.let_go()
             self.pool.end_ranks(answers.to_end())
+            if alone is not None:
+                self.pool.step_was_taken()
             self.pool.is_settled = True
             with suppress(Exception):  # the run is over; a panel that is gone must not hide its end
                 self._show(page)
@@ -121,6 +128,30 @@ class RankRun:
         return RunOutcome(
             ordered, page.lanes, [rank.output.of_run for rank in ranks], time.monotonic() - began, ready, start_s,
             was_stopped=any(answer.done.was_stopped for answer in ordered),
+        )  # fmt: skip
+
+    @property
+    def _checks(self) -> bool:
+        """Whether one process takes the first step too. On GPUs it would take memory from a rank, and seconds to start."""
+        options = self.request.options
+        is_asked = self.request.trains and options.batch == "global" and options.check != "off"
+        return (
+            is_asked and self.pool.ranks > 1 and (self.request.backend != "nccl" or options.check == "strict")
+        )
+
+    def _of_one_process(self, request: RunRequest) -> RunRequest:
+        """The same cell without ranks: it ends with its first step, and nothing of it stays."""
+        options = msgspec.structs.replace(
+            request.options,
+            discard=True,
+            checkpoint="",
+            sync_batchnorm=False,
+            communication=False,
+            compress="none",
+        )
+        return msgspec.structs.replace(
+            request, rendezvous=f"{request.rendezvous}-alone", options=options, backend="gloo",
+            stands_for=self.pool.ranks, question=None,
         )  # fmt: skip
 
     def _printer(self, rank: int) -> Callable[[str], object] | None:
@@ -146,8 +177,9 @@ def meeting_place(*, is_private: bool = False) -> Iterator[str]:
             _check_room(path)
         yield path
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+        for each in glob.glob(f"{glob.escape(path)}*"):
+            with suppress(FileNotFoundError):
+                os.unlink(each)
         if is_private:
             folder.close()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from accel.distributed.ranks.rank_page import PHASES, RankPage
@@ -55,6 +57,13 @@ class StepLane:
     def evaluates(self, begins: bool) -> None:
         """A loop over data that is not trained on begins or ends."""
         self._evaluation.loop(begins=begins)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """While entered, the rank does something that is none of its training's."""
+        began = time.perf_counter()
+        yield
+        self._clock += time.perf_counter() - began
 
     def forget_samples(self) -> None:
         """What was read since the last step was not trained on."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,10 +13,13 @@ from accel.bounds import check_ranks
 from accel.distributed.ranks.cpus_of_ranks import cpus_of_ranks
 from accel.distributed.ranks.rank_environment import read_at_start
 from accel.distributed.ranks.rank_page import RankPage
-from accel.distributed.ranks.rank_process import PRIVATE, RankFolder, RankProcess
+from accel.distributed.ranks.rank_process import ALONE, PRIVATE, RankFolder, RankProcess
 from accel.errors import AccelError, WorkerError
 from accel.machine.affinity import Allocation
 from accel.private_disk import in_words
+from accel.processes.channel import Closed
+
+_TIDYING_S = 10.0  # for the child that took its step, on a busy machine
 
 
 class WarmRanks:
@@ -36,6 +41,7 @@ class WarmRanks:
         self.is_private = is_private
         self._processes: list[RankProcess | None] = [None] * ranks
         self._page: RankPage | None = None
+        self._alone: tuple[RankProcess, RankPage] | None = None
         self._lock, self._in_use = threading.RLock(), threading.Lock()
         self.is_settled = True  # no rank is in the middle of anything
         self._started_with: dict[str, str] = {}
@@ -56,10 +62,12 @@ class WarmRanks:
         """Whether all ranks are up."""
         return len(self.pids) == self.ranks
 
-    def warm_up(self, look: Callable[[], object] | None = None) -> tuple[list[RankProcess], RankPage]:
+    def warm_up(
+        self, look: Callable[[], object] | None = None, *, checks: bool = False
+    ) -> tuple[list[RankProcess], RankPage]:
         """Bring up the ranks that are not there; all of them, where variables have changed that libraries read as they start.
 
-        `look` is called now and then while they start.
+        `look` is called now and then while they start. With `checks`, the process that takes first steps alone comes up too.
         """
         with self._lock:
             began = time.monotonic()
@@ -74,13 +82,39 @@ class WarmRanks:
             self._page = RankPage(self.ranks)
             self.is_settled = False
             try:
+                if checks and (self._alone is None or not self._alone[0].is_alive):
+                    self._end_alone()
+                    process = RankProcess(self.ranks, (), self._environments[0], words=(ALONE,))
+                    self._alone = process, RankPage(1)
                 self._bring_up(self._page, look)
+                if checks and self._alone is not None:
+                    self._alone[0].meet(self._alone[1], look)
             except BaseException:  # Ctrl-C among them: what a rank has heard and said is unknown then
                 self.end_ranks()
                 raise
             self.is_settled = True
             self.started_s = time.monotonic() - began
             return self.processes, self._page
+
+    @property
+    def alone(self) -> RankProcess | None:
+        """The process that takes first steps alone, where it is up."""
+        return self._alone[0] if self._alone is not None else None
+
+    def step_was_taken(self) -> None:
+        """The run is over, and so is the child that took its first step alone; the process that forked it is kept."""
+        if self._alone is not None:
+            try:
+                os.kill(self._alone[0].pid, signal.SIGTERM)
+                self._alone[0].channel.receive(_TIDYING_S)
+            except (ProcessLookupError, TimeoutError, Closed):
+                self._end_alone()
+
+    def _end_alone(self) -> None:
+        alone, self._alone = self._alone, None
+        if alone is not None:
+            alone[0].close()
+            alone[1].close()
 
     def _bring_up(self, page: RankPage, look: Callable[[], object] | None) -> None:
         for rank in range(self.ranks):
@@ -135,6 +169,7 @@ class WarmRanks:
                     process.close()
                     self._processes[rank] = None
             if which is None:
+                self._end_alone()
                 self.is_settled = True
 
     def close(self) -> None:

@@ -1,0 +1,161 @@
+"""Where a training takes its first step: ranks wait there for one process that takes the same one, and compare."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from accel.distributed.data_parallel.lineages import Lineages
+from accel.distributed.first_step.rank_draws import RankDraws
+from accel.distributed.first_step.recorded_step import RecordedStep, loaded, save
+from accel.distributed.first_step.verdict import FirstStepCheck, compared
+from accel.errors import AccelError
+from accel.workload.exchanged_values import from_first_rank
+
+if TYPE_CHECKING:
+    from accel.distributed.ranks.rank_messages import RunRequest
+
+PATIENCE_S = 5.0  # a check that takes longer is not waited for, where it is not strict
+_BETWEEN_LOOKS_S = 0.002
+
+
+def first_step_in_rank(
+    request: RunRequest,
+    rank: int,
+    world_size: int,
+    *,
+    beat: Callable[[], object],
+    warn: Callable[[str], object],
+) -> FirstStep | None:
+    """What a request asks for: nothing, to compare, or to take the step that the ranks compare with.
+
+    >>> first_step_in_rank(request, rank=0, world_size=2, beat=lane.beat, warn=print)
+    """
+    if not request.reference:
+        return None
+    if request.stands_for:
+        return FirstStepAlone(request.reference, request.stands_for)
+    is_strict = request.options.check == "strict"
+    patience_s = 0.8 * request.options.timeout_s if is_strict else PATIENCE_S
+    return FirstStepOfRanks(
+        request.reference, rank, world_size, is_strict=is_strict, patience_s=patience_s, beat=beat, warn=warn
+    )
+
+
+class FirstStepOfRanks:
+    """In a rank. Rank 0 compares; all ranks wait for its verdict, and `check` has it.
+
+    >>> first = FirstStepOfRanks(path, 0, 2, is_strict=False, patience_s=5.0, beat=lane.beat, warn=print)
+    >>> first.begins(optimizer); optimizer.step(); first.is_over([model])
+    >>> first.check.verdict
+    'equal'
+    """
+
+    def __init__(
+        self, path: str, rank: int, world_size: int, *, is_strict: bool, patience_s: float,
+        beat: Callable[[], object], warn: Callable[[str], object],
+    ) -> None:  # fmt: skip
+        self.lineages = Lineages(rank)
+        self.check: FirstStepCheck | None = None
+        self._path, self._rank, self._world_size = path, rank, world_size
+        self._is_strict, self._patience_s, self._beat, self._warn = is_strict, patience_s, beat, warn
+        self._step = RecordedStep()
+
+    def begins(self, optimizer: Any) -> None:
+        """An optimizer is about to step."""
+        if self.check is None and any(
+            hasattr(p, "full_tensor") for group in optimizer.param_groups for p in group["params"]
+        ):
+            self.is_not("the parameters are spread over the ranks")
+        if self._rank == 0 and self.check is None:
+            self._step.begins(optimizer)
+
+    def is_not(self, reason: str) -> None:
+        """There is no step to compare."""
+        self.check = self.check or FirstStepCheck("not checked", reason=reason)
+
+    def is_over(self, models: Iterable[Any]) -> None:
+        """Compare, and warn before the run goes on; raises AccelError where the steps differ and the check is strict."""
+        if self.check is not None:
+            return
+        check = self._compared(list(models)) if self._rank == 0 else None
+        self.check = check = _from_rank_0(check)
+        if self._is_strict and check.verdict != "equal":
+            raise AccelError(
+                "%%accel ddp --check strict", because=f"{check.line[0].lower()}{check.line[1:].rstrip('.')}",
+                do="Your objects are as they were. To train all the same, use --check on, which warns, or --check off.",
+            )  # fmt: skip
+        if check.verdict == "different" and self._rank == 0:
+            self._warn(check.line)
+
+    def _compared(self, models: list[Any]) -> FirstStepCheck:
+        began = time.monotonic()
+        self._step.ends_here()
+        while not os.path.exists(self._path):
+            if time.monotonic() > began + self._patience_s:
+                return FirstStepCheck(
+                    "not checked", waited_s=time.monotonic() - began,
+                    reason=f"one process took more than {self._patience_s:.0f} s longer to take it than the ranks; --check "
+                    "strict waits for it",
+                )  # fmt: skip
+            self._beat()
+            time.sleep(_BETWEEN_LOOKS_S)
+        one = loaded(self._path)
+        waited_s = time.monotonic() - began
+        if isinstance(one, str):
+            return FirstStepCheck("not checked", reason=one, waited_s=waited_s)
+        check = compared(
+            self._step,
+            one,
+            world_size=self._world_size,
+            normalises_batches=any(map(_normalises_batches, models)),
+        )
+        return FirstStepCheck(check.verdict, check.difference, check.share, check.reason, waited_s)
+
+
+class FirstStepAlone:
+    """In the one process: the step is written to a file, and the process ends.
+
+    >>> FirstStepAlone(path, ranks=2)
+    """
+
+    def __init__(self, path: str, ranks: int) -> None:
+        self.lineages: RankDraws = RankDraws(ranks)
+        self.check: FirstStepCheck | None = None
+        self._path, self._step = path, RecordedStep()
+
+    def begins(self, optimizer: Any) -> None:
+        """An optimizer is about to step."""
+        self._step.begins(optimizer)
+
+    def is_not(self, reason: str) -> NoReturn:
+        """There is no step to compare."""
+        save(reason, self._path)
+        os._exit(0)
+
+    def is_over(self, models: Iterable[Any]) -> NoReturn:
+        """Write the step down."""
+        self.lineages.finish()
+        self._step.draws, self._step.lowest_bytes = self.lineages.unlike, self.lineages.lowest_bytes
+        self._step.ends_here()
+        save(self._step, self._path)
+        os._exit(0)
+
+
+FirstStep = FirstStepOfRanks | FirstStepAlone
+
+
+def _from_rank_0(check: FirstStepCheck | None) -> FirstStepCheck:
+    return FirstStepCheck(**from_first_rank(asdict(check) if check is not None else None))
+
+
+def _normalises_batches(model: Any) -> bool:
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    return any(
+        isinstance(each, _BatchNorm) and each.training and type(each).__name__ != "SyncBatchNorm"
+        for each in model.modules()
+    )

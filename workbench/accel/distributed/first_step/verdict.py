@@ -1,0 +1,149 @@
+"""Whether two first steps are one: that of all ranks together, and that of one process with the same samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from accel.units import percent
+
+if TYPE_CHECKING:
+    from accel.distributed.first_step.recorded_step import RecordedStep
+
+Check = Literal["on", "strict", "off"]
+
+# The part of a step by which rounding alone may change it: additions in another order, in the lowest precision that computes.
+_ROUNDING = {8: 1e-8, 4: 1e-3, 2: 5e-2}
+_SMALL = 1e-2  # a tensor whose gradient is smaller than this part of the others' may be nothing but rounding
+_ZERO = 1e-3  # an element whose gradient is smaller than this part of the largest: Adam makes a step of its rounding
+_ADDS_UP = 0.02  # how near to 1/ranks the ratio of two steps is where the loss is a sum
+
+
+@dataclass(frozen=True)
+class FirstStepCheck:
+    """What comparing the first steps gave. `difference` is the largest between two weights, `share` the part of the step.
+
+    >>> FirstStepCheck("equal", difference=3e-8).line
+    "Checked: the first step equals one process's (3e-08)."
+    """
+
+    verdict: Literal["equal", "different", "not checked"]
+    difference: float = 0.0
+    share: float = 0.0
+    reason: str = ""  # why the steps differ, or why they were not compared
+    waited_s: float = 0.0  # until one process had taken its step
+
+    @property
+    def line(self) -> str:
+        """For the result of the run."""
+        if self.verdict == "equal":
+            return f"Checked: the first step equals one process's ({self.difference:.0e})."
+        if self.verdict == "not checked":
+            return f"The first step was not compared with one process's: {self.reason}."
+        return (
+            f"Checked: the first step differs from one process's by {percent(self.share, 0)} of the step; weights differ by up "
+            f"to {self.difference:.2g}. {self.reason}"
+        )
+
+
+def compared(
+    ranks: RecordedStep, one: RecordedStep, *, world_size: int, normalises_batches: bool
+) -> FirstStepCheck:
+    """Compare them tensor by tensor.
+
+    >>> compared(step, step, world_size=2, normalises_batches=False).verdict
+    'equal'
+
+    A step that differs no more than rounding does is equal. Where an optimizer divides by the size of the gradient, as Adam does,
+    rounding moves a weight whose gradient is nearly zero by a whole step: such weights are left out if the gradients are equal.
+    """
+    if [each.shape for each in ranks.ends] != [each.shape for each in one.ends]:
+        return FirstStepCheck(
+            "not checked", reason="one process trained other parameters in it than the ranks did"
+        )
+    if one.draws:
+        reason = f"it draws random numbers ({one.draws}), which one process cannot draw as ranks do"
+    share = _share_of_step(ranks, one)
+    largest = max((_largest(a - b) for a, b in zip(ranks.ends, one.ends, strict=True)), default=0.0)
+    if not share:
+        return FirstStepCheck("equal", largest)
+    if one.draws:
+        return FirstStepCheck("not checked", reason=reason)
+    return FirstStepCheck(
+        "different", largest, share, _likely_cause(ranks, one, world_size, normalises_batches)
+    )
+
+
+def _share_of_step(ranks: RecordedStep, one: RecordedStep) -> float:
+    """The part of the step by which they differ, as the Euclidean norm has it; 0 where rounding explains the difference."""
+    rounding = _ROUNDING[one.lowest_bytes]
+    moved, moved_sizes = [b - a for a, b in zip(one.starts, one.ends, strict=True)], 0.0
+    of_gradients = list(_pairs(ranks.gradients, one.gradients))
+    step_norm, count = _norm(moved), sum(each.numel() for each in moved)
+    gradient_norm = _norm([b for _, b in of_gradients if b is not None])
+    gradient_max = max((_largest(b) for _, b in of_gradients if b is not None), default=0.0)
+    is_different = False
+    for number, (mine, theirs) in enumerate(zip(ranks.ends, one.ends, strict=True)):
+        apart, step = mine - theirs, moved[number]
+        if _largest(apart) <= 8 * _epsilon(one.sizes[number]) * max(_largest(theirs), 1e-30):
+            continue
+        of_count = math.sqrt(max(1, step.numel()) / max(1, count))
+        if float(apart.norm()) <= rounding * max(float(step.norm()), _SMALL * step_norm * of_count):
+            continue
+        a, b = of_gradients[number]
+        if a is not None and b is not None:
+            limit = rounding * max(float(b.norm()), _SMALL * gradient_norm * of_count)
+            moved_far = apart.abs() > rounding * max(_largest(step), 1e-30)
+            if float((a - b).norm()) <= limit and not bool(
+                (moved_far & (b.abs() > _ZERO * gradient_max)).any()
+            ):
+                continue
+        is_different = True
+        moved_sizes = math.hypot(moved_sizes, float(apart.norm()))
+    if not is_different:
+        return 0.0
+    return moved_sizes / step_norm if step_norm else math.inf
+
+
+def _likely_cause(ranks: RecordedStep, one: RecordedStep, world_size: int, normalises_batches: bool) -> str:
+    """In the user's terms; the ratio of the two steps shows a sum, all other causes are said together."""
+    pairs = [(a, b) for a, b in _pairs(ranks.gradients, one.gradients) if a is not None and b is not None]
+    if not pairs:
+        pairs = [(a - s, b - s) for s, a, b in zip(one.starts, ranks.ends, one.ends, strict=True)]
+    mine, theirs = _norm([a for a, _ in pairs]), _norm([b for _, b in pairs])
+    both = sum(float((a * b).sum()) for a, b in pairs)
+    if mine and theirs:
+        ratio, cosine = mine / theirs, both / (mine * theirs)
+        if cosine > 0.999 and abs(ratio * world_size - 1) < _ADDS_UP:
+            return (
+                f"Likely cause: the loss adds up over its batch, and ranks average gradients, so that the gradients are "
+                f"1/{world_size} of one process's. Divide the loss by the number of samples in the batch."
+            )
+    if normalises_batches:
+        return (
+            "Likely cause: BatchNorm normalises each rank's part of the batch by itself. --sync-batchnorm normalises the "
+            "whole batch."
+        )
+    return (
+        "Likely cause: the loss of the batch is not the mean of equally many samples' losses on each rank. It averages over a "
+        "part of them (padding, a mask, class weights), adds up some of them, compares samples of the batch with each other, or "
+        "loops over loaders with different batch sizes. Use --batch per-rank, where each rank trains on a whole batch."
+    )
+
+
+def _pairs(mine: Sequence[Any], theirs: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    return zip(mine, theirs, strict=True)
+
+
+def _norm(tensors: Sequence[Any]) -> float:
+    return math.hypot(*(float(each.norm()) for each in tensors)) if tensors else 0.0
+
+
+def _largest(tensor: Any) -> float:
+    return float(tensor.abs().max()) if tensor.numel() else 0.0
+
+
+def _epsilon(size_bytes: int) -> float:
+    return {8: 2.3e-16, 4: 1.2e-7}.get(size_bytes, 8e-3)
