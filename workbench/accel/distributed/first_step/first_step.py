@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from accel.distributed.data_parallel.lineages import Lineages
 from accel.distributed.first_step.rank_draws import RankDraws
-from accel.distributed.first_step.recorded_step import RecordedStep, loaded, save
+from accel.distributed.first_step.recorded_step import RecordedStep, loaded, save, save_imports
 from accel.distributed.first_step.verdict import FirstStepCheck, compared
 from accel.errors import AccelError
 from accel.workload.exchanged_values import from_first_rank
@@ -142,6 +142,7 @@ class FirstStepAlone:
         self._step.draws, self._step.lowest_bytes = self.lineages.unlike, self.lineages.lowest_bytes
         self._step.ends_here()
         save(self._step, self._path)
+        save_imports(self._path)
         os._exit(0)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
+import sys
 from typing import NoReturn
 
 import psutil
 
-from accel.distributed.first_step.recorded_step import save
+from accel.distributed.first_step.recorded_step import imports_of, save
 from accel.distributed.ranks.rank_messages import RunRequest
 from accel.distributed.ranks.rank_page import RankPage
 from accel.distributed.ranks.rank_place import RankPlace
@@ -30,6 +32,7 @@ class OneProcess:
 
     def __init__(self) -> None:
         self._child = 0
+        self._to_import: list[str] = []
         signal.signal(signal.SIGTERM, self._end)
 
     def take(self, request: RunRequest, blob: bytes, memory: MemoryFile) -> None:
@@ -41,12 +44,20 @@ class OneProcess:
         memory.close()
         _, status = os.waitpid(self._child, 0)
         self._child = 0
-        if status and not os.path.exists(request.reference):
-            with contextlib.suppress(OSError):  # the run is over, and its folder gone
+        with contextlib.suppress(OSError):  # the run is over, and its folder gone
+            if status and not os.path.exists(request.reference):
                 save("one process that took it died", request.reference)
         for each in living_descendants():  # what the cell started
             with contextlib.suppress(psutil.Error):
                 each.kill()
+        self._to_import = imports_of(request.reference)
+
+    def learn(self) -> None:
+        """Import the libraries that the last child imported: the next one has them when it is forked, as warm ranks do."""
+        for name in self._to_import:
+            if name not in sys.modules:
+                with contextlib.suppress(Exception):  # the child will raise it in the user's own line
+                    importlib.import_module(name)
 
     def _end(self, *_: object) -> None:
         if self._child:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from typing import Any
+
+from accel.distributed.cells.code_in_place import is_installed
 
 _MOST_NUMBERS = 1 << 20  # of one tensor; of a larger one every n-th is kept
 
@@ -57,6 +60,32 @@ def save(step: RecordedStep | str, path: str) -> None:
     contents: dict[str, Any] = {"why": step} if isinstance(step, str) else {"why": "", **_fields_of(step)}
     torch.save(contents, f"{path}-part")
     os.replace(f"{path}-part", path)
+
+
+def save_imports(path: str) -> None:
+    """Write the names of the installed modules that this process has, next to its step.
+
+    >>> save_imports(path)
+    """
+    found = {
+        name
+        for name, module in list(sys.modules.items())
+        if is_installed(getattr(module, "__file__", None) or "")
+    }
+    with open(f"{path}-imports", "w") as file:
+        file.write("\n".join(sorted(found)))
+
+
+def imports_of(path: str) -> list[str]:
+    """What `save_imports` wrote; nothing where it wrote nothing.
+
+    >>> imports_of(path)
+    """
+    try:
+        with open(f"{path}-imports") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
 
 
 def loaded(path: str) -> RecordedStep | str:

@@ -48,6 +48,7 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str, *words: str) ->
             elif isinstance(message, RunRequest) and given is not None and alone is not None:
                 alone.take(message, blob, MemoryFile(given))
                 channel.send(StepTaken())
+                alone.learn()
             elif isinstance(message, RunRequest) and given is not None and page is not None:
                 running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank, disk)
                 if freshness is not None:
