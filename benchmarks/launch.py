@@ -8,6 +8,9 @@ runs from the call in this process (shipping what the cell reads, or starting th
 `python -m torch.distributed.run` on a script. `notebook_launcher_s` (accelerate, in a fresh process each time, from its call) and
 `ipyparallel_s` (engines that are up already; `ipyparallel_first_s` is their first run) are there where they are installed;
 `not_measured` says why not. `times_faster_than_torchrun` is of medians, warm; `..._cold` is that of a cold pool.
+
+`check_adds_s` and `check_adds_cold_s`: how much longer a run with `--batch global` takes that compares its first step with one
+process's, on warm ranks and on new ones.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from statistics import median
 from typing import Any
 
 from accel.distributed.cells.run_cell import CellRun
+from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.first_step.verdict import Check
 from accel.distributed.ranks.rank_pool import RankPool
 from benchmarks.machine_line import report
 
@@ -93,6 +98,23 @@ def on_pool(pool: RankPool) -> float:
     began = time.time()
     CellRun(pool, CELL, namespace, filename="<cell>").go()
     return float(namespace["first_step_at"] - began)
+
+
+def whole_run(pool: RankPool, check: Check) -> float:
+    """Seconds of a run that shares each batch, with or without the check of its first step."""
+    namespace = notebook()
+    began = time.time()
+    CellRun(pool, CELL, namespace, RunOptions(batch="global", check=check), filename="<cell>").go()
+    return time.time() - began
+
+
+def whole_cold_run(check: Check) -> float:
+    """The same with processes that are started for it."""
+    pool = RankPool(RANKS, threads=1)
+    try:
+        return whole_run(pool, check)
+    finally:
+        pool.close()
 
 
 def on_cold_pool() -> float:
@@ -178,9 +200,12 @@ def main() -> None:
         script.write_text(MAKE + BY_HAND)
         rows: dict[str, Callable[[], float]] = {
             "warm": lambda: on_pool(warm), "cold": on_cold_pool, "torchrun": lambda: in_torchrun(script),
+            "checked": lambda: whole_run(warm, "on"), "unchecked": lambda: whole_run(warm, "off"),
+            "checked_cold": lambda: whole_cold_run("on"), "unchecked_cold": lambda: whole_cold_run("off"),
         }  # fmt: skip
         try:
             figures["first_use_s"] = on_pool(warm)
+            whole_run(warm, "on")
             if "notebook_launcher" not in missing:
                 rows["notebook_launcher"] = in_notebook_launcher
             if "ipyparallel" not in missing:
@@ -195,6 +220,8 @@ def main() -> None:
     figures |= {f"{row}_s": median(times) for row, times in taken.items()}
     figures["times_faster_than_torchrun"] = figures["torchrun_s"] / figures["warm_s"]
     figures["times_faster_than_torchrun_cold"] = figures["torchrun_s"] / figures["cold_s"]
+    figures["check_adds_s"] = figures.pop("checked_s") - figures.pop("unchecked_s")
+    figures["check_adds_cold_s"] = figures.pop("checked_cold_s") - figures.pop("unchecked_cold_s")
     rounded = {name: float(f"{value:.4g}") for name, value in figures.items()}
     report(
         "launch", rounded, is_full_run=not quick, ranks=RANKS, not_measured=not_measured,

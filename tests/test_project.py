@@ -28,7 +28,7 @@ BENCHMARKS = [
     for path in sorted((ROOT / "benchmarks").glob("*.py"))
     if '__name__ == "__main__"' in path.read_text()
 ]
-MOST_LINES, MOST_LINES_OF_A_FUNCTION = 400, 60
+MOST_LINES, MOST_LINES_OF_A_FUNCTION = 600, 60
 
 
 def tracked_text() -> dict[str, str]:

@@ -17,8 +17,7 @@ from accel.distributed.data_parallel.data_parallel import DataParallel, RunStopp
 from accel.distributed.data_parallel.gradient_readers import codes_of
 from accel.distributed.data_parallel.split_loaders import names_ranks
 from accel.distributed.data_parallel.training_notes import notes_of_unwrapped
-from accel.distributed.first_step.first_step import FirstStep, first_step_in_rank
-from accel.distributed.first_step.verdict import FirstStepCheck
+from accel.distributed.first_step.first_step import first_step_in_rank
 from accel.distributed.ranks.process_group import process_group
 from accel.distributed.ranks.rank_environment import take_environment
 from accel.distributed.ranks.rank_messages import RunDone, RunRequest
@@ -45,7 +44,7 @@ def carry_out(
     launched = LaunchedCell(place, timeout_s=request.options.timeout_s)
     namespace = _arrived(request, blob, memory, disk)
     travellers = None if request.options.discard else Travellers(namespace, request.names)
-    was_stopped, value, parallel, first_step = False, None, None, None
+    was_stopped, value, parallel = False, None, None
     with (
         launched,
         process_group(
@@ -56,14 +55,7 @@ def carry_out(
         codes = codes_of(request.source, request.filename, namespace)
         launched.begins(group, name=request.filename, codes=codes)
         if request.trains:
-            first_step = first_step_in_rank(
-                request, rank, page.ranks, beat=lambda: page.add(rank, beats=1), warn=_warn
-            )
-            parallel = DataParallel(
-                page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options,
-                plan=plan.plan, knows_ranks=names_ranks(codes), prepare=functools.partial(_prepare, request, plan),
-                first_step=first_step,
-            )  # fmt: skip
+            parallel = _parallel(request, namespace, plan, codes, page, rank)
             launched.on_join = parallel.only_watch
             try:
                 with parallel:
@@ -97,20 +89,26 @@ def carry_out(
         compilation=compilation, was_stopped=was_stopped, backend=launched.backend,
         distributes_itself=parallel is not None and parallel.only_watches,
         communication=parallel.communication if parallel is not None else None, quality=quality, quality_reason=why_no_quality,
-        is_clean=not group.is_stuck and disk is None, first_step=_checked(first_step),
+        is_clean=not group.is_stuck and disk is None, first_step=parallel.check if parallel is not None else None,
     )  # fmt: skip
     return done, result, result_memory
+
+
+def _parallel(
+    request: RunRequest, namespace: dict[str, Any], plan: PlanInRank, codes: Any, page: RankPage, rank: int
+) -> DataParallel:
+    first_step = first_step_in_rank(
+        request, rank, page.ranks, beat=lambda: page.add(rank, beats=1), warn=_warn
+    )
+    return DataParallel(
+        page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options, plan=plan.plan,
+        knows_ranks=names_ranks(codes), prepare=functools.partial(_prepare, request, plan), first_step=first_step,
+    )  # fmt: skip
 
 
 def _warn(line: str) -> None:
     """Where the cell prints, at once; it stands in the result too."""
     print(f"accel: {line}", flush=True)
-
-
-def _checked(first_step: FirstStep | None) -> FirstStepCheck | None:
-    if first_step is None:
-        return None
-    return first_step.check or FirstStepCheck("not checked", reason="no optimizer stepped")
 
 
 def _arrived(

@@ -38,6 +38,7 @@ from accel.distributed.data_parallel.training_notes import (
     notes_of_loops,
     notes_of_own_distribution,
 )
+from accel.distributed.first_step.verdict import FirstStepCheck
 from accel.distributed.ranks.rank_page import RankPage
 from accel.distributed.ranks.step_lane import StepLane
 from accel.errors import AccelError
@@ -124,6 +125,13 @@ class DataParallel:
         return self._world_size > 1 and not self._is_shared
 
     @property
+    def check(self) -> FirstStepCheck | None:
+        """What comparing the first step gave; None where it was not asked for."""
+        if self._first_step is None:
+            return None
+        return self._first_step.check or FirstStepCheck("not checked", reason="no optimizer stepped")
+
+    @property
     def first_step_at(self) -> float:
         """When its first step was done (time.monotonic)."""
         return self._lane.first_step_at
@@ -177,8 +185,7 @@ class DataParallel:
         if self.only_watches:
             self.notes += notes_of_own_distribution(self._loops)
         elif self._world_size > 1:
-            check = self._first_step.check if self._first_step is not None else None
-            is_compared = check is not None and check.verdict != "not checked"
+            is_compared = self.check is not None and self.check.verdict != "not checked"
             self.notes += notes_of(
                 self._exchange, divides_batches=self._options.batch == "global" and not is_compared
             )
