@@ -10,6 +10,11 @@ from tests.distributed.cells import TRAIN, alone, difference, on_ranks
 
 ROUNDING = 1e-12  # in float64: the order of additions differs, nothing else
 
+OTHER = """
+other = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+second = torch.optim.SGD(other.parameters(), lr=0.1)
+"""
+
 CASES = {
     "as it is, with an uneven last batch": ("", TRAIN),
     "fewer samples in a batch than ranks": (
@@ -251,6 +256,51 @@ class Twice(torch.optim.SGD):
         return super().step(closure)
 optimizer = Twice(model.parameters(), lr=0.05)
 """, TRAIN),
+    "a part is called before the whole, in the cell and in its loop": ("", "shape = model[0](x[:1]).shape\n" + TRAIN.replace("        loss =", "        model[:2](inputs)\n        loss =")),
+    "a layer that sizes the next, in a class of the cell": ("", '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(1, 4, 3)
+        self.head = nn.Linear(self.conv(torch.zeros(1, 1, 6)).flatten(1).shape[1], 3)
+    def forward(self, inputs):
+        return self.head(torch.tanh(self.conv(inputs[:, None])).flatten(1))
+model = Net().double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+''' + TRAIN),
+    "a part is trained by itself before the whole, and used next to it": ("first = torch.optim.SGD(model[0].parameters(), lr=0.1)", '''
+for inputs, labels in loader:
+    first.zero_grad()
+    model[0](inputs).pow(2).mean().backward()
+    first.step()
+''' + TRAIN.replace("loss =", "hidden = model[0](inputs)\n        loss = hidden.pow(2).mean() +")),
+    "nets frozen in turns, the frozen one called first": (OTHER, '''
+for epoch in range(3):
+    for inputs, labels in loader:
+        other.requires_grad_(False)
+        optimizer.zero_grad()
+        (other(inputs) - model(inputs)).pow(2).mean().backward()
+        optimizer.step()
+        other.requires_grad_(True)
+        model.requires_grad_(False)
+        second.zero_grad()
+        (model(inputs) - other(inputs) + 1).pow(2).mean().backward()
+        second.step()
+        model.requires_grad_(True)
+same = [*other.parameters()]
+'''),
+    "a net trained, frozen for an epoch, and thawed": (OTHER, '''
+for epoch in range(4):
+    model.requires_grad_(epoch != 2)
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        second.zero_grad()
+        criterion(model(inputs) + other(inputs), labels).backward()
+        optimizer.step()
+        second.step()
+same = [*other.parameters()]
+'''),
+    "layers frozen in turns": ("", TRAIN.replace("range(2)", "range(4)").replace("        optimizer.zero_grad()", "        model[0].requires_grad_(epoch % 2 == 0)\n        model[2].requires_grad_(epoch % 2 == 1)\n        optimizer.zero_grad()")),
     "activation checkpointing": ("from torch.utils.checkpoint import checkpoint", TRAIN.replace("model(inputs)", "checkpoint(model, inputs, use_reentrant=False)")),
 }  # fmt: skip
 

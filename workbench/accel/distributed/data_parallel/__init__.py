@@ -2,6 +2,7 @@
 
 data_parallel.py                              models, loaders, random numbers and gradients of an unmodified cell
 synchronised_model.py                         DistributedDataParallel round a model's call, in place
+found_models.py                               models found in use; the parts of a whole
 bucket_exchange.py · gradient_compression.py  how DDP is made; how a bucket of gradients travels
 gradient_exchange.py · averaging.py           means of gradients where DDP is too early, or knows nothing of them
 accumulation.py · gradient_readers.py         passes that need no exchange; code that looks at gradients itself

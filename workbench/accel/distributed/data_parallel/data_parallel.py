@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.distributed.cells.plan_on_ranks import accumulates
 from accel.distributed.data_parallel.bucket_exchange import BucketExchange
+from accel.distributed.data_parallel.found_models import FoundModels
 from accel.distributed.data_parallel.gradient_exchange import GradientExchange
 from accel.distributed.data_parallel.gradient_readers import (
     code_in,
@@ -96,9 +97,9 @@ class DataParallel:
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
         self._patches, self._undo = AttributePatches(), ExitStack()
-        # models, with the run of the cell that they were found in
-        self._taken: list[tuple[int, Any, ExitStack]] = []
-        self._run = 0
+        self._found_models = FoundModels(
+            on_earlier=self._forget_model, on_part=functools.partial(self._forget_model, is_part=True)
+        )  # fmt: skip
         self._is_shared = world_size > 1  # by us: what one rank does concerns the others
         self._leading = LeadingOptimizer()
         self._is_to_stop = False
@@ -162,8 +163,7 @@ class DataParallel:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        for _, _, taken in self._taken:
-            self._undo.push(taken)
+        self._undo.callback(self._found_models.close)
         self._undo.close()
         if kind is None or kind is RunStopped:
             self.communication = self._watching.finish(self._exchange, self._world_size)
@@ -195,14 +195,12 @@ class DataParallel:
         refuse_without_effect(self._options, self._plan)
         self._is_shared = False
         self._loops.only_watch()
-        for _, _, taken in self._taken:
-            taken.close()
-        self._taken.clear()
+        self._found_models.close()
         self._exchange.forget()
 
     def run_begins(self) -> None:
         """The cell is run again: a model that it builds takes the place of one of its class that an earlier run built."""
-        self._run += 1
+        self._found_models.run += 1
         self._leading.begins()
         self._loops.run_begins()
 
@@ -212,14 +210,13 @@ class DataParallel:
         for model in replica.models.values():
             if self._is_shared:
                 refuse_own_pieces(model)
-            self._let_go_of_earlier(type(model))
+            self._found_models.make_room_for(model)
             self._loops.models.append(model)
             known = {id(p) for each in self._exchange.models for p in each.parameters}
             if any(id(p) in known for p in model.parameters()):
                 continue  # what else it has is found in the graph of its loss
             wrap = self._synchronised if self._is_shared else self._watched
-            taken = ExitStack()
-            self._taken.append((self._run, model, taken))
+            taken = self._found_models.add(model)
             taken.enter_context(wrapped_call(model, functools.partial(wrap, model, taken)))
 
     def _before_share(self, loader: Any) -> None:
@@ -229,15 +226,9 @@ class DataParallel:
         if self._prepare is not None:
             self._prepare(Replica(loaders={type(loader).__name__: loader}, is_process_wide=False))
 
-    def _let_go_of_earlier(self, kind: type) -> None:
-        """Else all runs' models would pile up, and each step would look through them."""
-        old = next((each for each in self._taken if each[0] < self._run and type(each[1]) is kind), None)
-        if old is None:
-            return
-        self._taken.remove(old)
-        old[2].close()
-        self._exchange.remove(old[1])
-        self._loops.models = [model for model in self._loops.models if model is not old[1]]
+    def _forget_model(self, model: Any, *, is_part: bool = False) -> None:
+        self._exchange.remove(model, is_part=is_part)
+        self._loops.models = [each for each in self._loops.models if each is not model]
 
     def _watched(self, model: Any, taken: ExitStack, inner: Callable[..., Any]) -> Callable[..., Any]:
         """One rank alone: nothing but its phases."""
@@ -266,7 +257,7 @@ class DataParallel:
             trains = torch.is_grad_enabled() and model.training
             if torch.compiler.is_compiling() or synchronised.is_inside:
                 return synchronised(*args, **kwargs)
-            if trains:
+            if trains and (self._knows_ranks or self._loops.is_in_part):  # others only look what it gives
                 self.lineages.part_ways()
             self._lane.phase("forward" if trains else "evaluation")
             is_due = synchronised.accumulation.is_due(is_last_batch=self._loops.is_last)

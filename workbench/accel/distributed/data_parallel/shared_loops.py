@@ -192,6 +192,11 @@ class SharedLoops:
             self._on_evaluation(False)
 
     @property
+    def is_in_part(self) -> bool:
+        """Whether this rank goes through a part of its own just now."""
+        return bool(self._in_part)
+
+    @property
     def whole(self) -> Any:
         """The loader that every rank goes through whole just now, where no other is gone through in parts."""
         return self._whole_open[-1] if self._whole_open and not self._in_part else None
