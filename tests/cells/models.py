@@ -18,7 +18,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 loader = DataLoader(TensorDataset(torch.randn(64, 1, 6, 6, dtype=torch.float64), y), batch_size=8, shuffle=True)
 """,
         plan="channels_last",
-        differs="each rank normalises by its own samples",
+        ddp="--batch global --sync-batchnorm",
     ),
     Cell(
         "dropout",

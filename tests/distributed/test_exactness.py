@@ -313,3 +313,23 @@ def test_ends_with_the_parameters_of_one_process(pool: RankPool, name: str) -> N
     assert difference(one["model"], ranks["model"]) < ROUNDING
     assert difference(one.get("same", []), ranks.get("same", [])) < ROUNDING
     assert result.left_behind == ()
+
+
+NORMS = """
+model = nn.Sequential(
+    nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
+    nn.BatchNorm1d(8, momentum=None, affine=False), nn.Linear(8, 3),
+).double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+loader = DataLoader(TensorDataset(x[:35], y[:35]), batch_size=11, shuffle=True)
+"""
+
+
+def test_batch_norm_over_all_ranks_is_that_of_one_process_running_statistics_too(pool: RankPool) -> None:
+    cell = (
+        TRAIN + "with torch.no_grad():\n    for inputs, labels in loader:\n        model(inputs)\n"
+    )  # in train mode still
+    ranks, result = on_ranks(pool, cell, NORMS, sync_batchnorm=True)
+    assert difference(alone(cell, NORMS)["model"], ranks["model"]) < ROUNDING
+    assert type(ranks["model"][2]).__name__ == "BatchNorm2d"
+    assert not any("BatchNorm" in note for note in result.notes)

@@ -56,7 +56,7 @@ def carry_out(
         if request.trains:
             parallel = DataParallel(
                 page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options,
-                plan=plan.plan, knows_ranks=names_ranks(codes), prepare=functools.partial(_prepare, request, plan),
+                plan=plan.plan, knows_ranks=names_ranks(codes), prepare=plan.take,
             )  # fmt: skip
             launched.on_join = parallel.only_watch
             try:
@@ -167,20 +167,3 @@ def _execute(request: RunRequest, namespace: dict[str, Any], prepared: Prepare |
     )  # fmt: skip
     execute_cell(request.source, request.filename, namespace, prepared)
     return None
-
-
-def _prepare(request: RunRequest, plan: PlanInRank, found: Any) -> None:
-    """What is done with each object before its first use."""
-    if request.options.sync_batchnorm:
-        for model in found.models.values():
-            _synchronise_batch_norm(model)
-    plan.take(found)
-
-
-def _synchronise_batch_norm(model: Any) -> None:
-    import torch
-
-    for name, child in list(model.named_children()):
-        converted = torch.nn.SyncBatchNorm.convert_sync_batchnorm(child)  # type: ignore[no-untyped-call]
-        if converted is not child:
-            setattr(model, name, converted)

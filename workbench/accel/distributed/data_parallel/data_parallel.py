@@ -33,6 +33,7 @@ from accel.distributed.data_parallel.shared_loops import SharedLoops
 from accel.distributed.data_parallel.step_loss import StepLoss
 from accel.distributed.data_parallel.step_watching import StepWatching
 from accel.distributed.data_parallel.synchronised_model import SynchronisedModel
+from accel.distributed.data_parallel.synchronised_norm import normalising_together
 from accel.distributed.data_parallel.training_notes import (
     notes_of,
     notes_of_buckets,
@@ -153,6 +154,10 @@ class DataParallel:
             for module in (torch.distributed, torch.distributed.distributed_c10d):
                 self._patches.wrap(module, "all_reduce", refusing(self._holds))
             self._undo.enter_context(self.lineages.seeded_alike())
+            if self._options.sync_batchnorm:
+                self._patches.wrap(
+                    torch.nn.functional, "batch_norm", normalising_together(self._has_own_samples)
+                )
             self._patches.wrap(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
             self._patches.wrap(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
             self._exchange.add(named_leaves(self._namespace))
@@ -170,7 +175,7 @@ class DataParallel:
         if self.only_watches:
             self.notes += notes_of_own_distribution(self._loops)
         elif self._world_size > 1:
-            self.notes += notes_of(self._exchange, self._namespace, batch=self._options.batch)
+            self.notes += notes_of(self._exchange, self._namespace, self._options)
             self.notes += notes_of_loops(self._loops)
             self.notes += notes_of_buckets(self._exchange, self._buckets)
 
@@ -339,6 +344,9 @@ class DataParallel:
 
     def _holds(self, tensor: Any) -> bool:
         return self._patches.are_on and self._exchange.holds(tensor)
+
+    def _has_own_samples(self) -> bool:
+        return self._is_shared and self._loops.has_own_samples
 
     def _stop_here(self) -> None:
         """Where the loop comes round again: what it does after the optimizer's step belongs to that step."""

@@ -125,21 +125,21 @@ class SharedLoader:
         starts = WorkerStart(rank, loader.worker_init_fn)
         self._undo.enter_context(own_attribute(loader, "worker_init_fn", starts))
 
-    def batches(self, original: Any) -> Iterator[tuple[Any, float, bool]]:
-        """(batch, weight, whether it is known to be the last) of this rank, from what the loader's own `__iter__` gives."""
+    def batches(self, original: Any) -> Iterator[tuple[Any, Share, bool]]:
+        """(batch, share, whether it is known to be the last) of this rank, from what the loader's own `__iter__` gives."""
         with (
             self._lineages.shared()
         ):  # now: making the iterator draws a seed, whether or not it is ever asked for a batch
             given = original(self.loader)
         if self.sampling is None:
-            return ((batch, 1.0, False) for batch in self._every_nth(given))
+            return ((batch, Share(None), False) for batch in self._every_nth(given))
         return self._weighted(given, self.sampling)
 
-    def _weighted(self, given: Iterator[Any], sampling: SharedSampling) -> Iterator[tuple[Any, float, bool]]:
+    def _weighted(self, given: Iterator[Any], sampling: SharedSampling) -> Iterator[tuple[Any, Share, bool]]:
         for number, batch in enumerate(given):
             shares = sampling.shares
             is_last = sampling.knows_its_end and number + 1 == len(shares)
-            yield batch, shares[number].weight, is_last
+            yield batch, shares[number], is_last
 
     def _every_nth(self, given: Iterator[Any]) -> Iterator[Any]:
         """Of each full group of batches this rank's; what is left at the end would not go round."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from accel.distributed.data_parallel.lineages import Lineages
 from accel.distributed.data_parallel.shared_loader import SharedLoader
-from accel.distributed.data_parallel.shares import BatchMeans
+from accel.distributed.data_parallel.shares import BatchMeans, Share
 from accel.distributed.data_parallel.split_loaders import Split, check_alike, split_of
 from accel.errors import AccelError
 
@@ -42,6 +42,7 @@ class SharedLoops:
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
         self.backwards = 0  # passes so far, counted by whoever sees them
+        self._is_batch_whole = False  # that one: all ranks have it
         self._whole_open: list[Any] = []  # and loaders that every rank goes through whole
         self.trained_whole: set[str] = (
             set()
@@ -68,7 +69,7 @@ class SharedLoops:
             if self._world_size > 1 and (split := split_of(loader)) is not None:
                 self._check(split, loader)
                 self._lineages.part_ways()
-                own = ((batch, 1.0, False) for batch in self._alike(original, loader))
+                own = ((batch, Share(None), False) for batch in self._alike(original, loader))
                 return _Batches(self._own_part(own, loader), loader)
             shared = self._share(loader)
             if shared.sampling is not None:
@@ -197,6 +198,11 @@ class SharedLoops:
         return bool(self._in_part)
 
     @property
+    def has_own_samples(self) -> bool:
+        """Whether other ranks have other samples than the ones that are computed with just now."""
+        return self.is_in_part and not (self._whole_open or self._is_batch_whole)
+
+    @property
     def whole(self) -> Any:
         """The loader that every rank goes through whole just now, where no other is gone through in parts."""
         return self._whole_open[-1] if self._whole_open and not self._in_part else None
@@ -227,13 +233,13 @@ class SharedLoops:
             yield batch
             self._on_batch(None)
 
-    def _own_part(self, batches: Iterator[tuple[Any, float, bool]], loader: Any) -> Iterator[Any]:
+    def _own_part(self, batches: Iterator[tuple[Any, Share, bool]], loader: Any) -> Iterator[Any]:
         before = self.backwards
         self.has_share = True
         self._in_part.append(loader)
         try:
-            for batch, weight, is_last in batches:
-                self.weight, self.is_last = weight, is_last
+            for batch, share, is_last in batches:
+                self.weight, self.is_last, self._is_batch_whole = share.weight, is_last, share.is_whole
                 self._on_batch(batch)
                 yield batch
                 self._on_batch(None)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from accel.distributed.data_parallel.shares import BatchMeans
-
 if TYPE_CHECKING:
+    from accel.distributed.cells.run_options import RunOptions
     from accel.distributed.data_parallel.bucket_exchange import BucketExchange
     from accel.distributed.data_parallel.gradient_exchange import GradientExchange
     from accel.distributed.data_parallel.shared_loops import SharedLoops
@@ -28,10 +27,10 @@ def notes_of_unwrapped(namespace: Mapping[str, Any], writes: Iterable[str]) -> l
     ]
 
 
-def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch: BatchMeans) -> list[str]:
+def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], options: RunOptions) -> list[str]:
     """One sentence for each.
 
-    >>> notes_of(exchange, {"criterion": nn.CrossEntropyLoss(reduction="sum")}, batch="global")
+    >>> notes_of(exchange, {"criterion": nn.CrossEntropyLoss(reduction="sum")}, RunOptions(batch="global"))
     """
     from torch.nn.modules.batchnorm import _BatchNorm
     from torch.nn.modules.loss import _Loss
@@ -44,7 +43,8 @@ def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], *, batch:
             "not during it."
         )
     kinds = {type(module) for each in exchange.models for module in each.model.modules()}
-    if batch == "global" and any(issubclass(k, _BatchNorm) and k.__name__ != "SyncBatchNorm" for k in kinds):
+    is_apart = options.batch == "global" and not options.sync_batchnorm
+    if is_apart and any(issubclass(k, _BatchNorm) and k.__name__ != "SyncBatchNorm" for k in kinds):
         notes.append(
             "BatchNorm normalised each rank's part of a batch by itself, so results differ a little from one process's; "
             "--sync-batchnorm normalises the whole batch. The running statistics are rank 0's."
