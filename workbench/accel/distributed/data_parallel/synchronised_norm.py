@@ -16,7 +16,7 @@ def normalising_together(is_in_parts: Callable[[], bool]) -> Callable[[Any], Any
     """
 
     def make(original: Any) -> Any:
-        import torch
+        from torch._compile import _disable_dynamo  # torch.compiler.disable imports dynamo
 
         def batch_norm(
             input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
@@ -27,7 +27,7 @@ def normalising_together(is_in_parts: Callable[[], bool]) -> Callable[[Any], Any
             normalised = _on_gpu if input.is_cuda else _normalised
             return normalised(input, weight, bias, running_mean, running_var, eps, momentum)
 
-        return torch._disable_dynamo(functools.wraps(original)(batch_norm))
+        return _disable_dynamo(functools.wraps(original)(batch_norm))
 
     return make
 
@@ -37,7 +37,7 @@ def _on_gpu(*args: Any) -> Any:
     import torch.distributed as dist
     from torch.nn.modules._functions import SyncBatchNorm
 
-    return SyncBatchNorm.apply(*args, dist.group.WORLD, dist.get_world_size())  # type: ignore[no-untyped-call]
+    return SyncBatchNorm.apply(*args, dist.group.WORLD, dist.get_world_size())
 
 
 def _normalised(
