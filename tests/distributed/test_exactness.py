@@ -15,6 +15,13 @@ other = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
 second = torch.optim.SGD(other.parameters(), lr=0.1)
 """
 
+JUDGE = """
+history, held_out = [], DataLoader(TensorDataset(x[:30], y[:30]), batch_size=7)
+@torch.no_grad()
+def judge(a, b):
+    return criterion(model(a), b).item()
+"""
+
 CASES = {
     "as it is, with an uneven last batch": ("", TRAIN),
     "fewer samples in a batch than ranks": (
@@ -301,6 +308,51 @@ for epoch in range(4):
 same = [*other.parameters()]
 '''),
     "layers frozen in turns": ("", TRAIN.replace("range(2)", "range(4)").replace("        optimizer.zero_grad()", "        model[0].requires_grad_(epoch % 2 == 0)\n        model[2].requires_grad_(epoch % 2 == 1)\n        optimizer.zero_grad()")),
+    "no_grad inside a loop that evaluates in train mode, and its length": ("history, held_out = [], DataLoader(TensorDataset(x[:30], y[:30]), batch_size=7)", TRAIN + '''
+    total = 0
+    for a, b in held_out:
+        with torch.no_grad():
+            total += criterion(model(a), b).item()
+    history.append(total / len(held_out))
+same = history
+'''),
+    "evaluation in train mode by a helper, in a comprehension, without no_grad; a mean of the data": (JUDGE, TRAIN + '''
+    for number, (a, b) in enumerate(held_out):
+        history.append(judge(a, b))
+    history += [criterion(model(a), b).item() for a, b in held_out]
+seen = total = 0
+for a, b in loader:
+    seen, total = seen + len(b), total + a.sum().item()
+same = [*history, seen, total]
+'''),
+    "a trainer with a step and a judge": (JUDGE + '''
+class Trainer:
+    def fit(self):
+        for epoch in range(3):
+            for inputs, labels in loader:
+                self.step(inputs, labels)
+            for inputs, labels in held_out:
+                history.append(self.judge(inputs, labels))
+    def step(self, inputs, labels):
+        optimizer.zero_grad()
+        criterion(model(inputs), labels).backward()
+        optimizer.step()
+    def judge(self, inputs, labels):
+        with torch.inference_mode():
+            return criterion(model(inputs), labels).item()
+''', "Trainer().fit()\nsame = history"),
+    "train() inside the loop, after an evaluation": ("", TRAIN.replace("        optimizer.zero_grad()", "        model.train()\n        optimizer.zero_grad()") + "    model.eval()\n"),
+    "layers in a list, where torch does not see them, and eval()": (JUDGE + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [*model]
+    def forward(self, inputs):
+        for layer in self.layers:
+            inputs = layer(inputs)
+        return inputs
+net = Net()
+''', TRAIN.replace("model(", "net(") + "net.eval()\nsame = [criterion(net(a), b).item() for a, b in held_out]\n"),
     "activation checkpointing": ("from torch.utils.checkpoint import checkpoint", TRAIN.replace("model(inputs)", "checkpoint(model, inputs, use_reentrant=False)")),
 }  # fmt: skip
 

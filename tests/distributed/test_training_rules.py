@@ -132,6 +132,29 @@ def test_what_cannot_be_right_is_refused_in_words(
     assert raised.value.do
 
 
+RUN = """
+def run(loader, train):
+    for number, (inputs, labels) in enumerate(loader):
+        with torch.set_grad_enabled(train):
+            loss = criterion(model(inputs), labels)
+        if train:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        elif number:
+            raise KeyError("the epoch went on")
+run(loader, True)
+run(held_out, False)
+"""
+
+
+def test_an_evaluation_that_only_its_flag_tells_is_refused_at_its_first_batch(pool: RankPool) -> None:
+    with pytest.raises(AccelError, match="first batches went through a model without gradients") as refused:
+        on_ranks(pool, RUN, "held_out = DataLoader(TensorDataset(x, y), batch_size=7)")
+    assert "over held_out" in str(refused.value)
+    assert "--loaders loader." in str(refused.value)
+
+
 FORGETS_TRAIN = (
     TRAIN.replace("range(2)", "range(3)") + "    model.eval()\n    with torch.no_grad():\n        model(x)\n"
 )

@@ -14,5 +14,6 @@ own_distribution.py                           what a cell does by itself of all 
 lineages.py                                   random numbers: those that all ranks share, and each rank's own
 gathered_pieces.py                            what a cell kept of a model that is spread over ranks, made whole
 step_watching.py · step_loss.py               some steps watched; their loss as a user reads it
+loop_code.py                                 what the code of a loop says of it before its first batch
 shared_loops.py                               the cell's loops over loaders
 """

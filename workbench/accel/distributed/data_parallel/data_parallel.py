@@ -264,6 +264,7 @@ class DataParallel:
                 return synchronised(*args, **kwargs)
             if trains and (self._knows_ranks or self._loops.is_in_part):  # others only look what it gives
                 self.lineages.part_ways()
+            self._loops.called(with_gradients=torch.is_grad_enabled())
             self._lane.phase("forward" if trains else "evaluation")
             is_due = synchronised.accumulation.is_due(is_last_batch=self._loops.is_last)
             synchronised.prepare(trains=trains, is_due=is_due, may_wrap=not self._exchange.is_in_pass)

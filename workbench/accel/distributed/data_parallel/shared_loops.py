@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from accel.distributed.data_parallel.lineages import Lineages
+from accel.distributed.data_parallel.loop_code import trains_by_code
 from accel.distributed.data_parallel.shared_loader import SharedLoader
 from accel.distributed.data_parallel.shares import BatchMeans, Share
 from accel.distributed.data_parallel.split_loaders import Split, check_alike, split_of
@@ -38,9 +41,11 @@ class SharedLoops:
         self._in_part: list[
             Any
         ] = []  # loaders of the loops that this rank goes through with a part of its own
+        self._evaluated: set[int] = set()  # loaders whose last loop did not train, as its code said
         self._used: set[int] = set()  # of them, since the cell began
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
+        self._calls = [0, 0]  # of models, without gradients and with them
         self.backwards = 0  # passes so far, counted by whoever sees them
         self._is_batch_whole = False  # that one: all ranks have it
         self._whole_open: list[Any] = []  # and loaders that every rank goes through whole
@@ -62,7 +67,7 @@ class SharedLoops:
                     self._look_at(loader)
                 batches = original(loader)
                 return _Batches(self._counted(batches) if trains else self._apart(batches, loader), loader)
-            if not self._trains_with(loader):
+            if not self._is_training(loader, sys._getframe(1)):
                 if (shared := self._shared.get(id(loader))) is not None and shared.sampling is not None:
                     shared.sampling.is_shared = False
                 return _Batches(self._apart(self._alike(original, loader), loader), loader)
@@ -89,6 +94,7 @@ class SharedLoops:
             if (
                 shared is not None
                 or is_plain
+                or id(loader) in self._evaluated
                 or not self._trains_with(loader)
                 or split_of(loader) is not None
             ):
@@ -233,8 +239,12 @@ class SharedLoops:
             yield batch
             self._on_batch(None)
 
+    def called(self, *, with_gradients: bool) -> None:
+        """A model was called."""
+        self._calls[with_gradients] += 1
+
     def _own_part(self, batches: Iterator[tuple[Any, Share, bool]], loader: Any) -> Iterator[Any]:
-        before = self.backwards
+        before, calls = self.backwards, list(self._calls)
         self.has_share = True
         self._in_part.append(loader)
         try:
@@ -242,18 +252,40 @@ class SharedLoops:
                 self.weight, self.is_last, self._is_batch_whole = share.weight, is_last, share.is_whole
                 self._on_batch(batch)
                 yield batch
+                evaluates = self._calls[True] == calls[True] and self._calls[False] > calls[False]
+                if self.backwards == before and evaluates:
+                    raise self._not_trained(
+                        loader, "its first batches went through a model without gradients"
+                    )
                 self._on_batch(None)
         finally:
             self._in_part.remove(loader)
         self.weight, self.is_last = 1.0, False
         if self.backwards == before:
-            raise AccelError(
-                f"A loop over {self.name_of(loader)} with a part of it on each rank",
-                because="no backward pass was seen in it (gradients of torch.func are not), so what it computed is of that "
-                "part alone",
-                do="To train, call loss.backward(). To evaluate, put the model into eval mode or the loop under "
-                "torch.no_grad(), or name the loaders that train: --loaders train_loader.",
+            raise self._not_trained(
+                loader, "no backward pass was seen in it (gradients of torch.func are not)"
             )
+
+    def _not_trained(self, loader: Any, because: str) -> AccelError:
+        names = {name for name, value in self._namespace.items() if type(value) is type(loader)}
+        trained = ",".join(sorted(names - {self.name_of(loader)})) or "NAME"
+        return AccelError(
+            f"A loop over {self.name_of(loader)} with a part of it on each rank",
+            because="it began with gradients on and a model in training mode, which is how a training is recognised, but "
+            f"{because}, so what it computed is of that part alone",
+            do="To train, call loss.backward() in it. To evaluate, call model.eval() before the loop, or put the whole loop "
+            f"under torch.no_grad(), or name the loaders that train: --loaders {trained}.",
+        )
+
+    def _is_training(self, loader: Any, caller: FrameType) -> bool:
+        """Whether the loop that is about to begin trains: as its code says, else by the modes that it finds."""
+        import torch
+
+        by_code = trains_by_code(caller) if torch.is_grad_enabled() and not self._named else None
+        self._evaluated.discard(id(loader))
+        if by_code is False:
+            self._evaluated.add(id(loader))
+        return self._trains_with(loader) if by_code is None else by_code
 
     def _trains_with(self, loader: Any) -> bool:
         """Whether a loop over this loader is training: by name, else by the mode that the models are in."""
@@ -263,7 +295,8 @@ class SharedLoops:
             return self.name_of(loader) in self._named
         known = [*self.models, *_models_in(self._namespace)]
         trainable = [model for model in known if any(p.requires_grad for p in model.parameters())]
-        return torch.is_grad_enabled() and (not trainable or any(model.training for model in trainable))
+        models = trainable or known  # one may hold its layers in a list, where torch does not see them
+        return torch.is_grad_enabled() and (not models or any(model.training for model in models))
 
     def name_of(self, loader: Any) -> str:
         """The notebook's name for it."""
@@ -288,5 +321,7 @@ class _Batches:
 
 def _models_in(namespace: dict[str, Any]) -> list[Any]:
     from torch import nn
+    from torch.nn.modules.loss import _Loss
 
-    return [value for value in list(namespace.values()) if isinstance(value, nn.Module)]
+    modules = [value for value in list(namespace.values()) if isinstance(value, nn.Module)]
+    return [value for value in modules if not isinstance(value, _Loss)]
