@@ -7,12 +7,14 @@ import linecache
 import os
 import sys
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from accel.distributed.cells.brought_home import Travellers
 from accel.distributed.cells.cell_execution import Prepare, execute_cell
 from accel.distributed.cells.launched_cell import LaunchedCell
 from accel.distributed.cells.plan_in_rank import PlanInRank
+from accel.distributed.cells.whole_files import saving_whole_files
 from accel.distributed.data_parallel.data_parallel import DataParallel, RunStopped
 from accel.distributed.data_parallel.gradient_readers import codes_of
 from accel.distributed.data_parallel.split_loaders import names_ranks
@@ -50,6 +52,7 @@ def carry_out(
             request.backend, store, rank=rank, world_size=page.ranks, timeout_s=request.options.timeout_s,
         ) as group,
         PlanInRank(request, namespace) as plan,
+        saving_whole_files(rank) if page.ranks > 1 else nullcontext(),
     ):  # fmt: skip
         codes = codes_of(request.source, request.filename, namespace)
         launched.begins(group, name=request.filename, codes=codes)

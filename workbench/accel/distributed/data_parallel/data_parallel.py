@@ -156,7 +156,7 @@ class DataParallel:
             self._undo.enter_context(self.lineages.seeded_alike())
             if self._options.sync_batchnorm:
                 self._patches.wrap(
-                    torch.nn.functional, "batch_norm", normalising_together(self._has_own_samples)
+                    torch.nn.functional, "batch_norm", normalising_together(self._loops.has_own_samples)
                 )
             self._patches.wrap(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
             self._patches.wrap(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
@@ -168,6 +168,7 @@ class DataParallel:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        self._loops.explain(exc_info[0] if exc_info else None)
         self._undo.callback(self._found_models.close)
         self._undo.close()
         if kind is None or kind is RunStopped:
@@ -345,9 +346,6 @@ class DataParallel:
 
     def _holds(self, tensor: Any) -> bool:
         return self._patches.are_on and self._exchange.holds(tensor)
-
-    def _has_own_samples(self) -> bool:
-        return self._is_shared and self._loops.has_own_samples
 
     def _stop_here(self) -> None:
         """Where the loop comes round again: what it does after the optimizer's step belongs to that step."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -14,6 +15,7 @@ from accel.distributed.data_parallel.shared_loader import SharedLoader
 from accel.distributed.data_parallel.shares import BatchMeans, Share
 from accel.distributed.data_parallel.split_loaders import Split, check_alike, split_of
 from accel.errors import AccelError
+from accel.processes.failure import HINT
 
 _UNNAMED = "a DataLoader"
 
@@ -48,6 +50,7 @@ class SharedLoops:
         self._calls = [0, 0]  # of models, without gradients and with them
         self.backwards = 0  # passes so far, counted by whoever sees them
         self._is_batch_whole = False  # that one: all ranks have it
+        self._cut: Any = None  # the loader of that one, where each rank has a part of it
         self._whole_open: list[Any] = []  # and loaders that every rank goes through whole
         self.trained_whole: set[str] = (
             set()
@@ -203,10 +206,9 @@ class SharedLoops:
         """Whether this rank goes through a part of its own just now."""
         return bool(self._in_part)
 
-    @property
     def has_own_samples(self) -> bool:
-        """Whether other ranks have other samples than the ones that are computed with just now."""
-        return self.is_in_part and not (self._whole_open or self._is_batch_whole)
+        """Whether other ranks have other samples than the ones that are computed with just now, which we shared out."""
+        return not self._only_watches and self.is_in_part and not (self._whole_open or self._is_batch_whole)
 
     @property
     def whole(self) -> Any:
@@ -243,6 +245,22 @@ class SharedLoops:
         """A model was called."""
         self._calls[with_gradients] += 1
 
+    def explain(self, error: object) -> None:
+        """Say with an error that names the size of a whole batch that each rank has a part of it."""
+        loader = self._cut if self._batch == "global" and self._world_size > 1 else None
+        if loader is None or not isinstance(error, (RuntimeError, ValueError, IndexError, AssertionError)):
+            return
+        shared = self._shared.get(id(loader))
+        inner = shared.sampling.inner if shared is not None and shared.sampling is not None else None
+        size = getattr(inner, "batch_size", None)
+        if isinstance(size, int) and re.search(rf"\b{size}\b", str(error)):
+            hint = (
+                f"--batch global gives each rank a part of every batch of {self.name_of(loader)}, here "
+                f"{size // self._world_size} of {size} samples: take the size from the batch, as "
+                "inputs.shape[0], or use --batch per-rank"
+            )
+            setattr(error, HINT, hint)
+
     def _own_part(self, batches: Iterator[tuple[Any, Share, bool]], loader: Any) -> Iterator[Any]:
         before, calls = self.backwards, list(self._calls)
         self.has_share = True
@@ -250,6 +268,7 @@ class SharedLoops:
         try:
             for batch, share, is_last in batches:
                 self.weight, self.is_last, self._is_batch_whole = share.weight, is_last, share.is_whole
+                self._cut = None if share.is_whole else loader
                 self._on_batch(batch)
                 yield batch
                 evaluates = self._calls[True] == calls[True] and self._calls[False] > calls[False]
@@ -260,7 +279,7 @@ class SharedLoops:
                 self._on_batch(None)
         finally:
             self._in_part.remove(loader)
-        self.weight, self.is_last = 1.0, False
+        self.weight, self.is_last, self._cut = 1.0, False, None
         if self.backwards == before:
             raise self._not_trained(
                 loader, "no backward pass was seen in it (gradients of torch.func are not)"

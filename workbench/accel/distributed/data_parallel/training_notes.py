@@ -59,6 +59,28 @@ def notes_of(exchange: GradientExchange, namespace: Mapping[str, Any], options: 
             f"{', '.join(sums)} adds up over a batch, but gradients are means over ranks: with so many ranks they are that many "
             "times smaller than for the whole batch in one process. Use reduction='mean', or a learning rate to match."
         )
+    if options.batch == "per-rank":
+        notes += _notes_of_schedules(namespace)
+    return notes
+
+
+def _notes_of_schedules(namespace: Mapping[str, Any]) -> list[str]:
+    """Of those that were made for the steps of one process, and were left half way."""
+    import torch.distributed as dist
+    from torch.optim.lr_scheduler import LRScheduler
+
+    notes = []
+    for name, value in namespace.items():
+        if not isinstance(value, LRScheduler) or name.startswith("_"):
+            continue
+        lengths = (getattr(value, each, None) for each in ("total_steps", "T_max", "total_iters"))
+        length = next((each for each in lengths if isinstance(each, int)), 0)
+        if 1 < value.last_epoch < length <= value.last_epoch * dist.get_world_size():
+            notes.append(
+                f"{name} was made for {length} steps and ended after {value.last_epoch}, so the learning rate did not come to "
+                "its end: each rank takes whole batches, so an epoch has fewer steps than in one process. Make it in the cell, "
+                "where len(loader) counts the steps of ranks, or use --batch global."
+            )
     return notes
 
 
