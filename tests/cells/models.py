@@ -18,7 +18,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 loader = DataLoader(TensorDataset(torch.randn(64, 1, 6, 6, dtype=torch.float64), y), batch_size=8, shuffle=True)
 """,
         plan="channels_last",
-        differs="each rank normalises by its own samples",
+        ddp="--batch global --sync-batchnorm",
     ),
     Cell(
         "dropout",
@@ -337,15 +337,15 @@ for inputs, labels in loader:
         "policy gradient with rollouts",
         """
 for episode in range(8):
-    state, log_probs, rewards = torch.zeros(1, 6, dtype=torch.float64), [], []
+    state, log_probs, rewards = torch.zeros(6, dtype=torch.float64), [], []  # no batch round it
     for moment in range(5):
         policy = torch.distributions.Categorical(logits=model(state))
         action = policy.sample()
         log_probs.append(policy.log_prob(action))
-        state = state + 0.1 * (action.double() - 1)[:, None]
+        state = state + 0.1 * (action.double() - 1)
         rewards.append(-state.abs().sum().item())
     returns = torch.tensor(rewards).flip(0).cumsum(0).flip(0)
-    loss = -(torch.cat(log_probs) * (returns - returns.mean())).sum()
+    loss = -(torch.stack(log_probs) * (returns - returns.mean())).sum()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -10,6 +10,18 @@ from tests.distributed.cells import TRAIN, alone, difference, on_ranks
 
 ROUNDING = 1e-12  # in float64: the order of additions differs, nothing else
 
+OTHER = """
+other = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+second = torch.optim.SGD(other.parameters(), lr=0.1)
+"""
+
+JUDGE = """
+history, held_out = [], DataLoader(TensorDataset(x[:30], y[:30]), batch_size=7)
+@torch.no_grad()
+def judge(a, b):
+    return criterion(model(a), b).item()
+"""
+
 CASES = {
     "as it is, with an uneven last batch": ("", TRAIN),
     "fewer samples in a batch than ranks": (
@@ -251,6 +263,96 @@ class Twice(torch.optim.SGD):
         return super().step(closure)
 optimizer = Twice(model.parameters(), lr=0.05)
 """, TRAIN),
+    "a part is called before the whole, in the cell and in its loop": ("", "shape = model[0](x[:1]).shape\n" + TRAIN.replace("        loss =", "        model[:2](inputs)\n        loss =")),
+    "a layer that sizes the next, in a class of the cell": ("", '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(1, 4, 3)
+        self.head = nn.Linear(self.conv(torch.zeros(1, 1, 6)).flatten(1).shape[1], 3)
+    def forward(self, inputs):
+        return self.head(torch.tanh(self.conv(inputs[:, None])).flatten(1))
+model = Net().double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+''' + TRAIN),
+    "a part is trained by itself before the whole, and used next to it": ("first = torch.optim.SGD(model[0].parameters(), lr=0.1)", '''
+for inputs, labels in loader:
+    first.zero_grad()
+    model[0](inputs).pow(2).mean().backward()
+    first.step()
+''' + TRAIN.replace("loss =", "hidden = model[0](inputs)\n        loss = hidden.pow(2).mean() +")),
+    "nets frozen in turns, the frozen one called first": (OTHER, '''
+for epoch in range(3):
+    for inputs, labels in loader:
+        other.requires_grad_(False)
+        optimizer.zero_grad()
+        (other(inputs) - model(inputs)).pow(2).mean().backward()
+        optimizer.step()
+        other.requires_grad_(True)
+        model.requires_grad_(False)
+        second.zero_grad()
+        (model(inputs) - other(inputs) + 1).pow(2).mean().backward()
+        second.step()
+        model.requires_grad_(True)
+same = [*other.parameters()]
+'''),
+    "a net trained, frozen for an epoch, and thawed": (OTHER, '''
+for epoch in range(4):
+    model.requires_grad_(epoch != 2)
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        second.zero_grad()
+        criterion(model(inputs) + other(inputs), labels).backward()
+        optimizer.step()
+        second.step()
+same = [*other.parameters()]
+'''),
+    "layers frozen in turns": ("", TRAIN.replace("range(2)", "range(4)").replace("        optimizer.zero_grad()", "        model[0].requires_grad_(epoch % 2 == 0)\n        model[2].requires_grad_(epoch % 2 == 1)\n        optimizer.zero_grad()")),
+    "no_grad inside a loop that evaluates in train mode, and its length": ("history, held_out = [], DataLoader(TensorDataset(x[:30], y[:30]), batch_size=7)", TRAIN + '''
+    total = 0
+    for a, b in held_out:
+        with torch.no_grad():
+            total += criterion(model(a), b).item()
+    history.append(total / len(held_out))
+same = history
+'''),
+    "evaluation in train mode by a helper, in a comprehension, without no_grad; a mean of the data": (JUDGE, TRAIN + '''
+    for number, (a, b) in enumerate(held_out):
+        history.append(judge(a, b))
+    history += [criterion(model(a), b).item() for a, b in held_out]
+seen = total = 0
+for a, b in loader:
+    seen, total = seen + len(b), total + a.sum().item()
+same = [*history, seen, total]
+'''),
+    "a trainer with a step and a judge": (JUDGE + '''
+class Trainer:
+    def fit(self):
+        for epoch in range(3):
+            for inputs, labels in loader:
+                self.step(inputs, labels)
+            for inputs, labels in held_out:
+                history.append(self.judge(inputs, labels))
+    def step(self, inputs, labels):
+        optimizer.zero_grad()
+        criterion(model(inputs), labels).backward()
+        optimizer.step()
+    def judge(self, inputs, labels):
+        with torch.inference_mode():
+            return criterion(model(inputs), labels).item()
+''', "Trainer().fit()\nsame = history"),
+    "train() inside the loop, after an evaluation": ("", TRAIN.replace("        optimizer.zero_grad()", "        model.train()\n        optimizer.zero_grad()") + "    model.eval()\n"),
+    "layers in a list, where torch does not see them, and eval()": (JUDGE + '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [*model]
+    def forward(self, inputs):
+        for layer in self.layers:
+            inputs = layer(inputs)
+        return inputs
+net = Net()
+''', TRAIN.replace("model(", "net(") + "net.eval()\nsame = [criterion(net(a), b).item() for a, b in held_out]\n"),
     "activation checkpointing": ("from torch.utils.checkpoint import checkpoint", TRAIN.replace("model(inputs)", "checkpoint(model, inputs, use_reentrant=False)")),
 }  # fmt: skip
 
@@ -263,3 +365,23 @@ def test_ends_with_the_parameters_of_one_process(pool: RankPool, name: str) -> N
     assert difference(one["model"], ranks["model"]) < ROUNDING
     assert difference(one.get("same", []), ranks.get("same", [])) < ROUNDING
     assert result.left_behind == ()
+
+
+NORMS = """
+model = nn.Sequential(
+    nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
+    nn.BatchNorm1d(8, momentum=None, affine=False), nn.Linear(8, 3),
+).double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+loader = DataLoader(TensorDataset(x[:35], y[:35]), batch_size=11, shuffle=True)
+"""
+
+
+def test_batch_norm_over_all_ranks_is_that_of_one_process_running_statistics_too(pool: RankPool) -> None:
+    cell = (
+        TRAIN + "with torch.no_grad():\n    for inputs, labels in loader:\n        model(inputs)\n"
+    )  # in train mode still
+    ranks, result = on_ranks(pool, cell, NORMS, sync_batchnorm=True)
+    assert difference(alone(cell, NORMS)["model"], ranks["model"]) < ROUNDING
+    assert type(ranks["model"][2]).__name__ == "BatchNorm2d"
+    assert not any("BatchNorm" in note for note in result.notes)

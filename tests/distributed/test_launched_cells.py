@@ -82,6 +82,22 @@ def test_a_sampler_that_shares_out_is_left_alone_and_the_rest_is_as_ever(
     assert not result.distributes_itself
 
 
+ELASTIC = """
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=2, rdzv_endpoint="localhost:0", run_id="one")
+elastic_launch(config, print)()
+"""
+
+
+def test_a_library_that_launches_ranks_is_refused_at_once_by_name(pool: RankPool) -> None:
+    pytest.importorskip("lightning")
+    cell = (
+        "import lightning\nlightning.Fabric(accelerator='cpu', devices=2, strategy='ddp_spawn').launch(print)"
+    )
+    with pytest.raises(AccelError, match="lightning launches ranks"):
+        on_ranks(pool, cell)
+
+
 @pytest.mark.parametrize(
     ("cell", "more", "options", "says"),
     [
@@ -94,6 +110,8 @@ def test_a_sampler_that_shares_out_is_left_alone_and_the_rest_is_as_ever(
          "", {}, "its data differ from rank to rank"),
         (DIST + "dist.init_process_group(world_size=4, rank=0)", "", {}, "Use -n 4, or leave world_size out"),
         ("import torch.multiprocessing as mp\nmp.spawn(print, nprocs=4)", "", {}, "Use -n 4, or nprocs=2"),
+        ("import torch.multiprocessing as mp\nmp.start_processes(print, nprocs=4)", "", {}, "Use -n 4, or nprocs=2"),
+        (ELASTIC, "", {}, "%%accel ddp has launched these already"),
         (DIST + "from torch.distributed.fsdp import fully_shard\nfully_shard(model)\n" + TRAIN, "", {}, "--plan fully_shard"),
     ],
 )  # fmt: skip

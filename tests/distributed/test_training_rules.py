@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from accel.distributed.data_parallel.lineages import Lineages
@@ -130,6 +132,64 @@ def test_what_cannot_be_right_is_refused_in_words(
         on_ranks(pool, cell, more, batch=batch)
     assert why in str(raised.value)
     assert raised.value.do
+
+
+@pytest.mark.parametrize(
+    ("made", "use"),
+    [
+        ("", "model(inputs.view(16, 6))"),
+        ("hidden = torch.zeros(16, 3, dtype=torch.float64)", "model(inputs) + hidden"),
+        ("net = nn.LSTM(6, 6).double()", "model(net(inputs[None], (inputs.new_zeros(1, 16, 6),) * 2)[0][0])"),
+    ],
+)
+def test_an_error_that_names_the_whole_batch_says_that_each_rank_has_a_part(
+    pool: RankPool, made: str, use: str
+) -> None:
+    with pytest.raises(AccelError, match="each rank a part of every batch of loader, here 8 of 16 samples"):
+        on_ranks(pool, TRAIN.replace("model(inputs)", f"({use})"), made)
+
+
+def test_a_schedule_of_one_process_that_ranks_leave_half_way_is_noted(pool: RankPool) -> None:
+    """One that was made in the cell, where len(loader) is that of ranks, is not."""
+    one = "torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, epochs=2, steps_per_epoch=len(loader))"
+    other = "torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2 * len(loader))"
+    steps = "optimizer.step()\n        [each.step() for each in (one, other, own)]"
+    cell = f"own = {other}\n" + TRAIN.replace("optimizer.step()", steps)
+    _, result = on_ranks(pool, cell, f"one = {one}\nother = {other}", batch="per-rank")
+    noted = [
+        note.partition(" ")[0] for note in result.notes if "was made for 8 steps and ended after 4" in note
+    ]
+    assert noted == ["one", "other"]
+
+
+def test_a_checkpoint_that_ranks_save_and_load_is_always_whole(pool: RankPool, tmp_path: Path) -> None:
+    place = str(tmp_path / "best.pt")
+    kept = f"    torch.save([epoch, large], {place!r})\n    saved = torch.load({place!r})[0]\n"
+    on_ranks(pool, TRAIN.replace("range(2)", "range(8)") + kept, "large = torch.randn(500_000)")
+    assert [path.name for path in tmp_path.iterdir()] == ["best.pt"]
+
+
+RUN = """
+def run(loader, train):
+    for number, (inputs, labels) in enumerate(loader):
+        with torch.set_grad_enabled(train):
+            loss = criterion(model(inputs), labels)
+        if train:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        elif number:
+            raise KeyError("the epoch went on")
+run(loader, True)
+run(held_out, False)
+"""
+
+
+def test_an_evaluation_that_only_its_flag_tells_is_refused_at_its_first_batch(pool: RankPool) -> None:
+    with pytest.raises(AccelError, match="first batches went through a model without gradients") as refused:
+        on_ranks(pool, RUN, "held_out = DataLoader(TensorDataset(x, y), batch_size=7)")
+    assert "over held_out" in str(refused.value)
+    assert "--loaders loader." in str(refused.value)
 
 
 FORGETS_TRAIN = (

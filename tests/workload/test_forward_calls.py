@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from capturing import capture, notebook
+
+from accel.workload.module_calls import samples_of_call
 
 TRAIN = """
 for x, y in loader:
@@ -78,3 +81,22 @@ def test_debugging_variables_count_unless_they_are_switched_off(monkeypatch) -> 
     _, recording = capture("model(X)", notebook())
     assert recording.conditions is not None
     assert dict(recording.conditions.debugging) == {"CUDA_LAUNCH_BLOCKING": "1"}
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "samples"),
+    [
+        (torch.nn.Linear(4, 2), torch.zeros(8, 4), 8),
+        (torch.nn.Linear(4, 2), torch.zeros(4), 1),  # a state of an environment
+        (torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 4)), torch.zeros(4), 1),
+        (torch.nn.Conv2d(3, 8, 3), torch.zeros(3, 9, 9), 1),
+        (torch.nn.Conv2d(3, 8, 3), torch.zeros(3, 3, 9, 9), 3),
+        (torch.nn.Conv1d(2, 8, 3), torch.zeros(2, 9), 1),
+        (torch.nn.Sequential(torch.nn.Unflatten(0, (16, 1)), torch.nn.Linear(1, 8)), torch.zeros(16), 16),
+        (torch.nn.Embedding(9, 4), torch.zeros(4, dtype=torch.long), 4),
+    ],
+)
+def test_one_sample_without_a_batch_round_it_is_one(
+    model: torch.nn.Module, given: torch.Tensor, samples: int
+) -> None:
+    assert samples_of_call(model, [given]) == samples

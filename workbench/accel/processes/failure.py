@@ -11,6 +11,7 @@ from accel.errors import AccelError, shortened, words_of
 from accel.private_disk import explained
 
 _OURS = str(Path(__file__).parents[1])
+HINT = "accel_hint"  # an attribute of errors: what is behind it, by whoever knew
 _LONGEST_LINE = 500  # characters
 _LONGEST_FRAMES = 20_000  # characters: a recursion has a thousand
 
@@ -58,6 +59,6 @@ def failure_of(error: BaseException, filename: str) -> Failed:
     last = shortened("".join(traceback.format_exception_only(error)))
     return Failed(
         type(error).__name__,
-        words_of(error) + (f" ({hint})" if (hint := explained(error)) else ""),
+        words_of(error) + (f" ({hint})" if (hint := getattr(error, HINT, "") or explained(error)) else ""),
         f"Traceback (most recent call last):\n{shortened(frames_text, _LONGEST_FRAMES)}{last}",
     )

@@ -62,7 +62,7 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
         finally:
             marks.end("loss" if kind is LOSS else "forward")
             if kind is not LOSS:
-                samples = _first_dimension([*args, *kwargs.values()])
+                samples = samples_of_call(self, [*args, *kwargs.values()])
                 _note_call(marks, self, begun, nodes_recorded() - nodes, sys._getframe(1), samples)
                 if nodes_recorded() != nodes:
                     note_use(marks.used_calls, begun, result)
@@ -132,13 +132,23 @@ def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
     )  # fmt: skip
 
 
-def _first_dimension(values: list[Any]) -> int:
+def samples_of_call(model: Any, values: list[Any]) -> int:
+    """The first dimension of the first tensor that a model was given; 1 where that is one sample, without a batch round it.
+
+    >>> samples_of_call(nn.Linear(4, 2), [torch.zeros(8, 4)]), samples_of_call(nn.Linear(4, 2), [torch.zeros(4)])
+    (8, 1)
+    """
     import torch
 
-    for value in values:
-        if isinstance(value, torch.Tensor) and value.dim() > 0:
-            return int(value.shape[0])
-    return 0
+    given = next((each for each in values if isinstance(each, torch.Tensor) and each.dim() > 0), None)
+    if given is None:
+        return 0
+    weight = next((p for p in model.parameters() if p.dim() > 1), None)
+    if weight is not None and given.is_floating_point() and given.dim() == max(1, weight.dim() - 1):
+        features = weight.shape[-1] if weight.dim() == 2 else weight.shape[1]  # channels, of a convolution
+        if given.shape[0] == features:
+            return 1
+    return int(given.shape[0])
 
 
 def _module_range(name: str) -> Any:

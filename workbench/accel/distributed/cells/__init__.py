@@ -10,6 +10,7 @@ ddp_result.py                      what a run did
 changed_during_run.py              what the notebook changed while the ranks trained
 home_objects.py · brought_home.py  the objects that were shipped, and what became of them
 run_cell.py · run_in_rank.py       the kernel's side and the rank's
+whole_files.py                     files that all ranks save, each as a whole
 launched_cell.py                   a rank as torchrun would have launched it
 code_in_place.py                   what a cell has put in the place of functions and classes
 cell_loops.py                      how a cell that begins at its top is led back to a checkpoint by its loops

@@ -7,12 +7,14 @@ import linecache
 import os
 import sys
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from accel.distributed.cells.brought_home import Travellers
 from accel.distributed.cells.cell_execution import Prepare, execute_cell
 from accel.distributed.cells.launched_cell import LaunchedCell
 from accel.distributed.cells.plan_in_rank import PlanInRank
+from accel.distributed.cells.whole_files import saving_whole_files
 from accel.distributed.data_parallel.data_parallel import DataParallel, RunStopped
 from accel.distributed.data_parallel.gradient_readers import codes_of
 from accel.distributed.data_parallel.split_loaders import names_ranks
@@ -51,6 +53,7 @@ def carry_out(
             request.backend, store, rank=rank, world_size=page.ranks, timeout_s=request.options.timeout_s,
         ) as group,
         PlanInRank(request, namespace) as plan,
+        saving_whole_files(rank) if page.ranks > 1 else nullcontext(),
     ):  # fmt: skip
         codes = codes_of(request.source, request.filename, namespace)
         launched.begins(group, name=request.filename, codes=codes)
@@ -102,7 +105,7 @@ def _parallel(
     )
     return DataParallel(
         page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options, plan=plan.plan,
-        knows_ranks=names_ranks(codes), prepare=functools.partial(_prepare, request, plan), first_step=first_step,
+        knows_ranks=names_ranks(codes), prepare=plan.take, first_step=first_step,
     )  # fmt: skip
 
 
@@ -182,20 +185,3 @@ def _execute(request: RunRequest, namespace: dict[str, Any], prepared: Prepare |
     )  # fmt: skip
     execute_cell(request.source, request.filename, namespace, prepared)
     return None
-
-
-def _prepare(request: RunRequest, plan: PlanInRank, found: Any) -> None:
-    """What is done with each object before its first use."""
-    if request.options.sync_batchnorm:
-        for model in found.models.values():
-            _synchronise_batch_norm(model)
-    plan.take(found)
-
-
-def _synchronise_batch_norm(model: Any) -> None:
-    import torch
-
-    for name, child in list(model.named_children()):
-        converted = torch.nn.SyncBatchNorm.convert_sync_batchnorm(child)  # type: ignore[no-untyped-call]
-        if converted is not child:
-            setattr(model, name, converted)

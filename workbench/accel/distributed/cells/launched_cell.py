@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from accel.distributed.data_parallel.gradient_readers import with_nested
+from accel.distributed.data_parallel.gradient_readers import is_of_library, with_nested
 from accel.distributed.ranks.rank_place import RankPlace
 from accel.errors import AccelError
 
@@ -65,6 +65,9 @@ class LaunchedCell:
         self._group, self.backend = group, group.backend
         sys.argv = [name]
         os.environ.update(launch_variables(self._place, _free_port(self._place, group.store)))
+        codes = list(codes)
+        if any("launch" in name for code in with_nested(codes) for name in code.co_names):
+            _replace_launcher_once()
         if any({_JOIN, "is_initialized"} <= set(code.co_names) for code in with_nested(codes)):
             self._watch_guards()
 
@@ -100,7 +103,7 @@ class LaunchedCell:
 
     def starts(self, function: Callable[..., Any], args: Any, nprocs: int, join: bool) -> None:
         """The cell calls `torch.multiprocessing.spawn`: the ranks are the processes that it asks for."""
-        asked = f"mp.spawn(nprocs={nprocs}) on {self.world_size} ranks"
+        asked = f"Starting {nprocs} processes (mp.spawn, start_processes) on {self.world_size} ranks"
         if nprocs != self.world_size:
             raise AccelError(
                 asked, because="each rank calls the function once, as one of the processes",
@@ -111,6 +114,15 @@ class LaunchedCell:
                 asked, because="join=False gives processes to wait for, and here there are none", do="Leave join=False out."
             )  # fmt: skip
         function(self.rank, *args)
+
+    def refuse_launch(self, by: str) -> None:
+        """A library is about to start processes that train together."""
+        raise AccelError(
+            f"A cell on {self.world_size} ranks in which {by} launches ranks",
+            because="%%accel ddp has launched these already, and each would launch as many again",
+            do="Call the training function itself, or have the library train in one process, and these ranks train together; or "
+            "run the cell without %%accel ddp.",
+        )
 
     def is_joined(self) -> None:
         """From now on the cell's own doing decides who trains what."""
@@ -212,6 +224,15 @@ def _replace_once() -> None:
             setattr(owner, name, replacement)
     for owner in (spawning, mp):
         vars(owner)["spawn"] = _spawning(inspect.unwrap(vars(owner)["spawn"]))
+        vars(owner)["start_processes"] = _starting(inspect.unwrap(vars(owner)["start_processes"]))
+
+
+@functools.cache
+def _replace_launcher_once() -> None:
+    """What torchrun does in a process; importing it takes a tenth of a second."""
+    import torch.distributed.launcher.api as launcher
+
+    launcher.launch_agent = _launching(launcher.launch_agent)
 
 
 def called_by_us() -> bool:
@@ -253,3 +274,31 @@ def _spawning(original: Callable[..., Any]) -> Callable[..., Any]:
         return _current.starts(fn, args, nprocs, join)
 
     return spawn
+
+
+def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
+    parameters = inspect.signature(original)
+
+    @functools.wraps(original)
+    def start_processes(*args: Any, **kwargs: Any) -> Any:
+        caller = sys._getframe(1)
+        name = str(caller.f_globals.get("__name__"))
+        if _current is None or name.startswith(("accel.", "torch.multiprocessing.")):
+            return original(*args, **kwargs)
+        if is_of_library(caller.f_code):
+            _current.refuse_launch(name.partition(".")[0])
+        given = parameters.bind(*args, **kwargs)
+        given.apply_defaults()
+        return _current.starts(*(given.arguments[each] for each in ("fn", "args", "nprocs", "join")))
+
+    return start_processes
+
+
+def _launching(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def launch_agent(*args: Any, **kwargs: Any) -> Any:
+        if _current is not None:
+            _current.refuse_launch("torch's elastic launcher")
+        return original(*args, **kwargs)
+
+    return launch_agent

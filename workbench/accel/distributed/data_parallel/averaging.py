@@ -56,6 +56,8 @@ def send_to_all(tensors: Sequence[Any]) -> None:
     """Give all ranks what rank 0 has in these tensors.
 
     >>> send_to_all(list(model.buffers()))
+
+    What is equal already is not written: a backward pass that is to come may need it unchanged.
     """
     import torch
     import torch.distributed as dist
@@ -67,7 +69,8 @@ def send_to_all(tensors: Sequence[Any]) -> None:
             dist.broadcast(flat, 0)
             if dist.get_rank():
                 for mine, theirs in zip(bucket, _unflatten_dense_tensors(flat, bucket), strict=True):  # type: ignore[no-untyped-call]
-                    mine.copy_(theirs)
+                    if not torch.equal(mine, theirs):
+                        mine.copy_(theirs)
 
 
 def _buckets(tensors: Sequence[Any]) -> Iterator[list[Any]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.distributed.cells.plan_on_ranks import accumulates
 from accel.distributed.data_parallel.bucket_exchange import BucketExchange
+from accel.distributed.data_parallel.found_models import FoundModels
 from accel.distributed.data_parallel.gradient_exchange import GradientExchange
 from accel.distributed.data_parallel.gradient_readers import (
     code_in,
@@ -32,6 +33,7 @@ from accel.distributed.data_parallel.shared_loops import SharedLoops
 from accel.distributed.data_parallel.step_loss import StepLoss
 from accel.distributed.data_parallel.step_watching import StepWatching
 from accel.distributed.data_parallel.synchronised_model import SynchronisedModel
+from accel.distributed.data_parallel.synchronised_norm import normalising_together
 from accel.distributed.data_parallel.training_notes import (
     notes_of,
     notes_of_buckets,
@@ -101,9 +103,9 @@ class DataParallel:
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
         self._patches, self._undo = AttributePatches(), ExitStack()
-        # models, with the run of the cell that they were found in
-        self._taken: list[tuple[int, Any, ExitStack]] = []
-        self._run = 0
+        self._found_models = FoundModels(
+            on_earlier=self._forget_model, on_part=functools.partial(self._forget_model, is_part=True)
+        )  # fmt: skip
         self._is_shared = world_size > 1  # by us: what one rank does concerns the others
         self._leading = LeadingOptimizer()
         self._is_to_stop = False
@@ -163,6 +165,10 @@ class DataParallel:
             self._patches.wrap(DistributedDataParallel, "__init__", telling(self.only_watch))
             for module in (torch.distributed, torch.distributed.distributed_c10d):
                 self._patches.wrap(module, "all_reduce", refusing(self._holds))
+            if self._options.sync_batchnorm:
+                self._patches.wrap(
+                    torch.nn.functional, "batch_norm", normalising_together(self._loops.has_own_samples)
+                )
             self._patches.wrap(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
             self._patches.wrap(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
             self._exchange.add(named_leaves(self._namespace))
@@ -177,8 +183,8 @@ class DataParallel:
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
         if kind is None:
             self._first_turn_over()
-        for _, _, taken in self._taken:
-            self._undo.push(taken)
+        self._loops.explain(exc_info[0] if exc_info else None)
+        self._undo.callback(self._found_models.close)
         self._undo.close()
         if kind is None or kind is RunStopped:
             self.communication = self._watching.finish(self._exchange, self._world_size)
@@ -186,9 +192,7 @@ class DataParallel:
             self.notes += notes_of_own_distribution(self._loops)
         elif self._world_size > 1:
             is_compared = self.check is not None and self.check.verdict != "not checked"
-            self.notes += notes_of(
-                self._exchange, divides_batches=self._options.batch == "global" and not is_compared
-            )
+            self.notes += notes_of(self._exchange, self._namespace, self._options, is_compared=is_compared)
             self.notes += notes_of_loops(self._loops)
             self.notes += notes_of_buckets(self._exchange, self._buckets)
 
@@ -215,14 +219,12 @@ class DataParallel:
         self._no_first_step("the cell distributes its training itself")
         self._is_shared = False
         self._loops.only_watch()
-        for _, _, taken in self._taken:
-            taken.close()
-        self._taken.clear()
+        self._found_models.close()
         self._exchange.forget()
 
     def run_begins(self) -> None:
         """The cell is run again: a model that it builds takes the place of one of its class that an earlier run built."""
-        self._run += 1
+        self._found_models.run += 1
         self._leading.begins()
         self._loops.run_begins()
 
@@ -232,14 +234,13 @@ class DataParallel:
         for model in replica.models.values():
             if self._is_shared:
                 refuse_own_pieces(model)
-            self._let_go_of_earlier(type(model))
+            self._found_models.make_room_for(model)
             self._loops.models.append(model)
             known = {id(p) for each in self._exchange.models for p in each.parameters}
             if any(id(p) in known for p in model.parameters()):
                 continue  # what else it has is found in the graph of its loss
             wrap = self._synchronised if self._is_shared else self._watched
-            taken = ExitStack()
-            self._taken.append((self._run, model, taken))
+            taken = self._found_models.add(model)
             taken.enter_context(wrapped_call(model, functools.partial(wrap, model, taken)))
 
     def _before_share(self, loader: Any) -> None:
@@ -249,15 +250,9 @@ class DataParallel:
         if self._prepare is not None:
             self._prepare(Replica(loaders={type(loader).__name__: loader}, is_process_wide=False))
 
-    def _let_go_of_earlier(self, kind: type) -> None:
-        """Else all runs' models would pile up, and each step would look through them."""
-        old = next((each for each in self._taken if each[0] < self._run and type(each[1]) is kind), None)
-        if old is None:
-            return
-        self._taken.remove(old)
-        old[2].close()
-        self._exchange.remove(old[1])
-        self._loops.models = [model for model in self._loops.models if model is not old[1]]
+    def _forget_model(self, model: Any, *, is_part: bool = False) -> None:
+        self._exchange.remove(model, is_part=is_part)
+        self._loops.models = [each for each in self._loops.models if each is not model]
 
     def _watched(self, model: Any, taken: ExitStack, inner: Callable[..., Any]) -> Callable[..., Any]:
         """One rank alone: nothing but its phases."""
@@ -289,8 +284,9 @@ class DataParallel:
             trains = torch.is_grad_enabled() and model.training
             if torch.compiler.is_compiling() or synchronised.is_inside:
                 return synchronised(*args, **kwargs)
-            if trains:
+            if trains and (self._knows_ranks or self._loops.is_in_part):  # others only look what it gives
                 self.lineages.part_ways()
+            self._loops.called(with_gradients=torch.is_grad_enabled())
             self._lane.phase("forward" if trains else "evaluation")
             is_due = synchronised.accumulation.is_due(is_last_batch=self._loops.is_last)
             synchronised.prepare(trains=trains, is_due=is_due, may_wrap=not self._exchange.is_in_pass)

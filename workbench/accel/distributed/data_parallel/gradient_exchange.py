@@ -53,11 +53,12 @@ class GradientExchange:
         self._local -= parameters
         self._loose = {key: p for key, p in self._loose.items() if key not in parameters}
 
-    def remove(self, model: Any) -> None:
-        """This model is trained no more."""
+    def remove(self, model: Any, *, is_part: bool = False) -> None:
+        """This model is trained no more, or as a part of another, which has the gradients that it got."""
         gone = {id(p) for each in self.models if each.model is model for p in each.parameters}
         self.models = [each for each in self.models if each.model is not model]
-        self._local -= gone
+        if not is_part:
+            self._local -= gone
 
     def forget(self) -> None:
         """Nothing is averaged any more: somebody else does."""
@@ -134,7 +135,7 @@ class GradientExchange:
         changed = {id(p) for group in optimizer.param_groups for p in group["params"]}
         for each in self.models:
             if any(id(p) in changed for p in each.parameters):
-                each.accumulation.stepped()
+                each.was_stepped()
 
     def means_of(self, gradients: Sequence[Any], inputs: Sequence[Any]) -> None:
         """Average what torch.autograd.grad gave for parameters."""

@@ -14,6 +14,8 @@ from accel.workload.namespace_reads import codes_behind, nested_codes
 _NAMES = {"grad", "no_sync", "register_hook", "register_post_accumulate_grad_hook"}
 _LIBRARIES = (f"{os.sep}torch{os.sep}", f"{os.sep}accel{os.sep}", f"{os.sep}importlib{os.sep}")
 
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+
 
 def reads_gradients(codes: Iterable[types.CodeType]) -> bool:
     """Whether any of this code, or a function inside it, names a gradient.
@@ -47,6 +49,12 @@ def running_code() -> list[types.CodeType]:
             found.append(frame.f_code)
         frame = frame.f_back  # type: ignore[assignment]
     return found
+
+
+def is_of_library(code: types.CodeType) -> bool:
+    """Whether this is none of the user's: of an installed package, or of accel."""
+    file = code.co_filename
+    return "site-packages" in file or file.startswith(_PYTHON) or any(part in file for part in _LIBRARIES)
 
 
 def code_in(namespace: Mapping[str, Any]) -> Iterator[types.CodeType]:

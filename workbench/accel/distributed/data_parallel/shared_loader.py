@@ -15,6 +15,10 @@ from accel.techniques.model.own_attribute import own_attribute
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
+_MOST_LISTED = (
+    10_000  # batches of an epoch; drawing them one by one costs the time of changing generators each step
+)
+
 
 class SharedSampling:
     """Takes the place of a loader's batch sampler (or of its sampler, where it makes no batches) while the ranks train with it.
@@ -38,52 +42,51 @@ class SharedSampling:
         self.inner, self._lineages = inner, lineages
         self._rank, self._world_size, self._batch, self._drop_last = rank, world_size, batch, drop_last
         self.is_shared = True
-        self.shares: list[Share] = []  # of the epoch that was begun last
+        self.shares: list[Share] = []  # of the epoch that was begun last, as far as they are drawn
+        self.steps: int | None = None  # of that epoch, where it is known
 
     def __iter__(self) -> Iterator[Any]:
         if not self.is_shared:
             yield from self.inner
             return
-        if not self.knows_its_end:
-            yield from self._endless()
+        length = len(self.inner) if hasattr(self.inner, "__len__") else None
+        if length is None or length > _MOST_LISTED:
+            yield from self._step_by_step(length)
             return
         with self._lineages.shared():  # when the first batch is asked for, as torch's own samplers do
             batches = list(self.inner)[self._lineages.batches_over :]
-        self.shares = shares_of(
-            batches,
-            rank=self._rank,
-            world_size=self._world_size,
-            batch=self._batch,
-            drop_last=self._drop_last,
-        )
+        self.shares = self._shares_of(batches, drop_last=self._drop_last)
+        self.steps = len(self.shares)
         yield from (share.indices for share in self.shares)
 
-    def _endless(self) -> Iterator[Any]:
-        """A sampler that does not know its length may have none: it is asked for a step's batches at a time."""
-        drawn, self.shares = islice(iter(self.inner), self._lineages.batches_over, None), []
+    def _step_by_step(self, length: int | None) -> Iterator[Any]:
+        """A sampler that does not know its length may have none, and one may be huge: a step's batches at a time."""
+        over = self._lineages.batches_over
+        drawn, self.shares = islice(iter(self.inner), over, None), []
+        self.steps = None if length is None else self._steps_of(length - over)
         each_step = 1 if self._batch == "global" else self._world_size
+        first: list[Any] = []
         while True:
             with self._lineages.shared():
                 batches = list(islice(drawn, each_step))
-            if len(batches) < each_step:
+            first = first or batches
+            if len(batches) < each_step and (not batches or self._drop_last or length is None):
                 return
-            share = shares_of(
-                batches, rank=self._rank, world_size=self._world_size, batch=self._batch, drop_last=True
-            )[0]
-            self.shares.append(share)
+            share = self._shares_of([*batches, *first][:each_step], drop_last=True)[0]
+            without = Share(None, share.weight, share.is_whole)  # else an epoch's indices would pile up
+            self.shares.append(self.shares[-1] if self.shares and self.shares[-1] == without else without)
             yield share.indices
 
-    @property
-    def knows_its_end(self) -> bool:
-        """Whether the shares of an epoch are all there when it begins."""
-        return hasattr(self.inner, "__len__")
+    def _shares_of(self, batches: list[Any], *, drop_last: bool) -> list[Share]:
+        return shares_of(
+            batches, rank=self._rank, world_size=self._world_size, batch=self._batch, drop_last=drop_last
+        )
+
+    def _steps_of(self, batches: int) -> int:
+        return steps_of(batches, world_size=self._world_size, batch=self._batch, drop_last=self._drop_last)
 
     def __len__(self) -> int:
-        if not self.is_shared:
-            return len(self.inner)
-        return steps_of(
-            len(self.inner), world_size=self._world_size, batch=self._batch, drop_last=self._drop_last
-        )
+        return self._steps_of(len(self.inner)) if self.is_shared else len(self.inner)
 
 
 class SharedLoader:
@@ -129,21 +132,19 @@ class SharedLoader:
         starts = WorkerStart(rank, loader.worker_init_fn)
         self._undo.enter_context(own_attribute(loader, "worker_init_fn", starts))
 
-    def batches(self, original: Any) -> Iterator[tuple[Any, float, bool]]:
-        """(batch, weight, whether it is known to be the last) of this rank, from what the loader's own `__iter__` gives."""
+    def batches(self, original: Any) -> Iterator[tuple[Any, Share, bool]]:
+        """(batch, share, whether it is known to be the last) of this rank, from what the loader's own `__iter__` gives."""
         with (
             self._lineages.shared()
         ):  # now: making the iterator draws a seed, whether or not it is ever asked for a batch
             given = original(self.loader)
         if self.sampling is None:
-            return ((batch, 1.0, False) for batch in self._every_nth(given))
+            return ((batch, Share(None), False) for batch in self._every_nth(given))
         return self._weighted(given, self.sampling)
 
-    def _weighted(self, given: Iterator[Any], sampling: SharedSampling) -> Iterator[tuple[Any, float, bool]]:
+    def _weighted(self, given: Iterator[Any], sampling: SharedSampling) -> Iterator[tuple[Any, Share, bool]]:
         for number, batch in enumerate(given):
-            shares = sampling.shares
-            is_last = sampling.knows_its_end and number + 1 == len(shares)
-            yield batch, shares[number].weight, is_last
+            yield batch, sampling.shares[number], number + 1 == sampling.steps
 
     def _every_nth(self, given: Iterator[Any]) -> Iterator[Any]:
         """Of each full group of batches this rank's; what is left at the end would not go round."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import re
+import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from accel.distributed.data_parallel.lineages import Lineages
+from accel.distributed.data_parallel.loop_code import trains_by_code
 from accel.distributed.data_parallel.shared_loader import SharedLoader
-from accel.distributed.data_parallel.shares import BatchMeans
+from accel.distributed.data_parallel.shares import BatchMeans, Share
 from accel.distributed.data_parallel.split_loaders import Split, check_alike, split_of
 from accel.errors import AccelError
+from accel.processes.failure import HINT
 
 _UNNAMED = "a DataLoader"
 
@@ -38,10 +43,14 @@ class SharedLoops:
         self._in_part: list[
             Any
         ] = []  # loaders of the loops that this rank goes through with a part of its own
+        self._evaluated: set[int] = set()  # loaders whose last loop did not train, as its code said
         self._used: set[int] = set()  # of them, since the cell began
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
+        self._calls = [0, 0]  # of models, without gradients and with them
         self.backwards = 0  # passes so far, counted by whoever sees them
+        self._is_batch_whole = False  # that one: all ranks have it
+        self._cut: Any = None  # the loader of that one, where each rank has a part of it
         self._whole_open: list[Any] = []  # and loaders that every rank goes through whole
         self.trained_whole: set[str] = (
             set()
@@ -61,14 +70,14 @@ class SharedLoops:
                     self._look_at(loader)
                 batches = original(loader)
                 return _Batches(self._counted(batches) if trains else self._apart(batches, loader), loader)
-            if not self._trains_with(loader):
+            if not self._is_training(loader, sys._getframe(1)):
                 if (shared := self._shared.get(id(loader))) is not None and shared.sampling is not None:
                     shared.sampling.is_shared = False
                 return _Batches(self._apart(self._alike(original, loader), loader), loader)
             if self._world_size > 1 and (split := split_of(loader)) is not None:
                 self._check(split, loader)
                 self._lineages.part_ways()
-                own = ((batch, 1.0, False) for batch in self._alike(original, loader))
+                own = ((batch, Share(None), False) for batch in self._alike(original, loader))
                 return _Batches(self._own_part(own, loader), loader)
             shared = self._share(loader)
             if shared.sampling is not None:
@@ -88,6 +97,7 @@ class SharedLoops:
             if (
                 shared is not None
                 or is_plain
+                or id(loader) in self._evaluated
                 or not self._trains_with(loader)
                 or split_of(loader) is not None
             ):
@@ -196,6 +206,15 @@ class SharedLoops:
             self._on_evaluation(False)
 
     @property
+    def is_in_part(self) -> bool:
+        """Whether this rank goes through a part of its own just now."""
+        return bool(self._in_part)
+
+    def has_own_samples(self) -> bool:
+        """Whether other ranks have other samples than the ones that are computed with just now, which we shared out."""
+        return not self._only_watches and self.is_in_part and not (self._whole_open or self._is_batch_whole)
+
+    @property
     def whole(self) -> Any:
         """The loader that every rank goes through whole just now, where no other is gone through in parts."""
         return self._whole_open[-1] if self._whole_open and not self._in_part else None
@@ -226,27 +245,70 @@ class SharedLoops:
             yield batch
             self._on_batch(None)
 
-    def _own_part(self, batches: Iterator[tuple[Any, float, bool]], loader: Any) -> Iterator[Any]:
-        before = self.backwards
+    def called(self, *, with_gradients: bool) -> None:
+        """A model was called."""
+        self._calls[with_gradients] += 1
+
+    def explain(self, error: object) -> None:
+        """Say with an error that names the size of a whole batch that each rank has a part of it."""
+        loader = self._cut if self._batch == "global" and self._world_size > 1 else None
+        if loader is None or not isinstance(error, (RuntimeError, ValueError, IndexError, AssertionError)):
+            return
+        shared = self._shared.get(id(loader))
+        inner = shared.sampling.inner if shared is not None and shared.sampling is not None else None
+        size = getattr(inner, "batch_size", None)
+        if isinstance(size, int) and re.search(rf"\b{size}\b", str(error)):
+            hint = (
+                f"--batch global gives each rank a part of every batch of {self.name_of(loader)}, here "
+                f"{size // self._world_size} of {size} samples: take the size from the batch, as "
+                "inputs.shape[0], or use --batch per-rank"
+            )
+            setattr(error, HINT, hint)
+
+    def _own_part(self, batches: Iterator[tuple[Any, Share, bool]], loader: Any) -> Iterator[Any]:
+        before, calls = self.backwards, list(self._calls)
         self.has_share = True
         self._in_part.append(loader)
         try:
-            for batch, weight, is_last in batches:
-                self.weight, self.is_last = weight, is_last
+            for batch, share, is_last in batches:
+                self.weight, self.is_last, self._is_batch_whole = share.weight, is_last, share.is_whole
+                self._cut = None if share.is_whole else loader
                 self._on_batch(batch)
                 yield batch
+                evaluates = self._calls[True] == calls[True] and self._calls[False] > calls[False]
+                if self.backwards == before and evaluates:
+                    raise self._not_trained(
+                        loader, "its first batches went through a model without gradients"
+                    )
                 self._on_batch(None)
         finally:
             self._in_part.remove(loader)
-        self.weight, self.is_last = 1.0, False
+        self.weight, self.is_last, self._cut = 1.0, False, None
         if self.backwards == before:
-            raise AccelError(
-                f"A loop over {self.name_of(loader)} with a part of it on each rank",
-                because="no backward pass was seen in it (gradients of torch.func are not), so what it computed is of that "
-                "part alone",
-                do="To train, call loss.backward(). To evaluate, put the model into eval mode or the loop under "
-                "torch.no_grad(), or name the loaders that train: --loaders train_loader.",
+            raise self._not_trained(
+                loader, "no backward pass was seen in it (gradients of torch.func are not)"
             )
+
+    def _not_trained(self, loader: Any, because: str) -> AccelError:
+        names = {name for name, value in self._namespace.items() if type(value) is type(loader)}
+        trained = ",".join(sorted(names - {self.name_of(loader)})) or "NAME"
+        return AccelError(
+            f"A loop over {self.name_of(loader)} with a part of it on each rank",
+            because="it began with gradients on and a model in training mode, which is how a training is recognised, but "
+            f"{because}, so what it computed is of that part alone",
+            do="To train, call loss.backward() in it. To evaluate, call model.eval() before the loop, or put the whole loop "
+            f"under torch.no_grad(), or name the loaders that train: --loaders {trained}.",
+        )
+
+    def _is_training(self, loader: Any, caller: FrameType) -> bool:
+        """Whether the loop that is about to begin trains: as its code says, else by the modes that it finds."""
+        import torch
+
+        by_code = trains_by_code(caller) if torch.is_grad_enabled() and not self._named else None
+        self._evaluated.discard(id(loader))
+        if by_code is False:
+            self._evaluated.add(id(loader))
+        return self._trains_with(loader) if by_code is None else by_code
 
     def _trains_with(self, loader: Any) -> bool:
         """Whether a loop over this loader is training: by name, else by the mode that the models are in."""
@@ -256,7 +318,8 @@ class SharedLoops:
             return self.name_of(loader) in self._named
         known = [*self.models, *_models_in(self._namespace)]
         trainable = [model for model in known if any(p.requires_grad for p in model.parameters())]
-        return torch.is_grad_enabled() and (not trainable or any(model.training for model in trainable))
+        models = trainable or known  # one may hold its layers in a list, where torch does not see them
+        return torch.is_grad_enabled() and (not models or any(model.training for model in models))
 
     def name_of(self, loader: Any) -> str:
         """The notebook's name for it."""
@@ -281,5 +344,7 @@ class _Batches:
 
 def _models_in(namespace: dict[str, Any]) -> list[Any]:
     from torch import nn
+    from torch.nn.modules.loss import _Loss
 
-    return [value for value in list(namespace.values()) if isinstance(value, nn.Module)]
+    modules = [value for value in list(namespace.values()) if isinstance(value, nn.Module)]
+    return [value for value in modules if not isinstance(value, _Loss)]

@@ -14,11 +14,12 @@ class Share:
     """A rank's part of one step: the indices of its samples, and its weight in the mean over ranks.
 
     The weight is 1 where all ranks have equally many; DDP takes the mean of the ranks' means, which is the mean over all samples
-    only then.
+    only then. `is_whole`: all ranks have the same samples.
     """
 
     indices: Any
     weight: float = 1.0
+    is_whole: bool = False
 
 
 def shares_of(
@@ -61,7 +62,7 @@ def _own(batches: Sequence[Any], step: int, rank: int, world_size: int) -> Share
 
 def _piece(indices: list[Any], rank: int, world_size: int) -> Share:
     if len(indices) < 2 * world_size:
-        return Share(indices)
+        return Share(indices, is_whole=True)
     edges = [len(indices) * each // world_size for each in range(world_size + 1)]
     own = indices[edges[rank] : edges[rank + 1]]
     return Share(own, world_size * len(own) / len(indices))

@@ -69,13 +69,16 @@ class SynchronisedModel:
         if tuple(self._ids()) != self._seen:
             self.take_off()
             self._read_parts()
+        trainable = {id(p) for p in self.parameters if p.requires_grad}
+        if self._ddp is not None and trainable != self._known_to_ddp:  # frozen, or thawed, since
+            self.take_off()
         if trains and may_wrap and self._wandered:  # between forward and backward they are in use
             send_to_all(self._buffers)
         elif not trains and self._wandered:
             send_to_all([*self._buffers, *self._statistics])
             self._wandered = False
         self._wandered = self._wandered or trains
-        if self._ddp is None and may_wrap and trains and self._is_ready:
+        if self._ddp is None and may_wrap and trains and trainable and self._is_ready:
             self._ddp = self._wrapped()
         if self._ddp is not None:
             self._ddp.require_backward_grad_sync = is_due
@@ -93,6 +96,11 @@ class SynchronisedModel:
                 "gradient, and in earlier steps they did",
                 do="Leave --static-graph out: then gradients are exchanged after the backward pass once that happens.",
             )
+
+    def was_stepped(self) -> None:
+        """An optimizer used its gradients; parts that were called by themselves may have changed buffers."""
+        self.accumulation.stepped()
+        self._wandered = True
 
     def take_off(self) -> None:
         """Do without DDP until enough complete passes were seen again."""

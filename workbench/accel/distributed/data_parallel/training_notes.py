@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from accel.distributed.cells.run_options import RunOptions
     from accel.distributed.data_parallel.bucket_exchange import BucketExchange
     from accel.distributed.data_parallel.gradient_exchange import GradientExchange
     from accel.distributed.data_parallel.shared_loops import SharedLoops
@@ -26,10 +27,12 @@ def notes_of_unwrapped(namespace: Mapping[str, Any], writes: Iterable[str]) -> l
     ]
 
 
-def notes_of(exchange: GradientExchange, *, divides_batches: bool) -> list[str]:
-    """One sentence for each. `divides_batches`: ranks have parts of a batch, and no step was compared with one process's.
+def notes_of(
+    exchange: GradientExchange, namespace: Mapping[str, Any], options: RunOptions, *, is_compared: bool
+) -> list[str]:
+    """One sentence for each. `is_compared`: the first step was compared with one process's.
 
-    >>> notes_of(exchange, divides_batches=True)
+    >>> notes_of(exchange, namespace, RunOptions(batch="global"), is_compared=False)
     """
     from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -41,11 +44,34 @@ def notes_of(exchange: GradientExchange, *, divides_batches: bool) -> list[str]:
             "not during it."
         )
     kinds = {type(module) for each in exchange.models for module in each.model.modules()}
-    if divides_batches and any(issubclass(k, _BatchNorm) and k.__name__ != "SyncBatchNorm" for k in kinds):
+    is_apart = options.batch == "global" and not options.sync_batchnorm and not is_compared
+    if is_apart and any(issubclass(k, _BatchNorm) and k.__name__ != "SyncBatchNorm" for k in kinds):
         notes.append(
             "BatchNorm normalised each rank's part of a batch by itself, so results differ a little from one process's; "
             "--sync-batchnorm normalises the whole batch. The running statistics are rank 0's."
         )
+    if options.batch == "per-rank":
+        notes += _notes_of_schedules(namespace)
+    return notes
+
+
+def _notes_of_schedules(namespace: Mapping[str, Any]) -> list[str]:
+    """Of those that were made for the steps of one process, and were left half way."""
+    import torch.distributed as dist
+    from torch.optim.lr_scheduler import LRScheduler
+
+    notes = []
+    for name, value in namespace.items():
+        if not isinstance(value, LRScheduler) or name.startswith("_"):
+            continue
+        lengths = (getattr(value, each, None) for each in ("total_steps", "T_max", "total_iters"))
+        length = next((each for each in lengths if isinstance(each, int)), 0)
+        if 1 < value.last_epoch < length <= value.last_epoch * dist.get_world_size():
+            notes.append(
+                f"{name} was made for {length} steps and ended after {value.last_epoch}, so the learning rate did not come to "
+                "its end: each rank takes whole batches, so an epoch has fewer steps than in one process. Make it in the cell, "
+                "where len(loader) counts the steps of ranks, or use --batch global."
+            )
     return notes
 
 
