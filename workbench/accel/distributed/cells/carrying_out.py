@@ -13,8 +13,9 @@ from accel.distributed.cells.brought_home import Travellers
 from accel.distributed.cells.cell_execution import Prepare, execute_cell
 from accel.distributed.cells.launched_cell import LaunchedCell
 from accel.distributed.cells.plan_in_rank import PlanInRank
-from accel.distributed.data_parallel.data_parallel import DataParallel, RunStopped
+from accel.distributed.data_parallel.data_parallel import DataParallel
 from accel.distributed.data_parallel.gradient_readers import codes_of
+from accel.distributed.data_parallel.parted import RanksParted, RunStopped
 from accel.distributed.data_parallel.split_loaders import names_ranks
 from accel.distributed.data_parallel.training_notes import notes_of_unwrapped
 from accel.distributed.ranks.process_group import process_group
@@ -57,13 +58,16 @@ def carry_out(
             parallel = DataParallel(
                 page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options,
                 plan=plan.plan, knows_ranks=names_ranks(codes), prepare=functools.partial(_prepare, request, plan),
+                words=page.words(rank, request.options.timeout_s) if page.ranks > 1 else None,
             )  # fmt: skip
             launched.on_join = parallel.only_watch
             try:
                 with parallel:
                     value = _execute_with_checkpoints(request, namespace, parallel, page.ranks, rank)
-            except RunStopped:
+            except RunStopped as stop:
                 was_stopped = True
+                if isinstance(stop, RanksParted):
+                    parallel.notes.insert(0, stop.after(parallel.steps))
         else:
             value = _execute(request, namespace)
         proofs, compilation = plan.proofs(), plan.compilation
@@ -149,11 +153,14 @@ def _execute_with_checkpoints(
     request: RunRequest, namespace: dict[str, Any], parallel: DataParallel, ranks: int, rank: int
 ) -> Any:
     if not request.options.checkpoint:
-        return _execute(request, namespace)
+        value = _execute(request, namespace)
+        parallel.ends()
+        return value
     from accel.distributed.checkpoints.checkpoints import Checkpoints
 
     with Checkpoints(request, parallel, namespace, rank=rank, world_size=ranks) as checkpoints:
         value = _execute(request, namespace, checkpoints.prepared)
+        parallel.ends()
         checkpoints.finish()
         return value
 

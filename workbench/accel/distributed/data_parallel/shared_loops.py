@@ -10,6 +10,7 @@ from accel.distributed.data_parallel.lineages import Lineages
 from accel.distributed.data_parallel.shared_loader import SharedLoader
 from accel.distributed.data_parallel.shares import BatchMeans
 from accel.distributed.data_parallel.split_loaders import Split, check_alike, split_of
+from accel.distributed.data_parallel.whereabouts import Whereabouts
 from accel.errors import AccelError
 
 _UNNAMED = "a DataLoader"
@@ -41,6 +42,7 @@ class SharedLoops:
         self._used: set[int] = set()  # of them, since the cell began
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
+        self.whereabouts = Whereabouts()
         self.backwards = 0  # passes so far, counted by whoever sees them
         self._whole_open: list[Any] = []  # and loaders that every rank goes through whole
         self.trained_whole: set[str] = (
@@ -227,11 +229,13 @@ class SharedLoops:
         self.has_share = True
         self._in_part.append(loader)
         try:
-            for batch, weight, is_last in batches:
-                self.weight, self.is_last = weight, is_last
-                self._on_batch(batch)
-                yield batch
-                self._on_batch(None)
+            with self.whereabouts.in_loop(self.name_of(loader)) as loop:
+                for batch, weight, is_last in batches:
+                    self.weight, self.is_last = weight, is_last
+                    self.whereabouts.took(loop, self.backwards)
+                    self._on_batch(batch)
+                    yield batch
+                    self._on_batch(None)
         finally:
             self._in_part.remove(loader)
         self.weight, self.is_last = 1.0, False
