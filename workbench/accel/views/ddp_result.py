@@ -28,7 +28,7 @@ def html(result: DdpResult) -> Markup:
 
 
 def _below(result: DdpResult) -> list[str]:
-    return [result.state_line, *result.plan_lines, *result.warnings]
+    return [result.state_line, *filter(None, (result.values_line,)), *result.plan_lines, *result.warnings]
 
 
 def _rows(result: DdpResult) -> list[tuple[str, ...]]:

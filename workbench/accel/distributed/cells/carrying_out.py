@@ -13,6 +13,7 @@ from accel.distributed.cells.brought_home import Travellers
 from accel.distributed.cells.cell_execution import Prepare, execute_cell
 from accel.distributed.cells.launched_cell import LaunchedCell
 from accel.distributed.cells.plan_in_rank import PlanInRank
+from accel.distributed.cells.values_of_ranks import RankValues, values_of_ranks
 from accel.distributed.data_parallel.data_parallel import DataParallel
 from accel.distributed.data_parallel.gradient_readers import codes_of
 from accel.distributed.data_parallel.parted import RanksParted, RunStopped
@@ -73,6 +74,7 @@ def carry_out(
         proofs, compilation = plan.proofs(), plan.compilation
         if not request.options.discard:
             plan.gather_pieces()
+        values = _values(request, namespace, travellers, parallel)
     quality, why_no_quality = _quality(request, namespace, parallel, rank)
     notes = [
         *(parallel.notes if parallel is not None else []),
@@ -95,7 +97,7 @@ def carry_out(
         compilation=compilation, was_stopped=was_stopped, backend=launched.backend,
         distributes_itself=parallel is not None and parallel.only_watches,
         communication=parallel.communication if parallel is not None else None, quality=quality, quality_reason=why_no_quality,
-        is_clean=not group.is_stuck and disk is None,
+        values=values, is_clean=not group.is_stuck and disk is None,
     )  # fmt: skip
     return done, result, result_memory
 
@@ -130,6 +132,22 @@ def _make_private(disk: PrivateDisk, request: RunRequest) -> None:
     disk.enter(
         "A run on copies", "Move that line to a cell of its own and run this one again.", shared=shared
     )
+
+
+def _values(
+    request: RunRequest,
+    namespace: dict[str, Any],
+    travellers: Travellers | None,
+    parallel: DataParallel | None,
+) -> list[RankValues]:
+    """Which numbers of what goes home are one rank's; of a cell that distributes its training itself, that is known."""
+    import torch.distributed as dist
+
+    if parallel is None or travellers is None or parallel.only_watches or not dist.is_initialized():
+        return []
+    if dist.get_world_size() == 1:
+        return []
+    return values_of_ranks(travellers.plain_changes(namespace, request.writes), request.source)
 
 
 def _quality(

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from accel.distributed.cells.plan_effects import PlanEffect
+from accel.distributed.cells.values_of_ranks import RankValues, line_of
 from accel.distributed.communication.communication_report import CommunicationReport
 from accel.distributed.communication.straggler import straggler
 from accel.distributed.ranks.rank_page import RankLane
@@ -56,6 +57,7 @@ class DdpResult(Shown):
     compilation: Compilation | None = None  # in rank 0
     quality: float | None = None  # on held-out data, where it was asked for
     quality_reason: str = ""
+    values: tuple[RankValues, ...] = ()  # what came home of rank 0 alone, and is another on other ranks
     distributes_itself: bool = False  # as for torchrun: its ranks' waits for each other are not recorded
 
     @property
@@ -84,6 +86,11 @@ class DdpResult(Shown):
         if not self.steps:
             return "Nothing was trained by an optimizer; what else the cell changed is in your notebook's own objects."
         return "The trained state is in your notebook's own objects."
+
+    @property
+    def values_line(self) -> str:
+        """Which numbers are one rank's; empty where all ranks have the same."""
+        return line_of(self.values)
 
     @property
     def plan_lines(self) -> list[str]:

@@ -6,6 +6,7 @@ bucket_exchange.py · gradient_compression.py  how DDP is made; how a bucket of 
 gradient_exchange.py · averaging.py           means of gradients where DDP is too early, or knows nothing of them
 accumulation.py · gradient_readers.py         passes that need no exchange; code that looks at gradients itself
 graph_leaves.py                               parameters of no model
+one_model.py · parted.py · whereabouts.py     ranks that no longer train one model stop, with the reason
 training_notes.py                             where a run was not what one process would have done
 shared_loader.py · split_loaders.py           each rank's part of the same batches; loaders that are shared out already
 own_distribution.py                           what a cell does by itself of all this
