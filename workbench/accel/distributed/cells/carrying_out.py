@@ -62,13 +62,7 @@ def carry_out(
                 words=page.words(rank, request.options.timeout_s) if page.ranks > 1 else None,
             )  # fmt: skip
             launched.on_join = parallel.only_watch
-            try:
-                with parallel:
-                    value = _execute_with_checkpoints(request, namespace, parallel, page.ranks, rank)
-            except RunStopped as stop:
-                was_stopped = True
-                if isinstance(stop, RanksParted):
-                    parallel.notes.insert(0, stop.after(parallel.steps))
+            value, was_stopped = _trained(request, namespace, parallel, page.ranks, rank)
         else:
             value = _execute(request, namespace)
         proofs, compilation = plan.proofs(), plan.compilation
@@ -165,6 +159,19 @@ def _own_threads() -> int:
     import torch
 
     return torch.get_num_threads()
+
+
+def _trained(
+    request: RunRequest, namespace: dict[str, Any], parallel: DataParallel, ranks: int, rank: int
+) -> tuple[Any, bool]:
+    """What a function gave, and whether all ranks stopped before the end."""
+    try:
+        with parallel:
+            return _execute_with_checkpoints(request, namespace, parallel, ranks, rank), False
+    except RunStopped as stop:
+        if isinstance(stop, RanksParted):
+            parallel.notes.insert(0, stop.after(parallel.steps))
+        return None, True
 
 
 def _execute_with_checkpoints(
