@@ -262,7 +262,7 @@ class DataParallel:
     def _synchronised(self, model: Any, taken: ExitStack, inner: Callable[..., Any]) -> Callable[..., Any]:
         import torch
 
-        synchronised = SynchronisedModel(model, inner, self._buckets, self._one_model)
+        synchronised = SynchronisedModel(model, inner, self._buckets, self._one_model.meet)
         self._exchange.models.append(synchronised)
         self._exchange.leave_alone(synchronised.averaged_by_others)
         taken.callback(synchronised.take_off)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from accel.distributed.data_parallel.bucket_exchange import BucketExchange
-    from accel.distributed.data_parallel.one_model import OneModel
 
 _COMPLETE_PASSES = 2  # so many with a gradient for every parameter on every rank, then DDP exchanges them
 _MOST_WRAPPERS = 3  # of one model: one whose parts come and go does without
@@ -29,13 +28,15 @@ class SynchronisedModel:
     DDP (Li et al., *PyTorch Distributed*, VLDB 2020) waits for the gradient of every parameter, for ever where one takes no part
     on another rank. So `GradientExchange` averages the gradients of the first passes; once all took part everywhere, `inner` is
     called as the module of a DDP, which does it during the backward pass. After an incomplete pass it is taken off again.
+    `meet` is called before all ranks exchange something.
     Where the parameters are spread over the ranks (`fully_shard`), gradients are averaged by that, and only buffers are left.
     """
 
     def __init__(
-        self, model: nn.Module, inner: Callable[..., Any], buckets: BucketExchange, one_model: OneModel | None = None
+        self, model: nn.Module, inner: Callable[..., Any], buckets: BucketExchange,
+        meet: Callable[[str], object] = lambda kind: None,
     ) -> None:  # fmt: skip
-        self.model, self.inner, self._one_model = model, inner, one_model
+        self.model, self.inner, self._meet = model, inner, meet
         self.accumulation = PassesPerStep()
         self.is_complete = False  # DDP has averaged the gradients of the backward pass that is running
         self.is_armed = False  # DDP waits for gradients
@@ -71,8 +72,8 @@ class SynchronisedModel:
 
     def prepare(self, *, trains: bool, is_due: bool, may_wrap: bool) -> None:
         """Before a call: layers that were exchanged are sent to all ranks, and so are buffers, once after each training pass."""
-        if trains and self.talks and self._one_model is not None:
-            self._one_model.meet("call")
+        if trains and self.talks:
+            self._meet("call")
         if tuple(self._ids()) != self._seen:
             self.take_off()
             self._read_parts()
@@ -148,8 +149,8 @@ class SynchronisedModel:
         self._send([*(p for p in self.parameters if p.numel()), *self._buffers, *self._statistics])
 
     def _send(self, tensors: list[Any]) -> None:
-        if tensors and self._one_model is not None:
-            self._one_model.meet("buffers")
+        if tensors:
+            self._meet("buffers")
         send_to_all(tensors)
 
     def _wrapped(self) -> Any:

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import struct
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from accel.distributed.ranks.rank_page import RankPage
+from typing import Any, NamedTuple, Protocol
 
 _FORMAT = struct.Struct("=11q2d")
 WORD_BYTES = _FORMAT.size
@@ -53,6 +50,23 @@ class RankWords(Protocol):
         """Say this one; gives those of all ranks, once all are there."""
 
 
+class WordsOnPage(Protocol):
+    """Where ranks of one machine write their words (`RankPage`)."""
+
+    def say(self, rank: int, number: int, said: bytes) -> None:
+        """Write a rank's word of this number."""
+
+    def all_have_said(self, number: int) -> bool:
+        """Whether the words of this number are there."""
+
+    def said(self, number: int) -> list[bytes]:
+        """The words of all ranks."""
+
+    @property
+    def has_lost_a_rank(self) -> bool:
+        """Whether a rank has ended or failed."""
+
+
 class PageWords:
     """Words on the page that ranks of one machine share.
 
@@ -62,7 +76,7 @@ class PageWords:
     Each rank has two places, used in turns: nobody can be two words ahead of another.
     """
 
-    def __init__(self, page: RankPage, rank: int, timeout_s: float) -> None:
+    def __init__(self, page: WordsOnPage, rank: int, timeout_s: float) -> None:
         self._page, self._rank, self._timeout_s = page, rank, timeout_s
         self._number = 0
 
