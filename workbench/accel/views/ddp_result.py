@@ -28,7 +28,8 @@ def html(result: DdpResult) -> Markup:
 
 
 def _below(result: DdpResult) -> list[str]:
-    return [result.state_line, *result.check_lines, *result.plan_lines, *result.warnings]
+    values = filter(None, (result.values_line,))
+    return [result.state_line, *result.check_lines, *values, *result.plan_lines, *result.warnings]
 
 
 def _rows(result: DdpResult) -> list[tuple[str, ...]]:

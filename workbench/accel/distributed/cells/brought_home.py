@@ -91,6 +91,23 @@ class Travellers:
             left_behind.append([_name(key[1]), f"a {type(values[key]).__name__} cannot be pickled ({why})"])
         return blob, memory, left_behind
 
+    def plain_changes(self, namespace: Mapping[str, Any], writes: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        """(name, value) of new variables, and of containers and attributes of the user's own objects that have changed."""
+        for name in writes:
+            value = namespace.get(name, self)
+            if value is not self and self._names.get(name, self) is not value:
+                yield name, value
+        for path, value in self._came.items():
+            try:
+                if path in self._before and not _is_same(value, self._before[path]):
+                    yield _name(path), value
+                for name, part in (_attributes(value) if path in self._attributes else {}).items():
+                    before = self._attributes[path]
+                    if name not in before or not _is_equal(part, before[name]):
+                        yield _name((*path, name)), part
+            except FOREIGN:  # of the user's own class: `packed` says so
+                continue
+
     def _changes(self, left_behind: list[list[str]], stepped: Container[int]) -> list[tuple[Key, Any]]:
         changes: list[tuple[Key, Any]] = []
         for path, value in self._came.items():
@@ -183,7 +200,7 @@ _PUT: dict[str, Callable[[Any, str, Any], object]] = {
 
 
 def _name(path: Path) -> str:
-    return ".".join(map(str, path))
+    return ".".join(map(str, path)).replace(".[", "[")
 
 
 def _fill(mine: torch.Tensor, theirs: torch.Tensor) -> None:

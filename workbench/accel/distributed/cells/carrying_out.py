@@ -14,9 +14,11 @@ from accel.distributed.cells.brought_home import Travellers
 from accel.distributed.cells.cell_execution import Prepare, execute_cell
 from accel.distributed.cells.launched_cell import LaunchedCell
 from accel.distributed.cells.plan_in_rank import PlanInRank
+from accel.distributed.cells.values_of_ranks import RankValues, values_of_ranks
 from accel.distributed.cells.whole_files import saving_whole_files
-from accel.distributed.data_parallel.data_parallel import DataParallel, RunStopped
+from accel.distributed.data_parallel.data_parallel import DataParallel
 from accel.distributed.data_parallel.gradient_readers import codes_of
+from accel.distributed.data_parallel.parted import RanksParted, RunStopped
 from accel.distributed.data_parallel.split_loaders import names_ranks
 from accel.distributed.data_parallel.training_notes import notes_of_unwrapped
 from accel.distributed.first_step.first_step import first_step_in_rank
@@ -60,16 +62,13 @@ def carry_out(
         if request.trains:
             parallel = _parallel(request, namespace, plan, codes, page, rank)
             launched.on_join = parallel.only_watch
-            try:
-                with parallel:
-                    value = _execute_with_checkpoints(request, namespace, parallel, page.ranks, rank)
-            except RunStopped:
-                was_stopped = True
+            value, was_stopped = _trained(request, namespace, parallel, page.ranks, rank)
         else:
             value = _execute(request, namespace)
         proofs, compilation = plan.proofs(), plan.compilation
         if not request.options.discard:
             plan.gather_pieces()
+        values = _values(request, namespace, travellers, parallel)
     quality, why_no_quality = _quality(request, namespace, parallel, rank)
     notes = [
         *(parallel.notes if parallel is not None else []),
@@ -92,7 +91,8 @@ def carry_out(
         compilation=compilation, was_stopped=was_stopped, backend=launched.backend,
         distributes_itself=parallel is not None and parallel.only_watches,
         communication=parallel.communication if parallel is not None else None, quality=quality, quality_reason=why_no_quality,
-        is_clean=not group.is_stuck and disk is None, first_step=parallel.check if parallel is not None else None,
+        values=values, is_clean=not group.is_stuck and disk is None,
+        first_step=parallel.check if parallel is not None else None,
     )  # fmt: skip
     return done, result, result_memory
 
@@ -106,6 +106,7 @@ def _parallel(
     return DataParallel(
         page, rank=rank, world_size=page.ranks, namespace=namespace, options=request.options, plan=plan.plan,
         knows_ranks=names_ranks(codes), prepare=plan.take, first_step=first_step,
+        words=page.words(rank, request.options.timeout_s) if page.ranks > 1 else None,
     )  # fmt: skip
 
 
@@ -146,6 +147,22 @@ def _make_private(disk: PrivateDisk, request: RunRequest) -> None:
     )
 
 
+def _values(
+    request: RunRequest,
+    namespace: dict[str, Any],
+    travellers: Travellers | None,
+    parallel: DataParallel | None,
+) -> list[RankValues]:
+    """Which numbers of what goes home are one rank's; of a cell that distributes its training itself, that is known."""
+    import torch.distributed as dist
+
+    if parallel is None or travellers is None or parallel.only_watches or not dist.is_initialized():
+        return []
+    if dist.get_world_size() == 1:
+        return []
+    return values_of_ranks(travellers.plain_changes(namespace, request.writes), request.source)
+
+
 def _quality(
     request: RunRequest, namespace: dict[str, Any], parallel: DataParallel | None, rank: int
 ) -> tuple[float | None, str]:
@@ -163,15 +180,31 @@ def _own_threads() -> int:
     return torch.get_num_threads()
 
 
+def _trained(
+    request: RunRequest, namespace: dict[str, Any], parallel: DataParallel, ranks: int, rank: int
+) -> tuple[Any, bool]:
+    """What a function gave, and whether all ranks stopped before the end."""
+    try:
+        with parallel:
+            return _execute_with_checkpoints(request, namespace, parallel, ranks, rank), False
+    except RunStopped as stop:
+        if isinstance(stop, RanksParted):
+            parallel.notes.insert(0, stop.after(parallel.steps))
+        return None, True
+
+
 def _execute_with_checkpoints(
     request: RunRequest, namespace: dict[str, Any], parallel: DataParallel, ranks: int, rank: int
 ) -> Any:
     if not request.options.checkpoint:
-        return _execute(request, namespace)
+        value = _execute(request, namespace)
+        parallel.ends()
+        return value
     from accel.distributed.checkpoints.checkpoints import Checkpoints
 
     with Checkpoints(request, parallel, namespace, rank=rank, world_size=ranks) as checkpoints:
         value = _execute(request, namespace, checkpoints.prepared)
+        parallel.ends()
         checkpoints.finish()
         return value
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from accel.distributed.cells.plan_effects import PlanEffect
+from accel.distributed.cells.values_of_ranks import RankValues, line_of
 from accel.distributed.communication.communication_report import CommunicationReport
 from accel.distributed.communication.straggler import straggler
 from accel.distributed.first_step.verdict import FirstStepCheck
@@ -58,6 +59,7 @@ class DdpResult(Shown):
     first_step: FirstStepCheck | None = None  # compared with one process's, with --batch global
     quality: float | None = None  # on held-out data, where it was asked for
     quality_reason: str = ""
+    values: tuple[RankValues, ...] = ()  # what came home of rank 0 alone, and is another on other ranks
     distributes_itself: bool = False  # as for torchrun: its ranks' waits for each other are not recorded
 
     @property
@@ -91,6 +93,11 @@ class DdpResult(Shown):
     def check_lines(self) -> list[str]:
         """What comparing the first step with one process's gave, where it was asked for."""
         return [self.first_step.line] if self.first_step is not None else []
+
+    @property
+    def values_line(self) -> str:
+        """Which numbers are one rank's; empty where all ranks have the same."""
+        return line_of(self.values)
 
     @property
     def plan_lines(self) -> list[str]:

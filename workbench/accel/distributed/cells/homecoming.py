@@ -109,7 +109,7 @@ class Homecoming:
             plan=self._options.plan, effects=effects_of([answer.done.proofs for answer in outcome.answers]),
             compilation=first.compilation,
             communication=self._communication(outcome),
-            first_step=first.first_step,
+            first_step=first.first_step, values=tuple(first.values),
             quality=first.quality, quality_reason=first.quality_reason, distributes_itself=first.distributes_itself,
         )  # fmt: skip
 

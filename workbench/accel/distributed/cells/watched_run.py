@@ -130,7 +130,8 @@ class WatchedRun:
         if self._failure:
             return tuple(self._failure.splitlines())
         if self.result is not None:
-            return (self.result.state_line, *self.result.warnings)
+            result = self.result
+            return (result.state_line, *filter(None, (result.values_line,)), *result.warnings)
         slow = None if self.is_over else straggler(self.lanes)
         return (str(slow),) if slow else ()
 

@@ -8,6 +8,7 @@ gradient_exchange.py · averaging.py           means of gradients where DDP is t
 accumulation.py · gradient_readers.py         passes that need no exchange; code that looks at gradients itself
 graph_leaves.py                               parameters of no model
 synchronised_norm.py                         BatchNorm over the samples of all ranks
+one_model.py · parted.py · whereabouts.py     ranks that no longer train one model stop, with the reason
 training_notes.py                             where a run was not what one process would have done
 shared_loader.py · split_loaders.py           each rank's part of the same batches; loaders that are shared out already
 own_distribution.py                           what a cell does by itself of all this

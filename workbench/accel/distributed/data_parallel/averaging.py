@@ -86,3 +86,15 @@ def _buckets(tensors: Sequence[Any]) -> Iterator[list[Any]]:
         size += tensor.numel() * tensor.element_size()
     if bucket:
         yield bucket
+
+
+def weighted(outputs: Any, gradients: Any, weight: float) -> tuple[Any, ...]:
+    """Gradients to begin with, of losses that are means over this rank's part."""
+    import torch
+
+    def one(output: Any, gradient: Any) -> Any:
+        if not isinstance(output, torch.Tensor) or output.numel() != 1:
+            return gradient
+        return (torch.ones_like(output) if gradient is None else gradient) * weight
+
+    return tuple(one(output, gradient) for output, gradient in zip(outputs, gradients, strict=True))

@@ -35,6 +35,9 @@ class BucketExchange:
         self.compression = compression_of(options.compress)
         self.passes = self.compressed = 0  # that DDP exchanged, of all models; and not whole
         self._on_wait = on_wait
+        self.may_exchange: Callable[[], bool] = lambda: (
+            True
+        )  # the gradients of this pass; asked once a bucket
 
     def wrapped(self, model: nn.Module, on_complete: Callable[[], None]) -> Any:
         """A DDP round it; parameters and buffers are alike on all ranks already."""
@@ -53,6 +56,8 @@ class BucketExchange:
             self.recorder.watch(model.parameters())
 
         def send(bucket: Any) -> torch.futures.Future[torch.Tensor]:
+            if not self.may_exchange():  # this pass ends as an error
+                return _as_it_is(bucket)
             is_last, launched = bucket.is_last(), time.perf_counter()
             seen = self.recorder.sends(bucket) if self.recorder is not None else None
             future, sent_bytes = sender.send(bucket)
@@ -76,3 +81,11 @@ class BucketExchange:
 
         ddp.register_comm_hook(None, lambda state, bucket: send(bucket))
         return ddp
+
+
+def _as_it_is(bucket: Any) -> torch.futures.Future[torch.Tensor]:
+    from torch.futures import Future
+
+    future: Future[torch.Tensor] = Future()
+    future.set_result(bucket.buffer())
+    return future

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from accel.distributed.cells.plan_on_ranks import accumulates
+from accel.distributed.data_parallel.averaging import weighted
 from accel.distributed.data_parallel.bucket_exchange import BucketExchange
 from accel.distributed.data_parallel.found_models import FoundModels
 from accel.distributed.data_parallel.gradient_exchange import GradientExchange
@@ -23,12 +24,14 @@ from accel.distributed.data_parallel.gradient_readers import (
 )
 from accel.distributed.data_parallel.graph_leaves import named_leaves
 from accel.distributed.data_parallel.lineages import Lineages
+from accel.distributed.data_parallel.one_model import OneModel
 from accel.distributed.data_parallel.own_distribution import (
     refuse_own_pieces,
     refuse_without_effect,
     refusing,
     telling,
 )
+from accel.distributed.data_parallel.parted import RunStopped
 from accel.distributed.data_parallel.shared_loops import SharedLoops
 from accel.distributed.data_parallel.step_loss import StepLoss
 from accel.distributed.data_parallel.step_watching import StepWatching
@@ -42,6 +45,7 @@ from accel.distributed.data_parallel.training_notes import (
 )
 from accel.distributed.first_step.verdict import FirstStepCheck
 from accel.distributed.ranks.rank_page import RankPage
+from accel.distributed.ranks.rank_words import RankWords
 from accel.distributed.ranks.step_lane import StepLane
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import AttributePatches
@@ -67,10 +71,6 @@ if TYPE_CHECKING:
 _PASSES_TO_WATCH = 8
 
 
-class RunStopped(BaseException):
-    """Raised in the cell, when the step that all ranks agreed on is over."""
-
-
 class DataParallel:
     """While entered, what this rank trains is trained by all ranks together.
 
@@ -79,13 +79,13 @@ class DataParallel:
     >>> parallel.notes
 
     Without names of loaders in the options, each is shared out that is iterated with gradients on and a model in training mode.
-    `prepare` may see an object twice.
+    `prepare` may see an object twice. With `words` the ranks compare where they are, and stop where one is elsewhere.
     """
 
     def __init__(
         self, page: RankPage, *, rank: int, world_size: int, namespace: dict[str, Any], options: RunOptions,
         plan: Plan | None = None, knows_ranks: bool = False, prepare: Callable[[Replica], None] | None = None,
-        first_step: FirstStep | None = None,
+        first_step: FirstStep | None = None, words: RankWords | None = None,
     ) -> None:  # fmt: skip
         self._world_size, self._namespace, self._options, self._plan = world_size, namespace, options, plan
         self._knows_ranks, self._prepare = knows_ranks, prepare
@@ -101,6 +101,7 @@ class DataParallel:
             namespace=namespace, on_batch=self._on_batch, before_share=self._before_share,
             on_evaluation=self._lane.evaluates,
         )  # fmt: skip
+        self._one_model = OneModel(words, self._loops.whereabouts, self._exchange, self._buckets, self._lane.waited)  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
         self._patches, self._undo = AttributePatches(), ExitStack()
         self._found_models = FoundModels(
@@ -164,6 +165,7 @@ class DataParallel:
         if self._world_size > 1:
             self._patches.wrap(DistributedDataParallel, "__init__", telling(self.only_watch))
             for module in (torch.distributed, torch.distributed.distributed_c10d):
+                self._one_model.hear_collectives(self._patches, module)
                 self._patches.wrap(module, "all_reduce", refusing(self._holds))
             if self._options.sync_batchnorm:
                 self._patches.wrap(
@@ -186,12 +188,13 @@ class DataParallel:
         self._loops.explain(exc_info[0] if exc_info else None)
         self._undo.callback(self._found_models.close)
         self._undo.close()
-        if kind is None or kind is RunStopped:
+        if kind is None or issubclass(kind, RunStopped):
             self.communication = self._watching.finish(self._exchange, self._world_size)
         if self.only_watches:
             self.notes += notes_of_own_distribution(self._loops)
         elif self._world_size > 1:
             is_compared = self.check is not None and self.check.verdict != "not checked"
+            self.notes += self._one_model.notes
             self.notes += notes_of(self._exchange, self._namespace, self._options, is_compared=is_compared)
             self.notes += notes_of_loops(self._loops)
             self.notes += notes_of_buckets(self._exchange, self._buckets)
@@ -200,6 +203,10 @@ class DataParallel:
     def models(self) -> list[Any]:
         """Those that were found in use."""
         return self._loops.models
+
+    def ends(self) -> None:
+        """The cell is over: on this rank as on all others."""
+        self._one_model.ends(is_agreed=self._is_to_stop)
 
     def beat(self) -> None:
         """A sign of life, when training is over and the rank evaluates."""
@@ -219,6 +226,7 @@ class DataParallel:
         self._no_first_step("the cell distributes its training itself")
         self._is_shared = False
         self._loops.only_watch()
+        self._one_model.leave_alone()
         self._found_models.close()
         self._exchange.forget()
 
@@ -271,7 +279,7 @@ class DataParallel:
     def _synchronised(self, model: Any, taken: ExitStack, inner: Callable[..., Any]) -> Callable[..., Any]:
         import torch
 
-        synchronised = SynchronisedModel(model, inner, self._buckets)
+        synchronised = SynchronisedModel(model, inner, self._buckets, self._one_model.meet)
         self._exchange.models.append(synchronised)
         self._exchange.leave_alone(synchronised.averaged_by_others)
         taken.callback(synchronised.take_off)
@@ -322,12 +330,14 @@ class DataParallel:
                 return original(outputs, gradients, *args, **kwargs)
             self._begin_backward(outputs)
             if self._loops.weight != 1.0:
-                gradients = _weighted(outputs, gradients, self._loops.weight)
+                gradients = weighted(outputs, gradients, self._loops.weight)
             if not self._is_shared:
                 return original(outputs, gradients, *args, **kwargs)
+            self._one_model.pass_begins()
             marks = self._exchange.before_backward(outputs)
             with self._watching.backward():
                 result = original(outputs, gradients, *args, **kwargs)
+            self._one_model.go_on()
             if accumulates:
                 self._exchange.after_backward(marks, is_last_batch=self._loops.is_last)
             else:
@@ -395,6 +405,7 @@ class DataParallel:
         if self._is_shared:
             if not self._knows_ranks:
                 self._loops.before_step()
+            self._one_model.step_begins(optimizer, sys._getframe(1))
             self._exchange.before_step(optimizer)
         if self._first_step is not None:
             self._first_step.begins(optimizer)
@@ -420,15 +431,3 @@ class DataParallel:
             self._stepped[id(optimizer)] = count
             trained = (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad)
             self.stepped |= {id(optimizer), *map(id, trained)}
-
-
-def _weighted(outputs: Any, gradients: Any, weight: float) -> tuple[Any, ...]:
-    """Gradients to begin with, of losses that are means over this rank's part."""
-    import torch
-
-    def one(output: Any, gradient: Any) -> Any:
-        if not isinstance(output, torch.Tensor) or output.numel() != 1:
-            return gradient
-        return (torch.ones_like(output) if gradient is None else gradient) * weight
-
-    return tuple(one(output, gradient) for output, gradient in zip(outputs, gradients, strict=True))

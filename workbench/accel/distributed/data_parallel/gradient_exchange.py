@@ -34,6 +34,9 @@ class GradientExchange:
         self.exchanges = 0  # backward passes after which, or in which, gradients were exchanged
         self.is_in_pass = False  # a model was called, and its backward pass has not been yet
         self._on_wait = on_wait
+        self.before: Callable[[], object] = lambda: (
+            None
+        )  # called when gradients of all ranks are about to meet
         self._loose: dict[int, Any] = {}
         self._local: set[int] = set()
         self._left_alone: set[int] = set()
@@ -44,6 +47,7 @@ class GradientExchange:
         held = self._left_alone | {id(p) for each in self.models for p in each.parameters}
         new = [p for p in parameters if id(p) not in held and id(p) not in self._loose]
         if new:
+            self.before()
             send_to_all([p for p in new if p.numel()])
             self._loose |= {id(p): p for p in new}
 
@@ -139,6 +143,7 @@ class GradientExchange:
 
     def means_of(self, gradients: Sequence[Any], inputs: Sequence[Any]) -> None:
         """Average what torch.autograd.grad gave for parameters."""
+        self.before()
         average_tensors(
             [g for g, p in zip(gradients, inputs, strict=True) if g is not None and self.knows(p)]
         )
@@ -154,6 +159,7 @@ class GradientExchange:
         return id(tensor) in self._loose or any(tensor is p for each in self.models for p in each.parameters)
 
     def _average(self, parameters: list[Any], own: list[SynchronisedModel]) -> bool:
+        self.before()
         began = time.perf_counter()
         done = average(parameters, self._local)
         for each in own:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from accel.distributed.cells.run_options import RunOptions
     from accel.plans.plan import Plan
 
+COLLECTIVES = (
+    "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_to_all", "all_to_all_single", "barrier",
+    "broadcast", "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "reduce", "reduce_scatter",
+    "reduce_scatter_tensor", "scatter", "scatter_object_list",
+)  # fmt: skip  # what all ranks of a group have to call together
+
 
 def refuse_without_effect(options: RunOptions, plan: Plan | None) -> None:
     """Raises AccelError where an option is about what the ranks share out and average, and the cell does that by itself.
@@ -86,8 +92,7 @@ def refusing(holds: Callable[[Any], bool]) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         @functools.wraps(original)
         def all_reduce(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-            if not caller.startswith(("accel.", "torch.")) and holds(tensor):
+            if not _caller().startswith(("accel.", "torch.")) and holds(tensor):
                 raise AccelError(
                     "all_reduce of what is trained",
                     because="the ranks average gradients after each backward pass already",
@@ -99,3 +104,32 @@ def refusing(holds: Callable[[Any], bool]) -> Callable[[Any], Any]:
         return all_reduce
 
     return make
+
+
+def announcing(name: str, hear: Callable[..., object]) -> Callable[[Any], Any]:
+    """Makes of a collective one that is heard before all ranks come together in it, with whether the cell calls it.
+
+    >>> dist.barrier = announcing("barrier", hear)(dist.barrier)
+    """
+
+    def make(original: Any) -> Any:
+        @functools.wraps(original)
+        def collective(*args: Any, **kwargs: Any) -> Any:
+            import torch.distributed as dist
+
+            groups = (each for each in (*args, *kwargs.values()) if isinstance(each, dist.ProcessGroup))
+            if all(each is dist.group.WORLD for each in groups):
+                hear(COLLECTIVES.index(name), is_of_cell=not _caller().startswith(("accel.", "torch.")))
+            return original(*args, **kwargs)
+
+        return collective
+
+    return make
+
+
+def _caller() -> str:
+    """The module that called a function which is replaced here."""
+    frame: Any = sys._getframe(1)
+    while frame.f_globals["__name__"] == __name__:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", ""))

@@ -14,6 +14,7 @@ from accel.distributed.data_parallel.loop_code import trains_by_code
 from accel.distributed.data_parallel.shared_loader import SharedLoader
 from accel.distributed.data_parallel.shares import BatchMeans, Share
 from accel.distributed.data_parallel.split_loaders import Split, check_alike, split_of
+from accel.distributed.data_parallel.whereabouts import Whereabouts
 from accel.errors import AccelError
 from accel.processes.failure import HINT
 
@@ -48,6 +49,7 @@ class SharedLoops:
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
         self._calls = [0, 0]  # of models, without gradients and with them
+        self.whereabouts = Whereabouts()
         self.backwards = 0  # passes so far, counted by whoever sees them
         self._is_batch_whole = False  # that one: all ranks have it
         self._cut: Any = None  # the loader of that one, where each rank has a part of it
@@ -270,17 +272,19 @@ class SharedLoops:
         self.has_share = True
         self._in_part.append(loader)
         try:
-            for batch, share, is_last in batches:
-                self.weight, self.is_last, self._is_batch_whole = share.weight, is_last, share.is_whole
-                self._cut = None if share.is_whole else loader
-                self._on_batch(batch)
-                yield batch
-                evaluates = self._calls[True] == calls[True] and self._calls[False] > calls[False]
-                if self.backwards == before and evaluates:
-                    raise self._not_trained(
-                        loader, "its first batches went through a model without gradients"
-                    )
-                self._on_batch(None)
+            with self.whereabouts.in_loop(self.name_of(loader)) as loop:
+                for batch, share, is_last in batches:
+                    self.weight, self.is_last, self._is_batch_whole = share.weight, is_last, share.is_whole
+                    self._cut = None if share.is_whole else loader
+                    self.whereabouts.took(loop, self.backwards)
+                    self._on_batch(batch)
+                    yield batch
+                    evaluates = self._calls[True] == calls[True] and self._calls[False] > calls[False]
+                    if self.backwards == before and evaluates:
+                        raise self._not_trained(
+                            loader, "its first batches went through a model without gradients"
+                        )
+                    self._on_batch(None)
         finally:
             self._in_part.remove(loader)
         self.weight, self.is_last, self._cut = 1.0, False, None

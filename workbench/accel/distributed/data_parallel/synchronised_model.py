@@ -28,17 +28,23 @@ class SynchronisedModel:
     DDP (Li et al., *PyTorch Distributed*, VLDB 2020) waits for the gradient of every parameter, for ever where one takes no part
     on another rank. So `GradientExchange` averages the gradients of the first passes; once all took part everywhere, `inner` is
     called as the module of a DDP, which does it during the backward pass. After an incomplete pass it is taken off again.
+    `meet` is called before all ranks exchange something.
     Where the parameters are spread over the ranks (`fully_shard`), gradients are averaged by that, and only buffers are left.
     """
 
-    def __init__(self, model: nn.Module, inner: Callable[..., Any], buckets: BucketExchange) -> None:
-        self.model, self.inner = model, inner
+    def __init__(
+        self, model: nn.Module, inner: Callable[..., Any], buckets: BucketExchange,
+        meet: Callable[[str], object] = lambda kind: None,
+    ) -> None:  # fmt: skip
+        self.model, self.inner, self._meet = model, inner, meet
         self.accumulation = PassesPerStep()
         self.is_complete = False  # DDP has averaged the gradients of the backward pass that is running
         self.is_armed = False  # DDP waits for gradients
         self.is_trained = False  # it got gradients in some pass
         self._buckets = buckets
-        self.is_inside = False
+        self.is_inside = self.talks = (
+            False  # its call exchanges something by itself, as SyncBatchNorm and FSDP do
+        )
         self._complete_passes = self._wrappers = 0
         self._wandered = False  # a training pass may have changed buffers, otherwise on each rank
         self._ddp: Any = None
@@ -66,6 +72,8 @@ class SynchronisedModel:
 
     def prepare(self, *, trains: bool, is_due: bool, may_wrap: bool) -> None:
         """Before a call: layers that were exchanged are sent to all ranks, and so are buffers, once after each training pass."""
+        if trains and self.talks:
+            self._meet("call")
         if tuple(self._ids()) != self._seen:
             self.take_off()
             self._read_parts()
@@ -73,9 +81,9 @@ class SynchronisedModel:
         if self._ddp is not None and trainable != self._known_to_ddp:  # frozen, or thawed, since
             self.take_off()
         if trains and may_wrap and self._wandered:  # between forward and backward they are in use
-            send_to_all(self._buffers)
+            self._send(self._buffers)
         elif not trains and self._wandered:
-            send_to_all([*self._buffers, *self._statistics])
+            self._send([*self._buffers, *self._statistics])
             self._wandered = False
         self._wandered = self._wandered or trains
         if self._ddp is None and may_wrap and trains and trainable and self._is_ready:
@@ -146,7 +154,12 @@ class SynchronisedModel:
         known = {id(each) for each in of_norms}
         self._statistics = [each for each in of_norms if each.numel()]  # which training does not read
         self._buffers = [each for each in self.model.buffers() if each.numel() and id(each) not in known]
-        send_to_all([*(p for p in self.parameters if p.numel()), *self._buffers, *self._statistics])
+        self._send([*(p for p in self.parameters if p.numel()), *self._buffers, *self._statistics])
+
+    def _send(self, tensors: list[Any]) -> None:
+        if tensors:
+            self._meet("buffers")
+        send_to_all(tensors)
 
     def _wrapped(self) -> Any:
         self._wrappers += 1

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from accel.distributed.ranks.rank_page import RankPage
+from accel.distributed.ranks.rank_words import GroupWords, RankWords
 
 _SEEN, _STOPS_AT = "accel wish seen", "accel stops at"
 
@@ -49,3 +50,7 @@ class JobPage(RankPage):
             self._store.set(_STOPS_AT, str(step + 2))
             return False
         return bool(self._store.check([_STOPS_AT])) and step >= int(self._store.get(_STOPS_AT))
+
+    def words(self, rank: int, timeout_s: float) -> RankWords:
+        """By messages: no memory is shared."""
+        return GroupWords()

@@ -19,7 +19,7 @@ from accel.processes.failure import Failed
 
 _WAITING_FOR_OTHERS = (
     "torch/distributed/", "torch/nn/parallel/distributed.py", "torch/autograd/graph.py",
-    "torch/nn/modules/_functions.py",
+    "torch/nn/modules/_functions.py", "accel/distributed/ranks/rank_words.py",
 )  # fmt: skip  # files in which a rank stands that waits for the others
 _SAFE = "The notebook's own objects are as they were."
 

@@ -108,6 +108,7 @@ class RankAnswers:
             found = self._answer_of(rank)
             if found is not None:
                 self.trouble.append(found)
+                self._page.lost_a_rank()
                 self._give_up_at = min(self._give_up_at, time.monotonic() + _GRACE_S)
 
     def _answer_of(self, rank: RankProcess) -> Trouble | None:

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from accel.distributed.cells.run_options import RunOptions
+from accel.distributed.cells.values_of_ranks import RankValues
 from accel.distributed.communication.communication_times import CommunicationTimes
 from accel.distributed.first_step.verdict import FirstStepCheck
 from accel.processes.child_main import Hello
@@ -82,6 +83,7 @@ class RunDone(msgspec.Struct, tag="run_done", frozen=True):
     distributes_itself: bool = False  # the cell joined a group or wrapped its model, as for torchrun
     quality: float | None = None
     quality_reason: str = ""  # why there is none, where it was asked for
+    values: list[RankValues] = []  # that differ between ranks
     is_clean: bool = True  # nothing of the run is left in the process: it can be used again
     first_step: FirstStepCheck | None = None  # where it was asked for
 

@@ -12,13 +12,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from accel.distributed.ranks.rank_words import WORD_BYTES, PageWords, RankWords
+
 PHASES = (
     "starting", "data", "forward", "backward", "optimizer", "evaluation", "between", "done", "failed"
 )  # fmt: skip
 _WHOLE = ("step", "samples", "phase", "memory_bytes", "stops_at", "beats")
 _REAL = ("loss", "seconds", "communication_s", "step_ms", "evaluation_s", "first_step_s")
 _SLOTS = 16  # of 8 bytes, for each rank; a cache line of its own
-_WANTED = 0
+_WANTED, _LOST = 0, 1
+_FAILED = PHASES.index("failed")
+_WORD_SLOTS = 16  # for each word (rank_words.py): its number, and what it says
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,8 @@ class RankPage:
     """
 
     def __init__(self, ranks: int, descriptor: int | None = None) -> None:
-        size = 8 * _SLOTS * (ranks + 1)
+        self._words_at = 8 * _SLOTS * (ranks + 1)
+        size = self._words_at + 8 * _WORD_SLOTS * 2 * ranks
         self.ranks = ranks
         if descriptor is None:
             descriptor = os.memfd_create("accel-ranks", os.MFD_CLOEXEC)
@@ -150,6 +155,39 @@ class RankPage:
             return step >= stops_at
         self.write(rank, stops_at=max(*self._of_all("step"), step) + 1)
         return False
+
+    # --- what the ranks say to each other ---------------------------------------------------------------------------
+
+    def words(self, rank: int, timeout_s: float) -> RankWords:
+        """How this rank exchanges words with the others."""
+        return PageWords(self, rank, timeout_s)
+
+    def say(self, rank: int, number: int, said: bytes) -> None:
+        """Write a rank's word of this number; the number last, which says that it is there."""
+        place = self._place(rank, number)
+        self._map[place + 8 : place + 8 + WORD_BYTES] = said
+        self._whole[place // 8] = number
+
+    def all_have_said(self, number: int) -> bool:
+        """Whether the words of this number are there."""
+        return all(self._whole[self._place(rank, number) // 8] == number for rank in range(self.ranks))
+
+    def said(self, number: int) -> list[bytes]:
+        """The words of all ranks."""
+        places = (self._place(rank, number) + 8 for rank in range(self.ranks))
+        return [self._map[place : place + WORD_BYTES] for place in places]
+
+    def lost_a_rank(self) -> None:
+        """The kernel knows that a rank has ended or failed: those that wait for its word give up."""
+        self._whole[_LOST] = 1
+
+    @property
+    def has_lost_a_rank(self) -> bool:
+        """Whether a rank has ended or failed."""
+        return bool(self._whole[_LOST]) or _FAILED in self._of_all("phase")
+
+    def _place(self, rank: int, number: int) -> int:
+        return self._words_at + 8 * _WORD_SLOTS * (2 * rank + number % 2)
 
     def _of_all(self, name: str) -> list[int]:
         return [self._whole[_SLOTS * (each + 1) + _WHOLE.index(name)] for each in range(self.ranks)]
