@@ -69,6 +69,11 @@ class BatchSize:
             )
 
     @property
+    def changes(self) -> tuple[str, ...]:
+        """Loaders; and optimizers where the learning rate follows."""
+        return ("loaders",) if self.rate == 1.0 else ("loaders", "optimizers")
+
+    @property
     def rate(self) -> float:
         """What the learning rate is multiplied by."""
         return {"none": 1.0, "linear": float(self.factor), "sqrt": math.sqrt(self.factor)}[self.lr_rule]

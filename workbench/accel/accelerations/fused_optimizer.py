@@ -180,15 +180,28 @@ def _flagged(optimizer: torch.optim.Optimizer, wanted: dict[str, bool | None]) -
     groups = [(group, {flag: group[flag] for flag in wanted}) for group in optimizer.param_groups]
     defaults = {flag: optimizer.defaults[flag] for flag in wanted}
     noted, was_live = vars(optimizer).get(_CHECKED), optimizer in _live
-    try:
-        _live.add(optimizer)
+
+    def set_flags() -> None:
         for options in (*optimizer.param_groups, optimizer.defaults):
             options.update(wanted)
         if wanted.get("fused"):
             _count_steps_where_expected(optimizer)
             same_layout(optimizer)
+
+    def set_flags_again(_: object) -> None:
+        """A checkpoint brings groups of its own, with the flags that it was saved with."""
+        known = {id(group) for group, _ in groups}
+        new = [group for group in optimizer.param_groups if id(group) not in known]
+        groups.extend((group, {flag: group.get(flag) for flag in wanted}) for group in new)
+        set_flags()
+
+    loading = optimizer.register_load_state_dict_post_hook(set_flags_again)
+    try:
+        _live.add(optimizer)
+        set_flags()
         yield
     finally:
+        loading.remove()
         optimizer.defaults.update(defaults)
         for group in optimizer.param_groups:  # a group added meanwhile gets what it would have got without us
             group.update(next((flags for known, flags in groups if known is group), defaults))
