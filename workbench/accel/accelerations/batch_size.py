@@ -173,7 +173,7 @@ class BatchSize:
             f"def {function}(loader, factor={self.factor}):",
             "    sampler = loader.batch_sampler",
             "    # Its size of before is noted: this cell may run again.",
-            '    size = vars(sampler).setdefault("size_before", sampler.batch_size)',
+            '    size = vars(sampler).setdefault("_size_before", sampler.batch_size)',
             "    sampler.batch_size = max(1, round(size * factor))",
             "    if loader.batch_size is not None:",
             "        # vars(): a DataLoader refuses a new batch size once it is built.",
