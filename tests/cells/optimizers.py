@@ -29,6 +29,34 @@ for inputs, labels in loader:
         differs="a rank's batch is a batch of the user's",
     ),
     Cell(
+        "a checkpoint is loaded first",
+        """
+optimizer.load_state_dict(saved)
+for inputs, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+""",
+        "saved = copy.deepcopy(optimizer.state_dict())\n",
+    ),
+    Cell(
+        "a checkpoint is loaded by a function of an earlier cell",
+        "resume()\nfit()",
+        """
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+saved = copy.deepcopy(optimizer.state_dict())
+def resume():
+    optimizer.load_state_dict(saved)
+def fit():
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(inputs), labels)
+        loss.backward()
+        optimizer.step()
+""",
+    ),
+    Cell(
         "gradient clipping",
         """
 for inputs, labels in loader:

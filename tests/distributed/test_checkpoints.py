@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+import accel
 from accel.distributed.cells.run_cell import CellRun
 from accel.distributed.cells.run_options import RunOptions
 from accel.distributed.ranks.rank_pool import RankPool
@@ -361,6 +362,8 @@ def test_a_cell_without_a_loop_of_its_own_is_refused_before_anything_starts(tmp_
     pool = RankPool(2)
     with pytest.raises(AccelError, match="this cell has none"):
         CellRun(pool, "train()", notebook(), RunOptions(checkpoint=str(tmp_path)), filename="<cell>")
+    with pytest.raises(AccelError, match="names no folder"):
+        accel.ddp("pass", checkpoint=" ")
     with pytest.raises(AccelError, match="no checkpoint to start again from"):
         CellRun(pool, CELL, notebook(), RunOptions(max_restarts=1), filename="<cell>")
     assert not pool.pids

@@ -11,7 +11,7 @@ import pytest
 
 from accel.distributed.jobs.cluster import Cluster
 from accel.errors import AccelError
-from accel.exporting.cluster_scripts import script_for
+from accel.exporting.cluster_scripts import ClusterScripts, script_for
 from accel.exporting.whole_script import inputs_of, needed_cells
 
 CLUSTERS = {
@@ -138,3 +138,9 @@ def test_setup_comes_before_the_shell_is_strict_and_each_host_has_its_own_number
 def test_a_script_that_is_no_notebook_has_no_cells_to_write():
     with pytest.raises(AccelError, match="only a notebook remembers"):
         inputs_of({})
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(AccelError, match="Give a path in a folder that you can write to"):
+        ClusterScripts("torchrun", "", "").save(tmp_path / "file" / "job")

@@ -75,7 +75,7 @@ def test_a_constructor_gets_the_argument_of_its_kind_of_update() -> None:
 )
 def test_other_calls_of_the_model_take_the_general_form(cell: str) -> None:
     export = Notebook(cell).export("autocast")
-    assert "class ModelInBfloat16(type(model)):" in export.code
+    assert "class _ModelInBfloat16(type(model)):" in export.code
     added = [line for line in difflib.ndiff(cell.splitlines(), export.code.splitlines()) if line[0] in "-?"]
     assert added == []  # nothing of the cell's own lines changed
 

@@ -51,7 +51,7 @@ def test_recipes_of_containers_have_the_versions_the_packages_and_the_variables(
     plan, versions = Plan.parse("omp_wait_policy"), {"torch": "2.8.0+cu128"}
     docker = launcher(plan, "dockerfile", versions=versions).code
     assert "apt-get install --yes --no-install-recommends libjemalloc2" in docker
-    assert "pip install --no-cache-dir torch==2.8.0" in docker
+    assert "/whl/cu128 torch==2.8.0+cu128" in docker
     assert 'ENV LD_PRELOAD="libjemalloc.so.2"' in docker
     assert r'ENV MALLOC_CONF="a:\"1\",b:\$2"' in docker
     assert docker.index("ctypes.CDLL") < docker.index("ENV LD_PRELOAD"), (
@@ -135,6 +135,34 @@ def intel_here(monkeypatch, tmp_path, **versions: str) -> None:
     folder = place() / "intel"
     folder.mkdir(parents=True)
     write(Environment("intel", sys.executable, platform.python_version(), versions), folder)
+
+
+@pytest.mark.parametrize("form", ["dockerfile", "apptainer"])
+@pytest.mark.parametrize(("plan", "installed"), [
+    ("allocator", "libtcmalloc-minimal4"), ('allocator(kind="jemalloc")', "libjemalloc2"), ("intel_openmp", "intel-openmp"),
+])  # fmt: skip
+def test_what_a_container_installs_need_not_be_here(plan, installed, form, monkeypatch):
+    monkeypatch.setattr("accel.accelerations.allocator.library_file", lambda names: None)
+    monkeypatch.setattr("accel.accelerations.intel_openmp.file_in_any", lambda file: None)
+    code = launcher_for(form, plan).code
+    assert installed in code
+    assert "LD_PRELOAD=" in code
+    with pytest.raises(AccelError, match=r"not installed here|No environment here"):
+        launcher_for("shell", plan)
+
+
+@pytest.mark.parametrize(("versions", "line"), [
+    ({"torch": "2.8.0+cpu", "torchvision": "0.23.0+cpu", "numpy": "2.1.0"},
+     "--extra-index-url https://download.pytorch.org/whl/cpu torch==2.8.0+cpu torchvision==0.23.0+cpu numpy==2.1.0"),
+    ({"torch": "2.9.0.dev20250801+rocm6.4"},
+     "--extra-index-url https://download.pytorch.org/whl/nightly/rocm6.4 torch==2.9.0.dev20250801+rocm6.4"),
+    ({"torch": "2.8.0"}, "torch==2.8.0"),
+    ({"torch": "2.8.0a0+git1234567"}, "torch==2.8.0a0"),
+])  # fmt: skip
+def test_a_build_for_a_device_is_installed_from_its_index(versions, line):
+    for form in ("dockerfile", "apptainer"):
+        code = launcher(Plan.parse("omp_wait_policy"), form, versions=versions).code
+        assert f"pip install --no-cache-dir {line}\n" in code
 
 
 def test_what_the_program_has_to_do_itself_stands_in_the_file_that_starts_it(monkeypatch, tmp_path):

@@ -229,7 +229,7 @@ def test_compiled_steps_of_an_optimizer_and_a_criterion(shape: str, plan: str) -
     notebook = replace(NOTEBOOKS[shape], roles=WITH_CRITERION)
     assert_same(notebook, plan)
     code = notebook.export(plan).code
-    assert 'torch.compile(inspect.unwrap(type(optimizer).step), backend="aot_eager")' in code
+    assert 'torch.compile(_inspect.unwrap(type(optimizer).step), backend="aot_eager")' in code
     assert ('criterion.compile(backend="aot_eager")' in code) == ("scope" in plan)
 
 

@@ -22,8 +22,8 @@ def ddp(
     n: int | None = None, threads: int | None = None, backend: Backend = "auto", gpus: str = "auto",
     batch: BatchMeans = "per-rank", check: Check = "on", loaders: str | Iterable[str] = (), plan: str | Plan = "",
     timeout_s: float = 60.0, all_output: bool = False, discard: bool = False, sync_batchnorm: bool = False,
-    checkpoint: str = "", every: int = 100,
-    max_restarts: int = 0, bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none",
+    checkpoint: str | None = None, every: int = 100, max_restarts: int = 0,
+    bucket_mb: float | None = None, static_graph: bool = False, compress: str = "none",
     communication: bool = False, wait: bool = True, on: str = "", launcher: str = "", hosts: str = "",
     nodes: int | None = None, partition: str = "", gpus_per_node: int | None = None, time: str = "",
 ) -> Any:  # fmt: skip
@@ -84,13 +84,19 @@ def ddp(
     from accel.distributed.cells.run_options import RunOptions
     from accel.distributed.cells.run_pages import run_pages
     from accel.distributed.jobs.cluster_asked import cluster_asked
+    from accel.errors import AccelError
     from accel.workbench.ddp_options import DdpOptions
 
+    if checkpoint is not None and not checkpoint.strip():
+        raise AccelError(
+            f"--checkpoint {checkpoint!r}", because="it names no folder",
+            do="Write --checkpoint DIR, or leave it out to train without checkpoints.",
+        )  # fmt: skip
     run = RunOptions(
         batch=batch, check=check,
         loaders=names(loaders) if isinstance(loaders, str) else tuple(loaders),
         plan=str(plan), timeout_s=timeout_s, discard=discard, sync_batchnorm=sync_batchnorm,
-        checkpoint=checkpoint, every=every, max_restarts=max_restarts,
+        checkpoint=checkpoint or "", every=every, max_restarts=max_restarts,
         bucket_mb=bucket_mb, static_graph=static_graph, compress=compress, communication=communication,
     )  # fmt: skip
     cluster = cluster_asked(

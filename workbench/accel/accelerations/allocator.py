@@ -53,13 +53,14 @@ class Allocator(Started):
 
     name: ClassVar[str] = "allocator"
     needs_own_process: ClassVar[bool] = True
+    containers_install_it: ClassVar[bool] = True
     conflicts: ClassVar[tuple[str, ...]] = ("steady_allocator",)
 
     def start(self) -> Start:
         """With the library before all others."""
-        file = library_file(LIBRARIES[self.kind])
+        file = library_file(LIBRARIES[self.kind]) or LIBRARIES[self.kind][0]
         settings: Variables = (("MALLOC_CONF", CONFIGURATION),) if self.kind == "jemalloc" else ()
-        return Start(settings, preload=(file,) if file else ())
+        return Start(settings, preload=(file,))
 
     def missing(self) -> list[Reason]:
         """The library."""

@@ -69,6 +69,11 @@ class BatchSize:
             )
 
     @property
+    def changes(self) -> tuple[str, ...]:
+        """Loaders; and optimizers where the learning rate follows."""
+        return ("loaders",) if self.rate == 1.0 else ("loaders", "optimizers")
+
+    @property
     def rate(self) -> float:
         """What the learning rate is multiplied by."""
         return {"none": 1.0, "linear": float(self.factor), "sqrt": math.sqrt(self.factor)}[self.lr_rule]
@@ -168,7 +173,7 @@ class BatchSize:
             f"def {function}(loader, factor={self.factor}):",
             "    sampler = loader.batch_sampler",
             "    # Its size of before is noted: this cell may run again.",
-            '    size = vars(sampler).setdefault("size_before", sampler.batch_size)',
+            '    size = vars(sampler).setdefault("_size_before", sampler.batch_size)',
             "    sampler.batch_size = max(1, round(size * factor))",
             "    if loader.batch_size is not None:",
             "        # vars(): a DataLoader refuses a new batch size once it is built.",

@@ -213,9 +213,9 @@ class CompileModel:
         parts = []
         if self._results_would_be_overwritten(workload.objects().device_type):
             parts += [
-                "import torch._inductor",
+                "from torch._inductor import config",
                 "# Results that are kept from one step to the next would be overwritten by the next CUDA graph.",
-                f'torch._inductor.config.{_CLONING} = "user_visible"',
+                f'config.{_CLONING} = "user_visible"',
             ]
         for name in names_of(workload, "models"):
             if self.scope == "regions":

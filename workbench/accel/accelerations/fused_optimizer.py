@@ -15,6 +15,7 @@ from accel.techniques.model.model_call import distinct
 from accel.techniques.numerics.tensor_layout import same_layout, same_layout_code
 from accel.techniques.source.user_names import names_of, nothing_seen
 from accel.techniques.steps.optimizer_updates import updates_seen, watched_updates
+from accel.workload.names_used import names_in_functions
 
 if TYPE_CHECKING:
     import torch
@@ -110,28 +111,43 @@ class FusedOptimizer:
         return Proof(0 < wanted == total and not idle, evidence)
 
     def as_code(self, workload: Workload) -> str:
-        """Set the flags in the parameter groups of the optimizers that are there."""
-        optimizers = workload.objects().optimizers
-        flags = ", ".join(f"{flag}={value}" for flag, value in _FLAGS[self.kind].items())
-        parts = []
-        for name in names_of(workload, "optimizers"):
-            parts += [
-                f"for _options in (*{name}.param_groups, {name}.defaults):",
-                f"    _options.update({flags})",
-            ]
-            groups = optimizers[name].param_groups if name in optimizers else []
-            parameters = [p for group in groups for p in group["params"]]
-            if self.kind == "foreach":
+        """Set the flags in the parameter groups of the optimizers that are there; a checkpoint may bring others."""
+        optimizers, parts = workload.objects().optimizers, []
+        loads = "load_state_dict" in names_in_functions(
+            workload
+        )  # of the cell's own lines the export knows more
+        for number, name in enumerate(names_of(workload, "optimizers")):
+            if not loads:
+                parts += self._lines(name, optimizers.get(name))
                 continue
-            if any(p.dim() == 4 for p in parameters):
-                parts += ["import torch", *same_layout_code(name)]
-            if any(p.device.type != "cpu" for p in parameters):
-                parts += [
-                    f"for _parameter, _state in {name}.state.items():  # fused kernels count steps on the device",
-                    '    if "step" in _state:',
-                    '        _state["step"] = _state["step"].to(_parameter.device)',
-                ]
+            function = f"update_together_{number}"
+            parts += [f"def {function}(optimizer):"]
+            parts += [f"    {line}" for line in self._lines("optimizer", optimizers.get(name))]
+            parts += ["", f"{function}({name})", "# A checkpoint brings flags of its own."]
+            parts += [f"{name}.register_load_state_dict_post_hook({function})"]
+        if any("torch." in line for line in parts):
+            parts = ["import torch", *parts]
         return "\n".join(parts) + "\n"
+
+    def _lines(self, name: str, optimizer: torch.optim.Optimizer | None) -> list[str]:
+        flags = ", ".join(f"{flag}={value}" for flag, value in _FLAGS[self.kind].items())
+        lines = [
+            f"for _options in (*{name}.param_groups, {name}.defaults):",
+            f"    _options.update({flags})",
+        ]
+        groups = optimizer.param_groups if optimizer is not None else []
+        parameters = [p for group in groups for p in group["params"]]
+        if self.kind == "foreach":
+            return lines
+        if any(p.dim() == 4 for p in parameters):
+            lines += same_layout_code(name)
+        if any(p.device.type != "cpu" for p in parameters):
+            lines += [
+                f"for _parameter, _state in {name}.state.items():  # fused kernels count steps on the device",
+                '    if "step" in _state:',
+                '        _state["step"] = _state["step"].to(_parameter.device)',
+            ]
+        return lines
 
     def _why_not_one(self, name: str, optimizer: torch.optim.Optimizer) -> list[Reason]:
         known = _kind_of_torch(optimizer)
@@ -180,15 +196,28 @@ def _flagged(optimizer: torch.optim.Optimizer, wanted: dict[str, bool | None]) -
     groups = [(group, {flag: group[flag] for flag in wanted}) for group in optimizer.param_groups]
     defaults = {flag: optimizer.defaults[flag] for flag in wanted}
     noted, was_live = vars(optimizer).get(_CHECKED), optimizer in _live
-    try:
-        _live.add(optimizer)
+
+    def set_flags() -> None:
         for options in (*optimizer.param_groups, optimizer.defaults):
             options.update(wanted)
         if wanted.get("fused"):
             _count_steps_where_expected(optimizer)
             same_layout(optimizer)
+
+    def set_flags_again(_: object) -> None:
+        """A checkpoint brings groups of its own, with the flags that it was saved with."""
+        known = {id(group) for group, _ in groups}
+        new = [group for group in optimizer.param_groups if id(group) not in known]
+        groups.extend((group, {flag: group.get(flag) for flag in wanted}) for group in new)
+        set_flags()
+
+    loading = optimizer.register_load_state_dict_post_hook(set_flags_again)
+    try:
+        _live.add(optimizer)
+        set_flags()
         yield
     finally:
+        loading.remove()
         optimizer.defaults.update(defaults)
         for group in optimizer.param_groups:  # a group added meanwhile gets what it would have got without us
             group.update(next((flags for known, flags in groups if known is group), defaults))

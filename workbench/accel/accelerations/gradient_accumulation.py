@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import types
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.errors import AccelError, Reason
@@ -59,6 +60,7 @@ class GradientAccumulation:
     effect: ClassVar[Effect] = "changes training"
     needs_own_process: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = ()
+    changes: ClassVar[tuple[str, ...]] = ("optimizers",)
 
     def __post_init__(self) -> None:
         if self.micro_batches < 2:
@@ -135,6 +137,8 @@ def _accumulating(optimizer: torch.optim.Optimizer, size: int) -> Iterator[None]
     step = accumulating(optimizer.step, accumulation)
     hook = optimizer.register_step_post_hook(accumulation.count_update)
     _live[optimizer] = accumulation
+    if _is_stepping(optimizer):
+        _withhold(optimizer, accumulation)
     try:
         # a method: schedulers wrap its `__func__`
         with own_attribute(optimizer, "step", types.MethodType(step, optimizer)):
@@ -145,6 +149,34 @@ def _accumulating(optimizer: torch.optim.Optimizer, size: int) -> Iterator[None]
         hook.remove()
         if _live.get(optimizer) is accumulation:
             del _live[optimizer]
+
+
+def _is_stepping(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether this is called from within its step: one that the cell builds is found there. A closure would run later."""
+    step: Any = type(optimizer).step
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is getattr(step, "__code__", None) and frame.f_locals.get("self") is optimizer:
+            return len(frame.f_locals.get("args", ())) == 1 and not frame.f_locals.get("kwargs")
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _withhold(optimizer: torch.optim.Optimizer, accumulation: Accumulation) -> None:
+    """Let the step that has begun change nothing: its gradients wait for the others."""
+    accumulation.keep(optimizer)
+    held = [(p, p.grad) for group in optimizer.param_groups for p in group["params"]]
+    for parameter, _ in held:
+        parameter.grad = None
+    accumulation.is_updating = True  # no update that somebody made without us
+
+    def give_back(*_: Any) -> None:
+        for parameter, gradient in held:
+            parameter.grad = gradient
+        accumulation.is_updating = False
+        hook.remove()
+
+    hook = optimizer.register_step_post_hook(give_back)
 
 
 def _why_not(name: str, optimizer: torch.optim.Optimizer) -> list[Reason]:

@@ -57,6 +57,7 @@ class IntelOpenmp(Started):
 
     name: ClassVar[str] = "intel_openmp"
     effect: ClassVar[Effect] = "close"
+    containers_install_it: ClassVar[bool] = True
     conflicts: ClassVar[tuple[str, ...]] = ("openmp_affinity", "omp_wait_policy", "ddp")
 
     def __post_init__(self) -> None:
@@ -69,13 +70,13 @@ class IntelOpenmp(Started):
 
     def start(self) -> Start:
         """With the runtime before all others, and its own variables."""
-        file = file_in_any(FILE)
+        file = file_in_any(FILE) or os.path.basename(FILE)
         variables: Variables = (
             ("KMP_AFFINITY", BINDINGS[self.affinity]),
             ("KMP_BLOCKTIME", str(self.blocktime)),
             DISPLAY,
         )
-        return Start(variables, preload=(file,) if file else ())
+        return Start(variables, preload=(file,))
 
     def missing(self) -> list[Reason]:
         """The runtime's file, in any environment."""

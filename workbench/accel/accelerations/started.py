@@ -45,6 +45,8 @@ class Started:
 
     distributions: ClassVar[tuple[str, ...]] = ()
     """What has to be installed for it, beside torch."""
+    containers_install_it: ClassVar[bool] = False
+    """Whether the recipe of a container installs its library, which then need not be here."""
     lines: str = ""
     """What the program itself does, as a line of Python."""
     name: ClassVar[str]

@@ -130,7 +130,6 @@ COMMAND = Command(
             "--checkpoint",
             help="write checkpoints into this folder, and go on from the newest one of a run of this cell that did not end well",
             metavar="DIR",
-            default="",
         ),
         Argument(
             "--every",

@@ -14,16 +14,24 @@ from accel.exporting.cell_tree import CellTree
 from accel.exporting.edits import Edits
 from accel.exporting.in_place import InPlace
 from accel.exporting.magic_lines import without_accel_line
-from accel.exporting.placement import after_building, after_header, after_loading, before_first_use
+from accel.exporting.placement import (
+    after_building,
+    after_header,
+    after_loading,
+    before_first_use,
+    is_in_time,
+)
 from accel.exporting.plain_code import (
     as_code_for,
     imported_names,
-    names_known_at,
+    is_torch_known,
+    is_torch_local,
     reads_torch,
     statements,
     title,
     without_known_imports,
 )
+from accel.exporting.private_names import PrivateNames
 from accel.plans.chosen import kinds_changed
 from accel.workload.workload import look_up
 
@@ -69,8 +77,11 @@ class CellRewriter:
         waits = AsyncMetrics.name not in plan.names
         cell = workload.cell if waits else cell_without_waits(workload) or workload.cell
         self.tree = CellTree.parse(without_accel_line(cell))
+        is_typed = cell is workload.cell
+        self.typed = self.tree if is_typed else CellTree.parse(without_accel_line(workload.cell))
         self.edits = Edits(self.tree)
-        self.in_place = InPlace(self.tree, self.edits, workload, plan)
+        self._names = PrivateNames(self.tree, workload.namespace)
+        self.in_place = InPlace(self.tree, self.edits, workload, plan, has_torch=self._names.has_torch)
         self.notes: list[Note] = []
         self._additions: dict[tuple[cst.CSTNode, Side], list[str]] = {}
         existing = [role for role in workload.roles if not role.is_built_by_cell]
@@ -86,7 +97,7 @@ class CellRewriter:
         kinds = ("models", "loaders") if isinstance(entry, Ddp) else kinds_changed(entry)
         if not kinds:
             short = self.in_place.of_process(entry)
-            code = as_code_for(entry, self.workload, []) if short is None else short
+            code = self._code(entry, []) if short is None else self._names.used_in(short, self._functions)
             if code:
                 self._add(entry, code, after_header(self.tree))
             return
@@ -100,14 +111,29 @@ class CellRewriter:
 
     def finished(self) -> tuple[str, tuple[Note, ...]]:
         """The code and the notes."""
-        self._import_torch_if_needed()
+        top = after_header(self.tree)
+        self._import_torch_if_needed(top)
         for (place, side), additions in self._additions.items():
-            known = names_known_at(self.tree, place, self.workload.namespace) | {"torch"}
+            is_known = top is not None or is_torch_known(self.tree, place, self.workload.namespace)
+            known = {"torch"} if is_known and not is_torch_local(self.tree, place) else set()
             put = self.edits.after if side == "after" else self.edits.before
             for number, code in enumerate(additions):
                 put(place, statements(without_known_imports(code, known), is_apart=number > 0))
                 known |= imported_names(code)
         return self.edits.made(), tuple(self.notes)
+
+    @property
+    def _functions(self) -> set[str]:
+        """The user's functions and classes that an entry may define anew."""
+        return {_root(code.name) for code in self.workload.objects().codes.values()}
+
+    def _code(self, entry: Acceleration, roles: Sequence[Role]) -> str:
+        """The entry's lines for these objects, with names of their own; empty where they would do nothing."""
+        if isinstance(entry, Ddp):  # its lines bind the user's own names anew
+            return as_code_for(entry, self.workload, roles)
+        if isinstance(entry, AsyncMetrics):
+            return self._names.used_in(as_code_for(entry, self.workload, roles), self._functions)
+        return self._names.code_for(entry, self.workload, roles)
 
     def _write_for_existing(self, entry: Acceleration, roles: Sequence[Role]) -> None:
         named = [role for role in roles if look_up(self.workload.namespace, role.name) is not None]
@@ -122,10 +148,13 @@ class CellRewriter:
             if short is None:
                 general.append(role)
             elif short:
-                self._add(entry, short, self._first_use)
+                self._add(entry, self._names.used_in(short), self._first_use)
         if general:
-            code = as_code_for(entry, self.workload, [*general, *self._state_beside(entry)])
+            code = self._code(entry, [*general, *self._state_beside(entry)])
             self._add(entry, code, self._first_use)
+        for role in general:
+            for place in after_loading(self.tree, role.name) if role.kind == "optimizers" else ():
+                self._add(entry, self._code(entry, [role]), place, "after")
 
     def _state_beside(self, entry: Acceleration) -> list[Role]:
         """Optimizers whose state a change of the weights concerns; their layout fused_optimizer sees to itself."""
@@ -137,20 +166,27 @@ class CellRewriter:
         return [role for role in roles if look_up(self.workload.namespace, role.name) is not None]
 
     def _write_for_built(self, entry: Acceleration, role: Role) -> None:
-        places = after_building(self.tree, _root(role.name))
+        places = after_building(self.tree, role.name)
         if not places:
             reason = "no line of the cell builds it under that name. Put these lines after the one that does:"
+            self._cannot(entry, role, reason)
+            return
+        if not any(is_in_time(self.typed, place, role) for place in after_building(self.typed, role.name)):
+            line = _first_line(self.workload.source, (role.built_on or role.used_on)[-1])
+            reason = f"`{line}` builds it inside. Put these lines there, after the one that builds it:"
             self._cannot(entry, role, reason)
             return
         loading = after_loading(self.tree, role.name) if role.kind == "optimizers" else []
         short = self.in_place.built(entry, role, places) if not loading else None
         if short != "":
-            code = as_code_for(entry, self.workload, [role]) if short is None else short
+            code = self._code(entry, [role]) if short is None else self._names.used_in(short)
             for place in [*places, *loading]:
                 self._add(entry, code, place, "after")
 
     def _add(self, entry: Acceleration, code: str, place: cst.CSTNode | None, side: Side = "before") -> None:
-        if place is None:
+        if not code:
+            self.notes.append(Note(entry.name, "its lines would do nothing in this cell.", ""))
+        elif place is None:
             reason = "the cell only imports and defines. Run these lines before training starts:"
             self.notes.append(Note(entry.name, reason, code))
         else:
@@ -160,19 +196,22 @@ class CellRewriter:
             additions.append(code if says_so_already else heading + code)
 
     def _cannot(self, entry: Acceleration, role: Role, reason: str) -> None:
-        lines = as_code_for(entry, self.workload, [role])
+        lines = self._code(entry, [role])
         self.notes.append(Note(entry.name, f"the cell uses {role.name}, but {reason}", lines))
 
-    def _import_torch_if_needed(self) -> None:
+    def _import_torch_if_needed(self, top: cst.CSTNode | None) -> None:
         """`import torch` above everything, when a written line says torch and neither cell nor notebook has it yet."""
         import libcst as cst
 
-        top = after_header(self.tree)
         needed = self.in_place.says_torch or any(
             reads_torch(code) for additions in self._additions.values() for code in additions
         )
-        if needed and top and "torch" not in names_known_at(self.tree, top, self.workload.namespace):
+        if needed and top and not is_torch_known(self.tree, top, self.workload.namespace):
             self.edits.before(top, [cst.parse_statement("import torch\n")])
+
+
+def _first_line(source: str, line: int) -> str:
+    return "".join(source.splitlines()[line - 1 : line]).strip()
 
 
 def _root(name: str) -> str:

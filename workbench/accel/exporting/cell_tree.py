@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +13,7 @@ from accel.exporting.magic_lines import MagicLines
 
 if TYPE_CHECKING:
     import libcst as cst
+    from libcst.metadata import CodeRange
 
 UseKind = Literal["binds", "calls", "attribute", "reads"]
 
@@ -41,12 +42,13 @@ class CellTree:
     magics: MagicLines
     parents: dict[cst.CSTNode, cst.CSTNode]
     uses: tuple[Use, ...]  # in source order
+    positions: Mapping[cst.CSTNode, CodeRange]
 
     @classmethod
     def parse(cls, cell: str) -> CellTree:
         """Read a cell; IPython's own lines are set aside and count as one statement each."""
         import libcst as cst
-        from libcst.metadata import MetadataWrapper, ParentNodeProvider
+        from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
 
         magics = MagicLines.set_aside(cell)
         try:
@@ -59,7 +61,13 @@ class CellTree:
             ) from error
         assert wrapper.module.code == magics.python, "a cell reads back as it was typed"
         parents = dict(wrapper.resolve(ParentNodeProvider))
-        return cls(wrapper.module, magics, parents, tuple(_uses(wrapper.module, parents)))
+        positions = wrapper.resolve(PositionProvider)
+        return cls(wrapper.module, magics, parents, tuple(_uses(wrapper.module, parents)), positions)
+
+    def lines(self, node: cst.CSTNode) -> range:
+        """The lines of a node, from 1."""
+        place = self.positions[node]
+        return range(place.start.line, place.end.line + 1)
 
     def of(self, name: str) -> list[Use]:
         """Every use of one name, in source order."""

@@ -11,7 +11,7 @@ from typing import Any
 from accel.distributed.jobs.cluster import Cluster
 from accel.distributed.jobs.launchers.launcher import setup_of
 from accel.distributed.jobs.launchers.slurm import request_lines
-from accel.exporting.saving import save_new
+from accel.exporting.saving import make_folder, save_new
 from accel.shown import Shown
 
 PROGRAM = "train.py"
@@ -64,7 +64,7 @@ class ClusterScripts(Shown):
     def save(self, folder: str | Path) -> tuple[Path, ...]:
         """Write both to new files in a folder, which is made; the script may be run then."""
         place = Path(folder).expanduser()
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         written = tuple(save_new(place / name, text) for name, text in self.files)
         written[1].chmod(0o755)
         return written

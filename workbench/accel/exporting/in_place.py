@@ -46,8 +46,11 @@ class InPlace:
     lines to add where the general form would have gone.
     """
 
-    def __init__(self, tree: CellTree, edits: Edits, workload: Workload, plan: Plan) -> None:
+    def __init__(
+        self, tree: CellTree, edits: Edits, workload: Workload, plan: Plan, *, has_torch: bool
+    ) -> None:
         self._tree, self._edits, self._workload, self._plan = tree, edits, workload, plan
+        self._has_torch = has_torch  # whether lines of the cell can say `torch`
         self._calls: dict[str, list[DirectCall] | None] = {}
         self.says_torch = False
 
@@ -58,7 +61,9 @@ class InPlace:
         """
         if isinstance(entry, AsyncMetrics) and cell_without_waits(self._workload) is not None:
             return functions_without_waits(self._workload)
-        if not isinstance(entry, DetectAnomalyOff) or SWITCHES & names_in_functions(self._workload):
+        if not isinstance(entry, DetectAnomalyOff) or not self._has_torch:
+            return None
+        if SWITCHES & names_in_functions(self._workload):
             return None
         calls = anomaly_switches(self._tree)
         if not calls:
@@ -85,7 +90,7 @@ class InPlace:
         return ""
 
     def _model(self, entry: Acceleration, role: Role) -> str | None:
-        calls = self._short_calls(role)
+        calls = self._short_calls(role) if self._has_torch else None
         if calls is None or not isinstance(entry, (ChannelsLast, Autocast)):
             return None
         if isinstance(entry, Autocast) and entry.dtype == "fp16":

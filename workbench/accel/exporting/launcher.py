@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # The forms, with the usual name of each file.
 FILES = {"shell": "train.sh", "dockerfile": "Dockerfile", "apptainer": "train.def"}
 INTEL_OPENMP = "libiomp5"
+_INDEX = "https://download.pytorch.org/whl"
+_ON_AN_INDEX = re.compile(r"cpu|xpu|cu\d+|rocm[\d.]+")
 _UNBUILT = "It was written, not built: no container was made of it."
 
 
@@ -57,7 +60,7 @@ def launcher(plan: Plan, form: str, *, versions: dict[str, str]) -> Launcher:
 
     Raises AccelError for a plan that no process has to be started with.
     """
-    start = plan.check_starts(f"%accel export --to {form} {plan}")
+    start = plan.check_starts(f"%accel export --to {form} {plan}", in_container=form != "shell")
     also = f" Its own first lines, after the model is made: {plan.lines}" if plan.lines else ""
     written = _FORMS[form](start, f"{plan}.{also}", versions)
     note = " ".join(filter(None, ["" if form == "shell" else _UNBUILT, also.strip()]))
@@ -85,7 +88,7 @@ def _dockerfile(start: Start, plan: str, versions: dict[str, str]) -> str:
             f"    && apt-get install --yes --no-install-recommends {' '.join(packages)} \\",
             "    && rm -rf /var/lib/apt/lists/*",
         ]
-    lines.append(f"RUN pip install --no-cache-dir {' '.join(map(shlex.quote, _pinned(versions, start)))}")
+    lines.append(f"RUN {_pip(versions, start)}")
     lines += [f"RUN {line}  # fails where a library is missing" for line in _loading(start)]
     lines += [f'ENV {name}="{_in_quotes(value)}"' for name, value in _in_container(start)]
     return "\n".join([*lines, "WORKDIR /train", "COPY train.py .", 'ENTRYPOINT ["python", "train.py"]', ""])
@@ -105,7 +108,7 @@ def _apptainer(start: Start, plan: str, versions: dict[str, str]) -> str:
         lines.append(
             f"    apt-get update && apt-get install --yes --no-install-recommends {' '.join(packages)}"
         )
-    lines.append(f"    pip install --no-cache-dir {' '.join(map(shlex.quote, _pinned(versions, start)))}")
+    lines.append(f"    {_pip(versions, start)}")
     lines += [f"    {line}" for line in _loading(start)]
     lines += ["", "%environment"]
     lines += [f"    export {name}={shlex.quote(value)}" for name, value in _in_container(start)]
@@ -139,10 +142,29 @@ def _loading(start: Start) -> list[str]:
     return [f"python -c {shlex.quote(loads)}"] if files else []
 
 
+def _pip(versions: dict[str, str], start: Start) -> str:
+    """Builds for a kind of device, as 2.8.0+cpu, are on an index of PyTorch's own, one for each kind."""
+    builds = dict.fromkeys(build for version in versions.values() if (build := _build(version)))
+    nightly = "nightly/" if any(".dev" in version for version in versions.values() if _build(version)) else ""
+    indexes = [f"--extra-index-url {_INDEX}/{nightly}{build}" for build in builds]
+    return " ".join(["pip install --no-cache-dir", *indexes, *map(shlex.quote, _pinned(versions, start))])
+
+
+def _build(version: str) -> str:
+    """What comes behind the number, where PyTorch has an index for it; a build from sources is on none."""
+    build = version.partition("+")[2]
+    return build if _ON_AN_INDEX.fullmatch(build) else ""
+
+
 def _pinned(versions: dict[str, str], start: Start) -> list[str]:
-    pinned = [f"{name}=={version.split('+')[0]}" for name, version in versions.items()]
+    exact = {
+        name: version if _build(version) else version.partition("+")[0] for name, version in versions.items()
+    }
     needs_intels = "intel-openmp" not in versions and any(INTEL_OPENMP in file for file in start.preload)
-    return [*pinned, *(["intel-openmp"] if needs_intels else [])]
+    return [
+        *(f"{name}=={version}" for name, version in exact.items()),
+        *(["intel-openmp"] if needs_intels else []),
+    ]
 
 
 def _python() -> str:

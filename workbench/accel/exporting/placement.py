@@ -12,6 +12,8 @@ from accel.exporting.holders import can_reach
 if TYPE_CHECKING:
     import libcst as cst
 
+    from accel.workload.workload import Role
+
 
 def after_header(tree: CellTree) -> cst.CSTNode | None:
     """The first statement that is more than an import, docstring, magic or definition; None when there is none."""
@@ -38,9 +40,13 @@ def before_first_use(
 def after_building(tree: CellTree, name: str) -> list[cst.CSTNode]:
     """The assignments after which a name stands for a finished new object; empty when no assignment can be found.
 
-    `model = CNN()` followed by `model = model.to(device)` counts once, after the second.
+    `model = CNN()` followed by `model = model.to(device)` counts once, after the second. Of `trainer.model` it is what assigns
+    that attribute, else what builds the trainer.
     """
-    bindings = _assignments(tree, name)
+    root, _, attribute = name.partition(".")
+    if attribute and (assigned := [use.statement for use in tree.of(root) if _assigns(tree, use, name)]):
+        return assigned
+    bindings = _assignments(tree, root)
     places: list[cst.CSTNode] = []
     is_finished = False  # whether a place for the object at hand was found
     for binding, following in zip_longest(bindings, bindings[1:]):
@@ -52,15 +58,58 @@ def after_building(tree: CellTree, name: str) -> list[cst.CSTNode]:
     return places
 
 
-def after_loading(tree: CellTree, name: str) -> list[cst.CSTNode]:
-    """The statements `name.load_state_dict(…)` of the cell, which set an optimizer's flags anew."""
+def is_in_time(tree: CellTree, place: cst.CSTNode, role: Role) -> bool:
+    """Whether the object is there after this place, and not used before: `learner.fit()` may build its optimizer, and use it.
+
+    True where nothing is known of when it was built. Models may be called where they are built: to see the size of a layer.
+    """
+    built, used = _line_in_function(tree, place, role.built_on), _line_in_function(tree, place, role.used_on)
+    lines = tree.lines(place)
+    if role.built_on and (built is None or built >= lines.stop):
+        return False
+    return role.kind == "models" or used not in lines
+
+
+def _line_in_function(tree: CellTree, place: cst.CSTNode, running: tuple[int, ...]) -> int | None:
+    """The line, of those that were running at a time, that belongs to the same function as the place."""
     import libcst as cst
 
-    calls = [tree.parents[use.node] for use in tree.of(name) if use.kind == "attribute"]
-    loading = [
-        call for call in calls if isinstance(call, cst.Attribute) and call.attr.value == "load_state_dict"
-    ]
-    return [use.statement for use in tree.of(name) if tree.parents[use.node] in loading]
+    function = next(
+        (node for node in tree.ancestors(place) if isinstance(node, cst.FunctionDef)), tree.module
+    )
+    own = [line for line in reversed(running) if function is tree.module or line in tree.lines(function)]
+    return own[0] if own else None
+
+
+def after_loading(tree: CellTree, name: str) -> list[cst.CSTNode]:
+    """The statements `name.load_state_dict(…)` of the cell, which set an optimizer's flags anew."""
+    asked = f"{name}.load_state_dict"
+    uses = tree.of(name.partition(".")[0])
+    return [use.statement for use in uses if _attribute_path(tree, use.node) == asked]
+
+
+def _attribute_path(tree: CellTree, node: cst.CSTNode) -> str:
+    """The whole of `trainer.optimizer.step` where the node is its first word."""
+    import libcst as cst
+
+    while isinstance(parent := tree.parents[node], cst.Attribute) and parent.value is node:
+        node = parent
+    return tree.module.code_for_node(node)
+
+
+def _assigns(tree: CellTree, use: Use, name: str) -> bool:
+    """Whether a use of the root of a dotted name is in an assignment to that very name."""
+    import libcst as cst
+
+    node: cst.CSTNode = use.node
+    while isinstance(tree.parents[node], cst.Attribute):
+        node = tree.parents[node]
+    is_target = isinstance(tree.parents[node], (cst.AssignTarget, cst.AnnAssign))
+    return (
+        is_target
+        and _attribute_path(tree, use.node) == name
+        and isinstance(use.statement, (cst.Assign, cst.AnnAssign))
+    )
 
 
 def _finishes_later(tree: CellTree, binding: Use, following: Use) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accel.exporting.cell_tree import CellTree
+from accel.exporting.cell_tree import CellTree, Use
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -58,31 +59,35 @@ def statements(code: str, *, is_apart: bool) -> list[Any]:
     return [first.with_changes(leading_lines=[*blank, *module.header, *first.leading_lines]), *rest]
 
 
-def names_known_at(tree: CellTree, place: cst.CSTNode | None, namespace: dict[str, Any]) -> set[str]:
-    """Names an inserted statement may rely on: the notebook's own from before, and imports of the cell above the place.
+def is_torch_known(tree: CellTree, place: cst.CSTNode, namespace: dict[str, Any]) -> bool:
+    """Whether a statement before the place may say `torch`: from a cell before this one, or an import above the place.
 
     After the profiled run the notebook holds the cell's names too; those it binds itself count only above the place.
     """
+    imports = [use for use in tree.of("torch") if _binds_by_import(tree, use)]
+    if is_torch_local(tree, place):
+        return False
+    by_cell = {use.statement for use in imports if not use.functions}
+    above = set(itertools.takewhile(lambda node: node is not place, _walk(tree.module)))
+    return bool(by_cell & above) or ("torch" in namespace and not by_cell)
+
+
+def is_torch_local(tree: CellTree, place: cst.CSTNode) -> bool:
+    """Whether a function round the place imports torch for itself, perhaps only after it."""
+    around = set(tree.ancestors(place))
+    imports = [use for use in tree.of("torch") if _binds_by_import(tree, use)]
+    return any(use.functions and use.functions[0] in around for use in imports)
+
+
+def _binds_by_import(tree: CellTree, use: Use) -> bool:
+    """Whether it is the word in `import torch` or in `import torch.nn`."""
     import libcst as cst
 
-    bound_by_cell: set[str] = set()
-    bound_above: set[str] = set()
-    is_above = True
-    for node in _walk(tree.module):
-        is_above = is_above and node is not place
-        names: set[str] = set()
-        if isinstance(node, (cst.Import, cst.ImportFrom)):
-            names = {
-                name
-                for part in ast.parse(tree.module.code_for_node(node).strip()).body
-                for name in _imported(part)
-            }
-        bound_by_cell |= names
-        bound_above |= names if is_above else set()
-    return (set(namespace) - bound_by_cell) | bound_above
+    aliases = [node for node in tree.ancestors(use.node) if isinstance(node, cst.ImportAlias)]
+    return isinstance(use.statement, cst.Import) and all(alias.asname is None for alias in aliases)
 
 
-def _walk(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+def _walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for child in node.children:
         yield from _walk(child)

@@ -21,8 +21,18 @@ def save_new(path: str | Path, text: str) -> Path:
         because, do = "a file of that name is there already", "Give another name, or remove it first."
         raise AccelError(f"save {path}", because=because, do=do) from None
     except OSError as error:
-        because = error.strerror or str(error)
-        raise AccelError(
-            f"save {path}", because=because, do="Give a path in a folder that you can write to."
-        ) from error
+        raise _refused(path, error) from error
     return path
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that need not be there yet."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: OSError) -> AccelError:
+    because = error.strerror or str(error)
+    return AccelError(f"save {path}", because=because, do="Give a path in a folder that you can write to.")

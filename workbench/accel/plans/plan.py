@@ -154,10 +154,11 @@ class Plan:
         of_all = (own[0] if own else None) or torch.get_num_threads()
         return of_all if self.group is None else self.group.threads or max(1, of_all // self.group.n)
 
-    def check_starts(self, asked: str) -> Start:
+    def check_starts(self, asked: str, *, in_container: bool = False) -> Start:
         """How a process is started for it; raises AccelError where nothing has to be, something is missing, or more is in it."""
-        for reason in self.missing:
-            raise AccelError(asked, because=reason.because, do=reason.do)
+        for each in self.started:
+            for reason in () if in_container and each.containers_install_it else each.missing():
+                raise AccelError(asked, because=reason.because, do=reason.do)
         if not self.start:
             raise AccelError(
                 asked,

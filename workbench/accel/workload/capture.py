@@ -65,6 +65,7 @@ class CellCapture:
         self.cell, self.source, self.namespace = cell, source, namespace
         self.filename = filename or f"<accel cell {hashlib.sha256(source.encode()).hexdigest()[:10]}>"
         self.marks = PhaseMarks()
+        self.marks.filename = self.filename
         self._reads: tuple[str, ...] = ()
         self._before: dict[int, str] = {}  # ids only: a reference would keep alive what the cell deletes
         self._times: tuple[int, int] | None = None

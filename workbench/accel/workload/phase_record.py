@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -15,6 +15,8 @@ from accel.workload.page_faults import page_faults
 from accel.workload.replica import Kind
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from accel.workload.call_inputs import CallInputs
     from accel.workload.run_conditions import RunConditions
 
@@ -102,6 +104,11 @@ class PhaseRecord:
         )
         self.inputs: dict[int, CallInputs] = {}  # id of a model → what it was first called with
         self.built: dict[int, int] = {}  # id of what was constructed during the run → steps until then
+        self.filename = ""  # of the cell that runs, if it is one
+        self.built_on: dict[int, tuple[int, ...]] = {}  # id of the same → lines of the cell, innermost first
+        self.used_on: dict[
+            int, tuple[int, ...]
+        ] = {}  # id of what was seen → the same, when it was first used
         self.events = (
             0  # phases begun, those of loop probes excluded: tells whether a loop's body does anything
         )
@@ -173,12 +180,17 @@ class PhaseRecord:
     def note_built(self, built: Any) -> None:
         """Something is constructed: by the cell, and after how many steps."""
         self.built[id(built)] = self._ever_counted
+        self.built_on[id(built)] = self._lines()
+
+    def _lines(self) -> tuple[int, ...]:
+        return tuple(_lines_of(self.filename)) if self.filename else ()
 
     def note(self, kind: Kind, seen: Any) -> None:
         """Remember an object in use, once; the reference is strong, so that no other object gets its id meanwhile."""
         if (kind, id(seen)) not in self._seen_ids:
             self._seen_ids.add((kind, id(seen)))
             self.seen.append((kind, seen))
+            self.used_on.setdefault(id(seen), self._lines())
 
     def let_go(self) -> None:
         """Drop the strong references, once the run has been read."""
@@ -252,3 +264,12 @@ def compiled_graphs() -> int:
     """How many graphs dynamo has compiled so far in this process; 0 while it has not even been imported."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
+
+
+def _lines_of(filename: str) -> Iterator[int]:
+    """The lines of a file that are running now, innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == filename:
+            yield frame.f_lineno
+        frame = frame.f_back

@@ -34,7 +34,10 @@ def roles_of(
         is_built = id(found) in marks.built or (not was_there and name in writes)
         inputs = marks.inputs.get(id(found)) if kind == "models" else None
         reference = weakref.ref(found)
-        roles[kind, id(found)] = Role(kind, name, is_built, reference, type(found).__qualname__, inputs)
+        lines = marks.built_on.get(id(found), ()), marks.used_on.get(id(seen), ())
+        roles[kind, id(found)] = Role(
+            kind, name, is_built, reference, type(found).__qualname__, inputs, *lines
+        )
     return tuple(roles.values())
 
 

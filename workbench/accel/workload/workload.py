@@ -33,6 +33,8 @@ class Role:
     reference: weakref.ref[Any]
     class_name: str = ""  # what an object built anew is known by where no name leads to it
     inputs: CallInputs | None = None  # of a model: its first call; None if only its parts were called
+    built_on: tuple[int, ...] = ()  # lines of the cell that were running when it was built, innermost first
+    used_on: tuple[int, ...] = ()  # the same, when it was first used
 
     def current(self, namespace: Mapping[str, Any]) -> Any | None:
         """The notebook's object of that name if it still fills the role, else the one seen, else None."""

@@ -91,8 +91,8 @@ def accumulating(take_step: Callable[..., Any], accumulation: Accumulation) -> C
 
 def step_every(optimizer: Any, batches: int) -> None:
     """Let the optimizer step for so many batches at once; called again, as by a cell that runs again, it takes the new number."""
-    if not hasattr(optimizer, "accumulation"):
-        optimizer.accumulation = Accumulation(batches)
-        step = accumulating(optimizer.step, optimizer.accumulation)
+    if not hasattr(optimizer, "_step_accumulation"):
+        optimizer._step_accumulation = Accumulation(batches)
+        step = accumulating(optimizer.step, optimizer._step_accumulation)
         optimizer.step = types.MethodType(step, optimizer)  # a method: schedulers wrap its `__func__`
-    optimizer.accumulation.size = batches
+    optimizer._step_accumulation.size = batches

@@ -50,6 +50,6 @@ class ScaledRate:
 
 def scale_rate(optimizer: Any, factor: float) -> None:
     """Scale for good; called again, as a cell that runs again does, the new factor takes the place of the one before."""
-    if hasattr(optimizer, "scaled_rate"):
-        optimizer.scaled_rate.remove()
-    optimizer.scaled_rate = ScaledRate(optimizer, factor)
+    if hasattr(optimizer, "_scaled_rate"):
+        optimizer._scaled_rate.remove()
+    optimizer._scaled_rate = ScaledRate(optimizer, factor)
