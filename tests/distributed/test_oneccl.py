@@ -348,11 +348,10 @@ def test_a_rank_that_fails_is_named_and_the_others_do_not_wait_for_ever(pool, li
 
 
 @is_built
-def test_a_collective_that_one_rank_alone_calls_ends_at_the_timeout(pool) -> None:
-    with pytest.raises(RankError, match="same collectives in the same order") as failed:
-        trained(pool, TRAIN + "if is_rank(1):\n    torch.distributed.barrier()\n", "ccl", timeout_s=HANG_S)
-    assert failed.value.rank == 1
-    assert "Timed out waiting 2000 ms" in failed.value.traceback_text
+def test_a_collective_that_one_rank_alone_calls_stops_all_ranks(pool) -> None:
+    cell = TRAIN + "if is_rank(1):\n    torch.distributed.barrier()\n"
+    _, result = trained(pool, cell, "ccl", timeout_s=HANG_S)
+    assert "rank 1 came to a collective of torch.distributed" in result.notes[0]
     assert trained(pool, TRAIN, "ccl")[1].backend == "ccl"  # the next run works
 
 

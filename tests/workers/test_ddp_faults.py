@@ -343,20 +343,21 @@ def test_a_hundred_megabytes_of_output_hold_nothing_up_and_the_error_after_it_is
     assert all(each.output.text.count("x") <= 2**20 for each in pool.processes)
 
 
-def test_a_collective_that_one_rank_alone_calls_is_named_with_its_line(pool, namespace, clean):
-    error, seconds = failed(pool, namespace, cell_with("torch.distributed.barrier()"), timeout_s=HANG_S)
-    assert error.rank == 1
-    assert "torch.distributed.barrier()" in error.traceback_text
-    assert "same collectives in the same order" in str(error)
-    assert HANG_S * 0.9 < seconds < HANG_S * 4
-
-
-def test_a_collective_after_the_others_have_ended_says_that_they_have(pool, namespace, clean):
-    error, _ = failed(
-        pool, namespace, cell_with("pass") + "if is_rank(1):\n    torch.distributed.barrier()\n"
-    )
-    assert error.rank == 1
-    assert "waited for rank 0, which had come to the end" in str(error)
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        (cell_with("torch.distributed.barrier()"), "and rank 1 to a collective of torch.distributed"),
+        (
+            cell_with("pass") + "if is_rank(1):\n    torch.distributed.barrier()\n",
+            "rank 1 came to a collective of torch.distributed, and rank 0 to the end of the cell",
+        ),
+    ],
+    ids=["in the loop", "after it"],
+)
+def test_a_collective_that_one_rank_alone_calls_stops_all_ranks_at_once(pool, namespace, clean, cell, reason):
+    result = CellRun(pool, cell, namespace, RunOptions(timeout_s=PATIENT_S), filename="<cell>").go()
+    assert result.was_stopped
+    assert reason in result.notes[0]
 
 
 def test_an_error_that_the_cell_makes_of_a_lost_connection_is_a_consequence(pool, namespace, clean):

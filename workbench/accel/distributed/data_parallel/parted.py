@@ -49,10 +49,11 @@ def why_of_place(words: Sequence[Word], loops: Sequence[Loop]) -> str:
 
 def _what(of: Word, other: Word, behind: int, ahead: int, loops: Sequence[Loop]) -> str:
     """What the rank that is ahead did otherwise than the one that is behind."""
-    has_ended_it = bool(of.loop) and other.ended_loop == of.loop
+    is_in_loop = bool(of.loop) and of.ended_loop != of.loop
+    has_ended_it = is_in_loop and other.ended_loop == of.loop
     if has_ended_it and other.ended_early:
         return f"rank {ahead} left {_pass(of.loop, loops)} at batch {other.ended_batch}, and rank {behind} went on."
-    if of.loop and (
+    if is_in_loop and (
         other.batch > of.batch if other.loop == of.loop else has_ended_it and other.ended_batch >= of.batch
     ):
         did = "took no optimizer step on" if of.kind == _STEP else "skipped"
@@ -68,7 +69,7 @@ def _what(of: Word, other: Word, behind: int, ahead: int, loops: Sequence[Loop])
     if 0 < other.ended_loop < of.loop and other.loop < of.loop:
         return f"rank {ahead} went on after {_pass(other.ended_loop, loops)}, and rank {behind} began another pass."
     came, came_to = _IN_WORDS[KINDS[of.kind]], _IN_WORDS[KINDS[other.kind]]
-    at = f" at batch {of.batch}{_epoch(of.loop, loops)}" if of.loop else ""
+    at = f" at batch {of.batch}{_epoch(of.loop, loops)}" if is_in_loop else ""
     return f"rank {behind} came to {came}{at}, and rank {ahead} to {came_to if came_to != came else 'another one'}."
 
 
