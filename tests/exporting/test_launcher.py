@@ -51,7 +51,7 @@ def test_recipes_of_containers_have_the_versions_the_packages_and_the_variables(
     plan, versions = Plan.parse("omp_wait_policy"), {"torch": "2.8.0+cu128"}
     docker = launcher(plan, "dockerfile", versions=versions).code
     assert "apt-get install --yes --no-install-recommends libjemalloc2" in docker
-    assert "/whl/cu128 torch==2.8.0+cu128" in docker
+    assert "/whl/cu128/torch/ torch==2.8.0+cu128" in docker
     assert 'ENV LD_PRELOAD="libjemalloc.so.2"' in docker
     assert r'ENV MALLOC_CONF="a:\"1\",b:\$2"' in docker
     assert docker.index("ctypes.CDLL") < docker.index("ENV LD_PRELOAD"), (
@@ -153,13 +153,14 @@ def test_what_a_container_installs_need_not_be_here(plan, installed, form, monke
 
 @pytest.mark.parametrize(("versions", "line"), [
     ({"torch": "2.8.0+cpu", "torchvision": "0.23.0+cpu", "numpy": "2.1.0"},
-     "--extra-index-url https://download.pytorch.org/whl/cpu torch==2.8.0+cpu torchvision==0.23.0+cpu numpy==2.1.0"),
+     "--find-links https://download.pytorch.org/whl/cpu/torch/ --find-links https://download.pytorch.org/whl/cpu/torchvision/ "
+     "torch==2.8.0+cpu torchvision==0.23.0+cpu numpy==2.1.0"),
     ({"torch": "2.9.0.dev20250801+rocm6.4"},
-     "--extra-index-url https://download.pytorch.org/whl/nightly/rocm6.4 torch==2.9.0.dev20250801+rocm6.4"),
+     "--find-links https://download.pytorch.org/whl/nightly/rocm6.4/torch/ torch==2.9.0.dev20250801+rocm6.4"),
     ({"torch": "2.8.0"}, "torch==2.8.0"),
     ({"torch": "2.8.0a0+git1234567"}, "torch==2.8.0a0"),
 ])  # fmt: skip
-def test_a_build_for_a_device_is_installed_from_its_index(versions, line):
+def test_a_build_for_a_device_is_installed_from_its_page(versions, line):
     for form in ("dockerfile", "apptainer"):
         code = launcher(Plan.parse("omp_wait_policy"), form, versions=versions).code
         assert f"pip install --no-cache-dir {line}\n" in code

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # The forms, with the usual name of each file.
 FILES = {"shell": "train.sh", "dockerfile": "Dockerfile", "apptainer": "train.def"}
 INTEL_OPENMP = "libiomp5"
-_INDEX = "https://download.pytorch.org/whl"
-_ON_AN_INDEX = re.compile(r"cpu|xpu|cu\d+|rocm[\d.]+")
+_PAGES = "https://download.pytorch.org/whl"
+_ON_A_PAGE = re.compile(r"cpu|xpu|cu\d+|rocm[\d.]+")
 _UNBUILT = "It was written, not built: no container was made of it."
 
 
@@ -143,17 +143,18 @@ def _loading(start: Start) -> list[str]:
 
 
 def _pip(versions: dict[str, str], start: Start) -> str:
-    """Builds for a kind of device, as 2.8.0+cpu, are on an index of PyTorch's own, one for each kind."""
-    builds = dict.fromkeys(build for version in versions.values() if (build := _build(version)))
-    nightly = "nightly/" if any(".dev" in version for version in versions.values() if _build(version)) else ""
-    indexes = [f"--extra-index-url {_INDEX}/{nightly}{build}" for build in builds]
-    return " ".join(["pip install --no-cache-dir", *indexes, *map(shlex.quote, _pinned(versions, start))])
+    """Builds for a kind of device, as 2.8.0+cpu, are on pages of PyTorch's own."""
+    pages = [
+        f"--find-links {_PAGES}/{'nightly/' if '.dev' in version else ''}{build}/{name}/"
+        for name, version in versions.items() if (build := _build(version))
+    ]  # fmt: skip
+    return " ".join(["pip install --no-cache-dir", *pages, *map(shlex.quote, _pinned(versions, start))])
 
 
 def _build(version: str) -> str:
-    """What comes behind the number, where PyTorch has an index for it; a build from sources is on none."""
+    """What comes behind the number, where PyTorch has a page for it; a build from sources is on none."""
     build = version.partition("+")[2]
-    return build if _ON_AN_INDEX.fullmatch(build) else ""
+    return build if _ON_A_PAGE.fullmatch(build) else ""
 
 
 def _pinned(versions: dict[str, str], start: Start) -> list[str]:
