@@ -65,6 +65,16 @@ class Lineages:
             self._shared = generator_states()
             restore_generators(own)
 
+    def alike(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of torch that draws the first numbers of a layer: the same on every rank."""
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.shared():
+                return original(*args, **kwargs)
+
+        return call
+
     def states(self) -> dict[str, Any]:
         """Both, for `restore`; not while the shared ones are drawn from."""
         if self._joined:
