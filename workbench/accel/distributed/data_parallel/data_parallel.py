@@ -95,10 +95,8 @@ class DataParallel:
             on_evaluation=self._lane.evaluates,
         )  # fmt: skip
         self._reads_gradients = reads_gradients(code_in(namespace))
-        self._patches, self._undo = (
-            AttributePatches(),
-            ExitStack(),
-        )  # below: models, with the run that found them
+        self._patches, self._undo = AttributePatches(), ExitStack()
+        # models, with the run of the cell that they were found in
         self._taken: list[tuple[int, Any, ExitStack]] = []
         self._run = 0
         self._is_shared = world_size > 1  # by us: what one rank does concerns the others
@@ -138,7 +136,6 @@ class DataParallel:
 
     def __enter__(self) -> DataParallel:
         import torch
-        from torch.nn.modules.lazy import LazyModuleMixin
         from torch.nn.parallel import DistributedDataParallel
         from torch.nn.utils import clip_grad
         from torch.utils.data import DataLoader
@@ -155,7 +152,7 @@ class DataParallel:
             for module in (torch.distributed, torch.distributed.distributed_c10d):
                 self._patches.wrap(module, "all_reduce", refusing(self._holds))
             self._undo.enter_context(self.lineages.seeded_alike())
-            self._patches.wrap(LazyModuleMixin, "_infer_parameters", self.lineages.alike)
+            self.lineages.begin_alike(self._patches)
             self._patches.wrap(clip_grad, "_group_tensors_by_device_and_dtype", self._after_flush)
             self._patches.wrap(torch.amp.GradScaler, "_unscale_grads_", self._after_flush)
             self._exchange.add(named_leaves(self._namespace))

@@ -65,9 +65,17 @@ class Lineages:
             self._shared = generator_states()
             restore_generators(own)
 
-    def alike(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of torch that draws the first numbers of a layer: the same on every rank."""
+    def begin_alike(self, patches: AttributePatches) -> None:
+        """Lazy layers draw their first numbers when they are first called: the same on every rank."""
+        from torch.nn.modules.lazy import LazyModuleMixin
 
+        kinds: list[type[Any]] = [LazyModuleMixin]
+        for kind in kinds:
+            kinds += [each for each in kind.__subclasses__() if each not in kinds]
+            if "initialize_parameters" in vars(kind):
+                patches.wrap(kind, "initialize_parameters", self._alike)
+
+    def _alike(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             with self.shared():
