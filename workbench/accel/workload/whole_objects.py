@@ -225,7 +225,7 @@ def _set_parts_of_script(module: Any, parts: dict[str, tuple[dict[str, Any], dic
     for name, (tensors, python) in parts.items():
         for key, tensor in tensors.items():
             modules[name]._c.setattr(key, tensor)
-        vars(modules[name]).update(python)
+        modules[name].__dict__.update(python)
 
 
 # --- classes with a way of their own ---------------------------------------------------------------------------------
