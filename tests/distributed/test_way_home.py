@@ -15,25 +15,25 @@ from tests.distributed.cells import TRAIN, alone, difference, notebook, on_ranks
 
 # One line or two that leave `odd` in a variable, or change something of the notebook's, so that it does not get home.
 NOT_PICKLED = {
-    "lock": "import threading; odd = threading.Lock()",
     "generator": "odd = (i for i in range(3))",
     "open file": "odd = open('/dev/null', 'w')",
     "socket": "import socket; odd = socket.socket()",
     "live iterator": "odd = iter(loader)",
     "thread": "import threading; odd = threading.Thread()",
     "database": "import sqlite3; odd = sqlite3.connect(':memory:')",
-    "weak reference": "import weakref; odd = weakref.ref(model)",
     "frame": "import sys; odd = sys._getframe()",
     "pointer": "import ctypes; odd = ctypes.pointer(ctypes.c_int(3))",
-    "closure over a lock": "import threading\nheld = threading.Lock(); odd = lambda: held",
+    "closure over a generator": "held = (i for i in range(3)); odd = lambda: held",
     "deep chain": "odd = []\nfor _ in range(20_000):\n    odd = [odd]",
-    "raises as it is pickled": "class Odd:\n    def __reduce__(self): raise LookupError('no')\nodd = Odd()",
+    "raises as it is pickled": (
+        "class Odd:\n    def __reduce__(self): raise LookupError('no')\nodd = Odd(); odd.it = iter(loader)"
+    ),
     "exits as it is pickled": "class Odd:\n    def __reduce__(self): raise SystemExit(3)\nodd = Odd()",
     "text of its error raises": (
         "class Bad(Exception):\n    def __str__(self): raise ValueError\n"
-        "class Odd:\n    def __getstate__(self): raise Bad\nodd = Odd()"
+        "class Odd:\n    def __getstate__(self): raise Bad\nodd = Odd(); odd.it = iter(loader)"
     ),
-    "shared with one that cannot": "import threading\nodd = [kept, threading.Lock()]",
+    "shared with one that cannot": "odd = [kept, (i for i in range(3))]",
 }
 NOT_PUT_TOGETHER = {
     "progress bar": "from tqdm import tqdm; odd = tqdm(loader)",
@@ -65,7 +65,7 @@ NOT_TAKEN = {
     "state that its owner refuses": ("keeper.count = 5", "keeper"),
     "contents of a list that refuses to be cleared": ("stubborn.append(object)", None),
     "attribute of an object without room": (
-        "import threading; holder.lock = threading.Lock()",
+        "holder.lock = (i for i in range(3))",
         "holder.lock",
     ),
 }

@@ -36,7 +36,7 @@ def _packed(
     parts: Parts, known: Mapping[int, Any], *, is_careful: bool
 ) -> tuple[bytes, MemoryFile, dict[Any, str]]:
     memory, stream, buffers = MemoryFile(), io.BytesIO(), list[tuple[int, int]]()
-    pickler = make_pickler(stream, memory, known, buffers)
+    pickler = make_pickler(stream, memory, known, buffers, lambda _: None)  # the notebook has the owners
     index: list[tuple[Any, int, int]] = []  # where each part's bytes and buffers end
     refused: dict[Any, str] = {}
     try:

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from accel.errors import NotShippable, first_line
-from accel.workload.counted_steps import CALLED, count_steps, note_of_steps
 from accel.workload.generators import device_here, generator_states, restore_generators
 from accel.workload.memory_file import MemoryFile
 from accel.workload.torch_settings import read_settings, write_settings
+from accel.workload.whole_objects import bare, count_hooks_from, reduced, set_dict
 
 if TYPE_CHECKING:
     from accel.workload.workload import Workload
@@ -120,6 +120,8 @@ def pack_cell(
 
 
 def _contents(namespace: dict[str, Any], names: dict[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
+    from torch.utils.hooks import RemovableHandle
+
     # The anchor's globals are the notebook's; after unpickling they are the one namespace that all functions share.
     anchor = types.FunctionType((lambda: None).__code__, namespace, "anchor")
     anchor.__module__ = "__main__"
@@ -129,6 +131,7 @@ def _contents(namespace: dict[str, Any], names: dict[str, Any], models: Mapping[
         "gradients": _gradients(names, models),
         "generators": generator_states(),
         "settings": read_settings(),
+        "next_hook": RemovableHandle.next_id,
     }
 
 
@@ -152,19 +155,30 @@ def dump(contents: object, memory: MemoryFile) -> bytes:
     """One pickle; tensors and arrays lie in `memory`."""
     buffers: list[tuple[int, int]] = []
     stream = io.BytesIO()
-    make_pickler(stream, memory, {}, buffers).dump(contents)
+    held: list[Any] = []
+    pickler = make_pickler(stream, memory, {}, buffers, held.append)
+    pickler.dump(contents)
+    pickler.dump(held)
     return pickle.dumps((buffers, stream.getvalue()))
 
 
 def make_pickler(
-    stream: io.BytesIO, memory: MemoryFile, known: Mapping[int, Any], buffers: list[tuple[int, int]]
-) -> Any:
-    """A pickler whose tensors and arrays go to `memory`. Objects that are `known` by id are not sent: their token is."""
+    stream: io.BytesIO, memory: MemoryFile, known: Mapping[int, Any], buffers: list[tuple[int, int]],
+    hold: Callable[[Any], None],
+) -> Any:  # fmt: skip
+    """A pickler whose tensors and arrays go to `memory`. Objects that are `known` by id are not sent: their token is.
+
+    `hold` gets what weak references lead to.
+    """
     import torch
     from torch.utils.data import DataLoader
 
+    texts: dict[str, bytes] = {}
+
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, obj: Any) -> Any:
+            if type(obj) is str:
+                return texts.setdefault(obj, obj.encode()) if _is_interned(obj) else None
             if isinstance(obj, dict) and (module := _module_of(obj)) is not None:
                 return ("globals", module)
             if known and (token := known.get(id(obj))) is not None:
@@ -177,27 +191,31 @@ def make_pickler(
             return None
 
         def reducer_override(self, obj: Any) -> Any:
-            if isinstance(obj, DataLoader) and obj._iterator is not None:
+            cls = type(obj)  # that of a weakref.proxy is its own
+            if issubclass(cls, DataLoader) and obj._iterator is not None:
                 state = {
                     **obj.__dict__,
                     "_iterator": None,
                 }  # worker processes of a persistent iterator stay at home
-                return (_bare, (type(obj),), state, None, None, _set_dict)
-            if isinstance(obj, torch.optim.Optimizer) and (parts := _left_out(obj)):
-                return (_bare, (type(obj),), {**obj.__getstate__(), **parts}, None, None, _set_optimizer)
-            if isinstance(obj, torch.nn.parallel.DistributedDataParallel):  # belongs to ranks that have met
+                return (bare, (cls,), state, None, None, set_dict)
+            if issubclass(cls, torch.nn.parallel.DistributedDataParallel):  # belongs to ranks that have met
                 return (_itself, (obj.module,))
-            if isinstance(obj, types.CodeType):  # cloudpickle takes the name of its file away, from 3.1.3 on
+            if cls is types.CodeType:  # cloudpickle takes the name of its file away, from 3.1.3 on
                 return (_of_file, (obj.co_filename, *self.dispatch_table[types.CodeType](obj)))
-            return super().reducer_override(obj)
+            made = reduced(obj, hold)
+            return super().reducer_override(obj) if made is NotImplemented else made
 
         def _dynamic_function_reduce(self, func: types.FunctionType) -> Any:
-            """A function that an imported module made (a wrapper, a closure) goes on using that module's variables."""
-            made, (code, _, *rest), (attributes, state), *others = super()._dynamic_function_reduce(func)
-            if _module_of(func.__globals__) is None:
-                return made, (code, _, *rest), (attributes, state), *others
-            state["__globals__"] = {}
-            return made, (code, func.__globals__, *rest), (attributes, state), *others
+            """A function that an imported module made (a wrapper, a closure) goes on using that module's variables, and one that
+            was made together with others shares with them what they bind.
+            """
+            made, (code, variables, *rest, _), (attributes, state), *others = (
+                super()._dynamic_function_reduce(func)
+            )
+            if _module_of(func.__globals__) is not None:
+                state["__globals__"], variables = {}, func.__globals__
+            arguments = (code, variables, *rest, func.__closure__)  # its own cells: others may bind them too
+            return made, arguments, (attributes, state), *others
 
     def keep_outside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
@@ -217,8 +235,9 @@ def _module_of(variables: dict[str, Any]) -> str | None:
     return name if is_its_own else None
 
 
-def _bare(cls: type[Any]) -> Any:
-    return object.__new__(cls)
+def _is_interned(text: str) -> bool:
+    """Python has one object for a word in code, and code may ask `is`: what is equal to a word there is to be that again."""
+    return len(text) <= 64 and text.isidentifier() and sys.intern(text) is text
 
 
 def _itself(obj: Any) -> Any:
@@ -230,24 +249,6 @@ def _of_file(name: str, make: Callable[..., types.CodeType], arguments: tuple[An
     return make(*arguments).replace(co_filename=name)
 
 
-def _set_dict(obj: Any, state: dict[str, Any]) -> None:
-    obj.__dict__.update(state)
-
-
-def _left_out(optimizer: Any) -> dict[str, Any]:
-    """What an optimizer's pickles lack: what the constructor of LBFGS adds, and what a scheduler does."""
-    import torch
-
-    names = ("_params", "_numel_cache") if isinstance(optimizer, torch.optim.LBFGS) else ()
-    return {name: vars(optimizer)[name] for name in names} | note_of_steps(optimizer)
-
-
-def _set_optimizer(optimizer: Any, state: dict[str, Any]) -> None:
-    optimizer.__setstate__(state)
-    if CALLED in state:
-        count_steps(optimizer)
-
-
 def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     """In the worker: rebuild the namespace in which the cell runs, with generators and torch settings as at home.
 
@@ -256,22 +257,30 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     sources, blob = pickle.loads(blob)
     for filename, source in sources.items():
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    contents = load(blob, memory)
+    contents, held = _loaded(blob, memory)
     namespace: dict[str, Any] = contents["anchor"].__globals__
     namespace.update(contents["names"])
     namespace["__name__"] = "__main__"
+    namespace["__held_weakly__"] = held
     for parameter, gradient in contents["gradients"]:
         parameter.grad = gradient
     write_settings(contents["settings"])
+    count_hooks_from(contents["next_hook"])
     restore_generators(contents["generators"])
     return namespace
 
 
 def load(blob: bytes, memory: MemoryFile) -> Any:
     """What `dump` packed."""
+    return _loaded(blob, memory)[0]
+
+
+def _loaded(blob: bytes, memory: MemoryFile) -> tuple[Any, list[Any]]:
+    """The contents, and what weak references in them lead to: here it may have no other owner."""
     spans, stream = pickle.loads(blob)
     buffers = [memory.view(offset, size) for offset, size in spans]
-    return _Unpickler(io.BytesIO(stream), buffers, memory).load()
+    unpickler = _Unpickler(io.BytesIO(stream), buffers, memory)
+    return unpickler.load(), unpickler.load()
 
 
 class _Unpickler(pickle.Unpickler):
@@ -301,6 +310,8 @@ class Found:
             except KeyError:
                 name = ".".join(map(str, key[1]))
                 raise pickle.UnpicklingError(f"{name}, which it leads to, is not found here") from None
+        if isinstance(key, bytes):
+            return sys.intern(key.decode())
         if key[0] == "globals":
             return vars(importlib.import_module(key[1]))
         kind, offset, size_bytes, dtype, device = key

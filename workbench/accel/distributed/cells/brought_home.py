@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from accel.distributed.cells.home_objects import Path, walk
+from accel.distributed.cells.home_objects import OF_OPTIMIZERS, Path, walk
 from accel.distributed.cells.plain_values import SCALARS, has_state, is_of_notebook
 from accel.distributed.data_parallel.gathered_pieces import has_pieces
 from accel.errors import first_line
 from accel.workload.memory_file import MemoryFile
 from accel.workload.separate_parts import FOREIGN, pack_parts
+from accel.workload.whole_objects import count_hooks_from, hooks_of, set_hooks
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +36,9 @@ class Travellers:
     def __init__(self, namespace: Mapping[str, Any], names: Iterable[str]) -> None:
         self._came = dict(walk(namespace, names))
         self._names = {path[0]: value for path, value in self._came.items() if len(path) == 1}
-        self._versions: dict[Path, tuple[int, int]] = {}
+        self._versions: dict[Path, tuple[int, int] | None] = {}  # None: a lazy layer's, without numbers
+        self._classes: dict[Path, type[Any]] = {}  # of modules and tensors, which may change theirs
+        self._hooked: dict[Path, dict[str, int]] = {}  # which dictionaries have a tensor's hooks
         self._before: dict[Path, Any] = {}  # what containers held
         self._attributes: dict[Path, dict[str, Any]] = {}
         self._parts: dict[Path, list[dict[str, Any]]] = {}
@@ -53,16 +57,20 @@ class Travellers:
         from torch.nn.modules.batchnorm import _NormBase
 
         if isinstance(value, torch.Tensor):
-            self._versions[path] = (value._version, value.data_ptr())
+            self._versions[path], self._classes[path] = _version(value), type(value)
+            self._hooked[path] = {name: id(hooks) for name, hooks in hooks_of(value).items()}
         elif isinstance(value, torch.nn.Module):
+            self._classes[path] = type(value)
             self._parts[path], self._modes[path] = _parts(value), value.training
             if isinstance(value, _NormBase):
                 self._silent |= {id(each) for each in value.buffers(recurse=False)}
-        elif isinstance(value, (list, dict, set)):
+        elif isinstance(value, (list, dict, set, collections.deque)):
             self._before[path] = copy.copy(value)
+        elif isinstance(value, torch.optim.Optimizer):
+            self._states[path] = _mark(vars(value).get("state"))
         elif has_state(value):
             self._states[path] = _mark(value.state_dict())
-        if is_of_notebook(value):
+        if _has_own_attributes(value):
             self._attributes[path] = _attributes(value)
 
     def packed(
@@ -119,15 +127,30 @@ class Travellers:
         return sorted(changes, key=lambda change: order.index(change[0][0]))
 
     def _changes_of(self, path: Path, value: Any, stepped: Container[int]) -> Iterator[tuple[Key, Any]]:
+        import torch
+        from torch.utils.hooks import RemovableHandle
+
+        if self._classes.get(path, type(value)) is not type(value):
+            yield ("class", path), type(value)
         if path in self._versions:
-            is_marked = self._versions[path] != (value._version, value.data_ptr())
-            if is_marked or id(value) in self._silent or id(value) in stepped:
+            new = {
+                name: each
+                for name, each in hooks_of(value).items()
+                if self._hooked[path].get(name) != id(each)
+            }
+            if new:
+                yield ("hooks", path), (new, RemovableHandle.next_id)
+            is_marked = self._versions[path] != (version := _version(value))
+            if version and (is_marked or id(value) in self._silent or id(value) in stepped):
                 yield ("tensor", path), value.detach()
         elif path in self._parts:
             if value.training != self._modes[path]:
                 yield ("mode", path), value.training
             if not _are_same(now := _parts(value), self._parts[path]):
                 yield ("parts", path), now
+        elif isinstance(value, torch.optim.Optimizer):
+            if _mark(state := vars(value).get("state")) != self._states[path] or id(value) in stepped:
+                yield ("of optimizer", path), dict(state or {})
         elif path in self._states:
             if _mark(state := value.state_dict()) != self._states[path] or id(value) in stepped:
                 yield ("state", path), state
@@ -178,7 +201,9 @@ def _put_tensor(mine: torch.Tensor, name: str, theirs: torch.Tensor) -> None:
 def _put_contents(mine: Any, name: str, contents: Any) -> None:
     kind: Any = next(each for each in type(mine).__mro__ if each.__module__ in ("builtins", "collections"))
     kind.clear(mine)  # not the user's own methods, which may raise when half of it is done
-    kind.extend(mine, contents) if isinstance(mine, list) else kind.update(mine, contents)
+    kind.extend(mine, contents) if isinstance(mine, (list, collections.deque)) else kind.update(
+        mine, contents
+    )
 
 
 def _put_parts(mine: Any, name: str, parts: list[dict[str, Any]]) -> None:
@@ -187,9 +212,33 @@ def _put_parts(mine: Any, name: str, parts: list[dict[str, Any]]) -> None:
         own.update(now)
 
 
+def _put_state(optimizer: Any, name: str, state: dict[Any, Any]) -> None:
+    """In place, for others may share it; on the device where the notebook has the parameter."""
+    import torch
+
+    def moved(value: Any, device: Any) -> Any:
+        is_elsewhere = isinstance(value, torch.Tensor) and value.device.type == device.type
+        return value.to(device) if is_elsewhere else value
+
+    optimizer.state.clear()
+    for key, of_key in state.items():
+        is_of_parameter = isinstance(key, torch.Tensor) and isinstance(of_key, dict)
+        optimizer.state[key] = (
+            {each: moved(value, key.device) for each, value in of_key.items()} if is_of_parameter else of_key
+        )
+
+
+def _put_hooks(tensor: Any, name: str, new: tuple[dict[str, Any], int]) -> None:
+    set_hooks(tensor, new[0])
+    count_hooks_from(new[1])
+
+
 # What travels, in the order in which it is put into the notebook's own: (the object, the last word of the path, what came).
 _PUT: dict[str, Callable[[Any, str, Any], object]] = {
+    "class": lambda mine, name, cls: setattr(mine, "__class__", cls),
     "tensor": _put_tensor,
+    "hooks": _put_hooks,
+    "of optimizer": _put_state,
     "state": lambda mine, name, state: mine.load_state_dict(state),
     "mode": lambda module, name, is_training: setattr(module, "training", is_training),
     "contents": _put_contents,
@@ -217,11 +266,26 @@ def _has_pieces(value: Any) -> bool:
         return False
 
 
+def _version(tensor: Any) -> tuple[int, int] | None:
+    from torch.nn.parameter import is_lazy
+
+    return None if is_lazy(tensor) else (tensor._version, tensor.data_ptr())
+
+
+def _has_own_attributes(value: Any) -> bool:
+    import torch
+
+    return is_of_notebook(value) or isinstance(value, (torch.nn.Module, torch.optim.Optimizer))
+
+
 def _attributes(value: Any) -> dict[str, Any]:
     import torch
 
-    is_module = isinstance(value, torch.nn.Module)
-    skipped = {*_PARTS, "training", "_compiled_call_impl"} if is_module else set()
+    skipped: set[str] = set()
+    if isinstance(value, torch.nn.Module):
+        skipped = {*_PARTS, "training", "_compiled_call_impl"}
+    elif isinstance(value, torch.optim.Optimizer):
+        skipped = OF_OPTIMIZERS
     return {name: part for name, part in vars(value).items() if name not in skipped}
 
 
@@ -247,7 +311,7 @@ def _mark(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return (value.data_ptr(), value._version)
     if isinstance(value, dict):
-        return [(key, _mark(part)) for key, part in value.items()]
+        return [(key if isinstance(key, SCALARS) else id(key), _mark(part)) for key, part in value.items()]
     if isinstance(value, (list, tuple)):
         return [_mark(part) for part in value]
     return value if isinstance(value, SCALARS) else id(value)

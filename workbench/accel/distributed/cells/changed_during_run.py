@@ -24,11 +24,13 @@ class ChangedDuringRun:
 
     def __init__(self, home: Mapping[Path, Any]) -> None:
         import torch
+        from torch.nn.parameter import is_lazy
 
         self._tensors = {
             path: value
             for path, value in home.items()
             if isinstance(value, torch.Tensor)
+            and not is_lazy(value)
             and not value.is_inference()  # these count nothing, and cannot change
         }
         self._packed: dict[Path, tuple[torch.Tensor, int]] = {}

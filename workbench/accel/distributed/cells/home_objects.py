@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import types
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
+from accel.workload.whole_objects import hooks_of
+
 Path = tuple[str, ...]
+OF_OPTIMIZERS = {"state", "defaults", "step"}  # the state travels whole; `step` is what a scheduler wraps
 _MOST_OBJECTS = 200_000
 _MOST_ELEMENTS = 1_000  # of a container: a list of a million numbers holds nothing that has a name
 
@@ -57,13 +63,26 @@ def _has_identity(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, (type, types.FunctionType, types.MethodType)):
+    if isinstance(value, type):
+        return
+    if isinstance(value, types.FunctionType):
+        yield from _bound(value)
+        return
+    if isinstance(value, types.MethodType):
+        yield "__self__", value.__self__
+        return
+    if type(value) is weakref.ref:
+        yield "()", value()
         return
     if isinstance(value, dict):
         if len(value) <= _MOST_ELEMENTS:
-            yield from ((f"[{key!r}]", part) for key, part in value.items() if isinstance(key, (str, int)))
+            for position, (key, part) in enumerate(value.items()):
+                has_name = isinstance(key, (str, int))
+                if not has_name:
+                    yield f"key {position}", key
+                yield f"[{key!r}]" if has_name else f"[key {position}]", part
         return
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, collections.deque)):
         if len(value) <= _MOST_ELEMENTS:
             yield from ((f"[{position}]", part) for position, part in enumerate(value))
         return
@@ -78,11 +97,21 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((name, part) for name, part in kind.items() if part is not None)
         skipped = {"_parameters", "_buffers", "_modules"}
         state = {name: part for name, part in vars(value).items() if name not in skipped}
-    elif isinstance(value, (torch.Tensor, torch.optim.Optimizer)):
-        return
+    elif isinstance(value, torch.Tensor):
+        state = hooks_of(value)
     else:
         try:
             state = object.__getattribute__(value, "__dict__")
         except AttributeError:
             return
+    if isinstance(value, torch.optim.Optimizer):
+        state = {name: part for name, part in state.items() if name not in OF_OPTIMIZERS}
     yield from ((name, part) for name, part in list(state.items()) if isinstance(name, str))
+
+
+def _bound(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function that was made in another one, or in the notebook, holds of its surroundings."""
+    if function.__module__ == "__main__" or "<locals>" in function.__qualname__:
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # nothing was bound yet
+                yield name, cell.cell_contents

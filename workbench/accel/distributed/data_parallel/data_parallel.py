@@ -176,6 +176,7 @@ class DataParallel:
             self._exchange.add(named_leaves(self._namespace))
         if self._world_size > 1 or self.lineages.stands_for_ranks:
             self._undo.enter_context(self.lineages.seeded_alike())
+            self.lineages.begin_alike(self._patches)
         self._undo.enter_context(self._leading)
         before_step(self._patches, self._before_step)
         after_step(self._patches, self._after_step)
@@ -268,7 +269,7 @@ class DataParallel:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             trains = torch.is_grad_enabled() and model.training
-            if trains and self.lineages.stands_for_ranks:
+            if trains and self.lineages.stands_for_ranks and (self._knows_ranks or self._loops.is_in_part):
                 self.lineages.part_ways()
             self._lane.phase("forward" if trains else "evaluation")
             return inner(*args, **kwargs)

@@ -32,6 +32,7 @@ class GradientExchange:
         self.models: list[SynchronisedModel] = []
         self.after_pass: set[str] = set()  # classes of the models whose gradients DDP was too early for
         self.exchanges = 0  # backward passes after which, or in which, gradients were exchanged
+        self._is_backward = False  # a backward pass runs
         self.is_in_pass = False  # a model was called, and its backward pass has not been yet
         self._on_wait = on_wait
         self.before: Callable[[], object] = lambda: (
@@ -72,6 +73,7 @@ class GradientExchange:
 
     def before_backward(self, outputs: Sequence[Any]) -> Marks:
         """New gradients are to come; gives what is there before them."""
+        self._is_backward = True
         if self._looks:
             self._looks -= 1
             self.add(parameters_of_graph(outputs))
@@ -82,7 +84,7 @@ class GradientExchange:
 
     def after_backward(self, marks: Marks, *, is_last_batch: bool = False) -> None:
         """Average what this pass gave, where it is due."""
-        self.is_in_pass = False
+        self.is_in_pass = self._is_backward = False
         touched = {id(p) for p in self.parameters if _is_new(p.grad, marks.get(id(p)))}
         self._local |= touched
         waiting = [p for p in self._loose.values() if p.requires_grad]
@@ -131,6 +133,9 @@ class GradientExchange:
             self._local |= {id(p) for p in unknown if p.grad is not None}
             self._looks = _PASSES_TO_LOOK_AT
             self._average(unknown, [])
+        if self._is_backward:  # it steps in a hook, as soon as its gradients are there
+            self._local |= {id(p) for p in parameters if p.grad is not None}
+            self._average([p for p in parameters if p.requires_grad], [])
         if self._local & {id(p) for p in parameters}:
             self.flush(is_step=True)
 
@@ -143,6 +148,7 @@ class GradientExchange:
 
     def means_of(self, gradients: Sequence[Any], inputs: Sequence[Any]) -> None:
         """Average what torch.autograd.grad gave for parameters."""
+        self._is_backward = False
         self.before()
         average_tensors(
             [g for g, p in zip(gradients, inputs, strict=True) if g is not None and self.knows(p)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import sys
 import types
@@ -58,10 +59,20 @@ def is_of_library(code: types.CodeType) -> bool:
 
 
 def code_in(namespace: Mapping[str, Any]) -> Iterator[types.CodeType]:
-    """The code of the functions and classes that the notebook made."""
+    """The code of the functions and classes that the notebook made, and of the optimizers that torch did not."""
     for value in list(namespace.values()):
         holder = value if isinstance(value, (type, types.FunctionType)) else type(value)
-        if getattr(holder, "__module__", "") != "__main__":
-            continue
-        functions = [holder] if isinstance(holder, types.FunctionType) else list(vars(holder).values())
-        yield from (each.__code__ for each in functions if isinstance(each, types.FunctionType))
+        if isinstance(holder, types.FunctionType):
+            functions = [holder] if holder.__module__ == "__main__" else []
+        else:
+            functions = [each for cls in holder.__mro__ if _is_own(cls) for each in vars(cls).values()]
+        unwrapped = (inspect.unwrap(each) for each in functions if isinstance(each, types.FunctionType))
+        yield from (each.__code__ for each in unwrapped if isinstance(each, types.FunctionType))
+
+
+def _is_own(cls: type[Any]) -> bool:
+    import torch
+
+    return cls.__module__ == "__main__" or (
+        issubclass(cls, torch.optim.Optimizer) and not cls.__module__.startswith("torch.")
+    )

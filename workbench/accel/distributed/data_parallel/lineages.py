@@ -68,6 +68,24 @@ class Lineages:
             self._shared = generator_states()
             restore_generators(own)
 
+    def begin_alike(self, patches: AttributePatches) -> None:
+        """Lazy layers draw their first numbers when they are first called: the same on every rank."""
+        from torch.nn.modules.lazy import LazyModuleMixin
+
+        kinds: list[type[Any]] = [LazyModuleMixin]
+        for kind in kinds:
+            kinds += [each for each in kind.__subclasses__() if each not in kinds]
+            if "initialize_parameters" in vars(kind):
+                patches.wrap(kind, "initialize_parameters", self._alike)
+
+    def _alike(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.shared():
+                return original(*args, **kwargs)
+
+        return call
+
     def states(self) -> dict[str, Any]:
         """Both, for `restore`; not while the shared ones are drawn from."""
         if self._joined:

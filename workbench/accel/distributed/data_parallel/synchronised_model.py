@@ -152,9 +152,9 @@ class SynchronisedModel:
             b for module in modules if isinstance(module, _NormBase) for b in module.buffers(recurse=False)
         ]
         known = {id(each) for each in of_norms}
-        self._statistics = [each for each in of_norms if each.numel()]  # which training does not read
-        self._buffers = [each for each in self.model.buffers() if each.numel() and id(each) not in known]
-        self._send([*(p for p in self.parameters if p.numel()), *self._buffers, *self._statistics])
+        self._statistics = _filled(of_norms)  # which training does not read
+        self._buffers = [each for each in _filled(self.model.buffers()) if id(each) not in known]
+        self._send([*_filled(self.parameters), *self._buffers, *self._statistics])
 
     def _send(self, tensors: list[Any]) -> None:
         if tensors:
@@ -168,3 +168,10 @@ class SynchronisedModel:
 
     def _completed(self) -> None:
         self.is_complete = True
+
+
+def _filled(tensors: Iterable[Any]) -> list[Any]:
+    """Those that have numbers: a lazy layer gets its own, alike on all ranks, as it is called."""
+    from torch.nn.parameter import is_lazy
+
+    return [each for each in tensors if not is_lazy(each) and each.numel()]
