@@ -16,6 +16,7 @@ from traitlets.config import Config
 
 from accel.current import current_workbench
 from accel.errors import AccelError
+from accel.exporting.whole_script import without_magics
 from tests.cells.cell import COMMANDS, EARLIER, Cell
 from tests.cells.plain_process import PlainProcess, numbers_of
 from tests.cells.quick_trial import try_quickly
@@ -76,6 +77,7 @@ class CellNotebook:
     def _start(self, cell: Cell) -> None:
         self._run("%accel undo")
         self._shell.reset(new_session=False)
+        del self._shell.history_manager.input_hist_parsed[1:]
         torch.set_num_threads(1)
         self._run(EARLIER + cell.earlier)
 
@@ -132,6 +134,13 @@ class CellNotebook:
         code = "\n".join(line for line in export.code.splitlines() if not line.startswith("%"))
         truth = self._truth([cell.plain, cell.plain, code])[2]
         _equal("weights of the exported cell", self._weights(), truth)
+
+    def _script(self, cell: Cell) -> None:
+        export, made = self._run("%accel export"), self._run("%accel export --to script")
+        code = without_magics(export.code)
+        truth = self._truth([code])[0]
+        (own,) = self._plain.run(["pass", made.code], cell.weights)[1:]
+        _equal("weights of the program", own, truth)
 
     def _ddp(self, cell: Cell) -> None:
         self._start(cell)
