@@ -219,18 +219,23 @@ class TrainingOnRanks:
     def before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.is_off:
             return
-        if self.open and not any(is_part for _, is_part in self.open):
-            raise RuntimeError(
-                "An optimizer takes a step in a loop in which all models were in eval mode when it began, which is how an "
-                "evaluation is recognised: every rank would train on the same batches. Call model.train() before the loop."
-            )
+        self.check_loop()
         self.exchange.before_step(optimizer)
 
     def check_batches(self) -> None:
-        if not self.has_share:
+        if self.has_share:
+            return
+        self.check_loop()
+        raise RuntimeError(
+            "The training takes batches that come from no DataLoader: every rank would train on the same ones. "
+            "Take them from a DataLoader."
+        )
+
+    def check_loop(self) -> None:
+        if self.open and not any(is_part for _, is_part in self.open):
             raise RuntimeError(
-                "The training takes batches that come from no DataLoader: every rank would train on the same ones. "
-                "Take them from a DataLoader."
+                "This loop trains, and all models were in eval mode when it began, which is how an evaluation is recognised: "
+                "every rank would train on the same batches. Call model.train() before the loop."
             )
 
     def send_buffers(self, *, statistics: bool) -> None:

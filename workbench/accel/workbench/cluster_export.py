@@ -90,7 +90,8 @@ def _check_can_be_shared(workload: Workload, cluster: Cluster) -> None:
 def _notes(export: Export, earlier: EarlierCells) -> list[str]:
     left = list(dict.fromkeys(note.acceleration for note in export.notes))
     written = "+".join(name for name in export.plan.split("+") if name.partition("(")[0] not in left)
-    notes = [f"It trains with {written}." if written and export.plan else "It trains the cell as it is."]
+    is_plain = not written or written == str(Plan())
+    notes = ["It trains the cell as it is." if is_plain else f"It trains with {written}."]
     notes += [f"{str(note).splitlines()[0]} The lines are at the program's end." for note in export.notes]
     notes.append("It writes no weights: add torch.save(...), or save them in the cell.")
     if earlier.left_out:
