@@ -123,13 +123,12 @@ for epoch in range(2):
         "for a, b in loader:\n    opt.zero_grad()\n    with torch.autocast('cpu', dtype=torch.bfloat16):\n        loss = F.cross_entropy(a @ w, b)\n"
         "    scaler.scale(loss).backward(); scaler.step(opt); scaler.update()",
     ), names="w"),
-    "seeds by a function, gradients by hand, an evaluation that draws": Notebook((
+    "seeds by a function and in the cell, an evaluation that draws": Notebook((
         IMPORTS, "import random, numpy as np\ndef seeds(s):\n    random.seed(s); np.random.seed(s); torch.manual_seed(s)", "seeds(11)",
         DATA, "tokens = torch.tensor([random.choice(range(5)) for _ in range(46)])",
-        "model = nn.Sequential(nn.Embedding(5, 6), nn.Dropout(0.2), nn.Linear(6, 3))",
+        "model = nn.Sequential(nn.Embedding(5, 6), nn.Dropout(0.2), nn.Linear(6, 3))\nopt = torch.optim.Adam(model.parameters())",
         "loader = DataLoader(TensorDataset(tokens, y), batch_size=8, shuffle=True)\ncheck = DataLoader(TensorDataset(tokens), 8, shuffle=True)",
-        "for epoch in range(2):\n    torch.manual_seed(epoch)\n    for a, b in loader:\n        ps = list(model.parameters())\n"
-        "        for p, g in zip(ps, torch.autograd.grad(F.cross_entropy(model(a), b), ps)): p.data -= 0.1 * g\n"
+        "for epoch in range(2):\n    torch.manual_seed(epoch)\n    for a, b in loader:\n        " + STEP + "\n"
         "    with torch.no_grad():\n        first = next(iter(check))[0]",
     ), names="model, first"),
 }  # fmt: skip
@@ -167,6 +166,18 @@ def test_a_program_trains_what_the_notebook_did_and_ranks_what_accel_ddp_did(she
     together = trained(shell, notebook, "%%accel ddp -n 2")
     for numbers, truth in zip(one, together, strict=True):
         assert numbers == pytest.approx(truth, rel=0, abs=notebook.near)
+
+
+def test_gradients_that_the_cell_takes_itself_are_means_over_ranks(shell, programs):
+    """As one process that takes the batches of both."""
+    by_hand = "ps = list(model.parameters()); [p.data.sub_(0.1 * g) for p, g in zip(ps, torch.autograd.grad(F.cross_entropy(model(a), b), ps))]"
+    earlier = (IMPORTS, DATA, "model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))")
+    trained(shell, Notebook((*earlier, f"for a, b in loader:\n    {by_hand}")))
+    one, _ = programs.run(shell.run("%accel export --to torchrun").program, "model", ranks=2)
+    pairs = f"batches = list(loader)\nfor pair in zip(batches[::2], batches[1::2]):\n    a, b = map(torch.cat, zip(*pair))\n    {by_hand}"
+    (truth,) = programs.run("\n".join((*earlier, pairs)), "model")
+    for numbers, wanted in zip(one, truth, strict=True):
+        assert numbers == pytest.approx(wanted, rel=0, abs=1e-7)
 
 
 def test_a_kept_plan_is_written_in_and_the_summary_says_what_is_not(shell, programs):

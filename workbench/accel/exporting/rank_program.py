@@ -116,8 +116,7 @@ class _Plain(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if isinstance(node.annotation, ast.Name) and node.annotation.id == "object":
             return node
-        is_plain = node.value is not None
-        return ast.Assign(targets=[node.target], value=node.value) if is_plain else ast.Pass()
+        return ast.Assign(targets=[node.target], value=node.value) if node.value is not None else ast.Pass()
 
     def _shortened(self, node: Any) -> Any:
         text = ast.get_docstring(node)

@@ -183,7 +183,8 @@ class TrainingOnRanks:
         def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> None:
             outputs = [tensors] if hasattr(tensors, "grad_fn") else list(tensors)
             if self.is_off:
-                return original(tensors, grad_tensors, *args, **kwargs)
+                original(tensors, grad_tensors, *args, **kwargs)
+                return
             self.check_batches()
             self.backwards += 1
             if self.weight != 1.0:
