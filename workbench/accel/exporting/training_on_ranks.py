@@ -193,7 +193,7 @@ class TrainingOnRanks:
             original(outputs, grad_tensors, *args, **kwargs)
             self.exchange.after_backward(marks)
             self.send_buffers(statistics=False)
-            return None
+            return
 
         return backward
 
