@@ -193,7 +193,6 @@ class TrainingOnRanks:
             original(outputs, grad_tensors, *args, **kwargs)
             self.exchange.after_backward(marks)
             self.send_buffers(statistics=False)
-            return
 
         return backward
 
