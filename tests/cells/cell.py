@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-COMMANDS = ("profile", "try", "undo", "keep", "export", "ddp")
+COMMANDS = ("profile", "try", "undo", "keep", "export", "script", "ddp")
 
 EARLIER = """
 import copy

@@ -16,6 +16,7 @@ from traitlets.config import Config
 
 from accel.current import current_workbench
 from accel.errors import AccelError
+from accel.exporting.whole_script import without_magics
 from tests.cells.cell import COMMANDS, EARLIER, Cell
 from tests.cells.plain_process import PlainProcess, numbers_of
 from tests.cells.quick_trial import try_quickly
@@ -67,24 +68,35 @@ class CellNotebook:
 
     # --- what a user types ------------------------------------------------------------------------------------------
 
-    def _run(self, text: str) -> Any:
+    def run(self, text: str) -> Any:
+        """What a cell gives."""
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             result = self._shell.run_cell(text, store_history=True)
         result.raise_error()
         return result.result
 
-    def _start(self, cell: Cell) -> None:
-        self._run("%accel undo")
+    def begin(self) -> None:
+        """A notebook in which nothing ran."""
+        self.run("%accel undo")
         self._shell.reset(new_session=False)
+        del self._shell.history_manager.input_hist_parsed[1:]
         torch.set_num_threads(1)
-        self._run(EARLIER + cell.earlier)
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The notebook's namespace."""
+        return self._shell.user_ns
+
+    def _start(self, cell: Cell) -> None:
+        self.begin()
+        self.run(EARLIER + cell.earlier)
 
     def _weights(self) -> Numbers:
         return numbers_of(self._shell.user_ns, self._cell.weights)
 
     def _profile(self, cell: Cell) -> None:
         self._start(cell)
-        self._run(f"%%accel profile\n{cell.cell}")
+        self.run(f"%%accel profile\n{cell.cell}")
         truth = self._truth([cell.plain])[0]
         _equal("weights after the profile", self._weights(), truth)
         workbench = current_workbench()
@@ -102,7 +114,7 @@ class CellNotebook:
 
     def _try(self, cell: Cell) -> None:
         if self._whole_trials:
-            ladder = self._run(f"%accel try '{cell.plan}' --budget-s 5")
+            ladder = self.run(f"%accel try '{cell.plan}' --budget-s 5")
             if "unchanged" not in ladder.unchanged_line:
                 raise Wrong(ladder.unchanged_line)
             proofs = ladder.rows[0].proofs
@@ -114,28 +126,35 @@ class CellNotebook:
         _took_effect(proofs)
 
     def _undo(self, cell: Cell) -> None:
-        self._run(f"%accel keep '{cell.plan}'")
-        status = self._run("%accel undo")
+        self.run(f"%accel keep '{cell.plan}'")
+        status = self.run("%accel undo")
         _same("kept after undo", status.kept, "nothing")
-        self._run(cell.cell)
+        self.run(cell.cell)
         _equal("weights after keep, undo and a run", self._weights(), self._truth([cell.plain] * 2)[1])
 
     def _keep(self, cell: Cell) -> None:
-        self._run(f"%accel keep '{cell.plan}'")
-        self._run(cell.cell)
-        _took_effect(self._run("%accel status").proofs)
+        self.run(f"%accel keep '{cell.plan}'")
+        self.run(cell.cell)
+        _took_effect(self.run("%accel status").proofs)
 
     def _export(self, cell: Cell) -> None:
-        export = self._run("%accel export")
+        export = self.run("%accel export")
         if not export.is_complete:
             raise AccelError("%accel export", because=export.notes[0].reason, do=export.notes[0].lines)
         code = "\n".join(line for line in export.code.splitlines() if not line.startswith("%"))
         truth = self._truth([cell.plain, cell.plain, code])[2]
         _equal("weights of the exported cell", self._weights(), truth)
 
+    def _script(self, cell: Cell) -> None:
+        export, made = self.run("%accel export"), self.run("%accel export --to script")
+        code = without_magics(export.code)
+        truth = self._truth([code])[0]
+        (own,) = self._plain.run(["pass", made.code], cell.weights)[1:]
+        _equal("weights of the program", own, truth)
+
     def _ddp(self, cell: Cell) -> None:
         self._start(cell)
-        result = self._run(f"%%accel ddp -n 2 --timeout-s 60 {cell.ddp}\n{cell.cell}")
+        result = self.run(f"%%accel ddp -n 2 --timeout-s 60 {cell.ddp}\n{cell.cell}")
         if "global" in cell.ddp and "optimizer" in cell.phases:
             _same("steps of ranks", result.steps, cell.steps)
         truth, own = self._truth([cell.plain])[0], self._weights()

@@ -48,7 +48,11 @@ def numbers_of(namespace: dict[str, Any], names: str) -> list[list[float]]:
     found: list[list[float]] = []
     for name in names.split(","):
         value = namespace[name.strip()]
-        tensors = list(value.state_dict().values()) if isinstance(value, torch.nn.Module) else [value]
+        tensors = (
+            list(value.state_dict().values())
+            if isinstance(value, torch.nn.Module)
+            else [torch.as_tensor(value)]
+        )
         found += [each.detach().double().flatten().tolist() for each in tensors]
     return found
 

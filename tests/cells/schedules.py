@@ -222,6 +222,7 @@ async def train():
 
 await train()
 """,
+        refused={"script": "'await' outside function"},
     ),
     Cell(
         "time magic",

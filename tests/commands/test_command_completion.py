@@ -39,7 +39,10 @@ NAMES = sorted(entry.name for entry in CATALOGUE)
         ("%accel sweep --ba", ["--backends", "--batch"]),
         ("%accel sweep --held-out m", ["model"]),
         ("%%accel ddp --compress p", ["powersgd:"]),
-        ("%accel export --to ", ["cell", "shell", "dockerfile", "apptainer", "torchrun", "mpirun", "slurm"]),
+        (
+            "%accel export --to ",
+            ["cell", "shell", "dockerfile", "apptainer", "script", "torchrun", "mpirun", "slurm"],
+        ),
         ("%accel help mach", ["machine"]),
         ("%accel try channels_last -o ", ["model", "result"]),
         ("%accel try autocast(d", ["dtype="]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import shutil
 import subprocess
@@ -71,7 +72,9 @@ def test_in_a_container_each_rank_is_started_by_apptainer(name, started, program
     assert "train.py" in said
 
 
-NAMESPACE = dict.fromkeys(("torch", "model", "loader", "optimizer", "x", "helper"), 1)
+NAMESPACE = {name: object() for name in ("torch", "model", "loader", "optimizer", "x")} | {
+    "helper": script_for
+}
 
 
 def test_the_cells_that_a_training_needs_come_in_their_order():
@@ -117,15 +120,79 @@ def test_what_the_training_binds_itself_need_not_be_made_before():
     assert found.cells == ("loader = model = 1",)
 
 
-def test_an_earlier_run_of_a_training_is_not_named_as_left_out():
-    found = needed_cells(["model = 1", "model.loss().backward()"], "fit(model)", NAMESPACE)
-    assert (found.left_out, found.touching) == (1, ())
+def test_cells_that_trained_before_are_left_out_and_named():
+    inputs = [
+        "model = 1",
+        "model.loss().backward()",
+        "def fit(it):\n    it.step()",
+        "fit(model)",
+        "print(model)",
+    ]
+    found = needed_cells(inputs, "model.train()", NAMESPACE)
+    assert (found.cells, found.left_out) == (("model = 1",), 4)
+    assert found.touching == ("model.loss().backward()", "fit(model)")
 
 
-def test_cells_that_may_have_changed_what_is_trained_are_named():
-    inputs = ["model = 1", "model.load_state_dict(weights)\nprint('loaded')", "print('hello')"]
-    found = needed_cells(inputs, "fit(model)", NAMESPACE)
-    assert (found.left_out, found.touching) == (2, ("model.load_state_dict(weights)",))
+@pytest.mark.parametrize("change", [
+    "model.load_state_dict(weights)\nprint('loaded')", "model.head = None", "model['a'] = 1", "prepare(model)", "model += 1",
+    "for each in model:\n    each.frozen = True", "first = next(iter(model))",
+])  # fmt: skip
+def test_cells_that_may_have_changed_what_is_trained_belong_to_it(change):
+    found = needed_cells(["model = 1", change, "print(model)", "y = model"], "fit(model)", NAMESPACE)
+    assert (found.cells, found.left_out) == (("model = 1", change), 2)
+
+
+def test_cells_after_the_training_do_not_belong_to_it():
+    found = needed_cells(["model = 1", "fit(model)", "model = 2", "model.x = 3"], "fit(model)", NAMESPACE)
+    assert found.cells == ("model = 1",)
+
+
+@pytest.mark.parametrize(("inputs", "cell", "taken"), [
+    (["def fit():\n    return step(loader)", "def step(it):\n    return it", "loader = 1"], "fit()", 3),  # defined later
+    (["def fit(loader, *x, torch=1, **model):\n    helper = 1\n    return [x for x in helper]"], "fit(1)", 1),
+    (["if 1:\n    model = 1\nelse:\n    model = 2", "for x in range(2):\n    pass"], "model(x)", 2),
+    (["model = 1", "if x0:\n    model = 2"], "model", 2),  # perhaps the second, perhaps the first
+    (["with a() as loader, b() as x:\n    pass", "try:\n    model = 1\nexcept OSError as optimizer:\n    model = 2"],
+     "model(loader, x)", 2),
+    (["match 1:\n    case [model, *loader]:\n        pass", "[(x := 1) for helper in range(1)]"], "model(loader, x)", 2),
+    (["x = 1", "class A:\n    model = x\n    def f(self, loader):\n        return self.model", "optimizer = A()"],
+     "optimizer", 3),
+    (["def make():\n    global model\n    model = 1", "make()"], "model", 2),
+    (["def outer():\n    x = 1\n    def inner():\n        nonlocal x\n        x += 1\n    return inner"], "outer()", 1),
+    (["from math import *"], "x0 = sqrt(pi)", 1),
+    (["x = 1", "def deco(f):\n    return f", "@deco\ndef helper(a=x):\n    return lambda loader=a: loader"], "helper()", 3),
+    (["x = 1", "x += 1"], "x", 2),
+])  # fmt: skip
+def test_names_are_looked_up_as_python_does(inputs, cell, taken):
+    namespace = {
+        **NAMESPACE,
+        "sqrt": math.sqrt,
+        "pi": math.pi,
+        **dict.fromkeys(("fit", "step", "A", "make", "outer", "deco"), 1),
+    }
+    found = needed_cells(inputs, cell, namespace)
+    assert found.cells == tuple(inputs[-taken:] if taken < len(inputs) else inputs)
+
+
+def test_what_every_notebook_has_is_there_in_a_program_too():
+    inputs = [
+        "with open('a') as file:\n    x = file",
+        "if 'colab' in str(get_ipython()):\n    get_ipython().system('ls')",
+        "display(x)",
+    ]
+    found = needed_cells(
+        inputs, "display(x, get_ipython)", {**NAMESPACE, "open": 1, "display": 1, "get_ipython": 1}
+    )
+    assert found.cells[0].startswith("display = print")
+    assert found.cells[1].startswith("def get_ipython")
+    assert found.cells[2:] == (inputs[0],)
+
+
+def test_settings_of_the_process_and_lines_that_are_timed_go_along():
+    inputs = ["import os", "os.environ['A'] = '1'", "def seeds(n):\n    torch.manual_seed(n)", "seeds(1)", "import torch",
+              "get_ipython().run_line_magic('time', 'model = 1')"]  # fmt: skip
+    found = needed_cells(inputs, "fit(model)", {**NAMESPACE, "os": os, "seeds": 1})
+    assert found.cells == (*inputs[:5], "model = 1")
 
 
 def test_setup_comes_before_the_shell_is_strict_and_each_host_has_its_own_number_of_ranks():

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from accel.exporting.cluster_scripts import ClusterScripts
     from accel.exporting.export import Export
     from accel.exporting.launcher import Launcher
+    from accel.exporting.program import Program
     from accel.plans.plan import Plan
     from accel.workbench.report_file import ReportFile
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 def export(
     to: str = "cell", plan: str | Plan | None = None, *, n: int | None = None, on: str = "", hosts: str = "",
     nodes: int | None = None, partition: str = "", gpus_per_node: int | None = None, time: str = "",
-) -> Export | Launcher | ClusterScripts:  # fmt: skip
+) -> Export | Launcher | Program | ClusterScripts:  # fmt: skip
     """Write what is kept as plain PyTorch that does not need accel.
 
     Args:
         to: The form: "cell" is your own cell with the accelerations written in; "shell", "dockerfile" and "apptainer" are files
-            that start a program with a plan's variables, libraries and interpreter; "torchrun", "mpirun" and "slurm" are the
-            whole training as a program with a script that starts it on ranks.
+            that start a program with a plan's variables, libraries and interpreter; "script" is the
+            whole training as one program; "torchrun", "mpirun" and "slurm" are the same with a script that starts it on ranks.
         plan: Of "shell", "dockerfile" and "apptainer": what to start with.
         n: Ranks of "torchrun", "mpirun" and "slurm".
         on: A cluster that accel.toml describes, on which they run.
@@ -33,8 +34,8 @@ def export(
         time: How long the job may take, such as "1:30:00".
 
     Returns:
-        The source, with `.code` and what could not be written; with nothing kept, the cell as it is. For "torchrun", "mpirun" and
-        "slurm" a program and a script, which `.save("folder")` writes.
+        The source, with `.code` and what could not be written; with nothing kept, the cell as it is. For "script" a program,
+        which `.save("train.py")` writes; for "torchrun", "mpirun" and "slurm" a program and a script: `.save("folder")`.
 
     Raises:
         AccelError: No training cell was profiled, the cell cannot be parsed, or `to` is no known form.

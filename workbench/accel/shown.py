@@ -34,6 +34,7 @@ VIEWS = {
     "accel.exporting.cluster_scripts.ClusterScripts": "accel.views.cluster_scripts",
     "accel.exporting.export.Export": "accel.views.export",
     "accel.exporting.launcher.Launcher": "accel.views.launcher",
+    "accel.exporting.program.Program": "accel.views.program",
     "accel.history.past_predictions.PastPredictions": "accel.views.past_predictions",
     "accel.history.records.PastTrials": "accel.views.past_trials",
     "accel.labs.course.diagram.Diagram": "accel.views.labs.diagram",

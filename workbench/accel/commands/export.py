@@ -30,8 +30,9 @@ COMMAND = Command(
         Argument(
             "--to",
             help="cell: your own cell with the accelerations written in; shell, dockerfile, apptainer: a file that starts a "
-            "program with PLAN; torchrun, mpirun, slurm: the whole training as a program, with a script that starts it on ranks",
-            choices=("cell", "shell", "dockerfile", "apptainer", "torchrun", "mpirun", "slurm"),
+            "program with PLAN; script: the whole training as one program; torchrun, mpirun, slurm: the same, with a script that "
+            "starts it on ranks",
+            choices=("cell", "shell", "dockerfile", "apptainer", "script", "torchrun", "mpirun", "slurm"),
             default="cell",
         ),
         Argument(

@@ -16,23 +16,6 @@ from accel.shown import Shown
 
 PROGRAM = "train.py"
 FILES = {"torchrun": "train_torchrun.sh", "mpirun": "train_mpirun.sh", "slurm": "train.sbatch"}
-# Written above the cells: every launcher's variables by the names that torch reads.
-VARIABLES = """\
-import os
-
-for theirs, ours in {
-    "OMPI_COMM_WORLD_RANK": "RANK", "OMPI_COMM_WORLD_SIZE": "WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK": "LOCAL_RANK",
-    "PMI_RANK": "RANK", "PMI_SIZE": "WORLD_SIZE", "MPI_LOCALRANKID": "LOCAL_RANK",
-    "SLURM_PROCID": "RANK", "SLURM_NTASKS": "WORLD_SIZE", "SLURM_LOCALID": "LOCAL_RANK",
-}.items():
-    if theirs in os.environ:
-        os.environ.setdefault(ours, os.environ[theirs])
-
-import torch
-
-if torch.cuda.is_available():  # before a cell puts anything on "cuda"
-    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-"""
 _CONTAINER = [
     "# With CONTAINER=image.sif each rank runs in it, by Apptainer; --nv where there is a GPU.",
     "run=({python})",

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from accel.errors import AccelError
-from accel.workload.cell_names import names_read, names_written
+from accel.exporting.cell_statements import Statement, parsed, statements_of
+from accel.exporting.magic_lines import MagicLines
 
 INPUTS = "_ih"  # IPython's list of what was run, as Python
-_TRAINS = {"backward", "step"}  # an earlier run of a training changes what the script trains anew
 _WRAPPING = ("time", "capture", "prun", "accel")  # cell magics that run their cell
-_SETTINGS = {  # calls that change how all else computes: a cell with one belongs to the training
-    "manual_seed", "seed", "set_num_threads", "set_default_dtype", "set_float32_matmul_precision", "use_deterministic_algorithms",
-}  # fmt: skip
+_RUNNING = ("time", "prun")  # line magics that run their line
+_SHELL = "get_ipython"
+# Names that a notebook has without a cell, and what a program does in their place.
+_STAND_INS = {
+    "display": "display = print  # a notebook shows what a program prints",
+    _SHELL: f"def {_SHELL}():\n    return None  # as outside of a notebook",
+    "__file__": "",
+}
+_PLAIN_VALUES = (
+    ModuleType,
+    type,
+    FunctionType,
+    BuiltinFunctionType,
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    type(None),
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +44,9 @@ class EarlierCells:
 
     cells: tuple[str, ...]
     left_out: int = 0
-    touching: tuple[str, ...] = ()  # first lines of cells left out that use objects which the training needs
+    touching: tuple[
+        str, ...
+    ] = ()  # first lines of cells left out that train objects which the training needs
 
 
 def inputs_of(namespace: Mapping[str, Any]) -> list[str]:
@@ -43,102 +64,205 @@ def inputs_of(namespace: Mapping[str, Any]) -> list[str]:
     return [str(text) for text in found[1:-1]]  # the list begins with an empty text
 
 
-def needed_cells(inputs: Sequence[str], cell: str, namespace: Mapping[str, Any]) -> EarlierCells:
-    """Those that bind a name which the cell, or a later one of them, reads; the last of several that bind the same.
+def needed_cells(
+    inputs: Sequence[str], cell: str, namespace: Mapping[str, Any], *, code: str = ""
+) -> EarlierCells:
+    """Those that make, or may change, what the cell reads, or a later one of them; `code` takes the cell's place in the program.
 
     >>> needed_cells(["x = 1", "print('hello')", "y = x + 1"], "z = y", vars()).cells
     ('x = 1', 'y = x + 1')
 
-    A cell that only changes an object, as one that trained it before, is left out and named: the script trains from the
-    beginning. Raises AccelError for a name that no cell binds.
+    A cell that trained objects before is left out and named: the script trains from the beginning. Raises AccelError for a name
+    that no cell binds.
     """
-    needed = set(names_read(cell, namespace))
-    taken: list[str] = []
-    left_out: list[str] = []
-    for text in reversed(inputs):
-        code = _without_shell(_under_magics(text), cell)
-        written = set(names_written(code)) if code.strip() else set()
-        if needed & written or _SETTINGS & _attributes_in(code):
-            taken.append(code)
-            needed = (needed - written) | _names_in(code, namespace)
-        elif code.strip():
-            left_out.append(code)
-    modules = {
-        name: module.__name__ for name in sorted(needed) if isinstance(module := namespace[name], ModuleType)
-    }
-    taken += [
-        f"import {module}" if module == name else f"import {module} as {name}"
-        for name, module in modules.items()
-    ]
-    if missing := sorted(needed - modules.keys() - set(names_written(cell))):
+    history = [without_magics(_under_magics(text)) for text in inputs]
+    wanted = without_magics(cell).strip()
+    runs = [number for number, text in enumerate(history) if text.strip() == wanted]
+    earlier = [text for text in history[: runs[-1] if runs else None] if text.strip() != wanted]
+    program = _Program([*earlier, without_magics(code or cell)], namespace)
+    program.complete()
+    if missing := sorted(program.missing - program.imports.keys()):
         raise AccelError(
             "Writing a whole script", because=f"no cell of this notebook makes {', '.join(missing)}",
-            do="Make them in a cell: what %run or a startup file made is not seen.",
+            do="Make them in a cell: what %run, a startup file or a line for IPython made is not seen.",
         )  # fmt: skip
-    everything = {name for code in (*taken, cell) for name in _names_in(code, namespace)}
-    objects = {
-        name for name in everything if not isinstance(namespace[name], (ModuleType, type, FunctionType))
-    }
-    used = [
-        code
-        for code in reversed(left_out)
-        if objects & _names_in(code, namespace) and not _TRAINS & _attributes_in(code)
-    ]
-    touching = [code.strip().splitlines()[0] for code in used]
-    return EarlierCells(tuple(reversed(taken)), len(left_out), tuple(touching))
+    taken = [text for number, text in enumerate(earlier) if number in program.cells]
+    others = [text for number, text in enumerate(earlier) if number not in program.cells and text.strip()]
+    head = [*program.stand_ins, *program.imports.values()]
+    return EarlierCells((*head, *taken), len(others), tuple(program.touching))
 
 
-def _attributes_in(code: str) -> set[str]:
-    return {each.attr for each in ast.walk(_parsed(code)) if isinstance(each, ast.Attribute)}
+class _Program:
+    """Which cells are in it. The last of the given ones is the training's own."""
+
+    def __init__(self, cells: Sequence[str], namespace: Mapping[str, Any]) -> None:
+        self._texts, self._namespace, self._last = cells, namespace, len(cells) - 1
+        self._statements = statements_of(cells)
+        self._binding: dict[str, list[int]] = {}
+        for place, one in enumerate(self._statements):
+            for name in one.binds | one.perhaps:
+                self._binding.setdefault(name, []).append(place)
+        self._trainers = {
+            name for one in self._statements if one.is_definition and one.trains for name in one.binds
+        }
+        self.cells: set[int] = set()
+        self.missing: set[str] = set()
+        self.imports: dict[str, str] = {}
+        self._stand_ins: set[str] = set()
+        self._seen: set[tuple[str, int]] = set()
+        self._providers: set[tuple[str, int]] = set()
+
+    def complete(self) -> None:
+        """Take the training, then all that it needs, and all that may have changed what is needed."""
+        self._take(self._last)
+        while more := [number for number in range(self._last) if self._belongs(number)]:
+            self._take(more[-1])
+
+    @property
+    def stand_ins(self) -> list[str]:
+        """Lines for what the program reads that every notebook has, and no program."""
+        return [line for name, line in _STAND_INS.items() if name in self._stand_ins and line]
+
+    @property
+    def touching(self) -> list[str]:
+        """First lines of cells left out that train what the program trains."""
+        others = [number for number in range(self._last) if number not in self.cells]
+        return [self._texts[number].strip().splitlines()[0] for number in others if self._touches(number)]
+
+    def _take(self, cell: int) -> None:
+        self.cells.add(cell)
+        for place, one in enumerate(self._statements):
+            if one.cell == cell:
+                for name in one.now:
+                    self._need(name, place)
+                if cell == self._last and not one.is_definition:
+                    for name in one.later:
+                        self._need(name, len(self._statements))
+
+    def _need(self, name: str, place: int) -> None:
+        """A name is read there: what binds it before, else after, as for a function that is called later."""
+        waiting = [(name, place)]
+        while waiting:
+            name, place = waiting.pop()
+            if (name, place) in self._seen:
+                continue
+            self._seen.add((name, place))
+            provider = self._provider(name, place)
+            if provider is None:
+                self._from_elsewhere(name)
+                continue
+            self._providers.add((name, provider))
+            one = self._statements[provider]
+            if one.cell not in self.cells:
+                self._take(one.cell)
+            waiting += [(each, at) for each in one.later for at in (place, len(self._statements))]
+            if name not in one.binds:  # perhaps another one does
+                waiting += [(name, each) for each in [provider] if self._binding[name][0] < provider]
+
+    def _provider(self, name: str, place: int) -> int | None:
+        binding = self._binding.get(name, [])
+        before = [each for each in binding if each < place]
+        return before[-1] if before else next(iter(binding), None)
+
+    def _from_elsewhere(self, name: str) -> None:
+        value = self._namespace.get(name)
+        if name in _STAND_INS:
+            self._stand_ins.add(name)
+        elif hasattr(builtins, name) or name not in self._namespace:
+            return  # a program has it too, or the notebook lacks it as well
+        elif isinstance(value, ModuleType):
+            whole = f"import {value.__name__}"
+            self.imports[name] = whole if value.__name__ == name else f"{whole} as {name}"
+        elif module := _home(name, value):
+            self.imports[name] = f"from {module} import {name}"
+        else:
+            self.missing.add(name)
+
+    def _belongs(self, cell: int) -> bool:
+        """Whether a cell that is not taken may have changed what is, or sets how all else computes; and does not train."""
+        if cell in self.cells:
+            return False
+        own = [one for one in self._statements if one.cell == cell and not one.is_definition]
+        if any(one.sets or self._sets_module(one) for one in own):
+            return not any(one.trains for one in own)
+        return self._touches(cell) and not any(self._trains(one) for one in own)
+
+    def _touches(self, cell: int) -> bool:
+        return any(
+            self._is_in_use(name, place)
+            for place, one in enumerate(self._statements)
+            if one.cell == cell
+            for name in one.changes
+        )
+
+    def _is_in_use(self, name: str, place: int) -> bool:
+        is_object = not isinstance(self._namespace.get(name), _PLAIN_VALUES)
+        return is_object and (name, self._provider(name, place)) in self._providers
+
+    def _trains(self, one: Statement) -> bool:
+        classes = {type(self._namespace.get(name)).__name__ for name in one.now}
+        return one.trains or bool(classes & self._trainers)
+
+    def _sets_module(self, one: Statement) -> bool:
+        """Whether it sets or calls something of Python itself, as `os.environ[…] = …` or `sys.path.append(…)`."""
+        modules = (
+            value for name in one.changes if isinstance(value := self._namespace.get(name), ModuleType)
+        )
+        return not one.binds and any(
+            module.__name__.partition(".")[0] in sys.stdlib_module_names for module in modules
+        )
 
 
-def _parsed(code: str) -> ast.Module:
-    try:
-        return ast.parse(code)
-    except SyntaxError:
-        return ast.Module([], [])
+def _home(name: str, value: object) -> str:
+    """The module that gives this value under this name, of a library."""
+    module = getattr(value, "__module__", None)
+    is_there = isinstance(module, str) and getattr(sys.modules.get(module), name, None) is value
+    return str(module) if is_there and module != "__main__" else ""
 
 
 def _under_magics(text: str) -> str:
     """The code of a cell under %%time and its like, which IPython has turned into a call with a text."""
-    body = _parsed(text).body
-    call = body[0].value if len(body) == 1 and isinstance(body[0], ast.Expr) else None
-    if (
-        isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Attribute)
-        and call.func.attr == "run_cell_magic"
-    ):
-        words = [each.value for each in call.args if isinstance(each, ast.Constant)]
-        if len(words) == 3 and words[0] in _WRAPPING:
-            return _under_magics(str(words[2]))
+    body = parsed(text).body
+    call = _shell_call(body[0]) if len(body) == 1 else None
+    if call is not None and call[0] == "run_cell_magic" and len(call) == 4 and call[1] in _WRAPPING:
+        return _under_magics(call[3])
     return text
 
 
-def _names_in(code: str, namespace: Mapping[str, Any]) -> set[str]:
-    """What it reads of the notebook, in the bodies of its functions too: they run later."""
-    loaded = {
-        each.id
-        for each in ast.walk(_parsed(code))
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
-    }
-    return (loaded & namespace.keys()) - (set(names_written(code)) - set(names_read(code, namespace)))
+def without_magics(text: str) -> str:
+    """A cell without what only IPython understands, raw or as IPython has turned it into calls; nothing of what is no Python.
 
-
-def _without_shell(text: str, cell: str) -> str:
-    """A cell without lines for IPython, which has turned them into calls; nothing of what is no Python or the training."""
+    >>> without_magics("%matplotlib inline\\n%time x = f()\\n!ls")
+    'pass\\nx = f()\\npass'
+    """
     try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return ""
+        compile(text, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+    except (SyntaxError, ValueError):
+        aside = MagicLines.set_aside(text.split("\n", 1)[-1] if text.startswith("%%") else text)
+        text = aside.python
+        for name, line in aside.lines.items():
+            word, _, rest = line.partition(" ")
+            text = text.replace(name, rest if word.lstrip("%") in _RUNNING and word[0] == "%" else "pass")
     lines = text.splitlines()
-    for node in tree.body:
-        if _calls_shell(node):
-            lines[node.lineno - 1 : node.end_lineno] = [""] * (
-                (node.end_lineno or node.lineno) - node.lineno + 1
-            )
-    code = "\n".join(lines).strip("\n")
-    return "" if code.strip() == cell.strip() else code
+    for node in ast.walk(parsed(text)):
+        call = _shell_call(node)
+        if call is not None and isinstance(node, ast.Expr):
+            first, last = node.lineno - 1, node.end_lineno or node.lineno
+            indent = lines[first][: node.col_offset]
+            does = call[2] if call[0] == "run_line_magic" and call[1] in _RUNNING else "pass"
+            lines[first:last] = [indent + does, *[""] * (last - first - 1)]
+    for node in parsed("\n".join(lines)).body:
+        if isinstance(node, ast.Pass):
+            lines[node.lineno - 1] = ""
+    return "\n".join(lines).strip("\n")
 
 
-def _calls_shell(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == "get_ipython" for each in ast.walk(node))
+def _shell_call(node: ast.AST) -> list[str] | None:
+    """What IPython is asked for by a statement, and the texts given along: ["run_line_magic", "time", "f()"]."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    of = call.func.value
+    if not (isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == _SHELL):
+        return None
+    return [call.func.attr, *(str(each.value) for each in call.args if isinstance(each, ast.Constant))]

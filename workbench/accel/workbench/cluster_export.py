@@ -1,71 +1,99 @@
-"""The profiled cell, what is kept and the cells before it, as a plain program with a script that starts it on a cluster."""
+"""The profiled cell, what is kept and the cells before it, as a plain program; on ranks, with a script that starts it."""
 
 from __future__ import annotations
 
-from accel.accelerations.ddp import Ddp
+import ast
+from collections.abc import Sequence
+
 from accel.distributed.jobs.cluster import Cluster
-from accel.exporting.cluster_scripts import VARIABLES, ClusterScripts, script_for
-from accel.exporting.export import export_cell
-from accel.exporting.whole_script import EarlierCells, inputs_of, needed_cells
+from accel.errors import AccelError, in_words
+from accel.exporting.cluster_scripts import ClusterScripts, script_for
+from accel.exporting.export import Export, export_cell
+from accel.exporting.program import Program
+from accel.exporting.rank_program import NAME, rank_program
+from accel.exporting.whole_script import EarlierCells, inputs_of, needed_cells, without_magics
 from accel.plans.plan import Plan
-from accel.techniques.source.user_names import names_of
+from accel.techniques.source.user_names import nothing_seen
 from accel.units import counted
 from accel.workload import Workload
+from accel.workload.names_used import names_used
 
 _LISTED = 5
-_ON_CPU = 'dist.init_process_group("gloo")'
-_ON_EITHER = 'dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")'
-_END = """
-import gc
+_RANKS = "_ranks"
 
-dist.barrier()
-{without_wrappers}
-gc.collect()  # while a wrapper holds the group, its threads may abort the program as it ends
-dist.destroy_process_group()
-"""
+
+def program_export(workload: Workload, kept: Plan) -> Program:
+    """The training as one program, for one process.
+
+    >>> program_export(workload, workbench.kept).save("train.py")
+
+    Raises AccelError outside of a notebook, which alone remembers the cells, and for cells that make no program.
+    """
+    export = export_cell(workload, kept)
+    earlier = _earlier(workload, export)
+    head = '"""Trains as a notebook did: its cells, in plain PyTorch."""'
+    code = _program([head, *earlier.cells, without_magics(export.code_with_notes)])
+    notes = ['made = accel.export("script") and made.save("train.py") write it.', *_notes(export, earlier)]
+    return Program(code, tuple(notes))
 
 
 def cluster_export(workload: Workload, kept: Plan, cluster: Cluster) -> ClusterScripts:
-    """A program and its script.
+    """A program for ranks, and its script.
 
     >>> cluster_export(workload, workbench.kept, cluster_named("big")).save("job")
 
-    Raises AccelError outside of a notebook, which alone remembers the cells.
+    The program does what `%%accel ddp` does. Raises AccelError as `program_export` does, and where no loader trains.
     """
-    earlier = needed_cells(inputs_of(workload.namespace), workload.cell, workload.namespace)
-    export = export_cell(workload, kept.with_(Ddp(max(2, cluster.ranks))))
-    without_wrappers = "\n".join(f"{name} = {name}.module" for name in names_of(workload, "models"))
-    parts = [
-        '"""Trains data-parallel: a notebook\'s cells in plain PyTorch, one process a rank."""\n', VARIABLES, *earlier.cells,
-        _without_hints(export.code_with_notes), _END.format(without_wrappers=without_wrappers),
-    ]  # fmt: skip
-    program = "\n\n".join(part.strip("\n") for part in parts) + "\n"
-    return ClusterScripts(
-        cluster.launcher,
-        program,
-        script_for(cluster),
-        tuple(_notes(kept, earlier, cluster, is_on_cpu=workload.objects().device_type == "cpu")),
-    )
+    _check_can_be_shared(workload, cluster)
+    export = export_cell(workload, kept)
+    earlier = _earlier(workload, export)
+    code = _program([
+        '"""Trains data-parallel: a notebook\'s cells in plain PyTorch, one process a rank."""', rank_program(),
+        f"{_RANKS} = {NAME}(globals())", *earlier.cells, f"{_RANKS}.start()", without_magics(export.code_with_notes),
+        f"{_RANKS}.end()",
+    ])  # fmt: skip
+    is_on_cpu = workload.objects().device_type == "cpu"
+    notes = _notes(export, earlier) + _notes_of_cluster(cluster, is_on_cpu=is_on_cpu)
+    return ClusterScripts(cluster.launcher, code, script_for(cluster), tuple(notes))
 
 
-def _without_hints(code: str) -> str:
-    """The script beside it says how it is started, and its last lines leave the group. What cells put on a GPU goes by NCCL."""
-    hints = ("# For a script:", "# At the end: dist.destroy")
-    code = code.replace(_ON_CPU, _ON_EITHER)
-    return "\n".join(line for line in code.splitlines() if not line.lstrip().startswith(hints))
+def _earlier(workload: Workload, export: Export) -> EarlierCells:
+    return needed_cells(inputs_of(workload.namespace), workload.cell, workload.namespace, code=export.code)
 
 
-def _notes(kept: Plan, earlier: EarlierCells, cluster: Cluster, *, is_on_cpu: bool) -> list[str]:
-    notes = [
-        'made = accel.export(...) and made.save("folder") write both files; print(made.program) shows the first.'
-    ]
-    notes.append(f"It trains with {kept}." if kept else "Nothing is kept: it trains the cell as it is.")
-    if is_on_cpu:
-        notes.append(
-            "It trains where your cells put the model: on the CPU, as here, also where there are GPUs. For these, write "
-            'device = "cuda" if torch.cuda.is_available() else "cpu" into the cells.'
+def _program(parts: Sequence[str]) -> str:
+    code = "\n\n".join(part.strip("\n") for part in parts) + "\n"
+    try:
+        ast.parse(code)
+        compile(code, "<program>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        line = code.splitlines()[(error.lineno or 1) - 1].strip()
+        raise AccelError(
+            "Writing a whole script", because=f"outside of a notebook, this is no Python: {line} ({error.msg})",
+            do="Write it as in a script: an await, for example, inside of asyncio.run(…).",
+        ) from None  # fmt: skip
+    return code
+
+
+def _check_can_be_shared(workload: Workload, cluster: Cluster) -> None:
+    because = in_words(nothing_seen(workload, "loaders"))
+    if "init_process_group" in names_used(workload):
+        because = "The cell makes a process group of its own. Its own code is the program: %accel export --to script."
+    if because:
+        raise AccelError(
+            f"%accel export --to {cluster.launcher}",
+            because=because,
+            do="Or train on one process: --to script.",
         )
-    notes.append("It writes no weights: add torch.save(...) in rank 0, or save them in the cell.")
+
+
+def _notes(export: Export, earlier: EarlierCells) -> list[str]:
+    left = list(dict.fromkeys(note.acceleration for note in export.notes))
+    written = "+".join(name for name in export.plan.split("+") if name.partition("(")[0] not in left)
+    is_plain = not written or written == str(Plan())
+    notes = ["It trains the cell as it is." if is_plain else f"It trains with {written}."]
+    notes += [f"{str(note).splitlines()[0]} The lines are at the program's end." for note in export.notes]
+    notes.append("It writes no weights: add torch.save(...), or save them in the cell.")
     if earlier.left_out:
         notes.append(
             f"{counted(earlier.left_out, 'cell')} of the notebook had no part: what the training reads is made by the others."
@@ -73,7 +101,22 @@ def _notes(kept: Plan, earlier: EarlierCells, cluster: Cluster, *, is_on_cpu: bo
     if earlier.touching:
         listed = "; ".join(earlier.touching[:_LISTED])
         more = f" and {len(earlier.touching) - _LISTED} more" if len(earlier.touching) > _LISTED else ""
-        notes.append(f"Left out, though they use what it trains, and perhaps change it: {listed}{more}.")
+        notes.append(
+            f"Left out, though they train what it trains: {listed}{more}. It trains from the beginning."
+        )
+    return notes
+
+
+def _notes_of_cluster(cluster: Cluster, *, is_on_cpu: bool) -> list[str]:
+    notes = [
+        "Each rank reads its part of every loader that trains, as %%accel ddp; other loaders are read whole by each.",
+        'made = accel.export(...) and made.save("folder") write both files; print(made.program) shows the first.',
+    ]
+    if is_on_cpu:
+        notes.append(
+            "It trains where your cells put the model: on the CPU, as here, also where there are GPUs. For these, write "
+            'device = "cuda" if torch.cuda.is_available() else "cpu" into the cells.'
+        )
     if cluster.launcher == "slurm":
         notes.append("Submit it with sbatch. With CONTAINER=image.sif it runs in Apptainer.")
     return notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import metadata
 
+from accel.distributed.jobs.cluster import LAUNCHERS
 from accel.environments.interpreter import distributions_of
 from accel.environments.wanted import find
 from accel.errors import AccelError, UnknownName
@@ -22,7 +23,7 @@ def launcher_for(form: str, plan: str | Plan | None) -> Launcher:
     Raises UnknownName for another form, and AccelError without a plan.
     """
     if form not in FILES:
-        raise UnknownName("form of export", form, ["cell", *FILES])
+        raise UnknownName("form of export", form, ["cell", "script", *FILES, *LAUNCHERS])
     if plan is None:
         raise AccelError(
             f"%accel export --to {form}", because="it starts a program with a plan, and none is named",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from accel.exporting.cluster_scripts import ClusterScripts
     from accel.exporting.export import Export
     from accel.exporting.launcher import Launcher
+    from accel.exporting.program import Program
     from accel.history import PastPredictions, PastTrials
     from accel.measuring.fastest_batch import FastestBatch
     from accel.measuring.ladder import Ladder
@@ -293,7 +294,7 @@ class Workbench(TrialRunner):
 
     def export(
         self, to: str = "cell", plan: str | Plan | None = None, *, n: int | None = None, **places: Any
-    ) -> Export | Launcher | ClusterScripts:  # fmt: skip
+    ) -> Export | Launcher | Program | ClusterScripts:  # fmt: skip
         """The workload's cell with the kept plan written in as plain PyTorch, as `accel.export` gives it.
 
         Examples:
@@ -302,10 +303,10 @@ class Workbench(TrialRunner):
         from accel.distributed.jobs.cluster import LAUNCHERS
         from accel.distributed.jobs.cluster_asked import cluster_asked
         from accel.exporting.export import export_cell
-        from accel.workbench.cluster_export import cluster_export
+        from accel.workbench.cluster_export import cluster_export, program_export
         from accel.workbench.launching import launcher_for
 
-        if to != "cell" and to not in LAUNCHERS:
+        if to not in ("cell", "script", *LAUNCHERS):
             return launcher_for(to, plan)
         if plan is not None:
             wanted = Plan.parse(plan) if isinstance(plan, str) else plan
@@ -317,6 +318,8 @@ class Workbench(TrialRunner):
         with self.live.suspended():  # entries read the objects as the cell will find them
             if to == "cell":
                 return export_cell(workload, kept)
+            if to == "script":
+                return program_export(workload, kept)
             cluster = cluster_asked(n=n, launcher=to, **places)
             assert cluster is not None
             return cluster_export(workload, kept, cluster)

@@ -58,6 +58,17 @@ def names_written(source: str) -> tuple[str, ...]:
     return tuple(walk.writes)
 
 
+def names_bound(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names that a cell binds whatever happens, and all that it may bind, as under a condition or in a loop.
+
+    >>> names_bound("x = 1\nif x: y = 2")
+    (('x',), ('x', 'y'))
+    """
+    walk = _Walk({})
+    walk.statements(_parsed(source))
+    return tuple(name for name in walk.writes if name in walk.bound), tuple(walk.writes)
+
+
 class _Walk:
     """The state of the walk: names bound for sure so far, and code already followed under them."""
 

@@ -28,6 +28,12 @@ def globals_read(code: CodeType, *, nested: bool = True) -> tuple[str, ...]:
     return tuple(names)
 
 
+def globals_written(code: CodeType) -> tuple[str, ...]:
+    """Names that a function itself writes in its module: by `global`."""
+    written = (each for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL")
+    return tuple({instruction.argval: None for instruction in written})
+
+
 def nested_codes(code: CodeType) -> list[CodeType]:
     """Code objects that lie directly inside another one."""
     return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
