@@ -58,7 +58,7 @@ CELLS = (
         phases="copy data zero_grad forward backward optimizer",
         plan="intraop_threads(n=2)",
         roles="models=model optimizers=AdamW_1 loaders=DataLoader_1 schedulers=trainer.lr_scheduler",
-        refused=dict.fromkeys(("try", "ddp"), "Build 'trainer' in the cell that trains"),
+        awaits={"ddp": "a Trainer prepared for one process raises in accelerator.prepare on ranks"},
         near=1e-5,
     ),
     Cell(
