@@ -114,7 +114,8 @@ def test_running_statistics_are_those_that_every_rank_evaluated_with(pool: RankP
 
     with torch.no_grad():
         assert difference(ranks["model"](ranks["x"]), ranks["out"]) < 1e-12
-    assert any("BatchNorm" in note for note in result.notes)
+    assert result.first_step is not None
+    assert "BatchNorm" in result.first_step.line
 
 
 def test_what_did_not_change_does_not_travel() -> None:

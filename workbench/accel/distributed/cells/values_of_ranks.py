@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from accel.distributed.cells.plain_values import is_of_notebook
 from accel.distributed.ranks.called_function import RETURNED
+from accel.workload.exchanged_values import from_all_ranks
 
 _MOST_NUMBERS = 100_000  # of a list
 _MOST_ENTRIES = 50  # of a dictionary
@@ -57,15 +59,13 @@ def values_of_ranks(written: Iterable[tuple[str, Any]], source: str) -> list[Ran
     >>> values_of_ranks([("correct", 12), ("epoch", 3)], source)
     [RankValues(name='correct', of_ranks=(12.0, 19.0))]
     """
-    import torch.distributed as dist
-
     batches = _loop_targets(source)
     mine: dict[str, tuple[str, list[float]]] = {}
     for name, value in written:
         if not name.startswith("_") and name not in batches:
-            mine |= _numbers_in(name, value)
-    everyone: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, mine)
+            with suppress(Exception):  # of the user's own classes: such a value goes without a label
+                mine |= _numbers_in(name, value)
+    everyone = from_all_ranks(mine)
     found = [
         (
             _ORDER.index(kind),
@@ -115,7 +115,7 @@ def _is_torch(value: Any) -> bool:
     return isinstance(value, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor))
 
 
-def _flat(value: Any) -> list[float] | None:
+def _flat(value: Any, depth: int = 0) -> list[float] | None:
     """The numbers of a number, a small tensor or array, or a list of them; None for anything else."""
     import torch
 
@@ -134,15 +134,15 @@ def _flat(value: Any) -> list[float] | None:
             if value.ndim <= 1 and value.size <= _MOST_NUMBERS
             else None
         )
-    if isinstance(value, (list, tuple)) and len(value) <= _MOST_NUMBERS:
-        parts = list(_flat_parts(value))
+    if isinstance(value, (list, tuple)) and len(value) <= _MOST_NUMBERS and depth < _MOST_DEEP:
+        parts = list(_flat_parts(value, depth + 1))
         return None if None in parts else [number for part in parts if part is not None for number in part]
     return None
 
 
-def _flat_parts(values: Iterable[Any]) -> Iterator[list[float] | None]:
+def _flat_parts(values: Iterable[Any], depth: int) -> Iterator[list[float] | None]:
     for value in values:
-        numbers = _flat(value)
+        numbers = _flat(value, depth)
         yield numbers
         if numbers is None:
             return
