@@ -175,9 +175,8 @@ def _accumulate_grad(variable: Any) -> Any:
 def _optimizer(optimizer: Any) -> dict[str, Any]:
     """All its attributes: torch's own __getstate__ drops the hooks, and what a class of the user's adds."""
     state = dict(vars(optimizer))
-    if hasattr(state.get("step"), "_torchdynamo_orig_callable"):
-        del state["step"]  # compiled here, for this process
-    if counted := note_of_steps(optimizer):
+    counted = note_of_steps(optimizer)
+    if counted or hasattr(state.get("step"), "_torchdynamo_orig_callable"):  # compiled here, for this process
         del state["step"]
     return state | counted
 

@@ -26,6 +26,8 @@ def walk(namespace: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[P
     The walk depends on nothing but the shape of what it meets, so that a copy in another process gives equal paths. What has a
     name of its own is known by that, for other ways to it may lie in what an object leaves out when it is copied.
     """
+    import torch
+
     waiting: list[tuple[Path, Any]] = []
     seen: dict[int, Any] = {}
     for name in names:
@@ -33,6 +35,7 @@ def walk(namespace: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[P
             seen[id(value)] = value
             yield (name,), value
             waiting += [((name, key), part) for key, part in _parts(value)]
+    waiting.sort(key=lambda found: not isinstance(namespace[found[0][0]], torch.nn.Module))  # a weight is a model's
     waiting.reverse()
     while waiting and len(seen) < _MOST_OBJECTS:
         path, value = waiting.pop()
