@@ -9,8 +9,8 @@ runs from the call in this process (shipping what the cell reads, or starting th
 `ipyparallel_s` (engines that are up already; `ipyparallel_first_s` is their first run) are there where they are installed;
 `not_measured` says why not. `times_faster_than_torchrun` is of medians, warm; `..._cold` is that of a cold pool.
 
-`check_adds_s` and `check_adds_cold_s`: how much longer a run with `--batch global` takes that compares its first step with one
-process's, on warm ranks and on new ones.
+`check_adds_s` and `check_adds_cold_s`: the time that the check of the first step adds to a run with `--batch global`, on warm
+ranks and on new ranks.
 """
 
 from __future__ import annotations

@@ -34,14 +34,14 @@ DIFFER = {
     "ignored targets": (PADDED, TRAIN, "padding"),
     "a mean that the cell masks": (PADDED, with_loss("(F.cross_entropy(model(inputs), labels, reduction='none') * (labels >= 0)).sum() / (labels >= 0).sum()"), "mask"),
     "class weights": ("weight = torch.tensor([1.0, 2.0, 9.0]).double()", with_loss("F.cross_entropy(model(inputs), labels, weight=weight)"), "class weights"),
-    "samples that are compared with each other": ("", with_loss("F.cross_entropy(model(inputs) @ model(inputs).T, torch.arange(len(inputs)))"), "with each other"),
+    "samples that are compared with each other": ("", with_loss("F.cross_entropy(model(inputs) @ model(inputs).T, torch.arange(len(inputs)))"), "samples of the batch with each other"),
     "the hardest samples": ("", with_loss("F.cross_entropy(model(inputs), labels, reduction='none').topk(2)[0].mean()"), "a part of them"),
     "overlap of masks": ("", with_loss("1 - 2 * (model(inputs).sigmoid() * F.one_hot(labels, 3)).sum() / (model(inputs).sigmoid().sum() + len(labels))"), "each other"),
-    "a sum over a constant": ("", with_loss("F.cross_entropy(model(inputs), labels, reduction='sum') / 16"), "1/2 of one process's"),
-    "a sum in a function, with noise": (WITH_NOISE + "def loss_of(out, labels):\n    return F.cross_entropy(out + torch.randn_like(out), labels, reduction='none').sum()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.01)", with_loss("loss_of(model(inputs), labels)"), "1/2 of one process's"),
+    "a sum over a constant": ("", with_loss("F.cross_entropy(model(inputs), labels, reduction='sum') / 16"), "1/2 of those of one process"),
+    "a sum in a function, with noise": (WITH_NOISE + "def loss_of(out, labels):\n    return F.cross_entropy(out + torch.randn_like(out), labels, reduction='none').sum()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.01)", with_loss("loss_of(model(inputs), labels)"), "1/2 of those of one process"),
     "loaders with other batch sizes": ("other = DataLoader(TensorDataset(x, y), batch_size=9)", "for (inputs, labels), (more, theirs) in zip(loader, other):\n    optimizer.zero_grad()\n    (criterion(model(inputs), labels) + 5 * criterion(model(more), theirs)).backward()\n    optimizer.step()\n", "batch sizes"),
     "BatchNorm": ("model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).double()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)", TRAIN, "--sync-batchnorm"),
-    "a variance over the batch": ("", with_loss("(model(inputs).var(0) - 1).square().sum()"), "with each other"),
+    "a variance over the batch": ("", with_loss("(model(inputs).var(0) - 1).square().sum()"), "samples of the batch with each other"),
     "a gradient that the cell changes before it is averaged": ("", "for p in model.parameters():\n    p.register_hook(lambda g: g.sign())\n" + TRAIN, "Likely cause"),
 }  # fmt: skip
 EQUAL = {
@@ -93,7 +93,7 @@ def test_draws_that_one_process_cannot_repeat_are_named(pool: RankPool, name: st
 
 def test_strict_stops_with_the_notebook_as_it_was(pool: RankPool) -> None:
     more, cell, _ = DIFFER["a sum over a constant"]
-    with pytest.raises(AccelError, match="1/2 of one process's"):
+    with pytest.raises(AccelError, match="1/2 of those of one process"):
         on_ranks(pool, cell, more, check="strict")
     _, result = on_ranks(pool, TRAIN, check="strict")
     assert result.first_step is not None

@@ -351,7 +351,7 @@ def test_a_rank_that_fails_is_named_and_the_others_do_not_wait_for_ever(pool, li
 def test_a_collective_that_one_rank_alone_calls_stops_all_ranks(pool) -> None:
     cell = TRAIN + "if is_rank(1):\n    torch.distributed.barrier()\n"
     _, result = trained(pool, cell, "ccl", timeout_s=HANG_S)
-    assert "rank 1 came to a collective of torch.distributed" in result.notes[0]
+    assert "rank 1 reached a collective of torch.distributed" in result.notes[0]
     assert trained(pool, TRAIN, "ccl")[1].backend == "ccl"  # the next run works
 
 

@@ -109,7 +109,7 @@ def test_what_a_startup_file_imported_is_imported_by_the_script():
 
 
 def test_a_name_that_no_cell_makes_is_told_before_the_cluster_finds_out():
-    with pytest.raises(AccelError, match="no cell of this notebook makes loader"):
+    with pytest.raises(AccelError, match="no cell of this notebook defines loader"):
         needed_cells(["model = 1"], "fit(model, loader)", NAMESPACE)
 
 

@@ -378,7 +378,9 @@ def test_in_the_background_cells_run_beside_it_and_stop_brings_its_state_home(tr
     result = run.wait(60)
     assert run.state == "stopped"
     assert result.was_stopped
-    assert any(note.startswith("model changed in the notebook during this run") for note in result.notes), result.notes
+    assert any(note.startswith("model changed in the notebook during this run") for note in result.notes), (
+        result.notes
+    )
     panel._updates.draw_now()
     assert panel.ranks.run is run
     assert panel.ranks.line.startswith("Stopped on 2 ranks")

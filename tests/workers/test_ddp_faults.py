@@ -349,7 +349,7 @@ def test_a_hundred_megabytes_of_output_hold_nothing_up_and_the_error_after_it_is
         (cell_with("torch.distributed.barrier()"), "and rank 1 to a collective of torch.distributed"),
         (
             cell_with("pass") + "if is_rank(1):\n    torch.distributed.barrier()\n",
-            "rank 1 came to a collective of torch.distributed, and rank 0 to the end of the cell",
+            "rank 1 reached a collective of torch.distributed, and rank 0 reached the end of the cell",
         ),
     ],
     ids=["in the loop", "after it"],

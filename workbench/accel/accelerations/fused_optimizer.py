@@ -123,7 +123,11 @@ class FusedOptimizer:
             function = f"update_together_{number}"
             parts += [f"def {function}(optimizer):"]
             parts += [f"    {line}" for line in self._lines("optimizer", optimizers.get(name))]
-            parts += ["", f"{function}({name})", "# A checkpoint brings flags of its own."]
+            parts += [
+                "",
+                f"{function}({name})",
+                "# Loading a checkpoint replaces these flags: set them again.",
+            ]
             parts += [f"{name}.register_load_state_dict_post_hook({function})"]
         if any("torch." in line for line in parts):
             parts = ["import torch", *parts]

@@ -75,8 +75,8 @@ COMMAND = Command(
         ),
         Argument(
             "--check",
-            help="with --batch global, compare the first step with one process's: on warns where they differ, strict stops "
-            "there, off compares nothing (default: on)",
+            help="with --batch global, compare the first step of the ranks with that of one process: on warns if they "
+            "differ, strict stops the run then, off compares nothing (default: on)",
             choices=("on", "strict", "off"),
             default="on",
         ),

@@ -173,7 +173,7 @@ class CellRewriter:
             return
         if not any(is_in_time(self.typed, place, role) for place in after_building(self.typed, role.name)):
             line = _first_line(self.workload.source, (role.built_on or role.used_on)[-1])
-            reason = f"`{line}` builds it inside. Put these lines there, after the one that builds it:"
+            reason = f"code that `{line}` calls builds it. Put these lines into that code, after the line that builds it:"
             self._cannot(entry, role, reason)
             return
         loading = after_loading(self.tree, role.name) if role.kind == "optimizers" else []

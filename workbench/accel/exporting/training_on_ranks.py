@@ -160,8 +160,9 @@ class TrainingOnRanks:
             self.weight = 1.0
         if self.backwards == before:
             raise RuntimeError(
-                "No backward pass was seen in a loop over a loader of which each rank reads a part: what it computed is of that "
-                "part alone. To evaluate, call model.eval(), or put the loop under torch.no_grad()."
+                "No backward pass was seen in a loop over a loader of which each rank reads a part, so the loop's results "
+                "cover only this rank's part. To evaluate, call model.eval() before the loop, or put the loop under "
+                "torch.no_grad()."
             )
 
     def whole(self, batches: Iterator[Any], loader: Any) -> Iterator[Any]:
@@ -227,15 +228,15 @@ class TrainingOnRanks:
             return
         self.check_loop()
         raise RuntimeError(
-            "The training takes batches that come from no DataLoader: every rank would train on the same ones. "
-            "Take them from a DataLoader."
+            "The training takes batches that do not come from a DataLoader, so every rank would train on the same batches. "
+            "Take the batches from a DataLoader."
         )
 
     def check_loop(self) -> None:
         if self.open and not any(is_part for _, is_part in self.open):
             raise RuntimeError(
-                "This loop trains, and all models were in eval mode when it began, which is how an evaluation is recognised: "
-                "every rank would train on the same batches. Call model.train() before the loop."
+                "This loop trains, but all models were in eval mode when the loop began, so it was taken for an evaluation, "
+                "and every rank would train on the same batches. Call model.train() before the loop."
             )
 
     def send_buffers(self, *, statistics: bool) -> None:

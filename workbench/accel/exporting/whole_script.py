@@ -83,8 +83,8 @@ def needed_cells(
     program.complete()
     if missing := sorted(program.missing - program.imports.keys()):
         raise AccelError(
-            "Writing a whole script", because=f"no cell of this notebook makes {', '.join(missing)}",
-            do="Make them in a cell: what %run, a startup file or a line for IPython made is not seen.",
+            "Writing a whole script", because=f"no cell of this notebook defines {', '.join(missing)}",
+            do="Define what is missing in a cell: accel does not see what %run, a startup file or an IPython line defines.",
         )  # fmt: skip
     taken = [text for number, text in enumerate(earlier) if number in program.cells]
     others = [text for number, text in enumerate(earlier) if number not in program.cells and text.strip()]

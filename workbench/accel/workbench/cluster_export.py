@@ -69,8 +69,8 @@ def _program(parts: Sequence[str]) -> str:
     except SyntaxError as error:
         line = code.splitlines()[(error.lineno or 1) - 1].strip()
         raise AccelError(
-            "Writing a whole script", because=f"outside of a notebook, this is no Python: {line} ({error.msg})",
-            do="Write it as in a script: an await, for example, inside of asyncio.run(…).",
+            "Writing a whole script", because=f"this line is not valid Python outside a notebook: {line} ({error.msg})",
+            do="Write the line as a script needs it: for example, put an await inside asyncio.run(…).",
         ) from None  # fmt: skip
     return code
 
@@ -78,7 +78,10 @@ def _program(parts: Sequence[str]) -> str:
 def _check_can_be_shared(workload: Workload, cluster: Cluster) -> None:
     because = in_words(nothing_seen(workload, "loaders"))
     if "init_process_group" in names_used(workload):
-        because = "The cell makes a process group of its own. Its own code is the program: %accel export --to script."
+        because = (
+            "The cell makes its own process group, so it distributes the training itself. Export it as it is: "
+            "%accel export --to script."
+        )
     if because:
         raise AccelError(
             f"%accel export --to {cluster.launcher}",
@@ -93,7 +96,7 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
     is_plain = not written or written == str(Plan())
     notes = ["It trains the cell as it is." if is_plain else f"It trains with {written}."]
     notes += [f"{str(note).splitlines()[0]} The lines are at the program's end." for note in export.notes]
-    notes.append("It writes no weights: add torch.save(...), or save them in the cell.")
+    notes.append("The program saves no weights: add torch.save(...) to it, or save the weights in the cell.")
     if earlier.left_out:
         notes.append(
             f"{counted(earlier.left_out, 'cell')} of the notebook had no part: what the training reads is made by the others."
@@ -102,20 +105,21 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
         listed = "; ".join(earlier.touching[:_LISTED])
         more = f" and {len(earlier.touching) - _LISTED} more" if len(earlier.touching) > _LISTED else ""
         notes.append(
-            f"Left out, though they train what it trains: {listed}{more}. It trains from the beginning."
+            f"Left out, although these cells train the same objects: {listed}{more}. "
+            "The program trains from the beginning."
         )
     return notes
 
 
 def _notes_of_cluster(cluster: Cluster, *, is_on_cpu: bool) -> list[str]:
     notes = [
-        "Each rank reads its part of every loader that trains, as %%accel ddp; other loaders are read whole by each.",
+        "As under %%accel ddp, each rank reads its part of every loader that trains, and reads all other loaders whole.",
         'made = accel.export(...) and made.save("folder") write both files; print(made.program) shows the first.',
     ]
     if is_on_cpu:
         notes.append(
-            "It trains where your cells put the model: on the CPU, as here, also where there are GPUs. For these, write "
-            'device = "cuda" if torch.cuda.is_available() else "cpu" into the cells.'
+            "The program trains where your cells put the model: on the CPU, as here, even on machines with GPUs. To use "
+            'GPUs, write device = "cuda" if torch.cuda.is_available() else "cpu" into the cells.'
         )
     if cluster.launcher == "slurm":
         notes.append("Submit it with sbatch. With CONTAINER=image.sif it runs in Apptainer.")

@@ -35,7 +35,9 @@ def walk(namespace: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[P
             seen[id(value)] = value
             yield (name,), value
             waiting += [((name, key), part) for key, part in _parts(value)]
-    waiting.sort(key=lambda found: not isinstance(namespace[found[0][0]], torch.nn.Module))  # a weight is a model's
+    waiting.sort(
+        key=lambda found: not isinstance(namespace[found[0][0]], torch.nn.Module)
+    )  # a weight is a model's
     waiting.reverse()
     while waiting and len(seen) < _MOST_OBJECTS:
         path, value = waiting.pop()

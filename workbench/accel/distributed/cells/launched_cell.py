@@ -119,9 +119,9 @@ class LaunchedCell:
         """A library is about to start processes that train together."""
         raise AccelError(
             f"A cell on {self.world_size} ranks in which {by} launches ranks",
-            because="%%accel ddp has launched these already, and each would launch as many again",
-            do="Call the training function itself, or have the library train in one process, and these ranks train together; or "
-            "run the cell without %%accel ddp.",
+            because="%%accel ddp has already launched the ranks, and each of them would launch as many again",
+            do="Call the training function itself, or let the library train in one process: the ranks of %%accel ddp then "
+            "train together. Or run the cell without %%accel ddp.",
         )
 
     def is_joined(self) -> None:

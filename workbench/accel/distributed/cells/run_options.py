@@ -55,7 +55,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.check == "strict" and self.batch != "global":
             raise AccelError(
                 "--check strict",
-                because="one process can take the first step of the ranks only where they share one batch",
+                because="one process can take the same first step as the ranks only if the ranks share one batch",
                 do="Add --batch global, or leave --check out.",
             )
         if not isinstance(self.compress, str):

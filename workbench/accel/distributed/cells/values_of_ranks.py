@@ -41,7 +41,7 @@ def line_of(values: Sequence[RankValues]) -> str:
     """In one line; empty where there are none.
 
     >>> line_of([RankValues("correct", (12.0, 19.0))])
-    "Rank 0's own, of its part of the data (sum and mean over ranks in brackets): correct 12 (31, 15.5)."
+    "Values of rank 0, from its part of the data only (in brackets: sum and mean over all ranks): correct 12 (31, 15.5)."
     """
     if not values:
         return ""
@@ -49,7 +49,7 @@ def line_of(values: Sequence[RankValues]) -> str:
         each.name for each in values[_SHOWN_WHOLE:_SHOWN]
     ]
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-    what = "Rank 0's own, of its part of the data (sum and mean over ranks in brackets)"
+    what = "Values of rank 0, from its part of the data only (in brackets: sum and mean over all ranks)"
     return f"{what}: {', '.join(shown)}{more}."
 
 

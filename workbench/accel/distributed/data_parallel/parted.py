@@ -15,10 +15,10 @@ _IN_WORDS = {
 }  # fmt: skip
 _STEP, _END = KINDS.index("step"), KINDS.index("end")
 _DECIDE_ALIKE = (
-    "An `if` there depends on that rank's own loss or data: reduce it over ranks first (torch.distributed.all_reduce), and "
-    "all ranks decide alike."
+    "An `if` there depends on that rank's own loss or data. Reduce that loss or data over all ranks first "
+    "(torch.distributed.all_reduce), so that all ranks decide alike."
 )
-_REDUCE = "reduce that over ranks first (torch.distributed.all_reduce), and all ranks have the same."
+_REDUCE = "Reduce that loss or data over all ranks first (torch.distributed.all_reduce): all ranks then have the same value."
 
 
 class RunStopped(BaseException):
@@ -31,7 +31,7 @@ class RanksParted(RunStopped):
     def after(self, steps: int) -> str:
         """As a note, with what became of the state."""
         when = f" after step {steps}" if steps else ""
-        return f"Stopped{when}: {self} Your objects hold the state of then, rank 0's."
+        return f"Stopped{when}: {self} Your objects hold rank 0's state at that point."
 
 
 def why_of_place(words: Sequence[Word], loops: Sequence[Loop]) -> str:
@@ -63,14 +63,14 @@ def _what(of: Word, other: Word, behind: int, ahead: int, loops: Sequence[Loop])
         return f"rank {ahead} {did} batch {skipped}{_epoch(of.loop, loops)}, and rank {behind} did not."
     if has_ended_it:
         return (
-            f"rank {ahead} has {other.ended_batch} batches in {_pass(of.loop, loops)}, and rank {behind} has more. If each has "
-            "data of its own, give all equally many (DistributedSampler, drop_last=True)."
+            f"rank {ahead} has {other.ended_batch} batches in {_pass(of.loop, loops)}, and rank {behind} has more. If each "
+            "rank has its own data, give all ranks the same number of batches (DistributedSampler, drop_last=True)."
         )
     if 0 < other.ended_loop < of.loop and other.loop < of.loop:
         return f"rank {ahead} went on after {_pass(other.ended_loop, loops)}, and rank {behind} began another pass."
     came, came_to = _IN_WORDS[KINDS[of.kind]], _IN_WORDS[KINDS[other.kind]]
     at = f" at batch {of.batch}{_epoch(of.loop, loops)}" if is_in_loop else ""
-    return f"rank {behind} came to {came}{at}, and rank {ahead} to {came_to if came_to != came else 'another one'}."
+    return f"rank {behind} reached {came}{at}, and rank {ahead} reached {came_to if came_to != came else 'another one'}."
 
 
 def why_of_numbers(words: Sequence[Word]) -> str:
@@ -82,23 +82,23 @@ def why_of_numbers(words: Sequence[Word]) -> str:
     first = words[0]
     for rank, word in enumerate(words):
         if word.parameters != first.parameters:
-            counts = f"{word.parameters} parameters, and rank 0 {first.parameters}"
-            return f"rank {rank} trains {counts}. Build the model alike on all ranks."
+            counts = f"{word.parameters} parameters, and rank 0 trains {first.parameters}"
+            return f"rank {rank} trains {counts}. Build the same model on all ranks."
         if word.numbers != first.numbers:
             if word.rate != first.rate:
                 what = f"the learning rate is {first.rate:.6g} on rank 0 and {word.rate:.6g} on rank {rank}: it was"
             else:
-                what = f"the optimizer has other numbers on rank {rank} than on rank 0 (momentum, weight_decay, …): they were"
-            return f"{what} computed from that rank's own loss or data, as in ReduceLROnPlateau.step(loss); {_REDUCE}"
+                what = f"the optimizer's numbers (momentum, weight_decay, …) differ between ranks 0 and {rank}: they were"
+            return f"{what} computed from that rank's own loss or data, as in ReduceLROnPlateau.step(loss). {_REDUCE}"
     return ""
 
 
 def why_of_parameters(rank: int, apart: float) -> str:
     """Of ranks whose parameters are not equal any more."""
     return (
-        f"the parameters of rank {rank} are no longer those of rank 0 (apart by {apart:.0e} of their size). One rank loaded, set "
-        "or updated them by itself, as after an `if` on its own loss: reduce the loss over ranks first "
-        "(torch.distributed.all_reduce), and all ranks do it alike."
+        f"the parameters of rank {rank} no longer equal those of rank 0 (relative difference {apart:.0e}). One rank "
+        "alone loaded, set or updated its parameters, for example after an `if` on its own loss. Reduce the loss over all "
+        "ranks first (torch.distributed.all_reduce), so that all ranks change their parameters alike."
     )
 
 

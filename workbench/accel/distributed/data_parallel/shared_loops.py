@@ -262,8 +262,8 @@ class SharedLoops:
         if isinstance(size, int) and re.search(rf"\b{size}\b", str(error)):
             hint = (
                 f"--batch global gives each rank a part of every batch of {self.name_of(loader)}, here "
-                f"{size // self._world_size} of {size} samples: take the size from the batch, as "
-                "inputs.shape[0], or use --batch per-rank"
+                f"{size // self._world_size} of {size} samples: read the batch size from the batch itself "
+                "(inputs.shape[0]), or use --batch per-rank"
             )
             setattr(error, HINT, hint)
 
@@ -290,18 +290,18 @@ class SharedLoops:
         self.weight, self.is_last, self._cut = 1.0, False, None
         if self.backwards == before:
             raise self._not_trained(
-                loader, "no backward pass was seen in it (gradients of torch.func are not)"
+                loader, "no backward pass was seen in it (accel does not see gradients of torch.func)"
             )
 
     def _not_trained(self, loader: Any, because: str) -> AccelError:
         names = {name for name, value in self._namespace.items() if type(value) is type(loader)}
         trained = ",".join(sorted(names - {self.name_of(loader)})) or "NAME"
         return AccelError(
-            f"A loop over {self.name_of(loader)} with a part of it on each rank",
-            because="it began with gradients on and a model in training mode, which is how a training is recognised, but "
-            f"{because}, so what it computed is of that part alone",
-            do="To train, call loss.backward() in it. To evaluate, call model.eval() before the loop, or put the whole loop "
-            f"under torch.no_grad(), or name the loaders that train: --loaders {trained}.",
+            f"A loop over {self.name_of(loader)}, of which each rank reads a part",
+            because="the loop began with gradients on and a model in training mode, so it counted as a training loop, but "
+            f"{because}, so the loop's results cover only this rank's part of the data",
+            do="To train, call loss.backward() in the loop. To evaluate, call model.eval() before the loop, or put the "
+            f"whole loop under torch.no_grad(), or name the loaders that train: --loaders {trained}.",
         )
 
     def _is_training(self, loader: Any, caller: FrameType) -> bool:

@@ -68,9 +68,9 @@ def _notes_of_schedules(namespace: Mapping[str, Any]) -> list[str]:
         length = next((each for each in lengths if isinstance(each, int)), 0)
         if 1 < value.last_epoch < length <= value.last_epoch * dist.get_world_size():
             notes.append(
-                f"{name} was made for {length} steps and ended after {value.last_epoch}, so the learning rate did not come to "
-                "its end: each rank takes whole batches, so an epoch has fewer steps than in one process. Make it in the cell, "
-                "where len(loader) counts the steps of ranks, or use --batch global."
+                f"{name} was made for {length} steps but took only {value.last_epoch}, so the learning rate did not reach "
+                f"its final value: each rank takes whole batches, so an epoch has fewer steps than in one process. Make "
+                f"{name} in the cell, where len(loader) is the number of steps of a rank, or use --batch global."
             )
     return notes
 

@@ -86,7 +86,7 @@ class FirstStepOfRanks:
         if self._is_strict and check.verdict != "equal":
             raise AccelError(
                 "%%accel ddp --check strict", because=f"{check.line[0].lower()}{check.line[1:].rstrip('.')}",
-                do="Your objects are as they were. To train all the same, use --check on, which warns, or --check off.",
+                do="Your objects are unchanged. To train anyway, use --check on, which only warns, or --check off.",
             )  # fmt: skip
         if check.verdict == "different" and self._rank == 0:
             self._warn(check.line)
@@ -98,8 +98,8 @@ class FirstStepOfRanks:
             if time.monotonic() > began + self._patience_s:
                 return FirstStepCheck(
                     "not checked", waited_s=time.monotonic() - began,
-                    reason=f"one process took more than {self._patience_s:.0f} s longer to take it than the ranks; --check "
-                    "strict waits for it",
+                    reason=f"one process needed over {self._patience_s:.0f} s more than the ranks for that step; --check "
+                    "strict waits for that process",
                 )  # fmt: skip
             self._beat()
             time.sleep(_BETWEEN_LOOKS_S)

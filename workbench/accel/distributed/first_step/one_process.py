@@ -46,7 +46,7 @@ class OneProcess:
         self._child = 0
         with contextlib.suppress(OSError):  # the run is over, and its folder gone
             if status and not os.path.exists(request.reference):
-                save("one process that took it died", request.reference)
+                save("the process that took that step alone died", request.reference)
         for each in living_descendants():  # what the cell started
             with contextlib.suppress(psutil.Error):
                 each.kill()

@@ -41,10 +41,10 @@ class FirstStepCheck:
         if self.verdict == "equal":
             return f"Checked: the first step equals one process's ({self.difference:.0e})."
         if self.verdict == "not checked":
-            return f"The first step was not compared with one process's: {self.reason}."
+            return f"The first step was not compared with one process's step: {self.reason}."
         return (
-            f"Checked: the first step differs from one process's by {percent(self.share, 0)} of the step; weights differ by up "
-            f"to {self.difference:.2g}. {self.reason}"
+            f"Checked: the first step differs from one process's step by {percent(self.share, 0)} of that step; weights "
+            f"differ by up to {self.difference:.2g}. {self.reason}"
         )
 
 
@@ -61,10 +61,12 @@ def compared(
     """
     if [each.shape for each in ranks.ends] != [each.shape for each in one.ends]:
         return FirstStepCheck(
-            "not checked", reason="one process trained other parameters in it than the ranks did"
+            "not checked", reason="one process trained other parameters in that step than the ranks did"
         )
     if one.draws:
-        reason = f"it draws random numbers ({one.draws}), which one process cannot draw as ranks do"
+        reason = (
+            f"the cell draws random numbers ({one.draws}), and one process cannot draw them as the ranks do"
+        )
     share = _share_of_step(ranks, one)
     largest = max((_largest(a - b) for a, b in zip(ranks.ends, one.ends, strict=True)), default=0.0)
     if not share:
@@ -118,8 +120,8 @@ def _likely_cause(ranks: RecordedStep, one: RecordedStep, world_size: int, norma
         ratio, cosine = mine / theirs, both / (mine * theirs)
         if cosine > 0.999 and abs(ratio * world_size - 1) < _ADDS_UP:
             return (
-                f"Likely cause: the loss adds up over its batch, and ranks average gradients, so that the gradients are "
-                f"1/{world_size} of one process's. Divide the loss by the number of samples in the batch."
+                f"Likely cause: the loss is a sum over its batch, but ranks average gradients, so the gradients are "
+                f"1/{world_size} of those of one process. Divide the loss by the number of samples in the batch."
             )
     if normalises_batches:
         return (
@@ -127,9 +129,10 @@ def _likely_cause(ranks: RecordedStep, one: RecordedStep, world_size: int, norma
             "whole batch."
         )
     return (
-        "Likely cause: the loss of the batch is not the mean of equally many samples' losses on each rank. It averages over a "
-        "part of them (padding, a mask, class weights), adds up some of them, compares samples of the batch with each other, or "
-        "loops over loaders with different batch sizes. Use --batch per-rank, where each rank trains on a whole batch."
+        "Likely cause: the loss is not a mean over samples to which each rank contributes the same number of samples. "
+        "The loss averages over a part of the samples (padding, a mask, class weights), sums some of them, or compares "
+        "samples of the batch with each other; or the cell loops over loaders with different batch sizes. "
+        "Use --batch per-rank, where each rank trains on a whole batch."
     )
 
 

@@ -85,8 +85,8 @@ class JobRanks:
         """Pack the job into its folder; `go` launches it."""
         if request.options.check == "strict":
             raise AccelError(
-                "--check strict", because="the first step is checked on this machine, and a job runs elsewhere",
-                do="Run the cell on ranks of this machine with --check strict first, and leave the option out here.",
+                "--check strict", because="the first step can be checked on this machine only, but a job runs elsewhere",
+                do="First run the cell on ranks of this machine with --check strict. Then start the job without --check.",
             )  # fmt: skip
         launcher = launcher_of(self.cluster.launcher)
         launcher.check(self.cluster)
