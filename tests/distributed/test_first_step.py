@@ -35,7 +35,7 @@ DIFFER = {
     "a mean that the cell masks": (PADDED, with_loss("(F.cross_entropy(model(inputs), labels, reduction='none') * (labels >= 0)).sum() / (labels >= 0).sum()"), "mask"),
     "class weights": ("weight = torch.tensor([1.0, 2.0, 9.0]).double()", with_loss("F.cross_entropy(model(inputs), labels, weight=weight)"), "class weights"),
     "samples that are compared with each other": ("", with_loss("F.cross_entropy(model(inputs) @ model(inputs).T, torch.arange(len(inputs)))"), "samples of the batch with each other"),
-    "the hardest samples": ("", with_loss("F.cross_entropy(model(inputs), labels, reduction='none').topk(2)[0].mean()"), "a part of them"),
+    "the hardest samples": ("", with_loss("F.cross_entropy(model(inputs), labels, reduction='none').topk(2)[0].mean()"), "a part of the samples"),
     "overlap of masks": ("", with_loss("1 - 2 * (model(inputs).sigmoid() * F.one_hot(labels, 3)).sum() / (model(inputs).sigmoid().sum() + len(labels))"), "each other"),
     "a sum over a constant": ("", with_loss("F.cross_entropy(model(inputs), labels, reduction='sum') / 16"), "1/2 of those of one process"),
     "a sum in a function, with noise": (WITH_NOISE + "def loss_of(out, labels):\n    return F.cross_entropy(out + torch.randn_like(out), labels, reduction='none').sum()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.01)", with_loss("loss_of(model(inputs), labels)"), "1/2 of those of one process"),
@@ -54,6 +54,7 @@ EQUAL = {
     "attention": ("model = nn.Sequential(nn.Unflatten(1, (3, 2)), nn.TransformerEncoderLayer(2, 1, 8, batch_first=True), nn.Flatten(), nn.Linear(6, 3)).double()\noptimizer = torch.optim.AdamW(model.parameters())", TRAIN),
     "low precision": ("model, x = model.float(), x.float()\nloader = DataLoader(TensorDataset(x, y), batch_size=16)", TRAIN.replace("        loss =", "        with torch.autocast('cpu'):\n            loss =")),
     "a closure": ("optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)", "for inputs, labels in loader:\n    def closure():\n        optimizer.zero_grad()\n        loss = criterion(model(inputs), labels)\n        loss.backward()\n        return loss\n    optimizer.step(closure)\n"),
+    "a weight that is not finite": ("model.mask = nn.Parameter(torch.tensor([0.0, -torch.inf]))\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)", TRAIN.replace("model(inputs)", "model(inputs) + 0 * model.mask[0]")),
     "worker processes": ("loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True, num_workers=2)", TRAIN),
 }  # fmt: skip
 MEANINGLESS = {

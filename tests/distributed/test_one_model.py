@@ -40,6 +40,12 @@ PARTED = {
         training("if epoch == 1 and number == 3 and dist.get_rank() == 1: continue"), 7, "rank 1 skipped batch 4 of pass 2",
     ),
     "a step left out after backward": (training(after="if is_odd: continue"), 6, "rank 1 took no optimizer step on batch 3"),
+    "a loop left after the first step by rank 0": (
+        training(stepped="if dist.get_rank() == 0: break"), 1, "rank 0 left the loop over loader at batch 1",
+    ),
+    "a loop left after the first step by rank 1": (
+        training(stepped="if dist.get_rank() == 1: break"), 1, "rank 1 left the loop over loader at batch 1",
+    ),
     "a loop left": (training("if is_odd: break"), 6, "rank 1 left pass 2 over loader at batch 3"),
     "a loop left, then a collective of the cell": (
         training(stepped="if is_odd: return") + "dist.barrier()", 7, "rank 1 left pass 2 over loader at batch 3",

@@ -157,7 +157,7 @@ def test_a_schedule_of_one_process_that_ranks_leave_half_way_is_noted(pool: Rank
     cell = f"own = {other}\n" + TRAIN.replace("optimizer.step()", steps)
     _, result = on_ranks(pool, cell, f"one = {one}\nother = {other}", batch="per-rank")
     noted = [
-        note.partition(" ")[0] for note in result.notes if "was made for 8 steps and ended after 4" in note
+        note.partition(" ")[0] for note in result.notes if "was made for 8 steps but took only 4" in note
     ]
     assert noted == ["one", "other"]
 

@@ -84,12 +84,21 @@ def _fill(cell: types.CellType, contents: list[Any]) -> None:
 
 def _weak(obj: Any, cls: type[Any], hold: Callable[[Any], None]) -> Any:
     if cls in _PROXIES:
-        hold(owner := obj.__reduce_ex__.__self__)
+        try:
+            hold(owner := obj.__reduce_ex__.__self__)
+        except ReferenceError:  # what it led to is gone
+            return (_dead_proxy, ())
         return (weakref.proxy, (owner,))
     if issubclass(cls, weakref.ref):
         if (owner := obj()) is None:
             return (_dead, ())
+        if cls not in (weakref.ref, weakref.WeakMethod, weakref.KeyedRef):
+            raise TypeError(
+                f"cannot pickle {cls.__name__!r} object: a weak reference with arguments of its own"
+            )
         hold(owner)
+        if cls is weakref.KeyedRef:
+            return (cls, (owner, obj.__callback__, obj.key))
         return (
             (cls, (owner, *filter(None, [obj.__callback__])))
             if cls is not weakref.WeakMethod
@@ -110,6 +119,10 @@ def _weak(obj: Any, cls: type[Any], hold: Callable[[Any], None]) -> Any:
 
 def _dead() -> Any:
     return weakref.ref(_Gone())
+
+
+def _dead_proxy() -> Any:
+    return weakref.proxy(_Gone())
 
 
 class _Gone:

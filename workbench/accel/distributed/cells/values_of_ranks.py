@@ -166,5 +166,8 @@ def _shown(name: str, kind: str, numbers: list[float]) -> str:
 def _mean(found: tuple[str, list[float]] | None) -> float | None:
     if found is None or not found[1]:
         return None
-    mean = sum(found[1]) / len(found[1])
+    try:
+        mean = sum(found[1]) / len(found[1])
+    except OverflowError:  # whole numbers have no largest one
+        return None
     return mean if math.isfinite(mean) else None

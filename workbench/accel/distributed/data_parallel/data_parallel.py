@@ -184,8 +184,6 @@ class DataParallel:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        if kind is None:
-            self._first_turn_over()
         self._loops.explain(exc_info[0] if exc_info else None)
         self._undo.callback(self._found_models.close)
         self._undo.close()
@@ -207,6 +205,7 @@ class DataParallel:
 
     def ends(self) -> None:
         """The cell is over: on this rank as on all others."""
+        self._first_turn_over()
         self._one_model.ends(is_agreed=self._is_to_stop)
 
     def beat(self) -> None:
@@ -390,6 +389,7 @@ class DataParallel:
         first = self._first_step
         if first is None or first.check is not None or not self._lane.steps:
             return
+        self._one_model.meet("check")
         with self._lane.standing_still():
             first.is_over(self._loops.models)
 

@@ -34,7 +34,7 @@ class FoundModels:
         old = next((each for each in self._held if each[0] < self.run and type(each[1]) is kind), None)
         if old is not None:
             self._let_go(old, self._on_earlier)
-        for part in [each for each in self._held if {id(p) for p in each[1].parameters()} < inside]:
+        for part in [each for each in self._held if set() < {id(p) for p in each[1].parameters()} < inside]:
             self._let_go(part, self._on_part)
 
     def _let_go(self, held: tuple[int, Any, ExitStack], hear: Callable[[Any], object]) -> None:

@@ -54,11 +54,11 @@ def trains_by_code(caller: FrameType | None) -> bool | None:
         return None if "eval" in attributes else True
     if names & (_TRAINS | _HIDES):
         return None
-    if names & _WITHOUT_GRADIENTS:
-        return False
     everything = [*used, *(held[name] for code in codes for name in globals_read(code) if name in held)]
     own = str(caller.f_globals.get("__name__"))
-    return False if is_direct and all(_is_known(each, own) for each in everything) else None
+    if not all(_is_known(each, own) for each in everything):
+        return None  # what code elsewhere does with a batch is not seen
+    return False if is_direct or names & _WITHOUT_GRADIENTS else None
 
 
 def _codes_of(body: Body, used: Iterable[Any], namespace: Mapping[str, Any]) -> list[CodeType]:

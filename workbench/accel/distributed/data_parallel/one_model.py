@@ -54,7 +54,7 @@ class OneModel:
         self._optimizers: list[weakref.ref[Any]] = []
         self._versions: tuple[int, int] = (0, 0)  # how many parameters, and how often they were changed
         self._known: tuple[tuple[int, ...], list[Any]] = ((), [])
-        self._turn, self._rest, self._next_rest = 0, 0, 1
+        self._turn, self._samples, self._rest, self._next_rest = 0, 0, 0, 1
         self._is_met = False  # in this backward pass
         self.reason = ""
         self.notes: list[str] = []
@@ -203,9 +203,10 @@ class OneModel:
         self._rest = max(0, self._rest - 1)
         if not parameters or self._rest:
             return 0.0
-        chosen = parameters[self._turn % len(parameters)].detach()
-        if chosen.device.type != "cpu" and self._turn % _STEPS_BETWEEN_GPU_SAMPLES:
+        if parameters[0].device.type != "cpu" and self._turn % _STEPS_BETWEEN_GPU_SAMPLES:
             return 0.0
+        self._samples += 1
+        chosen = parameters[self._samples % len(parameters)].detach()
         if chosen.numel() > _SAMPLE and chosen.dim():
             chosen = chosen[: max(1, _SAMPLE * len(chosen) // chosen.numel())]
         value = float(torch.sum(chosen))

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from accel.distributed.data_parallel.whereabouts import Loop
 from accel.distributed.ranks.rank_words import Word
 
-KINDS = ("backward", "step", "collective", "call", "buffers", "end")
+KINDS = ("backward", "step", "collective", "call", "buffers", "check", "end")
 _IN_WORDS = {
     "backward": "a backward pass", "step": "an optimizer's step", "collective": "a collective of torch.distributed",
-    "call": "a call of the model", "buffers": "a call of the model", "end": "the end of the cell",
+    "call": "a call of the model", "buffers": "a call of the model",
+    "check": "the end of its first step", "end": "the end of the cell",
 }  # fmt: skip
 _STEP, _END = KINDS.index("step"), KINDS.index("end")
 _DECIDE_ALIKE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,12 +32,14 @@ class Whereabouts:
 
     def __init__(self) -> None:
         self.loops: list[Loop] = []
+        self._epochs: Counter[str] = Counter()
         self.here = self.ended = Loop(0, "", 0)
 
     @contextmanager
     def in_loop(self, name: str) -> Iterator[Loop]:
         """While it goes on; a loop that is left by break ends early."""
-        loop = Loop(len(self.loops) + 1, name, 1 + sum(each.name == name for each in self.loops))
+        self._epochs[name] += 1
+        loop = Loop(len(self.loops) + 1, name, self._epochs[name])
         self.loops.append(loop)
         try:
             yield loop

@@ -12,7 +12,7 @@ from accel.distributed.data_parallel.lineages import Lineages
 from accel.distributed.first_step.rank_draws import RankDraws
 from accel.distributed.first_step.recorded_step import RecordedStep, loaded, save, save_imports
 from accel.distributed.first_step.verdict import FirstStepCheck, compared
-from accel.errors import AccelError
+from accel.errors import AccelError, first_line
 from accel.workload.exchanged_values import from_first_rank
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def first_step_in_rank(
     if request.stands_for:
         return FirstStepAlone(request.reference, request.stands_for)
     is_strict = request.options.check == "strict"
-    patience_s = 0.8 * request.options.timeout_s if is_strict else PATIENCE_S
+    most_s = 0.5 * request.options.timeout_s  # the other ranks wait in an exchange
+    patience_s = most_s if is_strict else min(PATIENCE_S, most_s)
     return FirstStepOfRanks(
         request.reference, rank, world_size, is_strict=is_strict, patience_s=patience_s, beat=beat, warn=warn
     )
@@ -81,7 +82,7 @@ class FirstStepOfRanks:
         """Compare, and warn before the run goes on; raises AccelError where the steps differ and the check is strict."""
         if self.check is not None:
             return
-        check = self._compared(list(models)) if self._rank == 0 else None
+        check = self._compared_or_why_not(list(models)) if self._rank == 0 else None
         self.check = check = _from_rank_0(check)
         if self._is_strict and check.verdict != "equal":
             raise AccelError(
@@ -90,6 +91,14 @@ class FirstStepOfRanks:
             )  # fmt: skip
         if check.verdict == "different" and self._rank == 0:
             self._warn(check.line)
+
+    def _compared_or_why_not(self, models: list[Any]) -> FirstStepCheck:
+        try:
+            return self._compared(models)
+        except Exception as error:  # the other ranks wait for a verdict, and the run is worth more than it
+            return FirstStepCheck(
+                "not checked", reason=f"comparing raised {type(error).__name__}: {first_line(error)}"
+            )
 
     def _compared(self, models: list[Any]) -> FirstStepCheck:
         began = time.monotonic()

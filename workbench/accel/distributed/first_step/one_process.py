@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 import psutil
@@ -37,10 +38,13 @@ class OneProcess:
 
     def take(self, request: RunRequest, blob: bytes, memory: MemoryFile) -> None:
         """Wait until a child has written the step to the request's file, or why there is none."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until the child is known, who ends by it
         self._child = os.fork()
         if not self._child:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             _in_child(request, blob, memory)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         memory.close()
         _, status = os.waitpid(self._child, 0)
         self._child = 0
@@ -50,11 +54,16 @@ class OneProcess:
         for each in living_descendants():  # what the cell started
             with contextlib.suppress(psutil.Error):
                 each.kill()
-        self._to_import = imports_of(request.reference)
+        self._to_import = imports_of(request.reference) or self._to_import
 
-    def learn(self) -> None:
-        """Import the libraries that the last child imported: the next one has them when it is forked, as warm ranks do."""
+    def learn(self, is_wanted: Callable[[], bool]) -> None:
+        """Import the libraries that the last child imported: the next one has them when it is forked, as warm ranks do.
+
+        What is not imported when the next step `is_wanted` waits for the next time.
+        """
         for name in self._to_import:
+            if is_wanted():
+                return
             if name not in sys.modules:
                 with contextlib.suppress(Exception):  # the child will raise it in the user's own line
                     importlib.import_module(name)

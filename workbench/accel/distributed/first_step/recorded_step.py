@@ -46,7 +46,7 @@ class RecordedStep:
     def ends_here(self) -> None:
         """Each optimizer has stepped that does in this turn of the loop."""
         self.ends = [_numbers(p) for p in self._parameters]
-        self.lowest_bytes = min(self.lowest_bytes, *self.sizes)
+        self.lowest_bytes = min([self.lowest_bytes, *self.sizes])
         self._parameters.clear()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from accel.units import percent
@@ -63,6 +63,9 @@ def compared(
         return FirstStepCheck(
             "not checked", reason="one process trained other parameters in that step than the ranks did"
         )
+    ranks, one = _finite(ranks, one)
+    if not all(bool(each.isfinite().all()) for each in [*ranks.ends, *one.ends]):
+        return FirstStepCheck("not checked", reason="not all weights are finite after that step")
     if one.draws:
         reason = (
             f"the cell draws random numbers ({one.draws}), and one process cannot draw them as the ranks do"
@@ -78,9 +81,32 @@ def compared(
     )
 
 
+def _finite(ranks: RecordedStep, one: RecordedStep) -> tuple[RecordedStep, RecordedStep]:
+    """Both without weights that are the same and not finite, as the -inf of a mask."""
+    import torch
+
+    same = [
+        ~a.isfinite() & ((a == b) | (a.isnan() & b.isnan()))
+        for a, b in zip(ranks.ends, one.ends, strict=True)
+    ]
+
+    def without(step: RecordedStep) -> RecordedStep:
+        kinds: dict[str, Any] = {
+            name: [
+                None if each is None else torch.where(mask, 0.0, each)
+                for each, mask in zip(tensors, same, strict=True)
+            ]
+            for name, tensors in (("starts", step.starts), ("ends", step.ends), ("gradients", step.gradients))
+            if len(tensors) == len(same)
+        }
+        return replace(step, **kinds)
+
+    return (without(ranks), without(one)) if any(bool(mask.any()) for mask in same) else (ranks, one)
+
+
 def _share_of_step(ranks: RecordedStep, one: RecordedStep) -> float:
     """The part of the step by which they differ, as the Euclidean norm has it; 0 where rounding explains the difference."""
-    rounding = _ROUNDING[one.lowest_bytes]
+    rounding = _ROUNDING.get(one.lowest_bytes, _ROUNDING[2])
     moved, moved_sizes = [b - a for a, b in zip(one.starts, one.ends, strict=True)], 0.0
     of_gradients = list(_pairs(ranks.gradients, one.gradients))
     step_norm, count = _norm(moved), sum(each.numel() for each in moved)
@@ -106,7 +132,7 @@ def _share_of_step(ranks: RecordedStep, one: RecordedStep) -> float:
         moved_sizes = math.hypot(moved_sizes, float(apart.norm()))
     if not is_different:
         return 0.0
-    return moved_sizes / step_norm if step_norm else math.inf
+    return moved_sizes / step_norm if step_norm else 1.0
 
 
 def _likely_cause(ranks: RecordedStep, one: RecordedStep, world_size: int, normalises_batches: bool) -> str:

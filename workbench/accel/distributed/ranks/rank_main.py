@@ -43,12 +43,15 @@ def main(descriptor: int, kernel_pid: int, rank: int, cpus: str, *words: str) ->
                 if page is not None:
                     page.close()
                 page = RankPage(message.world_size, given)
+                if alone is not None:  # asking for a GPU here would spoil the fork
+                    channel.send(RankReady(cpus=[], threads=0, device="cpu"))
+                    continue
                 channel.send(read_back(freshness.why_not_again() if freshness is not None else ""))
                 freshness = freshness or Freshness()
             elif isinstance(message, RunRequest) and given is not None and alone is not None:
                 alone.take(message, blob, MemoryFile(given))
                 channel.send(StepTaken())
-                alone.learn()
+                alone.learn(is_wanted=lambda: channel.has_more)
             elif isinstance(message, RunRequest) and given is not None and page is not None:
                 running.run_in_rank(channel, message, blob, MemoryFile(given), page, rank, disk)
                 if freshness is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from accel.distributed.first_step.recorded_step import save
 from accel.distributed.ranks.failed_run import error_of
 from accel.distributed.ranks.rank_answers import RankAnswers
 from accel.distributed.ranks.rank_messages import RunRequest
@@ -96,7 +97,9 @@ class RankRun:
         self, ranks: list[RankProcess], page: RankPage, place: str, began: float, start_s: float
     ) -> RunOutcome:
         alone = self.pool.alone if self._checks else None
-        reference = f"{place}-step" if alone is not None else ""
+        reference = f"{place}-step" if self._checks else ""
+        if reference and alone is None:
+            save("the process that takes that step alone did not start", reference)
         request = msgspec.structs.replace(self.request, rendezvous=place, reference=reference)
         options = self.request.options
         answers = RankAnswers(ranks, page, timeout_s=options.timeout_s, trains=self.request.trains)

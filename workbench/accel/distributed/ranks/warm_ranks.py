@@ -88,7 +88,10 @@ class WarmRanks:
                     self._alone = process, RankPage(1)
                 self._bring_up(self._page, look)
                 if checks and self._alone is not None:
-                    self._alone[0].meet(self._alone[1], look)
+                    try:
+                        self._alone[0].meet(self._alone[1], look)
+                    except WorkerError:  # the run does without its check
+                        self._end_alone()
             except BaseException:  # Ctrl-C among them: what a rank has heard and said is unknown then
                 self.end_ranks()
                 raise
