@@ -61,7 +61,7 @@ def names_written(source: str) -> tuple[str, ...]:
 def names_bound(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names that a cell binds whatever happens, and all that it may bind, as under a condition or in a loop.
 
-    >>> names_bound("x = 1\nif x: y = 2")
+    >>> names_bound("x = 1\\nif x: y = 2")
     (('x',), ('x', 'y'))
     """
     walk = _Walk({})
