@@ -318,7 +318,7 @@ for inputs, labels in loader:
         phases="data forward backward",
         roles="models=model loaders=loader",
         plan="intraop_threads(n=2)",
-        refused={"ddp": "gradients of torch.func are not"},
+        refused={"ddp": "does not see gradients of torch.func"},
     ),
     Cell(
         "double backward",

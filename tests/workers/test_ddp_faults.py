@@ -346,7 +346,7 @@ def test_a_hundred_megabytes_of_output_hold_nothing_up_and_the_error_after_it_is
 @pytest.mark.parametrize(
     ("cell", "reason"),
     [
-        (cell_with("torch.distributed.barrier()"), "and rank 1 to a collective of torch.distributed"),
+        (cell_with("torch.distributed.barrier()"), "and rank 1 reached a collective of torch.distributed"),
         (
             cell_with("pass") + "if is_rank(1):\n    torch.distributed.barrier()\n",
             "rank 1 reached a collective of torch.distributed, and rank 0 reached the end of the cell",
