@@ -53,4 +53,4 @@ class JobPage(RankPage):
 
     def words(self, rank: int, timeout_s: float) -> RankWords:
         """By messages: no memory is shared."""
-        return GroupWords()
+        return GroupWords(timeout_s)

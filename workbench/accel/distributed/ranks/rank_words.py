@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 import time
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
 _FORMAT = struct.Struct("=11q2d")
@@ -103,8 +104,9 @@ class PageWords:
 class GroupWords:
     """Words of ranks on several machines, by messages in a group of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float) -> None:
         self._group: Any = None
+        self._timeout = timedelta(seconds=timeout_s)
 
     def exchange(self, word: Word) -> list[Word]:
         """All ranks come here for the first time together, too."""
@@ -112,7 +114,7 @@ class GroupWords:
         import torch.distributed as dist
 
         if self._group is None:
-            self._group = dist.new_group(backend="gloo")
+            self._group = dist.new_group(backend="gloo", timeout=self._timeout)
         mine = torch.frombuffer(bytearray(_FORMAT.pack(*word)), dtype=torch.uint8)
         everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
         dist.all_gather(everyone, mine, group=self._group)
