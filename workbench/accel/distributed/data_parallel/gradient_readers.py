@@ -53,7 +53,7 @@ def running_code() -> list[types.CodeType]:
 
 
 def is_of_library(code: types.CodeType) -> bool:
-    """Whether this is none of the user's: of an installed package, or of accel."""
+    """Whether this belongs to an installed package or to accel, and so not to the user."""
     file = code.co_filename
     return "site-packages" in file or file.startswith(_PYTHON) or any(part in file for part in _LIBRARIES)
 

@@ -90,7 +90,7 @@ def _codes_of(body: Body, used: Iterable[Any], namespace: Mapping[str, Any]) -> 
 
 
 def _is_known(value: Any, own: str) -> bool:
-    """Whether it is of the notebook, Python, numpy or torch: what an object of another library does, nobody can see here."""
+    """Whether it belongs to the notebook, Python, numpy or torch. What objects of other libraries do is not known here."""
     from torch import nn
 
     if isinstance(value, nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accel.distributed.data_parallel.lineages import Lineages
@@ -122,7 +122,7 @@ class FirstStepOfRanks:
             world_size=self._world_size,
             normalises_batches=any(map(_normalises_batches, models)),
         )
-        return FirstStepCheck(check.verdict, check.difference, check.share, check.reason, waited_s)
+        return replace(check, waited_s=waited_s)
 
 
 class FirstStepAlone:

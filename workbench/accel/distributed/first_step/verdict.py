@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -108,7 +108,7 @@ def _share_of_step(ranks: RecordedStep, one: RecordedStep) -> float:
     """The part of the step by which they differ, as the Euclidean norm has it; 0 where rounding explains the difference."""
     rounding = _ROUNDING.get(one.lowest_bytes, _ROUNDING[2])
     moved, moved_sizes = [b - a for a, b in zip(one.starts, one.ends, strict=True)], 0.0
-    of_gradients = list(_pairs(ranks.gradients, one.gradients))
+    of_gradients = list(zip(ranks.gradients, one.gradients, strict=True))
     step_norm, count = _norm(moved), sum(each.numel() for each in moved)
     gradient_norm = _norm([b for _, b in of_gradients if b is not None])
     gradient_max = max((_largest(b) for _, b in of_gradients if b is not None), default=0.0)
@@ -137,7 +137,9 @@ def _share_of_step(ranks: RecordedStep, one: RecordedStep) -> float:
 
 def _likely_cause(ranks: RecordedStep, one: RecordedStep, world_size: int, normalises_batches: bool) -> str:
     """In the user's terms; the ratio of the two steps shows a sum, all other causes are said together."""
-    pairs = [(a, b) for a, b in _pairs(ranks.gradients, one.gradients) if a is not None and b is not None]
+    pairs = [
+        (a, b) for a, b in zip(ranks.gradients, one.gradients, strict=True) if a is not None and b is not None
+    ]
     if not pairs:
         pairs = [(a - s, b - s) for s, a, b in zip(one.starts, ranks.ends, one.ends, strict=True)]
     mine, theirs = _norm([a for a, _ in pairs]), _norm([b for _, b in pairs])
@@ -160,10 +162,6 @@ def _likely_cause(ranks: RecordedStep, one: RecordedStep, world_size: int, norma
         "samples of the batch with each other; or the cell loops over loaders with different batch sizes. "
         "Use --batch per-rank, where each rank trains on a whole batch."
     )
-
-
-def _pairs(mine: Sequence[Any], theirs: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    return zip(mine, theirs, strict=True)
 
 
 def _norm(tensors: Sequence[Any]) -> float:

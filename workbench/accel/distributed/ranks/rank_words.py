@@ -74,7 +74,7 @@ class PageWords:
     >>> words = PageWords(page, rank=0, timeout_s=60.0)
     >>> of_all = words.exchange(word)
 
-    Each rank has two places, used in turns: nobody can be two words ahead of another.
+    Each rank has two places, used in turns, because no rank can be two words ahead of another.
     """
 
     def __init__(self, page: WordsOnPage, rank: int, timeout_s: float) -> None:
