@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from accel.distributed.data_parallel.lineages import Lineages
-from accel.distributed.first_step.rank_draws import RankDraws
+from accel.distributed.first_step.rank_draws import RankDraws, digests
 from accel.distributed.first_step.recorded_step import RecordedStep, loaded, save, save_imports
 from accel.distributed.first_step.verdict import FirstStepCheck, compared
 from accel.errors import AccelError, first_line
-from accel.workload.exchanged_values import from_first_rank
+from accel.workload.exchanged_values import from_all_ranks, from_first_rank
+from accel.workload.generators import generator_states
 
 if TYPE_CHECKING:
     from accel.distributed.ranks.rank_messages import RunRequest
@@ -64,6 +65,7 @@ class FirstStepOfRanks:
         self._path, self._rank, self._world_size = path, rank, world_size
         self._is_strict, self._patience_s, self._beat, self._warn = is_strict, patience_s, beat, warn
         self._step = RecordedStep()
+        self._drawn_alone: list[dict[str, str]] = []  # digests of the generators of each rank, as one process has them
 
     def begins(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
@@ -82,8 +84,7 @@ class FirstStepOfRanks:
         """Compare, and warn before the run goes on; raises AccelError where the steps differ and the check is strict."""
         if self.check is not None:
             return
-        check = self._compared_or_why_not(list(models)) if self._rank == 0 else None
-        self.check = check = _from_rank_0(check)
+        self.check = check = self._agreed(list(models))
         if self._is_strict and check.verdict != "equal":
             raise AccelError(
                 "%%accel ddp --check strict", because=f"{check.line[0].lower()}{check.line[1:].rstrip('.')}",
@@ -91,6 +92,31 @@ class FirstStepOfRanks:
             )  # fmt: skip
         if check.verdict == "different" and self._rank == 0:
             self._warn(check.line)
+
+    def _agreed(self, models: list[Any]) -> FirstStepCheck:
+        """Rank 0's verdict, on all ranks."""
+        check = _from_rank_0(self._compared_or_why_not(models) if self._rank == 0 else None)
+        if check.verdict != "different":
+            return check
+        drawn = from_all_ranks(digests(generator_states()))
+        return _from_rank_0(self._unless_drawn_otherwise(check, drawn) if self._rank == 0 else None)
+
+    def _unless_drawn_otherwise(
+        self, check: FirstStepCheck, drawn: Sequence[dict[str, str]]
+    ) -> FirstStepCheck:
+        """The check, or that the steps do not compare because a rank drew other numbers than one process drew for that rank."""
+        others = [
+            f"rank {rank}"
+            for rank, (mine, alone) in enumerate(zip(drawn, self._drawn_alone, strict=True))
+            if any(mine[kind] != alone[kind] for kind in mine.keys() & alone.keys())
+        ]
+        if not others:
+            return check
+        return FirstStepCheck(
+            "not checked", waited_s=check.waited_s,
+            reason=f"the cell draws random numbers, and {' and '.join(others)} drew more or fewer of them than one process draws "
+            "for the same samples, as dropout does where each rank pads its samples to the longest of its own",
+        )  # fmt: skip
 
     def _compared_or_why_not(self, models: list[Any]) -> FirstStepCheck:
         try:
@@ -114,6 +140,7 @@ class FirstStepOfRanks:
             time.sleep(_BETWEEN_LOOKS_S)
         one = loaded(self._path)
         waited_s = time.monotonic() - began
+        self._drawn_alone = [] if isinstance(one, str) else one.generators
         if isinstance(one, str):
             return FirstStepCheck("not checked", reason=one, waited_s=waited_s)
         check = compared(
@@ -147,7 +174,7 @@ class FirstStepAlone:
 
     def is_over(self, models: Iterable[Any]) -> NoReturn:
         """Write the step down."""
-        self.lineages.finish()
+        self._step.generators = self.lineages.finish()
         self._step.draws, self._step.lowest_bytes = self.lineages.unlike, self.lineages.lowest_bytes
         self._step.ends_here()
         save(self._step, self._path)

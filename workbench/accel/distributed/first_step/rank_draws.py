@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ class RankDraws(Lineages):
         self._patches = AttributePatches()
         self._mode: Any = None
         self._is_own = False  # the draw is ours
+        self._takes_whole = False  # a batch was fetched that every rank takes whole
         self.unlike = ""
         self.lowest_bytes = 8
 
@@ -89,6 +91,7 @@ class RankDraws(Lineages):
             if sum(map(len, shares)) > len(
                 indices
             ):  # a batch that is too small to be shared: each rank has all of it
+                self._takes_whole = True
                 return original(fetcher, indices)
             self._pieces[len(indices)] = [len(each) for each in shares]
             before, samples = generator_states(), list[Any]()
@@ -123,10 +126,12 @@ class RankDraws(Lineages):
         if self._left and not self.unlike and (kind := _changed(self._left, generator_states())):
             self.unlike = f"from the generator of {'Python' if kind == 'python' else kind}"
 
-    def finish(self) -> None:
-        """The step is over: nothing more is watched."""
+    def finish(self) -> list[dict[str, str]]:
+        """The step is over: nothing more is watched. Returns where each rank's generators are now, as `digests` has it."""
         self._look()
         self._is_own = True
+        own = generator_states()
+        return [digests(own), *(digests(self._states.get(rank, own)) for rank in range(1, self._ranks))]
 
     # --- operations that draw ----------------------------------------------------------------------------------------
 
@@ -136,9 +141,12 @@ class RankDraws(Lineages):
         if place is None or kwargs.get("generator") is not None:
             self._look()
             result = operation(*args, **kwargs)
-            self.unlike = (
-                self.unlike or f"by {operation.overloadpacket} for other things than the samples of a batch"
+            whose = (
+                "a batch that is too small to be shared out, so that every rank takes all of it"
+                if self._takes_whole
+                else "other things than the samples of a batch"
             )
+            self.unlike = self.unlike or f"by {operation.overloadpacket} for {whose}"
             self._left = generator_states()
             return result
         dim, pieces, is_sure = place
@@ -167,6 +175,19 @@ class RankDraws(Lineages):
             if shape[0] and shape[0] % size == 0:
                 return 0, [each * (shape[0] // size) for each in pieces], False
         return None
+
+
+def digests(states: dict[str, Any]) -> dict[str, str]:
+    """A short text for the state of each kind of generator: equal where as many numbers were drawn from the same seed.
+
+    >>> digests(generator_states()).keys()
+    dict_keys(['python', 'numpy', 'torch'])
+    """
+    return {
+        kind: hashlib.sha256(state.numpy().tobytes() if kind == "torch" else repr(state).encode()).hexdigest()
+        for kind, state in states.items()
+        if kind in ("python", "numpy", "torch")
+    }
 
 
 def _drawing_mode(draws: RankDraws) -> Any:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 ELEMENTS = 1 << 20  # of an operation that is spread over all threads
-WAITED_S = 0.03
+WAITED_NS, LONGEST_S = 30_000_000, 1.0
 TASKS = Path("/proc/self/task")
 
 
@@ -19,24 +19,24 @@ def run_on_all_threads() -> None:
 
 
 def spun_share() -> float | None:
-    """What part of a wait the other threads spend computing nothing: 1 where one of them spins all the time.
+    """How long the other threads compute nothing before they sleep, as a share of 30 ms: 1 where one of them does not sleep.
 
     >>> spun_share()           # under OMP_WAIT_POLICY=active, with two threads
-    0.99
+    1.0
 
-    A thread that would spin but waits for its CPU, because other programs run, counts as one that spins. None where the system
-    does not count.
+    A thread's own CPU time counts, so that other programs on its CPU change nothing. None where the system does not count it.
     """
     run_on_all_threads()
-    began, at = time.perf_counter_ns(), _awake_ns()
-    while time.perf_counter_ns() - began < WAITED_S * 1e9:
-        time.sleep(WAITED_S / 10)
-    took = time.perf_counter_ns() - began
-    after, own = _awake_ns(), os.getpid()
-    if own not in after:
+    own, before = os.getpid(), _of_threads()
+    if own not in before:
         return None
-    others = [after[task] - at[task] for task in at.keys() & after.keys() if task != own]
-    return max(others, default=0) / took
+    began, spun_ns, is_awake = time.perf_counter(), 0, True
+    while is_awake and spun_ns < WAITED_NS and time.perf_counter() - began < LONGEST_S:
+        time.sleep(WAITED_NS / 10 / 1e9)
+        others = {task: seen for task, seen in _of_threads().items() if task in before and task != own}
+        spun_ns = max((cpu_ns - before[task][0] for task, (cpu_ns, _) in others.items()), default=0)
+        is_awake = any(state == "R" for _, state in others.values())
+    return min(spun_ns / WAITED_NS, 1.0)
 
 
 def masks() -> dict[int, tuple[int, ...]]:
@@ -58,13 +58,14 @@ def bound_threads() -> list[tuple[int, ...]]:
     return sorted({each for each in of_threads.values() if len(each) == width})
 
 
-def _awake_ns() -> dict[int, int]:
-    """How long each thread had a CPU or waited for one, in nanoseconds, as the scheduler counts it."""
+def _of_threads() -> dict[int, tuple[int, str]]:
+    """Of each thread the CPU time that it used, in nanoseconds, and its state: R while it has a CPU or waits for one."""
     found = {}
-    for task in TASKS.iterdir():
+    for task in TASKS.iterdir() if TASKS.exists() else ():
         try:
-            on_a_cpu, waited, *_ = (task / "schedstat").read_text().split()
-            found[int(task.name)] = int(on_a_cpu) + int(waited)
+            cpu_ns = int((task / "schedstat").read_text().split()[0])
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, ValueError, IndexError):  # it has ended, or the system does not count
             continue
+        found[int(task.name)] = (cpu_ns, state)
     return found
