@@ -70,6 +70,37 @@ for p in model.parameters():
         refused={"export": "it has no name in the notebook"},
     ),
     Cell(
+        "settings and functions of a library that earlier cells replaced",
+        """
+for inputs, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels) + colorsys.ONE_THIRD * colorsys.rgb_to_hls(model[0].weight)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+import colorsys
+colorsys.ONE_THIRD = 0.25
+def added(weight):
+    return weight.square().mean()
+setattr(colorsys, "rgb_to_hls", added)
+""",
+    ),
+    Cell(
+        "a class whose words are those of parts of torch",
+        TRAIN.replace("model(inputs)", "own(inputs)"),
+        """
+class Own(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net, self.classes, self.ops = net, torch.arange(3), torch.ops.aten
+    def forward(self, x):
+        return self.net(x) + 0 * self.classes
+own = Own(model)
+""",
+        roles="models=own optimizers=optimizer criteria=criterion loaders=loader",
+    ),
+    Cell(
         "parametrizations of an earlier cell",
         TRAIN,
         """

@@ -116,6 +116,14 @@ for epoch in range(2):
         "                nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)\n                opt.step(); opt.zero_grad()",
         "learner = Learner(model)\nlearner.fit(loader)",
     ), near=1e-7),
+    "a library and a class that cells add to": Notebook((
+        IMPORTS, DATA, "class Net(nn.Sequential):\n    scale = 1.0",
+        "def doubled(t): return 2 * t\ndef add_to_library():\n    nn.functional.doubled_here = doubled", "add_to_library()",
+        "def add_to(cls):\n    def add(f):\n        setattr(cls, f.__name__, f)\n        return f\n    return add",
+        "@add_to(Net)\ndef loss_of(self, a, b): return F.cross_entropy(F.doubled_here(self(a)) * self.scale, b)", "Net.scale = 0.5",
+        "model = Net(nn.Linear(6, 3))\nopt = torch.optim.SGD(model.parameters(), 0.05)",
+        "Net.forward = lambda self, x: self[0](x) + 1.0", TRAIN.replace("F.cross_entropy(model(a), b)", "model.loss_of(a, b)"),
+    )),
     "a stream of samples and parameters of no module": Notebook((
         IMPORTS, "w = torch.randn(6, 3, requires_grad=True)\nopt = torch.optim.Adam([w], 0.01)",
         "class Stream(IterableDataset):\n    def __iter__(self):\n        for i in range(50): yield torch.randn(6) + i % 3, i % 3\n"

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any
 
 from accel.workload.cell_names import names_bound, names_read
+from accel.workload.library_changes import paths_set
 from accel.workload.namespace_reads import globals_read, globals_written, nested_codes
 
 _TRAINS = {"backward", "step"}
@@ -23,7 +24,8 @@ class Statement:
     """One statement at the top level of a cell.
 
     `later` holds what its functions read when they are called, and `perhaps` what it may bind: under a condition, or by calling
-    a function that has `global`. `changes` are the roots of what it sets or calls, `trains` and `sets` what its code is for.
+    a function that has `global`. `changes` are the roots of what it sets or calls, `sets_parts_of` those of modules
+    and classes of which it sets attributes; `trains` and `sets` say what its code is for.
     """
 
     cell: int
@@ -32,6 +34,7 @@ class Statement:
     now: frozenset[str]
     later: frozenset[str]
     changes: frozenset[str]
+    sets_parts_of: frozenset[str]
     trains: bool
     sets: bool
     is_definition: bool
@@ -62,6 +65,7 @@ class _Known:
         self.writes: dict[str, frozenset[str]] = {}
         self.trains: set[str] = set()
         self.sets: set[str] = set()
+        self.parts: dict[str, frozenset[str]] = {}  # roots of what they set attributes of
 
     def statement(self, cell: int, node: ast.stmt) -> Statement:
         code = ast.unparse(node)
@@ -81,17 +85,35 @@ class _Known:
         of_functions = frozenset(_written_inside(compiled)).union(
             *(self.writes.get(name, ()) for name in every)
         )
+        parts = {path[0] for path in paths_set(code)} & every
         if is_definition:
+            self.parts.update(dict.fromkeys(surely, frozenset(parts)))
+            parts = set(_added_to(node))
             for names, does in ((self.trains, trains), (self.sets, sets)):
                 names.difference_update(surely)
                 names.update(surely if does else ())
             self.writes.update(dict.fromkeys(surely, of_functions))
         else:
             perhaps |= of_functions
+            parts = parts.union(*(self.parts.get(name, ()) for name in every))
         return Statement(
             cell, frozenset(surely), frozenset(perhaps), now, every - now, frozenset(_changed(node)),
-            trains, sets, is_definition,
+            frozenset(parts), trains, sets, is_definition,
         )  # fmt: skip
+
+
+def _added_to(node: ast.stmt) -> Iterator[str]:
+    """What a decorator may add the definition to: `@add_to(Net)`, or with fastcore's `@patch` the class of `self: Net`."""
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return
+    for decorator in node.decorator_list:
+        for each in decorator.args if isinstance(decorator, ast.Call) else []:
+            yield from _names(each)
+    match node:
+        case ast.FunctionDef(
+            decorator_list=[_, *_], args=ast.arguments(args=[ast.arg("self", ast.Name(name)), *_])
+        ):
+            yield name
 
 
 class _Everything(Mapping[str, Any]):

@@ -24,6 +24,7 @@ import cloudpickle
 
 from accel.errors import NotShippable, first_line
 from accel.workload.generators import device_here, generator_states, restore_generators
+from accel.workload.library_changes import library_changes, make_changes
 from accel.workload.memory_file import MemoryFile
 from accel.workload.torch_settings import read_settings, write_settings
 from accel.workload.whole_objects import bare, count_hooks_from, reduced, set_dict
@@ -67,18 +68,20 @@ def pack(workload: Workload) -> Parcel:
 
 def _rereads(workload: Workload) -> dict[str, Any]:
     """What the cell's last run left and this one may read; without what cannot travel, which few runs will ask for."""
-    found = {}
-    for name in workload.rereads:
-        if name in workload.namespace:
-            value, spare = workload.namespace[name], MemoryFile()
-            try:
-                dump(value, spare)
-            except Exception:
-                continue  # whatever pickling its objects raises: then it stays at home
-            finally:
-                spare.close()
-            found[name] = value
-    return found
+    here = {name: workload.namespace[name] for name in workload.rereads if name in workload.namespace}
+    return {name: value for name, value in here.items() if _why_not(value) is None}
+
+
+def _why_not(value: object) -> Exception | None:
+    """What packing it raises; None where it can travel."""
+    spare = MemoryFile()
+    try:
+        dump(value, spare)
+    except Exception as error:  # whatever pickling its objects raises
+        return error
+    finally:
+        spare.close()
+    return None
 
 
 def pack_cell(
@@ -128,6 +131,7 @@ def _contents(namespace: dict[str, Any], names: dict[str, Any], models: Mapping[
     anchor.__module__ = "__main__"
     return {
         "names": names,
+        "in libraries": [each for each in library_changes(namespace) if _why_not(each) is None],
         "anchor": anchor,
         "gradients": _gradients(names, models),
         "generators": generator_states(),
@@ -201,7 +205,9 @@ def make_pickler(
                 return (bare, (cls,), state, None, None, set_dict)
             if issubclass(cls, torch.nn.parallel.DistributedDataParallel):  # belongs to ranks that have met
                 return (_itself, (obj.module,))
-            if issubclass(cls, types.ModuleType) and _is_found_by_name(obj):  # as torch.classes, torch.ops.aten
+            if issubclass(cls, types.ModuleType) and _is_found_by_name(
+                obj
+            ):  # as torch.classes, torch.ops.aten
                 return (pkgutil.resolve_name, (obj.__name__,))
             if cls is types.CodeType:  # cloudpickle takes the name of its file away, from 3.1.3 on
                 return (_of_file, (obj.co_filename, *self.dispatch_table[types.CodeType](obj)))
@@ -275,6 +281,7 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     namespace.update(contents["names"])
     namespace["__name__"] = "__main__"
     namespace["__held_weakly__"] = held
+    make_changes(contents["in libraries"])
     for parameter, gradient in contents["gradients"]:
         parameter.grad = gradient
     write_settings(contents["settings"])
@@ -345,10 +352,7 @@ def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
     for name, value in sorted(
         names.items(), key=lambda item: callable(item[1])
     ):  # a function drags its globals along
-        spare = MemoryFile()
-        try:
-            dump({"value": value}, spare)
-        except Exception as own:
+        if own := _why_not({"value": value}):
             return NotShippable(
                 f"A worker process needs a copy of {name!r} ({type(value).__name__})",
                 because=f"it cannot be pickled: {first_line(own)}",
@@ -357,8 +361,6 @@ def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
                 else f"Build {name!r} in the cell that trains; or keep locks, open files, generators and live iterators out of "
                 "it (open them in __getitem__), or give its class __getstate__.",
             )
-        finally:
-            spare.close()
     return NotShippable(
         "A worker process needs a copy of what the cell reads",
         because=f"it cannot be pickled: {first_line(error)}",

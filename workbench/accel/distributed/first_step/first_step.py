@@ -65,7 +65,9 @@ class FirstStepOfRanks:
         self._path, self._rank, self._world_size = path, rank, world_size
         self._is_strict, self._patience_s, self._beat, self._warn = is_strict, patience_s, beat, warn
         self._step = RecordedStep()
-        self._drawn_alone: list[dict[str, str]] = []  # digests of the generators of each rank, as one process has them
+        self._drawn_alone: list[
+            dict[str, str]
+        ] = []  # digests of the generators of each rank, as one process has them
 
     def begins(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
