@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import random
 import re
 import sys
 from functools import reduce
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from cases import CASES, ENTRIES, FIRST, IN_ONE_PROCESS, case_of
@@ -19,11 +21,13 @@ import accel.accelerations
 from accel.accelerations import CARD_HEADINGS, CATALOGUE, Acceleration
 from accel.accelerations.acceleration import card
 from accel.accelerations.intraop_threads import IntraopThreads
+from accel.distributed.first_step.rank_draws import digests
 from accel.exporting.export import export_cell
 from accel.machine import read_machine
 from accel.plans.plan import Plan
 from accel.workbench.workbench import Workbench
 from accel.workload import Replica
+from accel.workload.generators import generator_states
 
 
 def go_together(first: Acceleration, second: Acceleration) -> bool:
@@ -392,3 +396,17 @@ def test_an_entry_that_is_in_force_already_is_refused_and_takes_no_credit(plan):
     made = training_for(plan, steps_before=1)
     exec(plan.entries[0].as_code(made.workload()), made.namespace)
     assert plan.why_not(made.workload(), read_machine()), "it would be said to take effect"
+
+
+def test_asking_whether_an_entry_applies_draws_none_of_the_users_random_numbers():
+    class Noisy(nn.Sequential):
+        def forward(self, images):
+            return super().forward(images) * (1 + random.random() + numpy.random.rand() + torch.rand(()))
+
+    made = training()
+    made.model = Noisy(made.model)
+    workload, machine = made.workload(), read_machine()
+    for entry in ENTRIES:
+        before = digests(generator_states())
+        Plan((entry,)).why_not(workload, machine)
+        assert digests(generator_states()) == before, entry.name

@@ -87,6 +87,21 @@ setattr(colorsys, "rgb_to_hls", added)
 """,
     ),
     Cell(
+        "an object that passes on what it lacks",
+        TRAIN.replace("in loader", "in batches"),
+        """
+class Wrapped:
+    def __init__(self, inner):
+        self.inner = inner
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+class Batches(Wrapped):
+    def __iter__(self):
+        return iter(self.inner)
+batches = Batches(loader)
+""",
+    ),
+    Cell(
         "a class whose words are those of parts of torch",
         TRAIN.replace("model(inputs)", "own(inputs)"),
         """

@@ -109,7 +109,7 @@ def test_of_the_users_code_only_a_hash_is_kept(workbench, file):
 
 def test_a_past_trial_is_measured_anew_and_its_old_figures_stand_below(workbench):
     workbench.profile(TRAIN)
-    workbench.try_("fused_optimizer", budget_s=20)
+    workbench.try_("fused_optimizer")
     again = measured_again(workbench, 1)
     assert again.rows[0].plan == "fused_optimizer"
     assert any(note.startswith("Before, on ") and "×" in note for note in again.notes)

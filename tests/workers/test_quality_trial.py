@@ -118,7 +118,7 @@ for a, b in loader:
     loss.backward()
     optimizer.step()
 """
-    shown = make(cell).try_("fused_optimizer", until="accuracy>=0.8", seeds=1, budget_s=20)
+    shown = make(cell).try_("fused_optimizer", until="accuracy>=0.8", seeds=1, budget_s=60)
     assert shown["baseline"].curves[0].ending == "reached"
     answer = shown.answer("fused_optimizer")
     assert answer.verdict == "not reached"

@@ -52,7 +52,7 @@ def test_between_its_turns_it_stands_still_and_its_loader_workers_too(monkeypatc
         spare_workers=0,
     )  # fmt: skip
     workbench.profile(CELL)
-    row = workbench.try_("env_var('ANY=1')", budget_s=20)['env_var(set="ANY=1")']
+    row = workbench.try_("env_var('ANY=1')", budget_s=60)['env_var(set="ANY=1")']
     workbench.close()
     assert row.shown is not None, row.sentence
     assert len(seen) > 10

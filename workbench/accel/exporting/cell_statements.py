@@ -24,8 +24,8 @@ class Statement:
     """One statement at the top level of a cell.
 
     `later` holds what its functions read when they are called, and `perhaps` what it may bind: under a condition, or by calling
-    a function that has `global`. `changes` are the roots of what it sets or calls, `sets_parts_of` those of modules
-    and classes of which it sets attributes; `trains` and `sets` say what its code is for.
+    a function that has `global`. `changes` are the roots of what it sets or calls, `sets_parts_of` the dotted names
+    of modules and classes of which it sets attributes; `trains` and `sets` say what its code is for.
     """
 
     cell: int
@@ -34,7 +34,7 @@ class Statement:
     now: frozenset[str]
     later: frozenset[str]
     changes: frozenset[str]
-    sets_parts_of: frozenset[str]
+    sets_parts_of: frozenset[tuple[str, ...]]
     trains: bool
     sets: bool
     is_definition: bool
@@ -65,7 +65,7 @@ class _Known:
         self.writes: dict[str, frozenset[str]] = {}
         self.trains: set[str] = set()
         self.sets: set[str] = set()
-        self.parts: dict[str, frozenset[str]] = {}  # roots of what they set attributes of
+        self.parts: dict[str, frozenset[tuple[str, ...]]] = {}  # of what they set attributes
 
     def statement(self, cell: int, node: ast.stmt) -> Statement:
         code = ast.unparse(node)
@@ -85,10 +85,10 @@ class _Known:
         of_functions = frozenset(_written_inside(compiled)).union(
             *(self.writes.get(name, ()) for name in every)
         )
-        parts = {path[0] for path in paths_set(code)} & every
+        parts = {path[:-1] for path in paths_set(code) if path[0] in every}
         if is_definition:
             self.parts.update(dict.fromkeys(surely, frozenset(parts)))
-            parts = set(_added_to(node))
+            parts = {(name,) for name in _added_to(node)}
             for names, does in ((self.trains, trains), (self.sets, sets)):
                 names.difference_update(surely)
                 names.update(surely if does else ())

@@ -13,7 +13,7 @@ from typing import Any
 from accel.errors import AccelError
 from accel.exporting.cell_statements import Statement, parsed, statements_of
 from accel.exporting.magic_lines import MagicLines
-from accel.workload.library_changes import INPUTS, is_of_library
+from accel.workload.library_changes import INPUTS, is_of_library, owner_at
 
 _WRAPPING = ("time", "capture", "prun", "accel")  # cell magics that run their cell
 _RUNNING = ("time", "prun")  # line magics that run their line
@@ -188,25 +188,22 @@ class _Program:
         return self._touches(cell) and not any(self._trains(one) for one in own)
 
     def _touches(self, cell: int) -> bool:
+        own = [(place, one) for place, one in enumerate(self._statements) if one.cell == cell]
         return any(
-            self._is_in_use(name, place, sets_parts=name in one.sets_parts_of)
-            for place, one in enumerate(self._statements)
-            if one.cell == cell
-            for name in one.changes | one.sets_parts_of
+            any(self._is_in_use(name, place) for name in one.changes)
+            or any(self._adds_to(path, place) for path in one.sets_parts_of)
+            for place, one in own
         )
 
-    def _is_in_use(self, name: str, place: int, *, sets_parts: bool = False) -> bool:
-        value = self._namespace.get(name)
-        if sets_parts and is_of_library(value):
-            return _package(value) in self._packages()
-        is_object = not isinstance(value, _PLAIN_VALUES)
-        return (is_object or sets_parts) and (name, self._provider(name, place)) in self._providers
+    def _is_in_use(self, name: str, place: int) -> bool:
+        is_object = not isinstance(self._namespace.get(name), _PLAIN_VALUES)
+        return is_object and (name, self._provider(name, place)) in self._providers
 
-    def _packages(self) -> set[str]:
-        """Those of which the program uses something."""
-        return {_package(self._namespace.get(name)) for name, _ in self._providers} | {
-            text.split()[1].partition(".")[0] for text in self.imports.values()
-        }
+    def _adds_to(self, path: tuple[str, ...], place: int) -> bool:
+        """Whether parts of a library are set there, which its own code may use, or of what is in use."""
+        return is_of_library(owner_at(path, self._namespace)) or (
+            (path[0], self._provider(path[0], place)) in self._providers
+        )
 
     def _trains(self, one: Statement) -> bool:
         classes = {type(self._namespace.get(name)).__name__ for name in one.now}
@@ -220,12 +217,6 @@ class _Program:
         return not one.binds and any(
             module.__name__.partition(".")[0] in sys.stdlib_module_names for module in modules
         )
-
-
-def _package(value: object) -> str:
-    """The name of the package that it is of, or is."""
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return name.partition(".")[0] if isinstance(name, str) else ""
 
 
 def _home(name: str, value: object) -> str:

@@ -20,6 +20,7 @@ from accel.plans.chosen import OF_THE_PROCESS, ON, only, only_roles, read_names,
 from accel.plans.knobs import as_literal, check_knobs, knobs_of
 from accel.processes.start import Start, together
 from accel.techniques.steps.live_optimizers import noted_optimizers
+from accel.workload.generators import generators_kept
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -239,13 +240,14 @@ class Plan:
             machine: The machine that it runs on.
             on_ranks: The plan is for a cell that trains on several ranks together, else for one process.
         """
-        reasons = {
-            entry.name: [
-                *([] if on_ranks else self._needs_ranks(entry)),
-                *self._reasons(entry, workload, machine),
-            ]
-            for entry in self.entries
-        }
+        with generators_kept():  # an entry may call a model to find out, and the model may draw
+            reasons = {
+                entry.name: [
+                    *([] if on_ranks else self._needs_ranks(entry)),
+                    *self._reasons(entry, workload, machine),
+                ]
+                for entry in self.entries
+            }
         found = {name: why for name, why in reasons.items() if why}
         return found or self._why_not_started()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -37,15 +37,25 @@ def library_changes(namespace: Mapping[str, Any]) -> list[tuple[Any, str, Any]]:
     """
     found = {}
     for text in map(str, namespace.get(INPUTS) or ()):
-        for root, *attributes, name in paths_set(text):
-            owner = namespace.get(root)
-            for attribute in attributes:
-                owner = vars(owner).get(attribute) if isinstance(owner, (ModuleType, type)) else None
+        for *path, name in paths_set(text):
+            owner = owner_at(path, namespace)
             if is_of_library(owner) and not (owner is sys and name in _STREAMS):
                 value = vars(owner).get(name, _MISSING)
                 if value is not _MISSING:
                     found[id(owner), name] = (owner, name, value)
     return list(found.values())
+
+
+def owner_at(path: Sequence[str], namespace: Mapping[str, Any]) -> Any:
+    """What a dotted name leads to through modules and classes; None where another object is on the way.
+
+    >>> owner_at(("torch", "nn"), {"torch": torch})
+    <module 'torch.nn'>
+    """
+    owner = namespace.get(path[0])
+    for attribute in path[1:]:
+        owner = vars(owner).get(attribute) if isinstance(owner, (ModuleType, type)) else None
+    return owner
 
 
 def make_changes(changes: Iterable[tuple[Any, str, Any]]) -> None:

@@ -59,7 +59,10 @@ def reduced(obj: Any, hold: Callable[[Any], None]) -> Any:
     if issubclass(cls, threading.Thread):
         raise TypeError(f"cannot pickle {cls.__name__!r} object: a thread stays in its process")
     has_own_way: Any = _has_own_way  # a class is hashable, whatever its type says
-    return _whole(obj, cls) if has_own_way(cls) else NotImplemented
+    passes_on: Any = _passes_on
+    if has_own_way(cls):
+        return _whole(obj, cls)
+    return (bare, (cls,), dict(vars(obj)), None, None, set_dict) if passes_on(cls) else NotImplemented
 
 
 def bare(cls: type[Any]) -> Any:
@@ -250,6 +253,19 @@ def _has_own_way(cls: type[Any]) -> bool:
     return base is object and any(
         getattr(cls, name, None) not in (getattr(object, name, None), _of_module(name))
         for name in ("__getstate__", "__reduce__", "__reduce_ex__")
+    )
+
+
+@functools.lru_cache(512)
+def _passes_on(cls: type[Any]) -> bool:
+    """Whether a plain Python class answers for names that it lacks: pickle's question for `__setstate__`, asked of an object that
+    has no attributes yet, would recur without end.
+    """
+    kinds = [each for each in cls.__mro__ if each is not object]
+    return (
+        all(each.__flags__ & _OF_PYTHON and "__slots__" not in vars(each) for each in kinds)
+        and getattr(cls, "__getattr__", None) not in (None, _of_module("__getattr__"))
+        and not hasattr(cls, "__setstate__")
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +31,8 @@ def saving_whole_files(rank: int) -> Iterator[None]:
             own = f"{place}.of-rank-{rank}"
             try:
                 original(obj, own, *args, **kwargs)
+                if os.path.exists(place):
+                    shutil.copymode(place, own)
                 os.replace(own, place)
             finally:
                 if os.path.exists(own):
