@@ -98,7 +98,14 @@ class Wrapped:
 class Batches(Wrapped):
     def __iter__(self):
         return iter(self.inner)
-batches = Batches(loader)
+class Rows(Dataset, Wrapped):
+    def __len__(self):
+        return len(self.inner)
+    def __getitem__(self, index):
+        return self.inner[index]
+    def __getstate__(self):
+        return {**vars(self), "is_copy": True}
+batches = Batches(DataLoader(Rows(loader.dataset), batch_size=4))
 """,
     ),
     Cell(

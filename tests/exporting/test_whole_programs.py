@@ -176,6 +176,20 @@ def test_a_program_trains_what_the_notebook_did_and_ranks_what_accel_ddp_did(she
         assert numbers == pytest.approx(truth, rel=0, abs=notebook.near)
 
 
+def test_other_trainings_of_the_same_objects_are_left_out_and_named(shell, programs):
+    other = (
+        "total = 0.0\nfor a, b in loader:\n    "
+        + STEP.replace("(a), b)", "(a), b, reduction='sum')")
+        + "\n    total += loss.item()"
+    )
+    mine = other.replace(", reduction='sum'", "")
+    trained(shell, Notebook((IMPORTS, DATA, MODEL, f"# too far\n{other}", mine)))
+    made = shell.run("%accel export --to script")
+    assert "reduction" not in made.code
+    assert any("train the same objects: # too far." in note for note in made.notes)
+    programs.run(made.code, "model, total")
+
+
 def test_gradients_that_the_cell_takes_itself_are_means_over_ranks(shell, programs):
     """As one process that takes the batches of both."""
     by_hand = "ps = list(model.parameters()); [p.data.sub_(0.1 * g) for p, g in zip(ps, torch.autograd.grad(F.cross_entropy(model(a), b), ps))]"

@@ -11,8 +11,7 @@ from accel.accelerations.started import Started, not_on_linux
 from accel.errors import Reason
 from accel.processes.start import Start
 from accel.techniques.started.displayed import DISPLAY
-from accel.techniques.started.openmp_threads import spun_share
-from accel.units import percent
+from accel.techniques.started.openmp_threads import WATCHED_MS, spun_share
 
 if TYPE_CHECKING:
     from accel.machine import Machine
@@ -72,9 +71,12 @@ class OmpWaitPolicy(Started):
         return reasons
 
     def took_effect(self, replica: Replica) -> Proof:
-        """How long the other threads were seen to spin after an operation."""
+        """How long the other threads spin after an operation."""
         share = spun_share()
         if share is None:
             return Proof(False, "this system does not count what threads do while they wait")
         did = share <= SLEEPS if self.policy == "passive" else share >= SPINS
-        return Proof(did, f"waiting threads spun for {percent(share, 0)} of the time")
+        return Proof(
+            did,
+            f"a waiting thread used {share * WATCHED_MS:.0f} of {WATCHED_MS} ms of CPU time before it slept",
+        )

@@ -24,8 +24,8 @@ class Statement:
     """One statement at the top level of a cell.
 
     `later` holds what its functions read when they are called, and `perhaps` what it may bind: under a condition, or by calling
-    a function that has `global`. `changes` are the roots of what it sets or calls, `sets_parts_of` the dotted names
-    of modules and classes of which it sets attributes; `trains` and `sets` say what its code is for.
+    a function that has `global`. `changes` are the roots of what it sets or calls, `sets_parts_of` are the dotted
+    names of modules and classes whose attributes it sets; `trains` and `sets` say what its code is for.
     """
 
     cell: int
@@ -65,7 +65,9 @@ class _Known:
         self.writes: dict[str, frozenset[str]] = {}
         self.trains: set[str] = set()
         self.sets: set[str] = set()
-        self.parts: dict[str, frozenset[tuple[str, ...]]] = {}  # of what they set attributes
+        self.parts: dict[
+            str, frozenset[tuple[str, ...]]
+        ] = {}  # the modules and classes whose attributes they set
 
     def statement(self, cell: int, node: ast.stmt) -> Statement:
         code = ast.unparse(node)
@@ -86,6 +88,7 @@ class _Known:
             *(self.writes.get(name, ()) for name in every)
         )
         parts = {path[:-1] for path in paths_set(code) if path[0] in every}
+        parts = parts.union(*(self.parts.get(name, ()) for name in every))
         if is_definition:
             self.parts.update(dict.fromkeys(surely, frozenset(parts)))
             parts = {(name,) for name in _added_to(node)}
@@ -95,20 +98,23 @@ class _Known:
             self.writes.update(dict.fromkeys(surely, of_functions))
         else:
             perhaps |= of_functions
-            parts = parts.union(*(self.parts.get(name, ()) for name in every))
+        later = (
+            every - now if is_definition else every - now - set(written)
+        )  # what it writes first it need not be given
         return Statement(
-            cell, frozenset(surely), frozenset(perhaps), now, every - now, frozenset(_changed(node)),
+            cell, frozenset(surely), frozenset(perhaps), now, later, frozenset(_changed(node)),
             frozenset(parts), trains, sets, is_definition,
         )  # fmt: skip
 
 
 def _added_to(node: ast.stmt) -> Iterator[str]:
-    """What a decorator may add the definition to: `@add_to(Net)`, or with fastcore's `@patch` the class of `self: Net`."""
+    """Classes that a decorator may add this definition to: `Net` of `@add_to(Net)`, or of `def f(self: Net)` under `@patch`."""
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return
     for decorator in node.decorator_list:
-        for each in decorator.args if isinstance(decorator, ast.Call) else []:
-            yield from _names(each)
+        if isinstance(decorator, ast.Call):
+            for each in [*decorator.args, *decorator.keywords]:
+                yield from _names(each)
     match node:
         case ast.FunctionDef(
             decorator_list=[_, *_], args=ast.arguments(args=[ast.arg("self", ast.Name(name)), *_])

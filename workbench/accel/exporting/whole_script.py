@@ -127,7 +127,7 @@ class _Program:
     def touching(self) -> list[str]:
         """First lines of cells left out that train what the program trains."""
         others = [number for number in range(self._last) if number not in self.cells]
-        return [self._texts[number].strip().splitlines()[0] for number in others if self._touches(number)]
+        return [self._texts[number].strip().splitlines()[0] for number in others if self._changes(number)]
 
     def _take(self, cell: int) -> None:
         self.cells.add(cell)
@@ -185,14 +185,22 @@ class _Program:
         own = [one for one in self._statements if one.cell == cell and not one.is_definition]
         if any(one.sets or self._sets_module(one) for one in own):
             return not any(one.trains for one in own)
-        return self._touches(cell) and not any(self._trains(one) for one in own)
+        return (self._changes(cell) or self._sets_parts(cell)) and not any(self._trains(one) for one in own)
 
-    def _touches(self, cell: int) -> bool:
-        own = [(place, one) for place, one in enumerate(self._statements) if one.cell == cell]
+    def _changes(self, cell: int) -> bool:
         return any(
-            any(self._is_in_use(name, place) for name in one.changes)
-            or any(self._adds_to(path, place) for path in one.sets_parts_of)
-            for place, one in own
+            self._is_in_use(name, place)
+            for place, one in enumerate(self._statements)
+            if one.cell == cell
+            for name in one.changes
+        )
+
+    def _sets_parts(self, cell: int) -> bool:
+        return any(
+            self._adds_to(path, place)
+            for place, one in enumerate(self._statements)
+            if one.cell == cell
+            for path in one.sets_parts_of
         )
 
     def _is_in_use(self, name: str, place: int) -> bool:
@@ -200,7 +208,7 @@ class _Program:
         return is_object and (name, self._provider(name, place)) in self._providers
 
     def _adds_to(self, path: tuple[str, ...], place: int) -> bool:
-        """Whether parts of a library are set there, which its own code may use, or of what is in use."""
+        """Whether attributes are set there of a library, whose own code may use them, or of what the program uses."""
         return is_of_library(owner_at(path, self._namespace)) or (
             (path[0], self._provider(path[0], place)) in self._providers
         )

@@ -240,7 +240,7 @@ class Plan:
             machine: The machine that it runs on.
             on_ranks: The plan is for a cell that trains on several ranks together, else for one process.
         """
-        with generators_kept():  # an entry may call a model to find out, and the model may draw
+        with generators_kept():  # to find out, an entry may call the model, which may draw
             reasons = {
                 entry.name: [
                     *([] if on_ranks else self._needs_ranks(entry)),

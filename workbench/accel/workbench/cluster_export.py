@@ -33,7 +33,7 @@ def program_export(workload: Workload, kept: Plan) -> Program:
     earlier = _earlier(workload, export)
     head = '"""Trains as a notebook did: its cells, in plain PyTorch."""'
     code = _program([head, *earlier.cells, without_magics(export.code_with_notes)])
-    notes = ['made = accel.export("script") and made.save("train.py") write it.', *_notes(export, earlier)]
+    notes = ['To save it: import accel; accel.export("script").save("train.py")', *_notes(export, earlier)]
     return Program(code, tuple(notes))
 
 
@@ -114,7 +114,7 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
 def _notes_of_cluster(cluster: Cluster, *, is_on_cpu: bool) -> list[str]:
     notes = [
         "As under %%accel ddp, each rank reads its part of every loader that trains, and reads all other loaders whole.",
-        'made = accel.export(...) and made.save("folder") write both files; print(made.program) shows the first.',
+        f'To save both files: import accel; accel.export("{cluster.launcher}").save("folder"), with the options that you gave here.',
     ]
     if is_on_cpu:
         notes.append(

@@ -1,23 +1,31 @@
-"""What cells set in libraries, as `datasets.MNIST = Own`: who trains as the notebook does, elsewhere, needs that too."""
+"""What cells set in libraries, as `datasets.MNIST = Own`. Another process, or an exported program, has to set it too."""
 
 from __future__ import annotations
 
 import ast
 import functools
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 INPUTS = "_ih"  # IPython's list of what was run, as Python
+LibraryChange = tuple[Any, str, Any]  # module or class, attribute, value
 _MISSING = object()
-_STREAMS = {"stdin", "stdout", "stderr"}  # of sys: each process has its own
-_made: list[tuple[Any, str, Any]] = []  # in this process, with what was there before
+_OF_A_NOTEBOOK = {
+    "sys",
+    "IPython",
+    "ipykernel",
+    "matplotlib",
+    "accel",
+}  # what is set there is for this notebook alone
+_MAGICS = {"run_cell_magic", "run_line_magic"}
+_made: list[LibraryChange] = []  # what `make_changes` set last, with the values before
 
 
 @functools.lru_cache(4096)
 def paths_set(code: str) -> tuple[tuple[str, ...], ...]:
-    """The dotted names that code sets, by assignment or `setattr`; nothing of what is no Python.
+    """The dotted names that code sets, by assignment or `setattr`; empty if it is not Python.
 
     >>> paths_set("datasets.MNIST = Own")
     (('datasets', 'MNIST'),)
@@ -26,11 +34,11 @@ def paths_set(code: str) -> tuple[tuple[str, ...], ...]:
         tree = ast.parse(code) if "." in code or "setattr" in code else ast.Module([], [])
     except (SyntaxError, ValueError):
         return ()
-    return tuple(path for node in ast.walk(tree) if len(path := _path_set(node)) > 1)
+    return tuple(path for node in ast.walk(tree) for path in _paths_set(node) if len(path) > 1)
 
 
-def library_changes(namespace: Mapping[str, Any]) -> list[tuple[Any, str, Any]]:
-    """(module or class of a library, attribute, value) of all that the notebook's cells set there, with what is there now.
+def library_changes(namespace: Mapping[str, Any]) -> list[LibraryChange]:
+    """All that the notebook's cells set in modules, and in classes that are not the notebook's own, with the present values.
 
     >>> library_changes(get_ipython().user_ns)
     [(<module 'torchvision.datasets'>, 'MNIST', <class '__main__.Own'>)]
@@ -39,15 +47,13 @@ def library_changes(namespace: Mapping[str, Any]) -> list[tuple[Any, str, Any]]:
     for text in map(str, namespace.get(INPUTS) or ()):
         for *path, name in paths_set(text):
             owner = owner_at(path, namespace)
-            if is_of_library(owner) and not (owner is sys and name in _STREAMS):
-                value = vars(owner).get(name, _MISSING)
-                if value is not _MISSING:
-                    found[id(owner), name] = (owner, name, value)
+            if is_of_library(owner) and (value := _held(owner, name)) is not _MISSING:
+                found[id(owner), name] = (owner, name, value)
     return list(found.values())
 
 
 def owner_at(path: Sequence[str], namespace: Mapping[str, Any]) -> Any:
-    """What a dotted name leads to through modules and classes; None where another object is on the way.
+    """What a dotted name leads to; None if a part of it is missing, or is neither a module nor a class.
 
     >>> owner_at(("torch", "nn"), {"torch": torch})
     <module 'torch.nn'>
@@ -58,38 +64,49 @@ def owner_at(path: Sequence[str], namespace: Mapping[str, Any]) -> Any:
     return owner
 
 
-def make_changes(changes: Iterable[tuple[Any, str, Any]]) -> None:
-    """Make them here, in place of those of the notebook that were made here before.
+def make_changes(changes: Iterable[LibraryChange]) -> None:
+    """Set these attributes in this process, after undoing those that the last call set.
 
     >>> make_changes(library_changes(namespace))
     """
     while _made:
         owner, name, before = _made.pop()
-        delattr(owner, name) if before is _MISSING else setattr(owner, name, before)
+        with suppress(AttributeError):  # the cell deleted it
+            delattr(owner, name) if before is _MISSING else setattr(owner, name, before)
     for owner, name, value in changes:
-        before = vars(owner).get(name, _MISSING)
+        before = _held(owner, name)
         if before is not value:
             _made.append((owner, name, before))
             setattr(owner, name, value)
 
 
 def is_of_library(owner: Any) -> bool:
-    """Whether it is a module, or a class that is no notebook's own."""
-    return isinstance(owner, ModuleType) or (isinstance(owner, type) and owner.__module__ != "__main__")
+    """Whether this is a module, or a class that no cell defined; not where settings are for the notebook alone, as IPython's."""
+    if not isinstance(owner, (ModuleType, type)):
+        return False
+    module = owner.__module__ if isinstance(owner, type) else owner.__name__
+    return module != "__main__" and module.partition(".")[0] not in _OF_A_NOTEBOOK
 
 
-def _path_set(node: ast.AST) -> tuple[str, ...]:
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-        return tuple(_dotted(node))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
-        match node.args:
-            case [owner, ast.Constant(str(name)), _]:
-                return (*_dotted(owner), name)
-    return ()
+def _held(owner: Any, name: str) -> Any:
+    """What the owner itself has; modules of a class of their own, as torch's settings, keep it elsewhere."""
+    if isinstance(owner, ModuleType) and type(owner) is not ModuleType:
+        return getattr(owner, name, _MISSING)
+    return vars(owner).get(name, _MISSING)
+
+
+def _paths_set(node: ast.AST) -> Iterator[tuple[str, ...]]:
+    match node:
+        case ast.Attribute(ctx=ast.Store()):
+            yield tuple(_dotted(node))
+        case ast.Call(ast.Name("setattr"), [owner, ast.Constant(str(name)), _]):
+            yield (*_dotted(owner), name)
+        case ast.Call(ast.Attribute(attr=magic), [*_, ast.Constant(str(inner))]) if magic in _MAGICS:
+            yield from paths_set(inner)  # as of a cell under %%capture
 
 
 def _dotted(node: ast.AST) -> Iterator[str]:
-    """The names of `a.b.c`; nothing of what is another expression."""
+    """The names of `a.b.c`; empty for any other expression."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -24,7 +24,7 @@ import cloudpickle
 
 from accel.errors import NotShippable, first_line
 from accel.workload.generators import device_here, generator_states, restore_generators
-from accel.workload.library_changes import library_changes, make_changes
+from accel.workload.library_changes import LibraryChange, library_changes, make_changes
 from accel.workload.memory_file import MemoryFile
 from accel.workload.torch_settings import read_settings, write_settings
 from accel.workload.whole_objects import bare, count_hooks_from, reduced, set_dict
@@ -73,7 +73,7 @@ def _rereads(workload: Workload) -> dict[str, Any]:
 
 
 def _why_not(value: object) -> Exception | None:
-    """What packing it raises; None where it can travel."""
+    """The error that packing this value raises; None if it can travel."""
     spare = MemoryFile()
     try:
         dump(value, spare)
@@ -107,9 +107,10 @@ def pack_cell(
             do="Move that line to a cell of its own and run this one again.",
         )
     names = {name: namespace[name] for name in reads if name in namespace} | dict(extra or {})
+    changes = library_changes(namespace)
     memory = MemoryFile()
     try:
-        contents = _contents(namespace, names, models or {})
+        contents = _contents(namespace, names, models or {}, changes)
         for _, gradient in contents["gradients"]:
             memory.leave_in_place(gradient)
         blob = pickle.dumps((_sources(), dump(contents, memory)))
@@ -117,13 +118,16 @@ def pack_cell(
         memory.close()
         is_of_system = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.EFBIG, errno.ENOSPC)
         if isinstance(error, Exception) and not isinstance(error, NotShippable) and not is_of_system:
-            raise _explained(error, names) from error
+            in_libraries = {f"{owner.__name__}.{name}": value for owner, name, value in changes}
+            raise _explained(error, names | in_libraries) from error
         raise
     memory.seal()
     return Parcel(blob, memory, source, filename, boundary)
 
 
-def _contents(namespace: dict[str, Any], names: dict[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
+def _contents(
+    namespace: dict[str, Any], names: dict[str, Any], models: Mapping[str, Any], changes: list[LibraryChange]
+) -> dict[str, Any]:
     from torch.utils.hooks import RemovableHandle
 
     # The anchor's globals are the notebook's; after unpickling they are the one namespace that all functions share.
@@ -131,7 +135,7 @@ def _contents(namespace: dict[str, Any], names: dict[str, Any], models: Mapping[
     anchor.__module__ = "__main__"
     return {
         "names": names,
-        "in libraries": [each for each in library_changes(namespace) if _why_not(each) is None],
+        "in libraries": changes,
         "anchor": anchor,
         "gradients": _gradients(names, models),
         "generators": generator_states(),
@@ -245,12 +249,12 @@ def _module_of(variables: dict[str, Any]) -> str | None:
 
 
 def _is_found_by_name(module: types.ModuleType) -> bool:
-    """Whether a module of a class of its own, which cloudpickle refuses, is where its name says."""
+    """Whether its name leads to this very module. Only for subclasses of ModuleType, which cloudpickle refuses."""
     if type(module) is types.ModuleType:
-        return False  # cloudpickle's own
+        return False  # cloudpickle has a way for plain modules
     try:
         return pkgutil.resolve_name(module.__name__) is module
-    except (ImportError, AttributeError, ValueError):
+    except Exception:  # importing runs a library's code
         return False
 
 
@@ -276,6 +280,7 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     sources, blob = pickle.loads(blob)
     for filename, source in sources.items():
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    make_changes([])  # classes and functions are found by their names in libraries
     contents, held = _loaded(blob, memory)
     namespace: dict[str, Any] = contents["anchor"].__globals__
     namespace.update(contents["names"])
@@ -352,7 +357,7 @@ def _explained(error: Exception, names: dict[str, Any]) -> NotShippable:
     for name, value in sorted(
         names.items(), key=lambda item: callable(item[1])
     ):  # a function drags its globals along
-        if own := _why_not({"value": value}):
+        if (own := _why_not({"value": value})) is not None:
             return NotShippable(
                 f"A worker process needs a copy of {name!r} ({type(value).__name__})",
                 because=f"it cannot be pickled: {first_line(own)}",

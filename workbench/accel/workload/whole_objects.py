@@ -6,6 +6,7 @@ weak references, locks.
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import io
 import threading
@@ -61,8 +62,11 @@ def reduced(obj: Any, hold: Callable[[Any], None]) -> Any:
     has_own_way: Any = _has_own_way  # a class is hashable, whatever its type says
     passes_on: Any = _passes_on
     if has_own_way(cls):
-        return _whole(obj, cls)
-    return (bare, (cls,), dict(vars(obj)), None, None, set_dict) if passes_on(cls) else NotImplemented
+        made = _whole(obj, cls)
+        has_state = made is not NotImplemented and len(made) > 2 and type(made[2]) is dict
+        return (*made[:2], made[2], *_padded(made[3:5]), set_dict) if has_state and passes_on(cls) else made
+    is_plain = cls not in copyreg.dispatch_table and passes_on(cls)
+    return (bare, (cls,), dict(vars(obj)), None, None, set_dict) if is_plain else NotImplemented
 
 
 def bare(cls: type[Any]) -> Any:
@@ -258,15 +262,21 @@ def _has_own_way(cls: type[Any]) -> bool:
 
 @functools.lru_cache(512)
 def _passes_on(cls: type[Any]) -> bool:
-    """Whether a plain Python class answers for names that it lacks: pickle's question for `__setstate__`, asked of an object that
-    has no attributes yet, would recur without end.
+    """Whether a plain Python class has a `__getattr__` and no `__setstate__`.
+
+    Unpickling asks an object that has no attributes yet for `__setstate__`. A `__getattr__` that reads an attribute of its own
+    then calls itself without end.
     """
     kinds = [each for each in cls.__mro__ if each is not object]
     return (
-        all(each.__flags__ & _OF_PYTHON and "__slots__" not in vars(each) for each in kinds)
+        all(each.__flags__ & _OF_PYTHON and not vars(each).get("__slots__") for each in kinds)
         and getattr(cls, "__getattr__", None) not in (None, _of_module("__getattr__"))
         and not hasattr(cls, "__setstate__")
     )
+
+
+def _padded(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*items, None, None)[:2]
 
 
 def _of_module(name: str) -> Any:

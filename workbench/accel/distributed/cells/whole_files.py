@@ -6,7 +6,7 @@ import functools
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from accel.hooks.attribute_patches import AttributePatches
@@ -32,7 +32,8 @@ def saving_whole_files(rank: int) -> Iterator[None]:
             try:
                 original(obj, own, *args, **kwargs)
                 if os.path.exists(place):
-                    shutil.copymode(place, own)
+                    with suppress(OSError):  # a disk without modes
+                        shutil.copymode(place, own)
                 os.replace(own, place)
             finally:
                 if os.path.exists(own):

@@ -65,9 +65,7 @@ class FirstStepOfRanks:
         self._path, self._rank, self._world_size = path, rank, world_size
         self._is_strict, self._patience_s, self._beat, self._warn = is_strict, patience_s, beat, warn
         self._step = RecordedStep()
-        self._drawn_alone: list[
-            dict[str, str]
-        ] = []  # digests of the generators of each rank, as one process has them
+        self._drawn_alone: list[dict[str, str]] = []  # by the one process: `digests` for each rank
 
     def begins(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
@@ -96,9 +94,9 @@ class FirstStepOfRanks:
             self._warn(check.line)
 
     def _agreed(self, models: list[Any]) -> FirstStepCheck:
-        """Rank 0's verdict, on all ranks."""
+        """Rank 0's verdict, sent to all ranks; a difference is not reported where random numbers explain it."""
         check = _from_rank_0(self._compared_or_why_not(models) if self._rank == 0 else None)
-        if check.verdict != "different":
+        if check.verdict != "different" or check.is_sum:
             return check
         drawn = from_all_ranks(digests(generator_states()))
         return _from_rank_0(self._unless_drawn_otherwise(check, drawn) if self._rank == 0 else None)
@@ -106,9 +104,9 @@ class FirstStepOfRanks:
     def _unless_drawn_otherwise(
         self, check: FirstStepCheck, drawn: Sequence[dict[str, str]]
     ) -> FirstStepCheck:
-        """The check, or that the steps do not compare because a rank drew other numbers than one process drew for that rank."""
+        """The check, or "not checked" if a rank drew other random numbers than one process drew for that rank."""
         others = [
-            f"rank {rank}"
+            str(rank)
             for rank, (mine, alone) in enumerate(zip(drawn, self._drawn_alone, strict=True))
             if any(mine[kind] != alone[kind] for kind in mine.keys() & alone.keys())
         ]
@@ -116,8 +114,8 @@ class FirstStepOfRanks:
             return check
         return FirstStepCheck(
             "not checked", waited_s=check.waited_s,
-            reason=f"the cell draws random numbers, and {' and '.join(others)} drew more or fewer of them than one process draws "
-            "for the same samples, as dropout does where each rank pads its samples to the longest of its own",
+            reason=f"the cell draws random numbers, and those of rank {', '.join(others)} differ from what one process draws for "
+            "the same samples. A likely cause: each rank pads its samples to its own longest, so dropout has another size there",
         )  # fmt: skip
 
     def _compared_or_why_not(self, models: list[Any]) -> FirstStepCheck:

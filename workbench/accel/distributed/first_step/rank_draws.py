@@ -37,7 +37,9 @@ class RankDraws(Lineages):
         self._patches = AttributePatches()
         self._mode: Any = None
         self._is_own = False  # the draw is ours
-        self._takes_whole = False  # a batch was fetched that every rank takes whole
+        self._whole: set[int] = (
+            set()
+        )  # sizes of batches that are too small to be shared out: every rank takes all of them
         self.unlike = ""
         self.lowest_bytes = 8
 
@@ -91,7 +93,7 @@ class RankDraws(Lineages):
             if sum(map(len, shares)) > len(
                 indices
             ):  # a batch that is too small to be shared: each rank has all of it
-                self._takes_whole = True
+                self._whole.add(len(indices))
                 return original(fetcher, indices)
             self._pieces[len(indices)] = [len(each) for each in shares]
             before, samples = generator_states(), list[Any]()
@@ -127,7 +129,7 @@ class RankDraws(Lineages):
             self.unlike = f"from the generator of {'Python' if kind == 'python' else kind}"
 
     def finish(self) -> list[dict[str, str]]:
-        """The step is over: nothing more is watched. Returns where each rank's generators are now, as `digests` has it."""
+        """The step is over: nothing more is watched. Returns the `digests` of each rank's generators after it."""
         self._look()
         self._is_own = True
         own = generator_states()
@@ -143,7 +145,7 @@ class RankDraws(Lineages):
             result = operation(*args, **kwargs)
             whose = (
                 "a batch that is too small to be shared out, so that every rank takes all of it"
-                if self._takes_whole
+                if self._whole.intersection(next(filter(None, map(_shape, args)), ()))
                 else "other things than the samples of a batch"
             )
             self.unlike = self.unlike or f"by {operation.overloadpacket} for {whose}"
@@ -178,7 +180,7 @@ class RankDraws(Lineages):
 
 
 def digests(states: dict[str, Any]) -> dict[str, str]:
-    """A short text for the state of each kind of generator: equal where as many numbers were drawn from the same seed.
+    """A hash of the state of each kind of generator on the CPU: equal where the same numbers were drawn from the same seed.
 
     >>> digests(generator_states()).keys()
     dict_keys(['python', 'numpy', 'torch'])

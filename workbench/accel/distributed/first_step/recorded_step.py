@@ -26,7 +26,7 @@ class RecordedStep:
     sizes: list[int] = field(default_factory=list)  # bytes of one number
     draws: str = ""  # random numbers that one process cannot draw as ranks do
     lowest_bytes: int = 8  # of the numbers that are computed with
-    generators: list[dict[str, str]] = field(default_factory=list)  # digests after the step, of each rank
+    generators: list[dict[str, str]] = field(default_factory=list)  # of each rank, `digests` after the step
 
     def __post_init__(self) -> None:
         self._parameters: list[Any] = []

@@ -34,6 +34,7 @@ class FirstStepCheck:
     share: float = 0.0
     reason: str = ""  # why the steps differ, or why they were not compared
     waited_s: float = 0.0  # until one process had taken its step
+    is_sum: bool = False  # the steps differ by the number of ranks, as of a loss that is a sum
 
     @property
     def line(self) -> str:
@@ -76,9 +77,9 @@ def compared(
         return FirstStepCheck("equal", largest)
     if one.draws:
         return FirstStepCheck("not checked", reason=reason)
-    return FirstStepCheck(
-        "different", largest, share, _likely_cause(ranks, one, world_size, normalises_batches)
-    )
+    is_sum = _is_sum(ranks, one, world_size)
+    cause = _likely_cause(world_size, is_sum=is_sum, normalises_batches=normalises_batches)
+    return FirstStepCheck("different", largest, share, cause, is_sum=is_sum)
 
 
 def _finite(ranks: RecordedStep, one: RecordedStep) -> tuple[RecordedStep, RecordedStep]:
@@ -135,22 +136,27 @@ def _share_of_step(ranks: RecordedStep, one: RecordedStep) -> float:
     return moved_sizes / step_norm if step_norm else 1.0
 
 
-def _likely_cause(ranks: RecordedStep, one: RecordedStep, world_size: int, normalises_batches: bool) -> str:
-    """In the user's terms; the ratio of the two steps shows a sum, all other causes are said together."""
+def _is_sum(ranks: RecordedStep, one: RecordedStep, world_size: int) -> bool:
+    """Whether the gradients of the ranks are those of one process, divided by the number of ranks."""
     pairs = [
         (a, b) for a, b in zip(ranks.gradients, one.gradients, strict=True) if a is not None and b is not None
     ]
     if not pairs:
         pairs = [(a - s, b - s) for s, a, b in zip(one.starts, ranks.ends, one.ends, strict=True)]
     mine, theirs = _norm([a for a, _ in pairs]), _norm([b for _, b in pairs])
-    both = sum(float((a * b).sum()) for a, b in pairs)
-    if mine and theirs:
-        ratio, cosine = mine / theirs, both / (mine * theirs)
-        if cosine > 0.999 and abs(ratio * world_size - 1) < _ADDS_UP:
-            return (
-                f"Likely cause: the loss is a sum over its batch, but ranks average gradients, so the gradients are "
-                f"1/{world_size} of those of one process. Divide the loss by the number of samples in the batch."
-            )
+    if not mine or not theirs:
+        return False
+    cosine = sum(float((a * b).sum()) for a, b in pairs) / (mine * theirs)
+    return cosine > 0.999 and abs(mine / theirs * world_size - 1) < _ADDS_UP
+
+
+def _likely_cause(world_size: int, *, is_sum: bool, normalises_batches: bool) -> str:
+    """In the user's terms; where neither a sum nor BatchNorm is seen, all other causes are said together."""
+    if is_sum:
+        return (
+            f"Likely cause: the loss is a sum over its batch, but ranks average gradients, so the gradients are "
+            f"1/{world_size} of those of one process. Divide the loss by the number of samples in the batch."
+        )
     if normalises_batches:
         return (
             "Likely cause: BatchNorm normalises each rank's part of the batch by itself. --sync-batchnorm normalises the "

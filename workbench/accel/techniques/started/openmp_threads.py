@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 ELEMENTS = 1 << 20  # of an operation that is spread over all threads
-WAITED_NS, LONGEST_S = 30_000_000, 1.0
+WATCHED_MS = 30
+LONGEST_S = 1.0
 TASKS = Path("/proc/self/task")
 
 
@@ -19,24 +20,24 @@ def run_on_all_threads() -> None:
 
 
 def spun_share() -> float | None:
-    """How long the other threads compute nothing before they sleep, as a share of 30 ms: 1 where one of them does not sleep.
+    """CPU time that the busiest of the other threads uses before it sleeps, as a share of `WATCHED_MS`, at most 1.
 
     >>> spun_share()           # under OMP_WAIT_POLICY=active, with two threads
     1.0
 
-    A thread's own CPU time counts, so that other programs on its CPU change nothing. None where the system does not count it.
+    Other programs on its CPU do not change that. None if the system does not report the CPU time of threads.
     """
     run_on_all_threads()
     own, before = os.getpid(), _of_threads()
     if own not in before:
         return None
-    began, spun_ns, is_awake = time.perf_counter(), 0, True
-    while is_awake and spun_ns < WAITED_NS and time.perf_counter() - began < LONGEST_S:
-        time.sleep(WAITED_NS / 10 / 1e9)
+    began, spun_ns, is_awake, watched_ns = time.perf_counter(), 0, True, WATCHED_MS * 1e6
+    while is_awake and spun_ns < watched_ns and time.perf_counter() - began < LONGEST_S:
+        time.sleep(WATCHED_MS / 10 / 1e3)
         others = {task: seen for task, seen in _of_threads().items() if task in before and task != own}
         spun_ns = max((cpu_ns - before[task][0] for task, (cpu_ns, _) in others.items()), default=0)
         is_awake = any(state == "R" for _, state in others.values())
-    return min(spun_ns / WAITED_NS, 1.0)
+    return min(spun_ns / watched_ns, 1.0)
 
 
 def masks() -> dict[int, tuple[int, ...]]:
