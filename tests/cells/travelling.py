@@ -105,8 +105,9 @@ class Rows(Dataset, Wrapped):
         return self.inner[index]
     def __getstate__(self):
         return {**vars(self), "is_copy": True}
-batches = Batches(DataLoader(Rows(loader.dataset), batch_size=4))
+batches = Batches(DataLoader(Rows(loader.dataset), batch_size=8))
 """,
+        roles="models=model optimizers=optimizer criteria=criterion loaders=batches.inner",
     ),
     Cell(
         "a class whose words are those of parts of torch",

@@ -13,7 +13,6 @@ import importlib
 import io
 import linecache
 import pickle
-import pkgutil
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -209,10 +208,6 @@ def make_pickler(
                 return (bare, (cls,), state, None, None, set_dict)
             if issubclass(cls, torch.nn.parallel.DistributedDataParallel):  # belongs to ranks that have met
                 return (_itself, (obj.module,))
-            if issubclass(cls, types.ModuleType) and _is_found_by_name(
-                obj
-            ):  # as torch.classes, torch.ops.aten
-                return (pkgutil.resolve_name, (obj.__name__,))
             if cls is types.CodeType:  # cloudpickle takes the name of its file away, from 3.1.3 on
                 return (_of_file, (obj.co_filename, *self.dispatch_table[types.CodeType](obj)))
             made = reduced(obj, hold)
@@ -246,16 +241,6 @@ def _module_of(variables: dict[str, Any]) -> str | None:
     module = sys.modules.get(name) if isinstance(name, str) and name != "__main__" else None
     is_its_own = module is not None and module.__dict__ is variables and variables.get("__spec__") is not None
     return name if is_its_own else None
-
-
-def _is_found_by_name(module: types.ModuleType) -> bool:
-    """Whether its name leads to this very module. Only for subclasses of ModuleType, which cloudpickle refuses."""
-    if type(module) is types.ModuleType:
-        return False  # cloudpickle has a way for plain modules
-    try:
-        return pkgutil.resolve_name(module.__name__) is module
-    except Exception:  # importing runs a library's code
-        return False
 
 
 def _is_interned(text: str) -> bool:

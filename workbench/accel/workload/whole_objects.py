@@ -9,6 +9,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import io
+import pkgutil
 import threading
 import types
 import warnings
@@ -39,6 +40,8 @@ def reduced(obj: Any, hold: Callable[[Any], None]) -> Any:
     cls = type(obj)
     if issubclass(cls, type):
         return NotImplemented
+    if issubclass(cls, types.ModuleType) and _is_found_by_name(obj):  # as torch.classes, torch.ops.aten
+        return (pkgutil.resolve_name, (obj.__name__,))
     if cls in _LOCKS:
         return (_LOCKS[cls], ())
     if cls is types.CellType:
@@ -84,6 +87,16 @@ def _contents(cell: types.CellType) -> list[Any]:
 def _fill(cell: types.CellType, contents: list[Any]) -> None:
     for each in contents:
         cell.cell_contents = each
+
+
+def _is_found_by_name(module: types.ModuleType) -> bool:
+    """Whether its name leads to this very module. Only for subclasses of ModuleType, which cloudpickle refuses."""
+    if type(module) is types.ModuleType:
+        return False  # cloudpickle has a way for plain modules
+    try:
+        return pkgutil.resolve_name(module.__name__) is module
+    except Exception:  # importing runs a library's code
+        return False
 
 
 # --- weak references -------------------------------------------------------------------------------------------------
