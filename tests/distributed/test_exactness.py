@@ -163,6 +163,32 @@ for epoch in range(2):
             w.grad = None
 same = [w]
 """),
+    "tensors that an object holds, updated by hand": ("", """
+class Line:
+    def __init__(self):
+        self.w = torch.zeros(6, 3, dtype=torch.float64, requires_grad=True)
+line = Line()
+for epoch in range(2):
+    for inputs, labels in loader:
+        loss = F.cross_entropy(inputs @ line.w, labels)
+        with torch.no_grad():
+            loss.backward()
+            line.w -= 0.1 * line.w.grad
+            line.w.grad = None
+same = [line.w]
+"""),
+    "tensors of a function, updated by hand": ("""
+def fit():
+    w, b = torch.zeros(6, 3, dtype=torch.float64, requires_grad=True), torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    for epoch in range(2):
+        for inputs, labels in loader:
+            inputs.requires_grad_(True)
+            gradients = torch.autograd.grad(F.cross_entropy(inputs @ w + b, labels), [w, b])
+            with torch.no_grad():
+                for p, gradient in zip((w, b), gradients):
+                    p -= 0.1 * gradient
+    return w, b
+""", "same = list(fit())\n"),
     "torch.autograd.grad": ("", """
 for epoch in range(2):
     for inputs, labels in loader:

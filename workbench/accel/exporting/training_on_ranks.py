@@ -301,7 +301,7 @@ class Gradients:
     def before_backward(self, outputs: list[Any]) -> dict[int, tuple[Any, int]]:
         if self.looks:
             self.looks -= 1
-            self.know(parameters_of_graph(outputs))
+            self.know(parameters_of_graph(outputs, self.known))
         return {key: (p.grad, p.grad._version) for key, p in self.known.items() if p.grad is not None}
 
     def after_backward(self, before: dict[int, tuple[Any, int]]) -> None:

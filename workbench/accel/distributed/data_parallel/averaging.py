@@ -52,6 +52,29 @@ def average_tensors(tensors: Sequence[Any]) -> None:
         torch._foreach_copy_(bucket, parts)
 
 
+def equal_on_all_ranks(tensors: Sequence[Any]) -> list[Any]:
+    """Those of these tensors whose sums are the same on every rank; every rank calls this at the same place.
+
+    >>> equal_on_all_ranks([weight])
+    """
+    import torch
+    import torch.distributed as dist
+
+    if not tensors:
+        return []
+    with torch.no_grad():
+        sums = torch.stack([
+            torch.stack([part.double().sum(), part.double().square().sum()]).to(tensors[0].device)
+            for part in (each.detach().abs() if each.is_complex() else each.detach() for each in tensors)
+        ])  # fmt: skip
+    lowest, highest = sums.clone(), sums.clone()
+    dist.all_reduce(lowest, dist.ReduceOp.MIN)
+    dist.all_reduce(highest, dist.ReduceOp.MAX)
+    return [
+        each for each, is_equal in zip(tensors, (lowest == highest).all(1).tolist(), strict=True) if is_equal
+    ]
+
+
 def send_to_all(tensors: Sequence[Any]) -> None:
     """Give all ranks what rank 0 has in these tensors.
 

@@ -325,6 +325,8 @@ class DataParallel:
                 len(args) > 1 and args[1]
             )  # torch.autograd.grad without a graph
             inputs = args[2] if len(args) > 2 else ()
+            if is_plain and inputs and self._is_shared and self._loops.has_share:
+                self._exchange.look(outputs)
             for_parameters = is_plain and any(self._exchange.knows(each) for each in inputs)
             if not (accumulates or for_parameters):
                 return original(outputs, gradients, *args, **kwargs)

@@ -74,13 +74,18 @@ class GradientExchange:
     def before_backward(self, outputs: Sequence[Any]) -> Marks:
         """New gradients are to come; gives what is there before them."""
         self._is_backward = True
-        if self._looks:
-            self._looks -= 1
-            self.add(parameters_of_graph(outputs))
+        self.look(outputs)
         self._drop_doubles()
         for each in self.models:
             each.is_complete = False
         return {id(p): (p.grad, p.grad._version) for p in self.parameters if p.grad is not None}
+
+    def look(self, outputs: Sequence[Any]) -> None:
+        """Find what these were computed with and all ranks train, in the first passes."""
+        if self._looks:
+            self._looks -= 1
+            known = {id(p) for p in self.parameters} | self._left_alone
+            self.add(parameters_of_graph(outputs, known, self.before))
 
     def after_backward(self, marks: Marks, *, is_last_batch: bool = False) -> None:
         """Average what this pass gave, where it is due."""

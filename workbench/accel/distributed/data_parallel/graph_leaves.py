@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
+from accel.distributed.data_parallel.averaging import equal_on_all_ranks
 
-def parameters_of_graph(outputs: Sequence[Any]) -> list[Any]:
-    """Every nn.Parameter that the autograd graph of these tensors leads to, in the graph's order.
 
-    >>> parameters_of_graph([F.linear(x, model.weight).sum()]) == [model.weight]
+def parameters_of_graph(
+    outputs: Sequence[Any], known: Container[int], before: Callable[[], object] = lambda: None
+) -> list[Any]:
+    """What the autograd graph of these tensors leads to and all ranks train, in the graph's order; not what is `known` by id.
+
+    >>> parameters_of_graph([F.linear(x, model.weight).sum()], known=())[0] is model.weight
     True
 
-    Other leaves may be data, as where a gradient by the inputs is wanted: those differ from rank to rank.
+    Every rank calls this at the same place. A leaf that is no nn.Parameter is trained if it is equal on all ranks; one that
+    differs is data, of which a gradient is wanted. `before` is called if ranks are about to compare leaves.
     """
     from torch import nn
 
+    leaves = [each for each in _leaves(outputs) if id(each) not in known]
+    plain = [each for each in leaves if not isinstance(each, nn.Parameter)]
+    if plain:
+        before()
+    trained = {id(each) for each in equal_on_all_ranks(plain)}
+    return [each for each in leaves if isinstance(each, nn.Parameter) or id(each) in trained]
+
+
+def _leaves(outputs: Sequence[Any]) -> list[Any]:
     found: dict[int, Any] = {}
     waiting = [each.grad_fn for each in outputs if getattr(each, "grad_fn", None) is not None]
     seen: set[Any] = set(waiting)
     while waiting:
         node = waiting.pop()
         variable = getattr(node, "variable", None)
-        if isinstance(variable, nn.Parameter):
+        if variable is not None:
             found[id(variable)] = variable
         for following, _ in node.next_functions:
             if following is not None and following not in seen:
