@@ -36,7 +36,6 @@ NOT_PICKLED = {
     "shared with one that cannot": "odd = [kept, (i for i in range(3))]",
 }
 NOT_PUT_TOGETHER = {
-    "progress bar": "from tqdm import tqdm; odd = tqdm(loader)",
     "without end of attributes": (
         "class Odd:\n    def __setstate__(self, state): self.inner = self.inner\n"
         "    def __getattr__(self, name): return getattr(self.inner, name)\nodd = Odd(); odd.x = 1"

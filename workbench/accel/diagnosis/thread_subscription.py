@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from accel.profiling.findings import Prediction
 
 LONG_MS = 0.1  # an operation that long is split over threads with profit; below some 10 µs it gets slower
+LEAST = 0.1  # of a step: where less of it is in long operations, more threads gain nothing that shows
 FEW = 0.5  # of the free cores: with more threads than this part of them, few are idle
 SLOWER = 0.9  # threads that wait for each other; where other work has some of the cores, they wait for that as well
 
@@ -100,7 +101,7 @@ def _too_few(evidence: Evidence, threads: int) -> _Fault | None:
         return None
     long = evidence.rows(lambda row: row.calls > 0 and row.self_ms / row.calls >= LONG_MS)
     share = sum(row.share for row in long if row.op.startswith(("aten::", "mkldnn", "Compiled")))
-    if not share:
+    if share < LEAST:
         return None
     least, most = SLOWER * free / cores, free / threads
     return _Fault(
