@@ -26,7 +26,7 @@ class Slow:
     """Takes its time, and draws from all three generators."""
 
     def __call__(self, image):
-        time.sleep(0.002)
+        time.sleep(0.01)
         return image + torch.rand(()) + random.random() + np.random.rand()
 
 
@@ -238,7 +238,8 @@ def test_workers_that_an_acceleration_started_are_measured():
     loader = DataLoader(Pictures(Slow()), batch_size=4)
     with LoaderWorkers(n=1).apply(Replica(loaders={"loader": loader})):
         found = only(loader)
-    assert (found.workers, found.stages[0].name) == (1, "Slow")
+    assert found.workers == 1
+    assert "Slow" in stages(found)
 
 
 def test_a_loader_with_iterators_of_its_own_is_named_as_not_measured():
