@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accel.workload import Replica, Workload
 
 VARIABLE = "OMP_WAIT_POLICY"
-SLEEPS, SPINS = 0.03, 0.5  # of 30 ms; GNU's runtime by itself spins for 0.1 to 0.3 of them
+SLEEPS, SPINS = 0.03, 0.5  # of the time watched; GNU's OpenMP spins for 0.1 to 0.3 of it by default
 
 
 @dataclass(frozen=True)

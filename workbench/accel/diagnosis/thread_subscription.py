@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from accel.profiling.findings import Prediction
 
 LONG_MS = 0.1  # an operation that long is split over threads with profit; below some 10 µs it gets slower
-LEAST = 0.1  # of a step: where less of it is in long operations, more threads gain nothing that shows
+LEAST = 0.1  # of a step: if long operations take less of it, more threads give no measurable gain
 FEW = 0.5  # of the free cores: with more threads than this part of them, few are idle
 SLOWER = 0.9  # threads that wait for each other; where other work has some of the cores, they wait for that as well
 

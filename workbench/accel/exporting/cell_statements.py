@@ -100,7 +100,7 @@ class _Known:
             perhaps |= of_functions
         later = (
             every - now if is_definition else every - now - set(written)
-        )  # what it writes first it need not be given
+        )  # names that it assigns before it reads them need not be given
         return Statement(
             cell, frozenset(surely), frozenset(perhaps), now, later, frozenset(_changed(node)),
             frozenset(parts), trains, sets, is_definition,

@@ -98,8 +98,10 @@ class _Program:
     def __init__(self, cells: Sequence[str], namespace: Mapping[str, Any]) -> None:
         self._texts, self._namespace, self._last = cells, namespace, len(cells) - 1
         self._statements = statements_of(cells)
+        self._of_cell: dict[int, list[tuple[int, Statement]]] = {number: [] for number in range(len(cells))}
         self._binding: dict[str, list[int]] = {}
         for place, one in enumerate(self._statements):
+            self._of_cell[one.cell].append((place, one))
             for name in one.binds | one.perhaps:
                 self._binding.setdefault(name, []).append(place)
         self._trainers = {
@@ -131,13 +133,12 @@ class _Program:
 
     def _take(self, cell: int) -> None:
         self.cells.add(cell)
-        for place, one in enumerate(self._statements):
-            if one.cell == cell:
-                for name in one.now:
-                    self._need(name, place)
-                if cell == self._last and not one.is_definition:
-                    for name in one.later:
-                        self._need(name, len(self._statements))
+        for place, one in self._of_cell[cell]:
+            for name in one.now:
+                self._need(name, place)
+            if cell == self._last and not one.is_definition:
+                for name in one.later:
+                    self._need(name, len(self._statements))
 
     def _need(self, name: str, place: int) -> None:
         """A name is read there: what binds it before, else after, as for a function that is called later."""
@@ -182,25 +183,17 @@ class _Program:
         """Whether a cell that is not taken may have changed what is, or sets how all else computes; and does not train."""
         if cell in self.cells:
             return False
-        own = [one for one in self._statements if one.cell == cell and not one.is_definition]
+        own = [one for _, one in self._of_cell[cell] if not one.is_definition]
         if any(one.sets or self._sets_module(one) for one in own):
             return not any(one.trains for one in own)
         return (self._changes(cell) or self._sets_parts(cell)) and not any(self._trains(one) for one in own)
 
     def _changes(self, cell: int) -> bool:
-        return any(
-            self._is_in_use(name, place)
-            for place, one in enumerate(self._statements)
-            if one.cell == cell
-            for name in one.changes
-        )
+        return any(self._is_in_use(name, place) for place, one in self._of_cell[cell] for name in one.changes)
 
     def _sets_parts(self, cell: int) -> bool:
         return any(
-            self._adds_to(path, place)
-            for place, one in enumerate(self._statements)
-            if one.cell == cell
-            for path in one.sets_parts_of
+            self._adds_to(path, place) for place, one in self._of_cell[cell] for path in one.sets_parts_of
         )
 
     def _is_in_use(self, name: str, place: int) -> bool:
@@ -208,7 +201,7 @@ class _Program:
         return is_object and (name, self._provider(name, place)) in self._providers
 
     def _adds_to(self, path: tuple[str, ...], place: int) -> bool:
-        """Whether attributes are set there of a library, whose own code may use them, or of what the program uses."""
+        """Whether it sets attributes of a library, whose own code may use them, or of something that the program uses."""
         return is_of_library(owner_at(path, self._namespace)) or (
             (path[0], self._provider(path[0], place)) in self._providers
         )

@@ -240,7 +240,9 @@ class Plan:
             machine: The machine that it runs on.
             on_ranks: The plan is for a cell that trains on several ranks together, else for one process.
         """
-        with generators_kept():  # to find out, an entry may call the model, which may draw
+        with (
+            generators_kept()
+        ):  # an entry may call the model to check it, and the model may draw random numbers
             reasons = {
                 entry.name: [
                     *([] if on_ranks else self._needs_ranks(entry)),

@@ -1,4 +1,4 @@
-"""What cells set in libraries, as `datasets.MNIST = Own`. Another process, or an exported program, has to set it too."""
+"""Library attributes that cells set, such as `datasets.MNIST = Own`: other processes and exported programs must set them too."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ from typing import Any
 INPUTS = "_ih"  # IPython's list of what was run, as Python
 LibraryChange = tuple[Any, str, Any]  # module or class, attribute, value
 _MISSING = object()
-_OF_A_NOTEBOOK = {
-    "sys",
-    "IPython",
-    "ipykernel",
-    "matplotlib",
-    "accel",
-}  # what is set there is for this notebook alone
+# What is set in these is for the notebook alone.
+_OF_A_NOTEBOOK = {"sys", "IPython", "ipykernel", "matplotlib", "accel"}
 _MAGICS = {"run_cell_magic", "run_line_magic"}
 _made: list[LibraryChange] = []  # what `make_changes` set last, with the values before
 
@@ -81,7 +76,7 @@ def make_changes(changes: Iterable[LibraryChange]) -> None:
 
 
 def is_of_library(owner: Any) -> bool:
-    """Whether this is a module, or a class that no cell defined; not where settings are for the notebook alone, as IPython's."""
+    """Whether this is a module, or a class that no cell defined; false for what serves the notebook alone, as IPython."""
     if not isinstance(owner, (ModuleType, type)):
         return False
     module = owner.__module__ if isinstance(owner, type) else owner.__name__
@@ -89,7 +84,7 @@ def is_of_library(owner: Any) -> bool:
 
 
 def _held(owner: Any, name: str) -> Any:
-    """What the owner itself has; modules of a class of their own, as torch's settings, keep it elsewhere."""
+    """The owner's own attribute; modules of a custom class, such as torch's settings, store it elsewhere."""
     if isinstance(owner, ModuleType) and type(owner) is not ModuleType:
         return getattr(owner, name, _MISSING)
     return vars(owner).get(name, _MISSING)

@@ -66,8 +66,9 @@ def reduced(obj: Any, hold: Callable[[Any], None]) -> Any:
     passes_on: Any = _passes_on
     if has_own_way(cls):
         made = _whole(obj, cls)
-        has_state = made is not NotImplemented and len(made) > 2 and type(made[2]) is dict
-        return (*made[:2], made[2], *_padded(made[3:5]), set_dict) if has_state and passes_on(cls) else made
+        if made is not NotImplemented and passes_on(cls) and type((*made, None, None)[2]) is dict:
+            return (*made[:3], *(*made[3:5], None, None)[:2], set_dict)
+        return made
     is_plain = cls not in copyreg.dispatch_table and passes_on(cls)
     return (bare, (cls,), dict(vars(obj)), None, None, set_dict) if is_plain else NotImplemented
 
@@ -277,8 +278,8 @@ def _has_own_way(cls: type[Any]) -> bool:
 def _passes_on(cls: type[Any]) -> bool:
     """Whether a plain Python class has a `__getattr__` and no `__setstate__`.
 
-    Unpickling asks an object that has no attributes yet for `__setstate__`. A `__getattr__` that reads an attribute of its own
-    then calls itself without end.
+    Unpickling looks up `__setstate__` before the object has any attributes. A `__getattr__` that reads one of the object's own
+    attributes then calls itself forever.
     """
     kinds = [each for each in cls.__mro__ if each is not object]
     return (
@@ -286,10 +287,6 @@ def _passes_on(cls: type[Any]) -> bool:
         and getattr(cls, "__getattr__", None) not in (None, _of_module("__getattr__"))
         and not hasattr(cls, "__setstate__")
     )
-
-
-def _padded(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (*items, None, None)[:2]
 
 
 def _of_module(name: str) -> Any:

@@ -53,7 +53,7 @@ def average_tensors(tensors: Sequence[Any]) -> None:
 
 
 def equal_on_all_ranks(tensors: Sequence[Any]) -> list[Any]:
-    """Those of these tensors whose sums are the same on every rank; every rank calls this at the same place.
+    """The tensors whose sums are equal on every rank; all ranks must call this at the same point.
 
     >>> equal_on_all_ranks([weight])
     """

@@ -11,13 +11,13 @@ from accel.distributed.data_parallel.averaging import equal_on_all_ranks
 def parameters_of_graph(
     outputs: Sequence[Any], known: Container[int], before: Callable[[], object] = lambda: None
 ) -> list[Any]:
-    """What the autograd graph of these tensors leads to and all ranks train, in the graph's order; not what is `known` by id.
+    """The leaves of these tensors' autograd graph that all ranks train, in the graph's order, except those `known` by id.
 
     >>> parameters_of_graph([F.linear(x, model.weight).sum()], known=())[0] is model.weight
     True
 
-    Every rank calls this at the same place. A leaf that is no nn.Parameter is trained if it is equal on all ranks; one that
-    differs is data, of which a gradient is wanted. `before` is called if ranks are about to compare leaves.
+    All ranks must call this at the same point. A leaf that is no nn.Parameter is trained if it is equal on all ranks; one that
+    differs is data whose gradient is wanted. `before` is called just before ranks compare leaves, if they do.
     """
     from torch import nn
 

@@ -115,7 +115,7 @@ class FirstStepOfRanks:
         return FirstStepCheck(
             "not checked", waited_s=check.waited_s,
             reason=f"the cell draws random numbers, and those of rank {', '.join(others)} differ from what one process draws for "
-            "the same samples. A likely cause: each rank pads its samples to its own longest, so dropout has another size there",
+            "the same samples. Likely cause: each rank pads to its own longest sample, so dropout masks differ in size",
         )  # fmt: skip
 
     def _compared_or_why_not(self, models: list[Any]) -> FirstStepCheck:

@@ -37,9 +37,7 @@ class RankDraws(Lineages):
         self._patches = AttributePatches()
         self._mode: Any = None
         self._is_own = False  # the draw is ours
-        self._whole: set[int] = (
-            set()
-        )  # sizes of batches that are too small to be shared out: every rank takes all of them
+        self._whole: set[int] = set()  # sizes of batches of which every rank takes all samples
         self.unlike = ""
         self.lowest_bytes = 8
 
@@ -144,7 +142,7 @@ class RankDraws(Lineages):
             self._look()
             result = operation(*args, **kwargs)
             whose = (
-                "a batch that is too small to be shared out, so that every rank takes all of it"
+                "a batch with fewer than two samples a rank, so every rank takes all of it"
                 if self._whole.intersection(next(filter(None, map(_shape, args)), ()))
                 else "other things than the samples of a batch"
             )

@@ -137,7 +137,7 @@ def _share_of_step(ranks: RecordedStep, one: RecordedStep) -> float:
 
 
 def _is_sum(ranks: RecordedStep, one: RecordedStep, world_size: int) -> bool:
-    """Whether the gradients of the ranks are those of one process, divided by the number of ranks."""
+    """Whether the ranks' gradients equal one process's gradients divided by the number of ranks."""
     pairs = [
         (a, b) for a, b in zip(ranks.gradients, one.gradients, strict=True) if a is not None and b is not None
     ]
@@ -151,7 +151,7 @@ def _is_sum(ranks: RecordedStep, one: RecordedStep, world_size: int) -> bool:
 
 
 def _likely_cause(world_size: int, *, is_sum: bool, normalises_batches: bool) -> str:
-    """In the user's terms; where neither a sum nor BatchNorm is seen, all other causes are said together."""
+    """The cause in the user's terms; if neither a sum nor BatchNorm is seen, all other causes are listed together."""
     if is_sum:
         return (
             f"Likely cause: the loss is a sum over its batch, but ranks average gradients, so the gradients are "

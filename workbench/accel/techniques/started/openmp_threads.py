@@ -20,12 +20,12 @@ def run_on_all_threads() -> None:
 
 
 def spun_share() -> float | None:
-    """CPU time that the busiest of the other threads uses before it sleeps, as a share of `WATCHED_MS`, at most 1.
+    """CPU time that the busiest other thread uses before it sleeps, as a share of `WATCHED_MS`, at most 1.
 
     >>> spun_share()           # under OMP_WAIT_POLICY=active, with two threads
     1.0
 
-    Other programs on its CPU do not change that. None if the system does not report the CPU time of threads.
+    Other programs on its CPU do not affect it. None if the system does not report the CPU time of threads.
     """
     run_on_all_threads()
     own, before = os.getpid(), _of_threads()
@@ -60,7 +60,7 @@ def bound_threads() -> list[tuple[int, ...]]:
 
 
 def _of_threads() -> dict[int, tuple[int, str]]:
-    """Of each thread the CPU time that it used, in nanoseconds, and its state: R while it has a CPU or waits for one."""
+    """Each thread's CPU time in nanoseconds, and its state: R while it runs or waits for a CPU."""
     found = {}
     for task in TASKS.iterdir() if TASKS.exists() else ():
         try:
