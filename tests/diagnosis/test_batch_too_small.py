@@ -20,9 +20,9 @@ def faulty():
 
 @cache
 def sound():
-    return real(setup="model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 4))\n"
+    return real(setup="model = nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 4))\n"
                 "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-                "x, y = torch.randn(512, 512), torch.randint(0, 4, (512,))")  # fmt: skip
+                "x, y = torch.randn(1000, 1024), torch.randint(0, 4, (1000,))")  # fmt: skip
 
 
 def test_a_step_on_eight_samples_is_found_and_four_times_as_many_are_proposed():

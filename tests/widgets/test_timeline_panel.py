@@ -53,8 +53,7 @@ TIME_FRAMES = """async ([esm, count, frames]) => {
     context.getImageData(0, 0, 1, 1);
     times.push(performance.now() - began);
   }
-  times.sort((one, other) => one - other);
-  return { median: times[frames >> 1], most };
+  return { quickest: Math.min(...times), most };
 }"""
 # Seen from outside: the colour under a point of the picture.
 PIXEL = """([x, y]) => { const canvas = document.querySelector("canvas"), ratio = window.devicePixelRatio;
@@ -381,14 +380,16 @@ def test_slices_below_a_pixel_are_merged_and_still_found(show):
 
 def test_a_hundred_thousand_slices_are_as_smooth_as_a_screenful(page):
     page.goto("about:blank")
-    least: dict[int, float] = {}  # of three in turns: a frame is short, and the machine may do other things
+    quickest: dict[
+        int, float
+    ] = {}  # in turns: each frame has about as much to draw, and other work interrupts some
     for _ in range(3):
         for slices in (10_000, 100_000):
-            told = page.evaluate(TIME_FRAMES, [TimelinePanel._esm, slices, 30])
-            least[slices] = min(told["median"], least.get(slices, math.inf))
+            timed = page.evaluate(TIME_FRAMES, [TimelinePanel._esm, slices, 30])
+            quickest[slices] = min(timed["quickest"], quickest.get(slices, math.inf))
     lanes, width = 10, 1000
-    assert told["most"] <= 2 * lanes * width
-    assert least[100_000] <= 3 * least[10_000] + 1
+    assert timed["most"] <= 2 * lanes * width
+    assert quickest[100_000] <= 3 * quickest[10_000] + 1
 
 
 def test_it_is_sharp_on_dense_screens_and_follows_its_width(show, page):
