@@ -142,6 +142,23 @@ def test_cells_that_may_have_changed_what_is_trained_belong_to_it(change):
     assert (found.cells, found.left_out) == (("model = 1", change), 2)
 
 
+@pytest.mark.parametrize("asking", [
+    "count = sum(each.numel() for each in model.parameters())\nprint(count, told)", "print(model.state_dict().keys(), told)",
+    "for name, module in model.named_modules():\n    print(name, told)", "shape = model.weight.size()\nprint(shape, told)",
+])  # fmt: skip
+def test_cells_that_only_ask_the_model_do_not_belong_to_it_nor_what_they_read(asking):
+    found = needed_cells(
+        ["model = 1", asking], "fit(model)", {**NAMESPACE, "told": object()}
+    )  # a magic made `told`
+    assert (found.cells, found.left_out) == (("model = 1",), 1)
+
+
+@pytest.mark.parametrize("change", ["head.load(model.state_dict())", "optimizer = SGD(model.parameters())"])
+def test_a_question_within_a_call_that_may_change_it_does(change):
+    assert change in needed_cells(["model = optimizer = head = 1", change], "fit(model, head, optimizer)",
+                                  {**NAMESPACE, "head": object()}).cells  # fmt: skip
+
+
 def test_cells_after_the_training_do_not_belong_to_it():
     found = needed_cells(["model = 1", "fit(model)", "model = 2", "model.x = 3"], "fit(model)", NAMESPACE)
     assert found.cells == ("model = 1",)

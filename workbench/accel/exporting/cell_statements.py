@@ -17,6 +17,12 @@ _TRAINS = {"backward", "step"}
 # Calls that change how all else computes, by the beginning of their names.
 _SETTINGS = ("manual_seed", "seed", "set_", "use_deterministic")
 _CHANGING = {"next", "setattr", "delattr", "exec", "eval", "map", "filter", "iter"}
+# Methods of torch's modules and tensors, and of dicts, that only tell something.
+_QUERIES = {
+    "parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children", "named_children",
+    "state_dict", "get_submodule", "get_parameter", "extra_repr", "numel", "nelement", "element_size", "size", "dim", "item",
+    "tolist", "keys", "items", "values",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,7 @@ def _words(node: ast.AST) -> Iterator[str]:
 def _changed(node: ast.stmt) -> Iterator[str]:
     """Names of objects that a statement may change: what it sets parts of, and what it calls or gives to a call.
 
-    A call of a builtin, as print(model), changes nothing; a definition does nothing yet.
+    A call of a builtin, as print(model), or of a method that only tells something changes nothing; a definition does nothing yet.
     """
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)):
         return
@@ -176,6 +182,8 @@ def _is_harmless(call: ast.Call) -> bool:
     import builtins
 
     known = {*dir(builtins), "display"} - _CHANGING
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr in _QUERIES
     return isinstance(call.func, ast.Name) and call.func.id in known
 
 
