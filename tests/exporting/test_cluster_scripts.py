@@ -159,6 +159,15 @@ def test_a_question_within_a_call_that_may_change_it_does(change):
                                   {**NAMESPACE, "head": object()}).cells  # fmt: skip
 
 
+@pytest.mark.parametrize("held", [
+    "parts = list(model.parameters())", "parts = [each for each in model.modules()]", "parts = model.state_dict()",
+    "if model:\n    parts = dict(model.named_parameters()).values()", "print(parts := list(model.children()))",
+])  # fmt: skip
+def test_a_change_through_parts_that_a_variable_holds_belongs_to_it(held):
+    change = f"{held}\nfor each in parts:\n    each.zero_()"
+    assert needed_cells(["model = 1", change], "fit(model)", NAMESPACE).cells == ("model = 1", change)
+
+
 def test_cells_after_the_training_do_not_belong_to_it():
     found = needed_cells(["model = 1", "fit(model)", "model = 2", "model.x = 3"], "fit(model)", NAMESPACE)
     assert found.cells == ("model = 1",)

@@ -17,12 +17,23 @@ _TRAINS = {"backward", "step"}
 # Calls that change how all else computes, by the beginning of their names.
 _SETTINGS = ("manual_seed", "seed", "set_", "use_deterministic")
 _CHANGING = {"next", "setattr", "delattr", "exec", "eval", "map", "filter", "iter"}
-# Methods of torch's modules and tensors, and of dicts, that only tell something.
-_QUERIES = {
+_ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)
+# Methods of torch's modules and tensors, and of dicts, that change nothing. Those of the second kind give out parts, which may be
+# changed under another name where a variable holds them.
+_TELLING = {"numel", "nelement", "element_size", "size", "dim", "item", "tolist", "extra_repr", "keys"}
+_GIVING_PARTS = {
     "parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children", "named_children",
-    "state_dict", "get_submodule", "get_parameter", "extra_repr", "numel", "nelement", "element_size", "size", "dim", "item",
-    "tolist", "keys", "items", "values",
+    "state_dict", "get_submodule", "get_parameter", "items", "values",
 }  # fmt: skip
+_COUNTING = {
+    "sum",
+    "len",
+    "print",
+    "any",
+    "all",
+    "str",
+    "repr",
+}  # builtins that keep nothing of what they are given
 
 
 @dataclass(frozen=True)
@@ -165,17 +176,34 @@ def _words(node: ast.AST) -> Iterator[str]:
 def _changed(node: ast.stmt) -> Iterator[str]:
     """Names of objects that a statement may change: what it sets parts of, and what it calls or gives to a call.
 
-    A call of a builtin, as print(model), or of a method that only tells something changes nothing; a definition does nothing yet.
+    Builtins such as print(model), and methods such as model.parameters(), change nothing. A definition does nothing yet.
     """
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)):
         return
+    held = _parts_held(node)
     for each in ast.walk(node):
         if isinstance(each, (ast.Attribute, ast.Subscript)) and not isinstance(each.ctx, ast.Load):
             yield from _names(node if isinstance(node, (ast.For, ast.With)) else each)
         elif isinstance(each, ast.AugAssign):
             yield from _names(each.target)
-        elif isinstance(each, ast.Call) and not _is_harmless(each):
+        elif isinstance(each, ast.Call) and (id(each) in held or not _is_harmless(each)):
             yield from _names(node if isinstance(node, (ast.For, ast.With)) else each)
+
+
+def _parts_held(node: ast.stmt) -> set[int]:
+    """The calls, by id, that give out parts of an object for a variable to hold."""
+    assigned = (each.value for each in ast.walk(node) if isinstance(each, _ASSIGNMENTS) and each.value)
+    waiting: list[ast.AST] = list(assigned)
+    found = set[int]()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Call):
+            if isinstance(each.func, ast.Name) and each.func.id in _COUNTING:
+                continue
+            if isinstance(each.func, ast.Attribute) and each.func.attr in _GIVING_PARTS:
+                found.add(id(each))
+        waiting += ast.iter_child_nodes(each)
+    return found
 
 
 def _is_harmless(call: ast.Call) -> bool:
@@ -183,7 +211,7 @@ def _is_harmless(call: ast.Call) -> bool:
 
     known = {*dir(builtins), "display"} - _CHANGING
     if isinstance(call.func, ast.Attribute):
-        return call.func.attr in _QUERIES
+        return call.func.attr in _TELLING | _GIVING_PARTS
     return isinstance(call.func, ast.Name) and call.func.id in known
 
 
