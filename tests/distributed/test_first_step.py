@@ -60,8 +60,8 @@ EQUAL = {
 MEANINGLESS = {
     "numpy in the loop": ("import numpy", with_loss("numpy.random.beta(1.0, 1.0) * criterion(model(inputs), labels)"), "the generator of numpy"),
     "a number for the whole batch": ("", with_loss("torch.rand(()) * criterion(model(inputs), labels)"), "aten.rand"),
-    "padding to the longest sample of a rank, with dropout": ("model = nn.Sequential(nn.Linear(1, 8), nn.Dropout(), nn.Linear(8, 3)).double()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nlengths = [*range(1, 49), 2, 3]\ndef padded(samples):\n    rows = [row[:1].expand(n) for n, row, _ in samples]\n    return nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.stack([label for _, _, label in samples])\nloader = DataLoader(list(zip(lengths, x, y)), batch_size=16, collate_fn=padded)", with_loss("criterion(model(inputs[..., None]).mean(1), labels)"), "those of rank 0 differ"),
-    "batches of two samples, with dropout": (WITH_NOISE + "loader = DataLoader(TensorDataset(x, y), batch_size=2)", TRAIN, "every rank takes all of it"),
+    "padding to the longest sample of a rank, with dropout": ("model = nn.Sequential(nn.Linear(1, 8), nn.Dropout(), nn.Linear(8, 3)).double()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nlengths = [*range(1, 49), 2, 3]\ndef padded(samples):\n    rows = [row[:1].expand(n) for n, row, _ in samples]\n    return nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.stack([label for _, _, label in samples])\nloader = DataLoader(list(zip(lengths, x, y)), batch_size=16, collate_fn=padded)", with_loss("criterion(model(inputs[..., None]).mean(1), labels)"), "on rank 0 they differ"),
+    "batches of two samples, with dropout": (WITH_NOISE + "loader = DataLoader(TensorDataset(x, y), batch_size=2)", TRAIN, "which every rank therefore takes whole"),
     "samples that are augmented in workers": (AUGMENTED.replace("shuffle=True", "shuffle=True, num_workers=1"), TRAIN, "worker processes"),
 }  # fmt: skip
 

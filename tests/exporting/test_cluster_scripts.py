@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import pytest
+import torch
 
 from accel.distributed.jobs.cluster import Cluster
 from accel.errors import AccelError
@@ -72,8 +73,9 @@ def test_in_a_container_each_rank_is_started_by_apptainer(name, started, program
     assert "train.py" in said
 
 
-NAMESPACE = {name: object() for name in ("torch", "model", "loader", "optimizer", "x")} | {
-    "helper": script_for
+NAMESPACE = {name: object() for name in ("model", "loader", "optimizer", "x")} | {
+    "helper": script_for,
+    "torch": torch,
 }
 
 

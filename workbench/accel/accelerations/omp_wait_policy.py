@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from accel.workload import Replica, Workload
 
 VARIABLE = "OMP_WAIT_POLICY"
-SLEEPS, SPINS = 0.03, 0.5  # of the time watched; GNU's OpenMP spins for 0.1 to 0.3 of it by default
+SLEEPS, SPINS = 0.03, 0.5  # limits for `spun_share()`; with GNU's OpenMP it is 0.1 to 0.3 by default
 
 
 @dataclass(frozen=True)
@@ -78,5 +78,6 @@ class OmpWaitPolicy(Started):
         did = share <= SLEEPS if self.policy == "passive" else share >= SPINS
         return Proof(
             did,
-            f"a waiting thread used {share * WATCHED_MS:.0f} of {WATCHED_MS} ms of CPU time before it slept",
+            f"after an operation, a waiting thread spun for {share * WATCHED_MS:.0f} ms of CPU time "
+            f"(watched until {WATCHED_MS} ms)",
         )

@@ -15,25 +15,33 @@ from accel.workload.namespace_reads import globals_read, globals_written, nested
 
 _TRAINS = {"backward", "step"}
 # Calls that change how all else computes, by the beginning of their names.
-_SETTINGS = ("manual_seed", "seed", "set_", "use_deterministic")
+_SETTINGS = ("manual_seed", "seed", "set_", "use_deterministic", "enable_", "disable_", "add_safe_globals")
 _CHANGING = {"next", "setattr", "delattr", "exec", "eval", "map", "filter", "iter"}
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)
-# Methods of torch's modules and tensors, and of dicts, that change nothing. Those of the second kind give out parts, which may be
-# changed under another name where a variable holds them.
-_TELLING = {"numel", "nelement", "element_size", "size", "dim", "item", "tolist", "extra_repr", "keys"}
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# What binds variables to parts of what it goes through, so that a change of the variable may be one of any name in it.
+_AROUND = (
+    ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
+_PASSED_THROUGH = {"list", "tuple", "enumerate", "zip", "sorted", "set", "sum"}
+# Methods of modules, tensors and dicts that change nothing. Those in `_GIVING_PARTS` return parts of the object; if a variable
+# holds such a part, later code can change the object through that variable.
+_TELLING = {
+    "numel", "nelement", "element_size", "size", "dim", "item", "tolist", "extra_repr", "keys", "norm", "mean", "std", "var",
+    "sum", "min", "max", "abs", "argmax", "argmin", "count_nonzero", "clone",
+}  # fmt: skip
 _GIVING_PARTS = {
     "parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children", "named_children",
     "state_dict", "get_submodule", "get_parameter", "items", "values",
 }  # fmt: skip
 _COUNTING = {
-    "sum",
     "len",
     "print",
     "any",
     "all",
     "str",
     "repr",
-}  # builtins that keep nothing of what they are given
+}  # builtins whose result does not contain the objects passed to them
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,10 @@ class Statement:
     """One statement at the top level of a cell.
 
     `later` holds what its functions read when they are called, and `perhaps` what it may bind: under a condition, or by calling
-    a function that has `global`. `changes` are the roots of what it sets or calls, `sets_parts_of` are the dotted
-    names of modules and classes whose attributes it sets; `trains` and `sets` say what its code is for.
+    a function that has `global`. `changes` are the roots of what it sets or calls, `goes_through` is what it iterates over,
+    `holds` are the names of objects whose parts the bound names may be. `sets_parts_of` are the dotted names of modules and
+    classes whose attributes it sets, `sets` the roots of calls such as `torch.manual_seed` ("" for a plain function), `modules`
+    what it imports. `trains`: it calls `backward()` or `step()`, itself or by a function.
     """
 
     cell: int
@@ -51,9 +61,12 @@ class Statement:
     now: frozenset[str]
     later: frozenset[str]
     changes: frozenset[str]
+    goes_through: frozenset[str]
+    holds: frozenset[str]
     sets_parts_of: frozenset[tuple[str, ...]]
+    sets: frozenset[str]
+    modules: frozenset[str]
     trains: bool
-    sets: bool
     is_definition: bool
 
 
@@ -76,12 +89,13 @@ def parsed(code: str) -> ast.Module:
 
 
 class _Known:
-    """What functions that were defined so far do: which globals they write, whether they train, whether they set something."""
+    """What functions that were defined so far do: which globals they write and change, whether they train, what they set."""
 
     def __init__(self) -> None:
         self.writes: dict[str, frozenset[str]] = {}
+        self.changes: dict[str, frozenset[str]] = {}
         self.trains: set[str] = set()
-        self.sets: set[str] = set()
+        self.sets: dict[str, frozenset[str]] = {}
         self.parts: dict[
             str, frozenset[tuple[str, ...]]
         ] = {}  # the modules and classes whose attributes they set
@@ -97,10 +111,13 @@ class _Known:
         perhaps = set(written) - set(surely)
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
             perhaps |= _public(node.module)
-        words = set(_words(node))
-        trains = bool(_TRAINS & words) or bool(self.trains & every)
-        sets = any(word.startswith(_SETTINGS) for word in words) or bool(self.sets & every)
-        is_definition = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        trains = any(word in _TRAINS for word, _ in _called(node)) or bool(self.trains & every)
+        sets = frozenset(root for word, root in _called(node) if word.startswith(_SETTINGS))
+        sets = sets.union(*(self.sets.get(name, ()) for name in every))
+        is_definition = isinstance(node, _DEFINITIONS)
+        changes = frozenset(_changed(node))
+        by_functions = changes if is_definition else every  # a definition calls its decorators only
+        changes = changes.union(*(self.changes.get(name, ()) for name in by_functions))
         of_functions = frozenset(_written_inside(compiled)).union(
             *(self.writes.get(name, ()) for name in every)
         )
@@ -109,18 +126,21 @@ class _Known:
         if is_definition:
             self.parts.update(dict.fromkeys(surely, frozenset(parts)))
             parts = {(name,) for name in _added_to(node)}
-            for names, does in ((self.trains, trains), (self.sets, sets)):
-                names.difference_update(surely)
-                names.update(surely if does else ())
+            self.trains.difference_update(surely)
+            self.trains.update(surely if trains else ())
+            self.sets.update(dict.fromkeys(surely, sets))
             self.writes.update(dict.fromkeys(surely, of_functions))
+            inside = frozenset(_changed_inside(node)) & every
+            inside = inside.union(*(self.changes.get(name, ()) for name in every))
+            self.changes.update(dict.fromkeys(surely, inside))
         else:
             perhaps |= of_functions
         later = (
             every - now if is_definition else every - now - set(written)
         )  # names that it assigns before it reads them need not be given
         return Statement(
-            cell, frozenset(surely), frozenset(perhaps), now, later, frozenset(_changed(node)),
-            frozenset(parts), trains, sets, is_definition,
+            cell, frozenset(surely), frozenset(perhaps), now, later, changes, frozenset(_gone_through(node)),
+            frozenset(_held(node)), frozenset(parts), sets, frozenset(_modules(node)), trains, is_definition,
         )  # fmt: skip
 
 
@@ -167,43 +187,98 @@ def _public(module: str | None) -> set[str]:
     return set(found.get("__all__", (name for name in found if not name.startswith("_"))))
 
 
-def _words(node: ast.AST) -> Iterator[str]:
+def _called(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """(name, root) of each call: ("manual_seed", "torch"); the root of a plain function is ""."""
     for each in ast.walk(node):
-        if isinstance(each, (ast.Attribute, ast.Name)):
-            yield each.attr if isinstance(each, ast.Attribute) else each.id
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name):
+            yield each.func.id, ""
+        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
+            yield each.func.attr, _root(each.func)
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _modules(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (each.name for each in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        yield node.module
 
 
 def _changed(node: ast.stmt) -> Iterator[str]:
     """Names of objects that a statement may change: what it sets parts of, and what it calls or gives to a call.
 
-    Builtins such as print(model), and methods such as model.parameters(), change nothing. A definition does nothing yet.
+    Calls of builtins such as print(model) do not count, except those in `_CHANGING`; nor do methods such as model.parameters().
+    A definition changes nothing until it is called, but its decorators may.
     """
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)):
+    if isinstance(node, _DEFINITIONS):
+        for decorator in node.decorator_list:
+            yield from _names(decorator)
+    elif not isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from _changed_by(node, None)
+
+
+def _changed_by(node: ast.AST, around: ast.AST | None) -> Iterator[str]:
+    """The same of any node; `around` is the outermost loop, comprehension or `with` that it is in."""
+    around = around or (node if isinstance(node, _AROUND) else None)
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+        yield from _names(around or node)
+    elif isinstance(node, ast.AugAssign):
+        yield from _names(around or node.target)
+    elif isinstance(node, ast.Call) and not _is_harmless(node):
+        yield from _names(around or node)
+    for child in ast.iter_child_nodes(node):
+        yield from _changed_by(child, around)
+
+
+def _changed_inside(definition: ast.stmt) -> Iterator[str]:
+    """What a function, or the methods of a class, may change when it is called."""
+    for each in definition.body if isinstance(definition, _DEFINITIONS) else ():
+        yield from _changed_inside(each) if isinstance(each, _DEFINITIONS) else _changed(each)
+
+
+def _gone_through(node: ast.stmt) -> Iterator[str]:
+    """What a statement iterates over by its name: a loader that shuffles draws random numbers for that."""
+    for each in () if isinstance(node, _DEFINITIONS) else ast.walk(node):
+        if isinstance(each, (ast.For, ast.AsyncFor, ast.comprehension)):
+            yield from _plain(each.iter)
+        elif (
+            isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in _PASSED_THROUGH
+        ):
+            for given in each.args:
+                yield from _plain(given)
+
+
+def _plain(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+
+
+def _held(node: ast.stmt) -> Iterator[str]:
+    """Names of the objects whose parts, or which themselves, a statement binds to other names."""
+    if isinstance(node, _DEFINITIONS):
         return
-    held = _parts_held(node)
+    waiting: list[ast.AST] = []
     for each in ast.walk(node):
-        if isinstance(each, (ast.Attribute, ast.Subscript)) and not isinstance(each.ctx, ast.Load):
-            yield from _names(node if isinstance(node, (ast.For, ast.With)) else each)
-        elif isinstance(each, ast.AugAssign):
-            yield from _names(each.target)
-        elif isinstance(each, ast.Call) and (id(each) in held or not _is_harmless(each)):
-            yield from _names(node if isinstance(node, (ast.For, ast.With)) else each)
-
-
-def _parts_held(node: ast.stmt) -> set[int]:
-    """The calls, by id, that give out parts of an object for a variable to hold."""
-    assigned = (each.value for each in ast.walk(node) if isinstance(each, _ASSIGNMENTS) and each.value)
-    waiting: list[ast.AST] = list(assigned)
-    found = set[int]()
+        if isinstance(each, _ASSIGNMENTS) and each.value:
+            waiting += each.value.elts if isinstance(each.value, (ast.Tuple, ast.List)) else [each.value]
+        elif isinstance(each, (ast.For, ast.AsyncFor)):
+            waiting.append(each.iter)
+    for each in waiting:
+        if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)):
+            yield _root(each)
     while waiting:
         each = waiting.pop()
         if isinstance(each, ast.Call):
             if isinstance(each.func, ast.Name) and each.func.id in _COUNTING:
                 continue
             if isinstance(each.func, ast.Attribute) and each.func.attr in _GIVING_PARTS:
-                found.add(id(each))
+                yield from _names(each)
         waiting += ast.iter_child_nodes(each)
-    return found
 
 
 def _is_harmless(call: ast.Call) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from accel.errors import AccelError
 from accel.exporting.cell_statements import Statement, parsed, statements_of
 from accel.exporting.magic_lines import MagicLines
+from accel.exporting.shared_parts import Parts
 from accel.workload.library_changes import INPUTS, is_of_library, owner_at
 
 _WRAPPING = ("time", "capture", "prun", "accel")  # cell magics that run their cell
@@ -107,6 +109,8 @@ class _Program:
         self._trainers = {
             name for one in self._statements if one.is_definition and one.trains for name in one.binds
         }
+        self._read = {name for one in self._statements for name in one.now | one.later}
+        self._parts: dict[str, Parts] = {}
         self.cells: set[int] = set()
         self.missing: set[str] = set()
         self.imports: dict[str, str] = {}
@@ -181,15 +185,36 @@ class _Program:
 
     def _belongs(self, cell: int) -> bool:
         """Whether a cell that is not taken may have changed what is, or sets how all else computes; and does not train."""
-        if cell in self.cells:
+        if cell in self.cells or self._needs_training(cell):
             return False
         own = [one for _, one in self._of_cell[cell] if not one.is_definition]
-        if any(one.sets or self._sets_module(one) for one in own):
+        if any(self._sets(one) or self._sets_module(one) or self._only_imports(one) for one in own):
             return not any(one.trains for one in own)
-        return (self._changes(cell) or self._sets_parts(cell)) and not any(self._trains(one) for one in own)
+        return (self._changes(cell) or self._sets_parts(cell)) and not self._is_training(cell)
+
+    def _needs_training(self, cell: int) -> bool:
+        """Whether it reads what only a training gives: the training of this program, or one that is not taken."""
+        for name, place in (
+            (name, place) for place, one in self._of_cell[cell] if not one.is_definition for name in one.now
+        ):
+            provider = self._provider(name, place)
+            of = cell if provider is None else self._statements[provider].cell
+            if of != cell and (of == self._last or (of not in self.cells and self._is_training(of))):
+                return True
+        return False
+
+    def _is_training(self, cell: int) -> bool:
+        return any(self._trains(one) for _, one in self._of_cell[cell] if not one.is_definition)
 
     def _changes(self, cell: int) -> bool:
-        return any(self._is_in_use(name, place) for place, one in self._of_cell[cell] for name in one.changes)
+        return any(
+            any(self._is_in_use(name, place) for name in one.changes)
+            or any(
+                self._is_in_use(name, place) and _draws(self._namespace.get(name))
+                for name in one.goes_through
+            )
+            for place, one in self._of_cell[cell]
+        )
 
     def _sets_parts(self, cell: int) -> bool:
         return any(
@@ -197,11 +222,35 @@ class _Program:
         )
 
     def _is_in_use(self, name: str, place: int) -> bool:
-        is_object = not isinstance(self._namespace.get(name), _PLAIN_VALUES)
-        return is_object and (name, self._provider(name, place)) in self._providers
+        """Whether a name means an object of the program there, or a part of one."""
+        provider = self._provider(name, place)
+        is_plain = isinstance(self._namespace.get(name), _PLAIN_VALUES)
+        if (name, provider) in self._providers:
+            return not is_plain
+        if provider is None or provider > place:
+            return False
+        if self._is_last(name, provider):
+            return not is_plain and any(self._are_shared(name, each) for each in [*self._objects()])
+        holds = self._statements[provider].holds - {name}  # what the name meant then is not there any more
+        return any(self._is_in_use(each, provider) for each in holds if provider < place)
+
+    def _is_last(self, name: str, provider: int | None) -> bool:
+        """Whether the notebook still holds what was bound to a name there."""
+        return name in self._namespace and provider is not None and provider == self._binding[name][-1]
+
+    def _objects(self) -> Iterator[str]:
+        """Names of the program's objects that the notebook still holds."""
+        for name, provider in self._providers:
+            if self._is_last(name, provider) and not isinstance(self._namespace[name], _PLAIN_VALUES):
+                yield name
+
+    def _are_shared(self, name: str, other: str) -> bool:
+        for each in {name, other} - self._parts.keys():
+            self._parts[each] = Parts(self._namespace[each])
+        return self._parts[name].are_shared_with(self._parts[other])
 
     def _adds_to(self, path: tuple[str, ...], place: int) -> bool:
-        """Whether it sets attributes of a library, whose own code may use them, or of something that the program uses."""
+        """Whether `path` is in a library, whose code may read what is set there, or begins with a name that is in use."""
         return is_of_library(owner_at(path, self._namespace)) or (
             (path[0], self._provider(path[0], place)) in self._providers
         )
@@ -210,14 +259,32 @@ class _Program:
         classes = {type(self._namespace.get(name)).__name__ for name in one.now}
         return one.trains or bool(classes & self._trainers)
 
+    def _sets(self, one: Statement) -> bool:
+        """Whether it calls a function that sets how all else computes, of a module or by its bare name."""
+        return any(not root or isinstance(self._namespace.get(root), ModuleType) for root in one.sets)
+
+    def _only_imports(self, one: Statement) -> bool:
+        """Whether it imports a library that nothing mentions again: for what importing it does."""
+        names = {module.partition(".")[0] for module in one.modules}
+        return (
+            bool(names)
+            and not one.binds & self._read
+            and any(
+                name not in sys.stdlib_module_names and is_of_library(sys.modules.get(name)) for name in names
+            )
+        )
+
     def _sets_module(self, one: Statement) -> bool:
         """Whether it sets or calls something of Python itself, as `os.environ[…] = …` or `sys.path.append(…)`."""
-        modules = (
-            value for name in one.changes if isinstance(value := self._namespace.get(name), ModuleType)
-        )
-        return not one.binds and any(
-            module.__name__.partition(".")[0] in sys.stdlib_module_names for module in modules
-        )
+        values = [self._namespace.get(name) for name in one.changes]
+        modules = [value.__name__.partition(".")[0] for value in values if isinstance(value, ModuleType)]
+        is_of_python = any(module in sys.stdlib_module_names for module in modules)
+        return any(value is os.environ for value in values) or (is_of_python and not one.binds)
+
+
+def _draws(value: object) -> bool:
+    """Whether going through a value draws random numbers or uses it up: a loader, or an iterator."""
+    return hasattr(type(value), "__next__") or "DataLoader" in (each.__name__ for each in type(value).__mro__)
 
 
 def _home(name: str, value: object) -> str:

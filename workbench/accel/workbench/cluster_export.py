@@ -114,7 +114,8 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
 def _notes_of_cluster(cluster: Cluster, *, is_on_cpu: bool) -> list[str]:
     notes = [
         "As under %%accel ddp, each rank reads its part of every loader that trains, and reads all other loaders whole.",
-        f'To save both files: import accel; accel.export("{cluster.launcher}").save("folder"), with your --nodes and -n.',
+        f'To save both files: import accel; accel.export("{cluster.launcher}").save("folder"). Pass the options of your command '
+        "as arguments of accel.export, such as nodes=2.",
     ]
     if is_on_cpu:
         notes.append(

@@ -12,7 +12,7 @@ from typing import Any
 INPUTS = "_ih"  # IPython's list of what was run, as Python
 LibraryChange = tuple[Any, str, Any]  # module or class, attribute, value
 _MISSING = object()
-# What is set in these is for the notebook alone.
+# Attributes that cells set in these packages stay in the notebook's process.
 _OF_A_NOTEBOOK = {"sys", "IPython", "ipykernel", "matplotlib", "accel"}
 _MAGICS = {"run_cell_magic", "run_line_magic"}
 _made: list[LibraryChange] = []  # what `make_changes` set last, with the values before
@@ -33,7 +33,7 @@ def paths_set(code: str) -> tuple[tuple[str, ...], ...]:
 
 
 def library_changes(namespace: Mapping[str, Any]) -> list[LibraryChange]:
-    """All that the notebook's cells set in modules, and in classes that are not the notebook's own, with the present values.
+    """(owner, attribute, current value) for each attribute that cells set in a module, or in a class that no cell defined.
 
     >>> library_changes(get_ipython().user_ns)
     [(<module 'torchvision.datasets'>, 'MNIST', <class '__main__.Own'>)]
@@ -66,7 +66,7 @@ def make_changes(changes: Iterable[LibraryChange]) -> None:
     """
     while _made:
         owner, name, before = _made.pop()
-        with suppress(AttributeError):  # the cell deleted it
+        with suppress(AttributeError):  # the cell that ran here deleted the attribute
             delattr(owner, name) if before is _MISSING else setattr(owner, name, before)
     for owner, name, value in changes:
         before = _held(owner, name)
@@ -76,7 +76,7 @@ def make_changes(changes: Iterable[LibraryChange]) -> None:
 
 
 def is_of_library(owner: Any) -> bool:
-    """Whether this is a module, or a class that no cell defined; false for what serves the notebook alone, as IPython."""
+    """Whether `owner` is a module, or a class that no cell defined; False for those of the packages in `_OF_A_NOTEBOOK`."""
     if not isinstance(owner, (ModuleType, type)):
         return False
     module = owner.__module__ if isinstance(owner, type) else owner.__name__

@@ -12,7 +12,7 @@ from typing import Any
 
 _GLOBAL_READS = {"LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 _MOST_OBJECTS, _MOST_ELEMENTS = 10_000, 1_000  # of one name, of one container: a million numbers hold no code
-_LEAVES = (str, bytes, int, float, complex, bool, type(None), CodeType, ModuleType)
+LEAVES = (str, bytes, int, float, complex, bool, type(None), CodeType, ModuleType)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -50,21 +50,21 @@ def functions_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[Fu
     Followed: closures, methods, bases, wrapped functions, partials, attributes, and what containers hold; never a module,
     whose thousands of names are not the notebook's.
     """
-    if isinstance(value, _LEAVES):
+    if isinstance(value, LEAVES):
         return
     waiting, known, looked = [value], {id(value)}, [value]
     while waiting and len(known) < _MOST_OBJECTS:
         current = waiting.pop()
         if isinstance(current, FunctionType) and current.__globals__ is namespace:
             yield current
-        for part in _parts(current):
-            if id(part) not in known and part is not namespace and not isinstance(part, _LEAVES):
+        for part in parts_in_one_step(current):
+            if id(part) not in known and part is not namespace and not isinstance(part, LEAVES):
                 known.add(id(part))
                 looked.append(part)  # keeps temporary objects alive, so that no id is used twice
                 waiting.append(part)
 
 
-def _parts(value: object) -> Iterator[object]:
+def parts_in_one_step(value: object) -> Iterator[object]:
     """What a value leads to in one step, without running any of the user's code."""
     if isinstance(value, FunctionType):
         yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))

@@ -265,7 +265,8 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     sources, blob = pickle.loads(blob)
     for filename, source in sources.items():
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    make_changes([])  # classes and functions are found by their names in libraries
+    # Undo the previous cell's changes: unpickling looks classes and functions up by name, and must find the libraries' own.
+    make_changes([])
     contents, held = _loaded(blob, memory)
     namespace: dict[str, Any] = contents["anchor"].__globals__
     namespace.update(contents["names"])

@@ -91,12 +91,12 @@ def _fill(cell: types.CellType, contents: list[Any]) -> None:
 
 
 def _is_found_by_name(module: types.ModuleType) -> bool:
-    """Whether its name leads to this very module. Only for subclasses of ModuleType, which cloudpickle refuses."""
+    """Whether importing the module's name gives this same object; False for plain modules, which cloudpickle can pickle."""
     if type(module) is types.ModuleType:
-        return False  # cloudpickle has a way for plain modules
+        return False
     try:
         return pkgutil.resolve_name(module.__name__) is module
-    except Exception:  # importing runs a library's code
+    except Exception:  # resolve_name may import a library, which can raise anything
         return False
 
 

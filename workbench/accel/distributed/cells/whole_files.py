@@ -32,7 +32,7 @@ def saving_whole_files(rank: int) -> Iterator[None]:
             try:
                 original(obj, own, *args, **kwargs)
                 if os.path.exists(place):
-                    with suppress(OSError):  # a disk without modes
+                    with suppress(OSError):  # a file system without permission bits
                         shutil.copymode(place, own)
                 os.replace(own, place)
             finally:

@@ -11,13 +11,14 @@ from accel.distributed.data_parallel.averaging import equal_on_all_ranks
 def parameters_of_graph(
     outputs: Sequence[Any], known: Container[int], before: Callable[[], object] = lambda: None
 ) -> list[Any]:
-    """The leaves of these tensors' autograd graph that all ranks train, in the graph's order, except those `known` by id.
+    """Leaf tensors of the autograd graph of `outputs` that all ranks train, in graph order, without those whose id is `known`.
 
     >>> parameters_of_graph([F.linear(x, model.weight).sum()], known=())[0] is model.weight
     True
 
-    All ranks must call this at the same point. A leaf that is no nn.Parameter is trained if it is equal on all ranks; one that
-    differs is data whose gradient is wanted. `before` is called just before ranks compare leaves, if they do.
+    All ranks must call this at the same point. Every nn.Parameter counts as trained. Any other leaf counts as trained if its
+    values are equal on all ranks; if they differ, it is input data that requires a gradient. If there are such other leaves,
+    `before` is called before the ranks compare them.
     """
     from torch import nn
 

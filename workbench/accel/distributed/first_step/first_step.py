@@ -65,7 +65,9 @@ class FirstStepOfRanks:
         self._path, self._rank, self._world_size = path, rank, world_size
         self._is_strict, self._patience_s, self._beat, self._warn = is_strict, patience_s, beat, warn
         self._step = RecordedStep()
-        self._drawn_alone: list[dict[str, str]] = []  # by the one process: `digests` for each rank
+        self._drawn_alone: list[
+            dict[str, str]
+        ] = []  # `digests` of the generators that one process used for each rank
 
     def begins(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
@@ -94,7 +96,10 @@ class FirstStepOfRanks:
             self._warn(check.line)
 
     def _agreed(self, models: list[Any]) -> FirstStepCheck:
-        """Rank 0's verdict, sent to all ranks; a difference is not reported where random numbers explain it."""
+        """Rank 0's verdict, sent to all ranks.
+
+        "different" becomes "not checked" if ranks drew other random numbers than one process, unless the loss is a sum.
+        """
         check = _from_rank_0(self._compared_or_why_not(models) if self._rank == 0 else None)
         if check.verdict != "different" or check.is_sum:
             return check
@@ -106,7 +111,7 @@ class FirstStepOfRanks:
     ) -> FirstStepCheck:
         """The check, or "not checked" if a rank drew other random numbers than one process drew for that rank."""
         others = [
-            str(rank)
+            f"rank {rank}"
             for rank, (mine, alone) in enumerate(zip(drawn, self._drawn_alone, strict=True))
             if any(mine[kind] != alone[kind] for kind in mine.keys() & alone.keys())
         ]
@@ -114,8 +119,9 @@ class FirstStepOfRanks:
             return check
         return FirstStepCheck(
             "not checked", waited_s=check.waited_s,
-            reason=f"the cell draws random numbers, and those of rank {', '.join(others)} differ from what one process draws for "
-            "the same samples. Likely cause: each rank pads to its own longest sample, so dropout masks differ in size",
+            reason=f"the cell draws random numbers, and on {' and '.join(others)} they differ from the numbers that one process "
+            "draws for the same samples. Likely cause: each rank pads its samples to its own longest one, so dropout masks have "
+            "other sizes than in one process",
         )  # fmt: skip
 
     def _compared_or_why_not(self, models: list[Any]) -> FirstStepCheck:

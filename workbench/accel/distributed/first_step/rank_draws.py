@@ -37,7 +37,7 @@ class RankDraws(Lineages):
         self._patches = AttributePatches()
         self._mode: Any = None
         self._is_own = False  # the draw is ours
-        self._whole: set[int] = set()  # sizes of batches of which every rank takes all samples
+        self._whole: set[int] = set()  # sizes of the batches that every rank takes whole
         self.unlike = ""
         self.lowest_bytes = 8
 
@@ -127,7 +127,7 @@ class RankDraws(Lineages):
             self.unlike = f"from the generator of {'Python' if kind == 'python' else kind}"
 
     def finish(self) -> list[dict[str, str]]:
-        """The step is over: nothing more is watched. Returns the `digests` of each rank's generators after it."""
+        """Stop watching at the end of the step. Returns, for each rank, the `digests` of its generators at that point."""
         self._look()
         self._is_own = True
         own = generator_states()
@@ -142,7 +142,7 @@ class RankDraws(Lineages):
             self._look()
             result = operation(*args, **kwargs)
             whose = (
-                "a batch with fewer than two samples a rank, so every rank takes all of it"
+                "a batch with fewer than two samples per rank, which every rank therefore takes whole"
                 if self._whole.intersection(next(filter(None, map(_shape, args)), ()))
                 else "other things than the samples of a batch"
             )

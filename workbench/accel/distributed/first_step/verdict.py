@@ -34,7 +34,9 @@ class FirstStepCheck:
     share: float = 0.0
     reason: str = ""  # why the steps differ, or why they were not compared
     waited_s: float = 0.0  # until one process had taken its step
-    is_sum: bool = False  # the steps differ by the number of ranks, as of a loss that is a sum
+    is_sum: bool = (
+        False  # the ranks' gradients are 1/world_size of one process's, as with a loss that is a sum
+    )
 
     @property
     def line(self) -> str:

@@ -20,12 +20,13 @@ def run_on_all_threads() -> None:
 
 
 def spun_share() -> float | None:
-    """CPU time that the busiest other thread uses before it sleeps, as a share of `WATCHED_MS`, at most 1.
+    """CPU time for which a waiting thread spins after an operation: the busiest one's, divided by `WATCHED_MS`, at most 1.
 
     >>> spun_share()           # under OMP_WAIT_POLICY=active, with two threads
     1.0
 
-    Other programs on its CPU do not affect it. None if the system does not report the CPU time of threads.
+    CPU time is counted, not elapsed time, so other programs on the same CPU hardly change the result. None if the system does not
+    report the CPU time of threads.
     """
     run_on_all_threads()
     own, before = os.getpid(), _of_threads()
