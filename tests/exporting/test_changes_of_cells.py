@@ -125,7 +125,11 @@ def test_a_cell_that_shows_what_only_training_gives_is_left_out():
     history = [IMPORTS, START, TRAINING, show]
     for cell in history:
         exec(cell, namespace)
-    assert needed_cells(history, TRAINING, namespace).cells == (IMPORTS, START.strip())
+    found = needed_cells([*history, "other.seen = str(losses)", TRAINING], TRAINING, namespace)
+    assert found.cells == (IMPORTS, START.strip())
+    assert found.touching == ("axes = Axes()",), (
+        "the one that changes the model; the other shows what a run before gave"
+    )
 
 
 def test_weights_of_a_model_whose_forward_counts_steps_are_loaded():

@@ -225,10 +225,10 @@ class _Program:
         """Whether a name means an object of the program there, or a part of one."""
         provider = self._provider(name, place)
         is_plain = isinstance(self._namespace.get(name), _PLAIN_VALUES)
+        if provider is None or provider > place:  # there it means nothing yet, or what a run before has made
+            return False
         if (name, provider) in self._providers:
             return not is_plain
-        if provider is None or provider > place:
-            return False
         if self._is_last(name, provider):
             return not is_plain and any(self._are_shared(name, each) for each in [*self._objects()])
         holds = self._statements[provider].holds - {name}  # what the name meant then is not there any more
