@@ -133,7 +133,7 @@ def test_intels_libraries_and_another_torch_are_one_ladder_with_the_notebooks_ow
     assert made.versions["torch"].startswith("2.8.0")
     bf16 = ['ipex(dtype="bf16")'] if workbench.machine.has_cpu_bf16 else []
     ladder = workbench.try_(
-        "ipex", *bf16, 'torch_version("2.8")', "intel_openmp", "channels_last", budget_s=360
+        "ipex", *bf16, 'torch_version("2.8")', "intel_openmp", "channels_last", budget_s=240
     )
     print(ladder)
     for row in ladder.rows:
