@@ -34,14 +34,8 @@ _GIVING_PARTS = {
     "parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children", "named_children",
     "state_dict", "get_submodule", "get_parameter", "items", "values",
 }  # fmt: skip
-_COUNTING = {
-    "len",
-    "print",
-    "any",
-    "all",
-    "str",
-    "repr",
-}  # builtins whose result does not contain the objects passed to them
+# Builtins whose result does not contain the objects passed to them.
+_COUNTING = {"len", "print", "any", "all", "str", "repr"}
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,7 @@ class _Program:
         if (name, provider) in self._providers:
             return not is_plain
         if self._is_last(name, provider):
-            return not is_plain and any(self._are_shared(name, each) for each in [*self._objects()])
+            return not is_plain and any(self._are_shared(name, each) for each in self._objects())
         holds = self._statements[provider].holds - {name}  # what the name meant then is not there any more
         return any(self._is_in_use(each, provider) for each in holds if provider < place)
 
