@@ -79,5 +79,5 @@ class OmpWaitPolicy(Started):
         return Proof(
             did,
             f"after an operation, a waiting thread spun for {share * WATCHED_MS:.0f} ms of CPU time "
-            f"(watched until {WATCHED_MS} ms)",
+            f"(counted up to {WATCHED_MS} ms)",
         )

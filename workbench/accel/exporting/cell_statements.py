@@ -14,12 +14,12 @@ from accel.workload.library_changes import paths_set
 from accel.workload.namespace_reads import globals_read, globals_written, nested_codes
 
 _TRAINS = {"backward", "step"}
-# Calls that change how all else computes, by the beginning of their names.
+# How the names of functions begin that change how all later code computes.
 _SETTINGS = ("manual_seed", "seed", "set_", "use_deterministic", "enable_", "disable_", "add_safe_globals")
 _CHANGING = {"next", "setattr", "delattr", "exec", "eval", "map", "filter", "iter"}
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# What binds variables to parts of what it goes through, so that a change of the variable may be one of any name in it.
+# These bind variables to parts of objects. A change of such a variable may change any object that the statement names.
 _AROUND = (
     ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
@@ -43,8 +43,8 @@ class Statement:
     """One statement at the top level of a cell.
 
     `later` holds what its functions read when they are called, and `perhaps` what it may bind: under a condition, or by calling
-    a function that has `global`. `changes` are the roots of what it sets or calls, `goes_through` is what it iterates over,
-    `holds` are the names of objects whose parts the bound names may be. `sets_parts_of` are the dotted names of modules and
+    a function that has `global`. `changes` names the objects that it may change, `goes_through` those that it iterates over,
+    `holds` those that the bound names may be, or be parts of. `sets_parts_of` are the dotted names of modules and
     classes whose attributes it sets, `sets` the roots of calls such as `torch.manual_seed` ("" for a plain function), `modules`
     what it imports. `trains`: it calls `backward()` or `step()`, itself or by a function.
     """
@@ -206,7 +206,7 @@ def _modules(node: ast.stmt) -> Iterator[str]:
 def _changed(node: ast.stmt) -> Iterator[str]:
     """Names of objects that a statement may change: what it sets parts of, and what it calls or gives to a call.
 
-    Calls of builtins such as print(model) do not count, except those in `_CHANGING`; nor do methods such as model.parameters().
+    Calls such as print(model) and model.parameters() do not count; calls of the builtins in `_CHANGING` do.
     A definition changes nothing until it is called, but its decorators may.
     """
     if isinstance(node, _DEFINITIONS):
@@ -253,7 +253,7 @@ def _plain(node: ast.AST) -> Iterator[str]:
 
 
 def _held(node: ast.stmt) -> Iterator[str]:
-    """Names of the objects whose parts, or which themselves, a statement binds to other names."""
+    """Names of the objects that a statement binds, whole or in part, to other names."""
     if isinstance(node, _DEFINITIONS):
         return
     waiting: list[ast.AST] = []

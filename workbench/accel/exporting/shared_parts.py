@@ -1,4 +1,4 @@
-"""Which objects of a notebook share parts, so that a change of one changes the other: measured on the objects themselves."""
+"""Which objects of a notebook share parts, so that a change of one changes the other; read from the objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SEQUENCES = (list, tuple, set, frozenset)
 
 
 class Parts:
-    """All that a value holds.
+    """The objects that a value holds, directly or through others; at most `_MOST_PARTS`.
 
     >>> Parts(list(model.parameters())).are_shared_with(Parts(model)), Parts(model(x)).are_shared_with(Parts(model))
     (True, False)
@@ -22,7 +22,7 @@ class Parts:
 
     def __init__(self, value: object) -> None:
         self._key, self._own = _key(value), {_key(each) for each in _itself_or_elements(value)}
-        self._all: dict[Hashable, object] = {}  # kept, so that no other object gets the id of one
+        self._all: dict[Hashable, object] = {}  # keeps the objects alive, so that no id is used again
         waiting = [value]
         while waiting and len(self._all) < _MOST_PARTS:
             current = waiting.pop()
@@ -35,9 +35,9 @@ class Parts:
         self._numbers = {key for key in self._all if isinstance(key, tuple)}
 
     def are_shared_with(self, other: Parts) -> bool:
-        """Whether one is, or holds, the other or a part of it: a module, a list, a parameter, numbers of a tensor.
+        """Whether one holds the other or an element of it (if it is a list), or both hold numbers of one tensor or array.
 
-        What both only use, such as the same transform in two data sets, is no such part.
+        Other objects that both hold, such as the same transform in two data sets, do not count.
         """
         holds_one = other._key in self._all or not self._own.isdisjoint(other._all)
         return holds_one or not self._numbers.isdisjoint(other._numbers)
@@ -53,7 +53,7 @@ def _itself_or_elements(value: object) -> Iterator[object]:
 
 
 def _key(value: Any) -> Hashable:
-    """Its id; of a tensor or an array, where its numbers lie."""
+    """The id of a value; of a tensor or an array, the address of its memory."""
     import numpy as np
     import torch
 

@@ -48,7 +48,7 @@ class EarlierCells:
     left_out: int = 0
     touching: tuple[
         str, ...
-    ] = ()  # first lines of cells left out that train objects which the training needs
+    ] = ()  # first lines of left-out cells that train or change the training's objects
 
 
 def inputs_of(namespace: Mapping[str, Any]) -> list[str]:
@@ -131,7 +131,7 @@ class _Program:
 
     @property
     def touching(self) -> list[str]:
-        """First lines of cells left out that train what the program trains."""
+        """First lines of cells that are left out although they train or change the program's objects."""
         others = [number for number in range(self._last) if number not in self.cells]
         return [self._texts[number].strip().splitlines()[0] for number in others if self._changes(number)]
 
@@ -193,7 +193,7 @@ class _Program:
         return (self._changes(cell) or self._sets_parts(cell)) and not self._is_training(cell)
 
     def _needs_training(self, cell: int) -> bool:
-        """Whether it reads what only a training gives: the training of this program, or one that is not taken."""
+        """Whether the cell reads the results of a training: this program's, or one in a cell that is left out."""
         for name, place in (
             (name, place) for place, one in self._of_cell[cell] if not one.is_definition for name in one.now
         ):
@@ -222,20 +222,22 @@ class _Program:
         )
 
     def _is_in_use(self, name: str, place: int) -> bool:
-        """Whether a name means an object of the program there, or a part of one."""
+        """Whether `name` at `place` means an object of the program, or one that shares parts with such an object."""
         provider = self._provider(name, place)
         is_plain = isinstance(self._namespace.get(name), _PLAIN_VALUES)
-        if provider is None or provider > place:  # there it means nothing yet, or what a run before has made
+        if (
+            provider is None or provider > place
+        ):  # only a later statement binds the name, or an earlier run did
             return False
         if (name, provider) in self._providers:
             return not is_plain
         if self._is_last(name, provider):
             return not is_plain and any(self._are_shared(name, each) for each in self._objects())
-        holds = self._statements[provider].holds - {name}  # what the name meant then is not there any more
+        holds = self._statements[provider].holds - {name}  # the notebook no longer holds that object
         return any(self._is_in_use(each, provider) for each in holds if provider < place)
 
     def _is_last(self, name: str, provider: int | None) -> bool:
-        """Whether the notebook still holds what was bound to a name there."""
+        """Whether the notebook still holds what statement `provider` bound to `name`."""
         return name in self._namespace and provider is not None and provider == self._binding[name][-1]
 
     def _objects(self) -> Iterator[str]:
@@ -260,11 +262,11 @@ class _Program:
         return one.trains or bool(classes & self._trainers)
 
     def _sets(self, one: Statement) -> bool:
-        """Whether it calls a function that sets how all else computes, of a module or by its bare name."""
+        """Whether it calls a function of settings, as `torch.manual_seed(0)` or `seed(0)`; methods of objects do not count."""
         return any(not root or isinstance(self._namespace.get(root), ModuleType) for root in one.sets)
 
     def _only_imports(self, one: Statement) -> bool:
-        """Whether it imports a library that nothing mentions again: for what importing it does."""
+        """Whether it imports a library whose name no code uses: the import itself may have an effect."""
         names = {module.partition(".")[0] for module in one.modules}
         return (
             bool(names)
@@ -283,7 +285,7 @@ class _Program:
 
 
 def _draws(value: object) -> bool:
-    """Whether going through a value draws random numbers or uses it up: a loader, or an iterator."""
+    """Whether iterating over a value draws random numbers or exhausts the value: a loader, or an iterator."""
     return hasattr(type(value), "__next__") or "DataLoader" in (each.__name__ for each in type(value).__mro__)
 
 

@@ -105,7 +105,7 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
         listed = "; ".join(earlier.touching[:_LISTED])
         more = f" and {len(earlier.touching) - _LISTED} more" if len(earlier.touching) > _LISTED else ""
         notes.append(
-            f"Left out: cells that train the same objects, or change them with what only a training gives: {listed}{more}. "
+            f"These cells are left out, because they train the same objects or use the results of a training: {listed}{more}. "
             "The program trains from the beginning."
         )
     return notes

@@ -81,7 +81,7 @@ class GradientExchange:
         return {id(p): (p.grad, p.grad._version) for p in self.parameters if p.grad is not None}
 
     def look(self, outputs: Sequence[Any]) -> None:
-        """In the first backward passes, add the tensors in the autograd graph of `outputs` that all ranks train."""
+        """In the first backward passes, also average the tensors in the autograd graph of `outputs` that all ranks train."""
         if self._looks:
             self._looks -= 1
             known = {id(p) for p in self.parameters} | self._left_alone

@@ -20,7 +20,7 @@ def run_on_all_threads() -> None:
 
 
 def spun_share() -> float | None:
-    """CPU time for which a waiting thread spins after an operation: the busiest one's, divided by `WATCHED_MS`, at most 1.
+    """How long the busiest waiting thread spins after an operation: its CPU time as a share of `WATCHED_MS`, at most 1.
 
     >>> spun_share()           # under OMP_WAIT_POLICY=active, with two threads
     1.0
