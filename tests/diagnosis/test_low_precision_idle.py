@@ -17,7 +17,6 @@ from accel.machine.peaks import DevicePeaks, Peaks
 from accel.profiling.device_activity import DeviceActivity, KernelRow
 from accel.profiling.op_cost import OpCost
 from tests.diagnosis.making import TRAIN, by_hand, notebook, real, row
-from tests.threads import threads
 
 CNN = """
 model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.Linear(32 * 28 * 28, 4))
@@ -69,10 +68,12 @@ def test_a_cell_with_autocast_of_its_own_is_not():
     assert low_precision_idle(on(("avx512_bf16",), evidence=real(cell, setup))) is None
 
 
-def test_products_that_are_shorter_than_a_cast_are_not():
-    with threads(1):
-        evidence = on(("avx512_bf16",), evidence=real())
-    assert low_precision_idle(evidence) is None
+@pytest.mark.parametrize(("us", "is_found"), [(30.0, False), (70.0, True)])
+def test_products_that_are_shorter_than_a_cast_are_not(us, is_found):
+    products = row("aten::addmm", "forward", 0.5, calls=5_000.0 / us)  # half of a step of 10 ms
+    evidence = by_hand({"forward": 1.0}, (products,))
+    evidence.objects.models["model"] = nn.Linear(4, 4)
+    assert (low_precision_idle(on(("avx512_bf16",), evidence=evidence)) is not None) == is_found
 
 
 def test_kernels_without_tensor_cores_are_found_on_a_gpu_that_has_them():
