@@ -13,6 +13,7 @@ import pytest
 
 import accel
 
+pytestmark = pytest.mark.timeout(540)
 HERE = Path(__file__).parent
 EVERYWHERE = """
 import io, contextlib, torch
@@ -93,7 +94,7 @@ def insert(file: Path, before: str, line: str) -> None:
 def run(root: Path, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(root / "workbench"), "ACCEL_HISTORY": "off"}
     ran = subprocess.run(
-        [sys.executable, *arguments], cwd=root, env=environment, capture_output=True, text=True, timeout=170
+        [sys.executable, *arguments], cwd=root, env=environment, capture_output=True, text=True, timeout=500
     )
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     return ran.stdout

@@ -25,6 +25,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import expect
 
+expect.set_options(timeout=60_000)  # 5 s of Playwright are short next to other tests
 SETTINGS = """
 c = get_config()
 c.ServerApp.ip = "127.0.0.1"
@@ -266,6 +267,7 @@ def shared_notebook(browser: Any, browser_context_args: dict[str, Any], server: 
 
 @contextmanager
 def watched(page: Any, server: Server, app: str) -> Iterator[Notebook]:
+    page.set_default_timeout(90_000)
     opened = Notebook(page, server, app)
     yield opened
     if opened.requests:

@@ -53,7 +53,7 @@ def test_in_notebook_7_the_mouse_leads_from_a_profile_to_a_plan_that_is_kept(not
     docked = dock(page)
     page.set_viewport_size({"width": 1280, "height": 420})
     start_trial(page, "fused_optimizer")
-    expect(docked.get_by_test_id("trial")).to_be_in_viewport(ratio=0.5, timeout=30_000)
+    expect(docked.get_by_test_id("trial")).to_be_in_viewport(ratio=0.5, timeout=120_000)
     notebook.expect_trial_to_be_done()
     expect(docked.get_by_test_id("sentence")).to_contain_text("×")
     docked.get_by_test_id("keep").click()
@@ -115,7 +115,7 @@ def test_keys_alone_lead_from_a_profile_to_a_plan_that_is_kept_and_its_plain_cod
         "aria-disabled", "false", timeout=60_000
     )  # by the kernel
     page.keyboard.press("Enter")
-    expect(page.get_by_test_id("stop")).to_be_focused(timeout=30_000)
+    expect(page.get_by_test_id("stop")).to_be_focused(timeout=120_000)
     notebook.expect_trial_to_be_done()
     expect(page.get_by_test_id("try")).to_be_focused()
     press_until(page, "[data-testid='keep']")

@@ -78,7 +78,7 @@ def switch_on(page, name):
 def start_trial(page, name):
     switch_on(page, name)
     page.get_by_role("button", name="Try", exact=True).click()
-    expect(page.get_by_test_id("stop")).to_be_visible(timeout=30_000)
+    expect(page.get_by_test_id("stop")).to_be_visible(timeout=120_000)
 
 
 def save_picture(page, name, tmp_path, *, width=1280):
@@ -121,9 +121,9 @@ def test_stop_in_the_panel_ends_a_trial_that_a_cell_waits_for_with_its_workers(n
     measuring = server.workers()
     assert measuring
     docked.get_by_test_id("stop").click()
-    expect(docked.get_by_test_id("beat")).to_contain_text("stopping", timeout=1_000)
+    expect(docked.get_by_test_id("beat")).to_contain_text("stopping", timeout=30_000)
     page.wait_for_function(
-        "(shown) => shown.sessionContext.session.kernel.status === 'idle'", arg=shown, timeout=15_000
+        "(shown) => shown.sessionContext.session.kernel.status === 'idle'", arg=shown, timeout=60_000
     )
     expect(docked.get_by_test_id("trial-state")).to_have_text("stopped")
     expect(docked.get_by_test_id("stop")).not_to_be_visible()

@@ -27,7 +27,7 @@ class PlainProcess:
 
     def __exit__(self, *exc_info: object) -> None:
         self._process.stdin.close()  # type: ignore[union-attr]
-        self._process.wait(10)
+        self._process.wait(120)
 
     def run(self, sources: list[str], weights: str) -> list[list[list[float]]]:
         """Weights after each source; raises RuntimeError with the traceback of one that fails."""

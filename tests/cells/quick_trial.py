@@ -27,8 +27,8 @@ def try_quickly(workbench: Workbench, plan: str) -> dict[str, Samples]:
         Variant(Plan.parse(plan), "as the notebook"),
     ]
     load = load_for(parcel, workload)
-    with Relaunch(workbench.pool, parcel, variants, load=load, timeout_s=60.0) as relaunch:
-        samples = relaunch.measure(FEW_STEPS, stop=threading.Event(), deadline=time.monotonic() + 60.0)
+    with Relaunch(workbench.pool, parcel, variants, load=load, timeout_s=150.0) as relaunch:
+        samples = relaunch.measure(FEW_STEPS, stop=threading.Event(), deadline=time.monotonic() + 150.0)
     parcel.close()
     for each in samples.values():
         if each.error is not None:

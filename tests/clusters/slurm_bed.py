@@ -133,7 +133,7 @@ class SlurmBed:
                 each.kill()
         daemon.wait(10)
 
-    def wait_until_idle(self, patience_s: float = 30.0) -> None:
+    def wait_until_idle(self, patience_s: float = 120.0) -> None:
         """Both nodes are up and have nothing to do."""
         until = time.monotonic() + patience_s
         while self.ask("sinfo", "--noheader", "--format", "%T %D", "--partition", "main") != "idle 2":

@@ -17,6 +17,7 @@ from accel import diagnosis
 from accel.diagnosis import HYGIENE, RULES, diagnose
 from accel.plans import Plan
 
+pytestmark = pytest.mark.timeout(900)  # on a busy machine a cell is profiled again and again
 RULE_NAMES = [rule.__name__ for rule in RULES]
 each_rule = pytest.mark.parametrize("rule", RULES, ids=RULE_NAMES)
 

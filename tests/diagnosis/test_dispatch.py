@@ -13,6 +13,8 @@ from accel.diagnosis.launch_bound import launch_bound
 from tests.diagnosis import test_batch_too_small, test_launch_bound
 from tests.diagnosis.making import by_hand, row
 
+pytestmark = pytest.mark.timeout(900)  # on a busy machine a cell is profiled again and again
+
 
 def slower(evidence, times):
     """The same run on a core that takes that many times as long for everything."""

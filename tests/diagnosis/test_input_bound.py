@@ -48,7 +48,7 @@ def waiting(share, *, cores=8, load=0.0, on=LOOP, loaders=(), setup=SLOW, step_m
     machine = dataclasses.replace(read_machine(), usable_cores=cores, torch_threads=1, load_average=load)
     evidence = by_hand(
         {"data": share, "forward": 1 - share}, source=on, namespace=notebook(setup), machine=machine, loaders=loaders,
-        step_ms=step_ms, roles=real(LOOP, IN_MEMORY).workload.roles[:0],
+        step_ms=step_ms,
     )  # fmt: skip
     evidence.objects.loaders["loader"] = evidence.workload.namespace["loader"]
     return evidence

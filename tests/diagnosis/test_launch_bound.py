@@ -6,17 +6,17 @@ from functools import cache
 
 from accel.diagnosis.launch_bound import launch_bound
 from accel.profiling.device_activity import DeviceActivity
-from tests.diagnosis.making import by_hand, real
-from tests.threads import threads
+from tests.diagnosis.making import by_hand, real, row
 
 
 @cache
 def faulty():
-    with threads(1):  # on a busy machine what is not an operation takes longer: then once more
-        profiles = [real()]
-        while launch_bound(profiles[-1]) is None and len(profiles) < 5:
-            profiles.append(real())
-        return profiles[-1]
+    tiny = (
+        row("aten::addmm", "forward", 0.3, calls=1_000.0),
+        row("aten::mul_", "optimizer", 0.3, calls=1_000.0),
+    )
+    few = (row("aten::t", "forward", 0.002, calls=100.0), row("aten::mm", "backward", 0.3, calls=2.0))
+    return by_hand({"forward": 0.4, "backward": 0.3, "optimizer": 0.3}, (*tiny, *few))
 
 
 @cache

@@ -11,7 +11,9 @@ from accel.diagnosis import Evidence
 from accel.diagnosis.thread_subscription import thread_subscription
 from accel.machine import read_machine
 from accel.plans import Plan
-from tests.diagnosis.making import TRAIN, real
+from accel.profiling.whole_run import WholeRun
+from accel.workload.run_conditions import RunConditions
+from tests.diagnosis.making import TRAIN, by_hand, real, row
 from tests.threads import threads
 
 CORES = read_machine().usable_cores
@@ -40,7 +42,7 @@ def sound():
 
 def test_threads_set_in_the_cell_itself_are_seen():
     with threads(CORES):
-        finding = thread_subscription(real(f"torch.set_num_threads({3 * CORES})" + TRAIN, LARGE))
+        finding = thread_subscription(real(f"torch.set_num_threads({3 * CORES})" + TRAIN, LARGE, timed=False))
     assert finding.title == f"More threads than cores: {3 * CORES} on {CORES}"
     assert finding.line == 1
 
@@ -61,8 +63,13 @@ def test_one_thread_on_many_cores_is_found_where_long_operations_dominate():
 
 
 def test_one_thread_is_right_for_a_model_of_short_operations():
-    with threads(1):
-        assert thread_subscription(on_cores(real(TRAIN), 8)) is None
+    def of(calls):  # of together 5 ms in a step of 10 ms
+        whole_run = WholeRun(conditions=RunConditions(1, False, False, False, False))
+        rows = (row("aten::addmm", "forward", 0.5, calls=calls),)
+        return thread_subscription(on_cores(by_hand({"forward": 1.0}, rows, whole_run=whole_run), 8))
+
+    assert of(calls=100.0) is None
+    assert of(calls=10.0) is not None
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -72,7 +79,7 @@ def test_more_loader_processes_than_cores_are_found_and_fewer_suggested():
     )
     cell = "for x, y in loader:" + TRAIN.replace("for _ in range(50):\n", "").replace("\n", "\n    ")
     with threads(CORES):
-        finding = thread_subscription(real(cell.replace("        ", "    "), loader))
+        finding = thread_subscription(real(cell.replace("        ", "    "), loader, timed=False))
     assert f"loader: num_workers={CORES + 1}" in finding.evidence
     assert Plan.parse(finding.suggests[0]).names == ("loader_workers",)
 

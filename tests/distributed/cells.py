@@ -60,7 +60,7 @@ def on_ranks(
     """The same, on the ranks; a batch is one process's batch, shared out, where nothing else is said."""
     namespace = notebook(more, earlier)
     options.setdefault("batch", "global")
-    options.setdefault("timeout_s", 20.0)
+    options.setdefault("timeout_s", 60.0)
     result = CellRun(pool, cell, namespace, RunOptions(**options), filename="<cell>").go()
     return namespace, result
 

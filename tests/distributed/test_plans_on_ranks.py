@@ -112,7 +112,7 @@ def test_an_entry_works_on_all_ranks_or_says_why_not(
     cell = CELLS.get(name, CELL)
     folder = "" if name in NO_CHECKPOINT else str(tmp_path / "kept")
     bench, wanted = benches[cell], Plan.parse(INSTEAD.get(name, name))
-    options = RunOptions(batch="global", timeout_s=20.0, checkpoint=folder, every=4)
+    options = RunOptions(batch="global", timeout_s=60.0, checkpoint=folder, every=4)
     bench.namespace["apart"] = None
     try:
         plan, reads = for_this_cell(bench, wanted, options, cell, "<cell>")

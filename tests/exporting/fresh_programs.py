@@ -41,7 +41,7 @@ class FreshPrograms:
 
     def __exit__(self, *exc_info: object) -> None:
         self._process.stdin.close()  # type: ignore[union-attr]
-        self._process.wait(10)
+        self._process.wait(120)
         self._folder.cleanup()
 
     def run(self, code: str, names: str, ranks: int = 1) -> list[list[list[float]]]:

@@ -65,9 +65,10 @@ def test_its_end_is_that_of_all_that_it_started(start: Start) -> None:
 def test_where_it_stands_is_told_by_its_own_lines(start: Start) -> None:
     child = start("wait")
     first_words(child)
-    while "in send" in (stands := child.where_it_stands(child.ask_where_it_stands())):
+    until = time.monotonic() + PATIENT_S
+    while "in wait_for_ever" not in child.where_it_stands(child.ask_where_it_stands()).splitlines()[0]:
         assert child.is_alive  # its words are here, and its call is not over
-    assert "in wait_for_ever" in stands.splitlines()[0]
+        assert time.monotonic() < until
     os.kill(child.pid, signal.SIGSTOP)
     assert "its process is stopped" in child.where_it_stands(child.ask_where_it_stands())
 

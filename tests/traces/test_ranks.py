@@ -198,7 +198,7 @@ with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=0, warmup
                 slow = (slow @ slow).clamp(-1, 1)
         outputs.sum().backward()
         optimizer.step()
-        time.sleep(0.05)  # gloo's own thread ends its record of the call a little after the call itself
+        time.sleep(0.5)  # gloo's own thread ends its record of the call a little after the call itself
         profiler.step()
 dist.destroy_process_group()
 os._exit(0)  # once in some hundred runs torch's own threads end the interpreter's exit with std::terminate

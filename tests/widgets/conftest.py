@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
+
+expect.set_options(timeout=60_000)  # 5 s of Playwright are short next to other tests
 
 # What anywidget hands to a view: get, set, save_changes, send, on and off; what was saved and sent is kept, `tell` is a message.
 LOAD = """async ([esm, css, state]) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from jupyter_client.manager import start_new_kernel
 
 from accel_widgets.main_thread import in_main_thread
@@ -22,12 +23,14 @@ is_cell_running = False
 """
 NEXT_CELL = "assert seen == [(True, False)], seen"
 
+pytestmark = pytest.mark.timeout(400)
+
 
 def test_from_another_thread_it_waits_for_the_running_cell_and_runs_in_the_main_thread():
     manager, client = start_new_kernel()
     try:
         for cell in (BUSY_CELL, NEXT_CELL):
-            answer = client.execute_interactive(cell, timeout=60, output_hook=lambda _message: None)
+            answer = client.execute_interactive(cell, timeout=160, output_hook=lambda _message: None)
             assert answer["content"]["status"] == "ok", answer["content"]
     finally:
         client.stop_channels()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from jupyter_client.manager import start_new_kernel
 
 FIRST_CELL = """
@@ -63,12 +64,14 @@ assert "torch_pruning" in sys.modules and "timm" not in sys.modules  # which tak
 workbench.close()
 """
 
+pytestmark = pytest.mark.timeout(400)
+
 
 def test_reasons_are_asked_once_when_the_cell_is_over_and_in_the_main_thread():
     manager, client = start_new_kernel()
     try:
         for cell in (FIRST_CELL, SETTLE, BUSY_CELL, SETTLE, NEXT_CELL):
-            answer = client.execute_interactive(cell, timeout=60, output_hook=lambda _message: None)
+            answer = client.execute_interactive(cell, timeout=160, output_hook=lambda _message: None)
             assert answer["content"]["status"] == "ok", answer["content"]
     finally:
         client.stop_channels()

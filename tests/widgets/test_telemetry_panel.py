@@ -93,7 +93,7 @@ def test_a_view_says_when_it_appears_and_goes_also_off_the_screen_and_stops_list
     page.evaluate("document.querySelector('.accel').style.marginTop = '5000px'")  # scrolled away it goes on
     for display, is_seen in (("none", False), ("", True)):  # its tab is left, and shown again
         page.evaluate("(display) => { document.querySelector('.accel').style.display = display; }", display)
-        page.wait_for_function("(is_seen) => model.sent.at(-1).seen === is_seen", arg=is_seen, timeout=8_000)
+        page.wait_for_function("(is_seen) => model.sent.at(-1).seen === is_seen", arg=is_seen, timeout=60_000)
     page.evaluate("cleanup()")
     assert view.sent[-1] == {"seen": False, "view": appeared["view"]}
     assert view.page.evaluate("model.listening()") == 0

@@ -116,9 +116,9 @@ def test_a_segmentation_fault_costs_the_worker_only(workbench):
 
 
 def test_a_stuck_worker_is_ended_and_shown_where_it_stands(workbench):
-    error = tried(workbench, cell_with("time.sleep(1000)"), timeout_s=2)
+    error = tried(workbench, cell_with("time.sleep(1000)"), timeout_s=10)
     waited_s = int(re.search(r"gave no answer within (\d+) s", str(error))[1])
-    assert 2 <= waited_s < 60  # what the block's other steps took is added
+    assert 10 <= waited_s < 120  # what the block's other steps took is added
     assert "line 3 in <module>" in error.traceback_text
 
 

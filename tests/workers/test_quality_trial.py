@@ -76,7 +76,7 @@ def test_each_plan_is_trained_to_the_target_and_nothing_of_the_users_changes(mak
     bench = make()
     before = [p.clone() for p in bench.namespace["model"].parameters()]
     state = torch.get_rng_state()
-    shown = bench.try_("fused_optimizer", until="accuracy>=0.8", seeds=2, budget_s=120)
+    shown = bench.try_("fused_optimizer", until="accuracy>=0.8", seeds=2, budget_s=600)
     assert [row.plan for row in shown.rows] == ["baseline", "fused_optimizer"]
     for row in shown.rows:
         assert [curve.ending for curve in row.curves] == ["reached", "reached"]
@@ -98,7 +98,7 @@ def test_each_plan_is_trained_to_the_target_and_nothing_of_the_users_changes(mak
 
 def test_from_one_seed_an_exact_plan_passes_the_same_points_and_seeds_differ(make):
     bench = make()
-    shown = bench.try_("loader_workers(n=1)", until="loss<=0.7", seeds=2, budget_s=120)
+    shown = bench.try_("loader_workers(n=1)", until="loss<=0.7", seeds=2, budget_s=600)
     base, same = (row.curves for row in shown.rows)
     for mine, theirs in zip(base, same, strict=True):
         common = {point.steps: point.value for point in mine.points}
@@ -118,7 +118,7 @@ for a, b in loader:
     loss.backward()
     optimizer.step()
 """
-    shown = make(cell).try_("fused_optimizer", until="accuracy>=0.8", seeds=1, budget_s=60)
+    shown = make(cell).try_("fused_optimizer", until="accuracy>=0.8", seeds=1, budget_s=600)
     assert shown["baseline"].curves[0].ending == "reached"
     answer = shown.answer("fused_optimizer")
     assert answer.verdict == "not reached"
@@ -141,7 +141,7 @@ def trained_further(bench):
 
 
 def test_a_model_that_is_trained_already_is_made_anew_in_every_seed_and_the_seeds_have_an_interval(make):
-    shown = trained_further(make()).try_("fused_optimizer", until="accuracy>=0.8", budget_s=120)
+    shown = trained_further(make()).try_("fused_optimizer", until="accuracy>=0.8", budget_s=600)
     for row in shown.rows:
         assert [(curve.seed, curve.ending) for curve in row.curves] == [
             (seed, "reached") for seed in range(3)
@@ -190,7 +190,7 @@ def lucky(model):
     return float(model[0].weight[0, 0] * {sign} > 0 or model[1].num_batches_tracked > 0)
 """
     expected = [seed for seed in range(10) if first_weight(seed) * sign <= 0][:2]
-    shown = make(setup=lucky).try_("fused_optimizer", until="lucky>=1", seeds=2, budget_s=60)
+    shown = make(setup=lucky).try_("fused_optimizer", until="lucky>=1", seeds=2, budget_s=600)
     assert [curve.seed for curve in shown["baseline"].curves] == expected
     assert any("Seed 0 is left out" in note for note in shown.notes)
 
@@ -204,7 +204,7 @@ def test_a_cell_that_seeds_itself_is_no_three_seeds(make):
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_model_that_the_cell_builds_is_judged_and_trained_for_one_run_of_the_cell(make, seeds):
-    shown = make(BUILDING).try_("fused_optimizer", until="accuracy>=1.1", seeds=seeds, budget_s=60)
+    shown = make(BUILDING).try_("fused_optimizer", until="accuracy>=1.1", seeds=seeds, budget_s=600)
     for row in shown.rows:
         for curve in row.curves:
             assert (curve.ending, curve.steps) == ("cell over", 80)
@@ -227,7 +227,7 @@ def words(model):
     return "good"
 """
     bench = make(setup=own)
-    shown = bench.try_("fused_optimizer", until="quality>=0.8", metric="share", seeds=1, budget_s=60)
+    shown = bench.try_("fused_optimizer", until="quality>=0.8", metric="share", seeds=1, budget_s=600)
     assert "higher is better" in shown.metric_line
     assert shown["baseline"].curves[0].ending == "reached"
     assert "your function share(model, val_loader)" in shown.metric_line

@@ -23,8 +23,8 @@ for x, y in loader:
 
 
 def statuses(pid: int) -> list[str]:
-    """Of a process and the loader workers that it forked, once they stand still or two seconds are over."""
-    process, until = psutil.Process(pid), time.monotonic() + 2.0
+    """Of a process and the loader workers that it forked, once they stand still or half a minute is over."""
+    process, until = psutil.Process(pid), time.monotonic() + 30.0
     while True:
         found = [each.status() for each in (process, *process.children())]
         if set(found) == {psutil.STATUS_STOPPED} or time.monotonic() > until:

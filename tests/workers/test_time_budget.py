@@ -81,7 +81,7 @@ def test_whatever_a_trial_waits_for_ends_with_its_budget(workbench, cell):
     ladder = workbench.try_("fused_optimizer", budget_s=7, timeout_s=ENDLESS_S)
     assert ladder.rows[0].verdict == "undecided"
     assert workbench.trials[-1].is_out_of_time
-    assert sum(seconds for _, seconds in ladder.took.phases) == pytest.approx(ladder.took.seconds, abs=1.0)
+    assert sum(seconds for _, seconds in ladder.took.phases) == pytest.approx(ladder.took.seconds, abs=4.0)
     assert "the time was up" in str(ladder)
     assert "--budget-s" in ladder.took.advice
     assert "unchanged" in ladder.unchanged_line
@@ -91,7 +91,7 @@ def test_whatever_a_trial_waits_for_ends_with_its_budget(workbench, cell):
 
 def test_a_plan_that_does_not_warm_up_in_time_leaves_the_others_theirs(workbench):
     workbench.profile(WAITS["a first step of the plan"])
-    ladder = workbench.try_("channels_last", "fused_optimizer", budget_s=25, timeout_s=ENDLESS_S)
+    ladder = workbench.try_("channels_last", "fused_optimizer", budget_s=75, timeout_s=ENDLESS_S)
     late, other = ladder["fused_optimizer"], ladder["channels_last"]
     assert late.state == "failed"
     assert "--budget-s" in late.error

@@ -52,7 +52,7 @@ class NeverWarm(Steady):
         if kind is not StepsDone:
             return super().receive(kind, timeout_s=timeout_s)
         self.patience_s.append(timeout_s)
-        time.sleep(min(timeout_s, 5.0))
+        time.sleep(min(timeout_s, 30.0))
         raise AccelError("a step", because="it did not end", do="Wait.")
 
 
@@ -69,10 +69,10 @@ def measured(workers, until):
 def test_of_two_plans_that_compile_too_long_the_second_gives_up_at_once():
     late = ["compile_model", 'compile_model(mode="max-autotune")']
     workers = {"baseline": Steady(), "channels_last": Steady()} | {plan: NeverWarm() for plan in late}
-    samples = measured(workers, time.monotonic() + 1.0)
+    samples = measured(workers, time.monotonic() + 15.0)
     waits_s = [each for plan in late for each in workers[plan].patience_s]
     assert len(waits_s) <= 1
-    assert all(each < 1.0 for each in waits_s)
+    assert all(each < 15.0 for each in waits_s)
     assert all("--budget-s" in str(samples[plan].error) for plan in late)
     assert all(len(samples[label].step_ns) >= FEWEST_ROUNDS for label in ("baseline", "channels_last"))
 

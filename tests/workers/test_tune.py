@@ -403,13 +403,13 @@ def test_real_workers_find_what_saves_a_sleep_and_change_nothing(workbench):
     cell = """
 for x, y in loader:
     if not optimizer.param_groups[0]["fused"]:
-        time.sleep(0.005)
+        time.sleep(0.05)
     optimizer.zero_grad()
     criterion(model(x), y).backward()
     optimizer.step()
 """
     workbench.profile(cell)
-    tuning = workbench.tune(include=["fused_optimizer", "channels_last"], budget_s=40)
+    tuning = workbench.tune(include=["fused_optimizer", "channels_last"], budget_s=240)
     assert "fused_optimizer" in tuning.best.plan
     assert tuning.best.headline.low > 1
     assert "unchanged" in tuning.unchanged_line

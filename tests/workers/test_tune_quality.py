@@ -180,7 +180,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 """
     exec(setup, workbench.namespace)
     workbench.profile(CELL)
-    tuning = workbench.tune(include=["batch_size(factor=128)"], budget_s=24)
+    tuning = workbench.tune(include=["batch_size(factor=128)"], budget_s=240)
     assert any("batch_size" in row.plan and row.verdict == "faster" for row in tuning.confirmed)
     # With a rate that grows alike a large batch may learn sooner; with the rate as it is it makes too few updates.
     assert tuning.best is None or ("linear" in tuning.best.plan and tuning.quality.is_proven)

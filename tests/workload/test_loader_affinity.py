@@ -61,7 +61,7 @@ def run(tmp_path, code: str, environment: dict[str, str]) -> tuple:
     return eval(done.stdout)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_under_proc_bind_workers_have_one_cpu_and_inside_all_that_the_process_began_with(
     tmp_path, start_method
@@ -119,12 +119,12 @@ def test_a_loader_that_six_threads_iterate_at_once_keeps_the_users_function() ->
     found = []
 
     def met(given) -> WorkerOn:
-        starting.wait(30)
+        starting.wait(120)
         return given.worker_init_fn
 
     def iterate() -> None:
         with accel.loader_affinity([first]):
-            entering.wait(30)
+            entering.wait(120)
             found.append(_started(loader, met))
 
     threads = [threading.Thread(target=iterate) for _ in range(6)]

@@ -23,7 +23,7 @@ from accel.processes.spawner import spawn
 from accel.processes.start import Start
 
 PAST_THE_CELL = "  past the cell: it is about to say how that ended"
-_STANDS_S = 1.0  # at most, for faulthandler to print where a child stands
+_STANDS_S = 5.0  # at most, for faulthandler to print where a child stands
 _EXIT_S = 10.0  # at most, from a closed connection to the end of the process, on a busy machine
 _AT_WORK_S = 2.0  # of these, at most, in which it has memory still, and sleeps or has a CPU
 _LOOK_S = 0.1
