@@ -19,6 +19,10 @@ def faulty():
     return by_hand({"forward": 0.4, "backward": 0.3, "optimizer": 0.3}, (*tiny, *few))
 
 
+def test_a_real_step_of_a_small_model_calls_many_operations():
+    assert sum(row.calls for row in real(timed=False).profile.rows) > 20
+
+
 @cache
 def sound():
     return real(setup="model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 4))\n"

@@ -63,7 +63,7 @@ def test_one_thread_on_many_cores_is_found_where_long_operations_dominate():
 
 
 def test_one_thread_is_right_for_a_model_of_short_operations():
-    def of(calls):  # of together 5 ms in a step of 10 ms
+    def of(calls):  # that take 5 ms in total, in a step of 10 ms
         whole_run = WholeRun(conditions=RunConditions(1, False, False, False, False))
         rows = (row("aten::addmm", "forward", 0.5, calls=calls),)
         return thread_subscription(on_cores(by_hand({"forward": 1.0}, rows, whole_run=whole_run), 8))

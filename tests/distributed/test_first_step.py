@@ -79,7 +79,7 @@ def test_a_step_that_differs_is_found_before_the_run_goes_on(pool: RankPool, nam
 @pytest.mark.parametrize("name", EQUAL)
 def test_an_exact_step_is_no_false_alarm(pool: RankPool, name: str) -> None:
     more, cell = EQUAL[name]
-    _, result = on_ranks(pool, cell, more, check="strict")  # which waits longer for the one process
+    _, result = on_ranks(pool, cell, more, check="strict")  # strict waits longer for the one-process run
     assert result.first_step is not None
     assert result.first_step.verdict == "equal", result.first_step.line
     assert result.first_step.line in str(result)

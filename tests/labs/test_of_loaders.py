@@ -15,7 +15,7 @@ from accel.labs.exercises.of_loaders import remembers, waiting_below
 from accel.labs.exercises.of_transforms import same_picture_faster
 
 MOST = 0.10
-ON_A_BUSY_MACHINE = 0.3  # without workers it is 45 %
+ON_A_BUSY_MACHINE = 0.3  # of a step spent waiting; without workers the share is 0.45
 
 
 class Slow(Dataset):

@@ -45,7 +45,7 @@ class Kernel:
 
     @property
     def displays(self) -> list[dict[str, str]]:
-        """What stands under the cell in the end: a slow command has a line of progress, which it empties."""
+        """The outputs left under the cell, without the line of progress that a slow command shows and then clears."""
         shown: dict[object, dict[str, str]] = {}
         for number, message in enumerate(self.outputs):
             if message["msg_type"] in ("display_data", "update_display_data"):

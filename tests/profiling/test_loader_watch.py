@@ -90,6 +90,9 @@ def test_each_transform_is_timed_by_its_class_where_it_runs(workers, composed):
     assert named["Slow"].ms_per_sample > 2
     assert found.ms_per_batch > 4 * 2
     assert sum(stage.share for stage in found.stages) == pytest.approx(1)
+    assert named["Slow"].share / named["Quick"].share == pytest.approx(
+        named["Slow"].ms_per_sample / named["Quick"].ms_per_sample
+    )
     assert named["Slow"].calls == 4 * found.batches == 4 * named["collating"].calls
     assert (found.loader, found.workers, found.not_measured) == ("loader", workers, "")
     assert "Slow" in str(found)

@@ -150,6 +150,11 @@ def test_a_profile_with_shapes_has_a_roofline_and_shows_it(profile_with_shapes):
     roofline = profile_with_shapes.roofline()
     assert roofline.peaks is profile_with_shapes.peaks
     assert 0 < roofline.known_share <= 1
+    assert {point.op for point in roofline.points} >= {
+        "aten::mkldnn_convolution",
+        "aten::convolution_backward",
+        "aten::addmm",
+    }
     assert sum(point.share for point in roofline.points) == pytest.approx(1)
     assert {point.bound for point in roofline.points} == {"compute", "memory"}
     by_hand = 2 * 8 * 14 * 14 * 64 * 9 * 32

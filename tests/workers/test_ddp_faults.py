@@ -56,7 +56,7 @@ for step, (x, y) in enumerate(loader):
     loss.backward()
     optimizer.step()
 """
-PATIENT_S = 120.0  # the timeout of runs that must not need it
+PATIENT_S = 120.0  # the timeout of runs that must end well before
 HANG_S = 8.0
 
 

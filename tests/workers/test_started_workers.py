@@ -23,7 +23,7 @@ for x, y in loader:
 
 
 def statuses(pid: int) -> list[str]:
-    """Of a process and the loader workers that it forked, once they stand still or half a minute is over."""
+    """Statuses of a process and its forked loader workers, once all are stopped or 30 seconds are over."""
     process, until = psutil.Process(pid), time.monotonic() + 30.0
     while True:
         found = [each.status() for each in (process, *process.children())]

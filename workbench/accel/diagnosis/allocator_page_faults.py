@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FEW_FAULTS = 256.0  # a step; one MiB of memory
 PROBE_BYTES = 8 << 20
+PROBES = 9  # other work may spoil some
 # Three pairs of processes with the course CNN on one thread, as it is and with memory kept: 4,800, 5,100 and 8,800 faults
 # a step became none, and what that saved was 1.4, 0.9 and 1.1 times the faults' number times their measured cost.
 LEAST_SAVED, MOST_SAVED = 0.5, 1.5
@@ -60,7 +61,7 @@ def page_fault_us() -> float | None:
     >>> page_fault_us()
     0.31
     """
-    times = [_fill_twice() for _ in range(9)]
+    times = [_fill_twice() for _ in range(PROBES)]
     return min((each for each in times if each is not None), default=None)
 
 

@@ -44,7 +44,7 @@ class Statement:
 
     `later` holds what its functions read when they are called, and `perhaps` what it may bind: under a condition, or by calling
     a function that has `global`. `changes` names the objects that it may change, `goes_through` those that it iterates over,
-    `holds` those that the bound names may be, or be parts of. `sets_parts_of` are the dotted names of modules and
+    `holds` those that the bound names may refer to, in whole or in part. `sets_parts_of` are the dotted names of modules and
     classes whose attributes it sets, `sets` the roots of calls such as `torch.manual_seed` ("" for a plain function), `modules`
     what it imports. `trains`: it calls `backward()` or `step()`, itself or by a function.
     """

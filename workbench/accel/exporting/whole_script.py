@@ -225,9 +225,7 @@ class _Program:
         """Whether `name` at `place` means an object of the program, or one that shares parts with such an object."""
         provider = self._provider(name, place)
         is_plain = isinstance(self._namespace.get(name), _PLAIN_VALUES)
-        if (
-            provider is None or provider > place
-        ):  # only a later statement binds the name, or an earlier run did
+        if provider is None or provider > place:  # here it is bound by nothing, or by an earlier run
             return False
         if (name, provider) in self._providers:
             return not is_plain
