@@ -12,12 +12,15 @@ AccelError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from accel.shown_text import one_line, shown
 
 LONGEST_ASKED = 200
+Part = TypeVar("Part")
+Other = TypeVar("Other")
 
 
 class AccelError(Exception):
@@ -82,6 +85,38 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.because}. {self.do}"
+
+
+class LeftOut:
+    """A sentence for each part of a report that failed: a fault in one part must not cost the user the others.
+
+    >>> left_out = LeftOut()
+    >>> left_out.unless("The kernels", lambda: 1 / 0, otherwise=())
+    ()
+    >>> left_out.said
+    ['The kernels are left out (ZeroDivisionError: division by zero).']
+    """
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def unless(self, parts: str, read: Callable[[], Part], otherwise: Other) -> Part | Other:
+        """What `read` returns; if it raises, `otherwise`, and a sentence is added (plural `parts`)."""
+        try:
+            return read()
+        except Exception as error:  # it asks the user's own objects, which may answer with anything
+            self.said.append(f"{parts} are left out ({in_short(error)}).")
+            return otherwise
+
+
+def in_short(error: BaseException) -> str:
+    """An exception in one line, whatever its text is.
+
+    >>> in_short(KeyError("a"))
+    "KeyError: 'a'"
+    """
+    text = first_line(error)
+    return f"{type(error).__name__}: {text}" if text != type(error).__name__ else text
 
 
 def in_words(reasons: Iterable[Reason]) -> str:

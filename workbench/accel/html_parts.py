@@ -23,8 +23,8 @@ OTHER_COLOUR = "#6b7280"  # of what has none of its own, and of what others are 
 BEST_COLOUR = "#16a34a"
 SMALL = "opacity:.75;font-size:11px"
 PHASE_COLOURS = {
-    "data": AMBER, "copy": BROWN, "forward": BLUE, "loss": VIOLET, "backward": TEAL,
-    "zero_grad": OLIVE, "optimizer": GREEN, "scaler": PINK,
+    "data": AMBER, "copy": BROWN, "forward": BLUE, "loss": VIOLET, "backward": TEAL, "recompute": BLUE,
+    "zero_grad": OLIVE, "optimizer": GREEN, "closure": OTHER_COLOUR, "scaler": PINK,
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from accel.accelerations.activation_checkpointing import ActivationCheckpointing
 from accel.accelerations.allocator import Allocator
 from accel.accelerations.async_metrics import AsyncMetrics
 from accel.accelerations.autocast import Autocast
+from accel.accelerations.autocast_off import AutocastOff
 from accel.accelerations.batch_size import BatchSize
 from accel.accelerations.batched_transforms import BatchedTransforms
 from accel.accelerations.bias_off import BiasOff
@@ -75,6 +76,7 @@ CATALOGUE: tuple[type[Acceleration], ...] = (
     ReducedPrecisionReductions,
     CudnnBenchmark,
     DetectAnomalyOff,
+    AutocastOff,
     AsyncMetrics,
     # data: what is read, by whom, where it goes; on a GPU, transforms come after the copy
     CacheDataset,

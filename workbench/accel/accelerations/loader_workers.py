@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from accel.accelerations.acceleration import Effect, Layer, Proof
 from accel.errors import AccelError, Reason
-from accel.techniques.data.fit_for_workers import lies_on_gpu, why_not_sent, why_not_so_many
+from accel.techniques.data.fit_for_workers import (
+    asks_which_worker,
+    lies_on_gpu,
+    why_not_sent,
+    why_not_so_many,
+)
 from accel.techniques.data.loader_iterators import (
     IteratorMaker,
     changed_attributes,
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoaderWorkers:
-    """Let n processes prepare the next batches while the model trains on this one.
+    """Let n processes prepare the next batches during training; with n=0 the training process makes them.
 
     What it does
         Sets `num_workers`, `prefetch_factor` and `persistent_workers` of each DataLoader, in place, from its next
@@ -39,7 +44,8 @@ class LoaderWorkers:
         index, the losses are equal bit for bit. A loader that keeps its workers (`persistent_workers=True`) goes on
         keeping them.
     When it helps
-        Where a profile shows time spent waiting for data that is decoded or augmented in Python.
+        Where a profile shows time spent waiting for data that is decoded or augmented in Python. n=0 helps where a
+        loader has workers, and sending a batch takes longer than making it.
     When it hurts
         Data that lies ready in memory: sending a batch between processes costs more than making it. Each epoch
         starts its workers anew unless `persistent=True`; short epochs then consist of starting them. Workers take
@@ -67,12 +73,12 @@ class LoaderWorkers:
     conflicts: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for knob in ("n", "prefetch_factor"):
-            if getattr(self, knob) < 1:
+        for knob, least in (("n", 0), ("prefetch_factor", 1)):
+            if getattr(self, knob) < least:
                 raise AccelError(
                     f"loader_workers({knob}={getattr(self, knob)})",
-                    because=f"{knob} is at least 1",
-                    do=f"Write {knob}=1 or more.",
+                    because=f"{knob} is at least {least}",
+                    do=f"Write {knob}={least} or more.",
                 )
 
     def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
@@ -88,8 +94,9 @@ class LoaderWorkers:
 
     def other_settings(self, machine: Machine) -> tuple[LoaderWorkers, ...]:
         """Half as many workers, twice as many, and as many that stay from epoch to epoch."""
-        counts = {max(self.n // 2, 1), 2 * self.n} - {self.n}
-        return (*(replace(self, n=n) for n in sorted(counts)), replace(self, persistent=not self.persistent))
+        counts = {self.n // 2, 2 * self.n or 1} - {self.n}
+        others = [replace(self, n=n, persistent=self.persistent and n > 0) for n in sorted(counts)]
+        return (*others, *([replace(self, persistent=not self.persistent)] if self.n else []))
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
@@ -111,34 +118,41 @@ class LoaderWorkers:
             for reason in _why_not_loader(name, loader, self.n)
         ]
         started = [starter.processes for starter in starters.values() if starter is not None]
-        evidence = f"an epoch's batches came from {max(started, default=0)} worker processes"
+        most = max((count for count in started if count is not None), default=0)
+        evidence = f"an epoch's batches came from {most} worker processes"
         return Proof(self.n in started, ". ".join([evidence, *left_alone]).removesuffix("."))
 
     def as_code(self, workload: Workload) -> str:
         """Set the attributes of the loaders that are there; every function that holds one sees the change."""
         from accel.techniques.data import each_iterator, same_order
 
-        settings = f"num_workers={self.n}, prefetch_factor={self.prefetch_factor}"
+        settings = ", ".join(f"{name}={value}" for name, value in self._settings.items())
         names, loaders = names_of(workload, "loaders"), workload.objects().loaders
         keeping = {name for name in names if name in loaders and _keeps_own(loaders[name])}
-        drawing = set(names) - keeping if self.persistent else set()
+        drawing = set(names) - keeping if self.persistent and self.n else set()
         parts = [plain_source(same_order), "", plain_source(each_iterator), ""] if drawing else []
         for name in names:
             parts.append("# vars(): a DataLoader refuses some of these as attributes once it is built.")
-            persistent = f"persistent_workers={self.persistent or name in keeping}, _iterator=None"
+            persistent = f"persistent_workers={self._are_kept(name in keeping)}, _iterator=None"
             parts.append(f"vars({name}).update({settings}, {persistent})")
             if name in drawing:
                 parts.append(f"change_each_iterator({name}, draws_each_epoch=draw_each_epoch)")
         return "\n".join(parts) + "\n"
 
+    @property
+    def _settings(self) -> dict[str, int | None]:
+        """The DataLoader's attributes to set; without workers, those that configure workers are unset."""
+        if not self.n:
+            return {"num_workers": 0, "prefetch_factor": None, "timeout": 0}
+        return {"num_workers": self.n, "prefetch_factor": self.prefetch_factor}
+
+    def _are_kept(self, keeps_own: bool) -> bool:
+        return self.n > 0 and (self.persistent or keeps_own)
+
     @contextmanager
     def _with_workers(self, loader: DataLoader[Any]) -> Iterator[None]:
         keeps_own = _keeps_own(loader)
-        ours = {
-            "num_workers": self.n,
-            "prefetch_factor": self.prefetch_factor,
-            "persistent_workers": self.persistent or keeps_own,
-        }
+        ours = self._settings | {"persistent_workers": self._are_kept(keeps_own)}
         with changed_iterators(loader, partial(_WorkerStarter, keeps_own=keeps_own)) as starter:
             try:
                 with changed_attributes(loader, **ours, _iterator=None):
@@ -156,15 +170,14 @@ class _WorkerStarter(IteratorMaker):
         super().__init__(loader, inner)
         self.keeps_own = keeps_own
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.processes = 0
+        self.processes: int | None = None  # the most that an iterator started; None until there is one
 
     def change(self, iterator: Any) -> None:
         from accel.techniques.data.same_order import draw_each_epoch
 
         self._iterators.add(iterator)
-        self.processes = max(
-            self.processes, sum(worker.is_alive() for worker in getattr(iterator, "_workers", ()))
-        )
+        alive = sum(worker.is_alive() for worker in getattr(iterator, "_workers", ()))
+        self.processes = max(self.processes or 0, alive)
         if not self.keeps_own:
             draw_each_epoch(iterator)
 
@@ -190,11 +203,20 @@ def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[Reason]:
     if find_maker(loader, _WorkerStarter) is not None:
         return []  # ours, kept: the reasons below were looked at then
     reasons = []
-    if isinstance(loader.dataset, IterableDataset):
+    if isinstance(loader.dataset, IterableDataset) and loader.num_workers != n:
+        reasons.append(_of_a_stream(name, loader))
+    if n == 0 and loader.worker_init_fn is not None:
         reasons.append(
             Reason(
-                f"{name} reads an IterableDataset, of which every worker would give all samples",
-                "Use a data set with indices, or share it out with get_worker_info().",
+                f"{name} sets its workers up (worker_init_fn), which never runs without workers",
+                "Write num_workers=0 in the DataLoader, and profile again.",
+            )
+        )
+    if n == 0 and _keeps_own(loader):
+        reasons.append(
+            Reason(
+                f"{name} keeps its workers (persistent_workers), which draw one seed for all epochs",
+                "Write num_workers=0 in the DataLoader, and profile again.",
             )
         )
     if loader.num_workers == n:
@@ -209,3 +231,16 @@ def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[Reason]:
             )
         )
     return reasons + why_not_sent(name, loader)
+
+
+def _of_a_stream(name: str, loader: DataLoader[Any]) -> Reason:
+    """Why workers would change what a data set without indices gives: how often, or in which order."""
+    if not loader.worker_init_fn and not asks_which_worker(loader.dataset):
+        return Reason(
+            f"{name} reads an IterableDataset, of which every worker gives all samples",
+            "Use a data set with indices, or share it out with get_worker_info().",
+        )
+    return Reason(
+        f"{name} reads an IterableDataset that shares its samples out among workers: another n would change their order",
+        "Write num_workers in the DataLoader, and profile again.",
+    )

@@ -11,6 +11,7 @@ Every other file is one rule: a function of the file's name. To add one, take th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -23,18 +24,22 @@ from accel.diagnosis.copy_bound import copy_bound
 from accel.diagnosis.ddp_without_no_sync import ddp_without_no_sync
 from accel.diagnosis.evidence import LEAST_SHARE, Evidence, NotKnown, Rule
 from accel.diagnosis.gradients_in_validation import gradients_in_validation
+from accel.diagnosis.gradients_never_cleared import gradients_never_cleared
+from accel.diagnosis.graph_kept import graph_kept
 from accel.diagnosis.hidden_synchronisation import hidden_synchronisation
 from accel.diagnosis.input_bound import input_bound
 from accel.diagnosis.last_batch_recompiles import last_batch_recompiles
 from accel.diagnosis.launch_bound import launch_bound
 from accel.diagnosis.layout_nchw import layout_nchw
 from accel.diagnosis.loader_restarts import loader_restarts
+from accel.diagnosis.low_precision_emulated import low_precision_emulated
 from accel.diagnosis.low_precision_idle import low_precision_idle
 from accel.diagnosis.memory_bound_elementwise import memory_bound_elementwise
 from accel.diagnosis.narrowed_workers import narrowed_workers
 from accel.diagnosis.optimizer_not_fused import optimizer_not_fused
 from accel.diagnosis.profiling_leftovers import profiling_leftovers
 from accel.diagnosis.recompilation_churn import recompilation_churn
+from accel.diagnosis.recomputed_forward import recomputed_forward
 from accel.diagnosis.thread_subscription import thread_subscription
 
 if TYPE_CHECKING:
@@ -50,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     launch_bound,
     hidden_synchronisation,
     low_precision_idle,
+    low_precision_emulated,
     layout_nchw,
     optimizer_not_fused,
     batch_too_small,
@@ -64,15 +70,20 @@ RULES: tuple[Rule, ...] = (
     communication_bound,
     memory_bound_elementwise,
     loader_restarts,
+    recomputed_forward,
+    graph_kept,
+    gradients_never_cleared,
 )
 # fmt: on
 
 # Told however little they cost: a setting that nobody wants, or a fault whose cost a profile of a few steps cannot see.
-HYGIENE: frozenset[str] = frozenset({"gradients_in_validation", "profiling_leftovers"})
+HYGIENE: frozenset[str] = frozenset({
+    "gradients_in_validation", "profiling_leftovers", "graph_kept", "gradients_never_cleared",
+})  # fmt: skip
 
-FEWEST_STEPS = (
-    2  # of a trace: the only step in it may be the first of the run, which is no measure of the others
-)
+LEAST_GAIN = 1.02  # a change that is expected to gain less is no advice
+# Of a trace: the only step in it may be the first of the run, which is no measure of the others.
+FEWEST_STEPS = 2
 
 
 def diagnose(
@@ -83,7 +94,7 @@ def diagnose(
     live: tuple[str, ...] = (),
     rules: Iterable[Rule] = RULES,
 ) -> tuple[Finding, ...]:
-    """What costs time in this profile, most expensive first; empty for a cell in which no step was seen.
+    """What costs time in this profile, the largest predicted gain first; empty for a cell in which no step was seen.
 
     >>> [finding.kind for finding in diagnose(profile, workload, machine)]
     ['input_bound', 'low_precision_idle']
@@ -97,17 +108,21 @@ def diagnose(
 
 
 def diagnose_trace(
-    profile: Profile, *, machine_has_gpu: bool = False, rules: Iterable[Rule] = RULES
+    profile: Profile,
+    *,
+    machine_has_gpu: bool = False,
+    fewest_steps: int = FEWEST_STEPS,
+    rules: Iterable[Rule] = RULES,
 ) -> tuple[Finding, ...]:
     """What a trace alone shows of it: a rule that would have to ask for the notebook's objects or for the machine is silent.
 
     >>> [finding.kind for finding in diagnose_trace(report)]
     ['input_bound']
 
-    Empty too where training cannot be told from its beginning: with a single step, or without forward and backward.
+    Also empty with too few steps, or with neither forward nor backward.
     """
     evidence = Evidence.of_trace(profile, machine_has_gpu=machine_has_gpu)
-    if profile.steps < FEWEST_STEPS or not evidence.share("forward", "backward"):
+    if profile.steps < max(fewest_steps, 1) or not evidence.share("forward", "backward"):
         return ()
     return _ask(rules, evidence)
 
@@ -118,8 +133,18 @@ def _ask(rules: Iterable[Rule], evidence: Evidence) -> tuple[Finding, ...]:
         with suppress(NotKnown):
             if (finding := rule(evidence)) is not None:
                 found.append(finding)
-    worth = [finding for finding in found if finding.share >= LEAST_SHARE or finding.kind in HYGIENE]
-    return tuple(sorted(worth, key=lambda finding: -finding.share))
+    worth = [
+        each for each in found if each.kind in HYGIENE or (each.share >= LEAST_SHARE and _may_gain(each))
+    ]
+    return tuple(sorted(worth, key=lambda finding: -finding.gain))
+
+
+def _may_gain(finding: Finding) -> bool:
+    """Whether most of the predicted interval, and its middle, are worth a change; where nothing is predicted, nobody knows."""
+    predicted = finding.prediction
+    if predicted is None:
+        return True
+    return min(predicted.ratio, math.sqrt(max(predicted.low, 0.0) * predicted.high)) >= LEAST_GAIN
 
 
 __all__ = ["HYGIENE", "RULES", "Evidence", "NotKnown", "Rule", "diagnose", "diagnose_trace"]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
 
 FIXED = ("optimizer", "zero_grad", "scaler")
-GROWING = ("forward", "loss", "backward")
+GROWING = ("forward", "loss", "closure", "backward", "recompute")
 LEAST_SHARE = 0.4  # where less is fixed, four times the batch gains under 1.4
 LARGE_ENOUGH = 1024  # samples a step from where a batch is not small, whatever else is slow
 TIMES = 4
@@ -50,7 +50,9 @@ def _perhaps_fixed(evidence: Evidence) -> float:
     if evidence.is_disturbed:
         return 1.0 - evidence.share("data", "copy", *FIXED)
     between = sum(
-        phase.share for phase in evidence.profile.phases if phase.is_gap and "data" not in phase.name
+        phase.share
+        for phase in evidence.profile.phases
+        if phase.is_gap and "data" not in phase.name and phase.name not in evidence.gaps_before_forward
     )
     return between + short_share(evidence, *GROWING)
 

@@ -22,7 +22,7 @@ SHORT_MS = 0.02
 USUAL_MS = 0.0002
 LOW = 0.25  # the quantile: a call that was interrupted says nothing, and in a step some are
 FEWEST = 8.0  # such calls a step; of fewer no quantile is known
-TRAINING = ("forward", "loss", "backward", "zero_grad", "optimizer", "scaler")
+TRAINING = ("forward", "loss", "backward", "recompute", "zero_grad", "optimizer", "closure", "scaler")
 
 
 def dispatch_share(evidence: Evidence, *phases: str) -> float:

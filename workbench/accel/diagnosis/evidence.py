@@ -38,6 +38,7 @@ class Untold:
         raise NotKnown(f"{self._what}'s {name}")
 
 
+BEFORE, UNTIL = ("data", "copy", "zero_grad", "optimizer"), ("zero_grad", "copy", "forward")
 PROFILER_MS = 0.002  # an operation, at most: 0.4 to 2 µs on an AMD EPYC, torch 2.14
 
 
@@ -75,6 +76,14 @@ class Evidence:
     def share(self, *phases: str) -> float:
         """Share of these phases together, by the names of `profile.phases`: phases, or gaps ("forward → backward")."""
         return sum(phase.share for phase in self.profile.phases if phase.name in phases)
+
+    @property
+    def gaps_before_forward(self) -> tuple[str, ...]:
+        """The gaps in which the loop's own code runs after an update, or after a batch was fetched, and before the forward."""
+        names = (phase.name for phase in self.profile.phases if phase.is_gap)
+        return tuple(
+            name for name in names if name.split(" → ")[0] in BEFORE and name.split(" → ")[-1] in UNTIL
+        )
 
     def ms(self, *phases: str) -> float:
         """Their time per step, in ms."""

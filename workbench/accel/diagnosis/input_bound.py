@@ -22,9 +22,19 @@ RECEIVE_MS = (0.3, 0.5, 1.0)
 BY_BATCH = (3.0, 15.0, GONE)
 
 
+AS_QUICK = (0.6, 1.3)  # assumed: the time in which the training process makes a batch, over that of a worker
+LEAST_IN_THE_LOOP = 0.2  # assumed, of the step: less is also what logging or a schedule takes
+
+
 def input_bound(evidence: Evidence) -> Finding | None:
-    """The share of each step that is spent waiting for data."""
+    """The share of each step that is spent waiting for data, or making it in the loop itself."""
     share = evidence.share("data")
+    waits = evidence.on_gpu and bool(
+        evidence.profile.synchronisations
+    )  # perhaps in these gaps: the GPU computes there
+    made = 0.0 if evidence.is_of_trace or waits else evidence.share(*evidence.gaps_before_forward)
+    if made >= LEAST_IN_THE_LOOP and made >= share:
+        return _made_in_the_loop(evidence, share + made)
     if evidence.sure_share("data") < LEAST_SHARE:
         return None
     loader = evidence.step_loader[1] if evidence.step_loader else None
@@ -41,6 +51,24 @@ def input_bound(evidence: Evidence) -> Finding | None:
         wrong_when="an epoch has few steps, so that starting workers costs more than they save; or the data set holds "
         "something that other processes cannot have, such as an open connection.",
     )  # fmt: skip
+
+
+def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
+    """Code of the loop, between fetching and forward, is what the model waits for."""
+    ms = evidence.ms("data", *evidence.gaps_before_forward)
+    return Finding(
+        kind="input_bound",
+        title=f"Fetch and loop code before forward: {percent(share)} of each step",
+        what="The loop makes its batches itself, or does other work there, and the model waits.",
+        share=share,
+        evidence=(f"fetching, and code of the loop before the forward: {milliseconds(ms)} a step",),
+        prediction=amdahl(
+            f"that code, {percent(share)} of the step, is halved or vanishes", Part(share, 1.0, 2.0, GONE)
+        ),
+        suggests=(),
+        remedy="Make batches in a torch.utils.data.DataLoader with workers, or all of them once, before the loop.",
+        wrong_when="that code needs results of the previous step, or logs; then log in fewer steps.",
+    )
 
 
 Advice = tuple[str, "Prediction | None", tuple[str, ...], str]
@@ -70,16 +98,44 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
                 amdahl(basis, Part(share, low, factor, high)), (),
                 "Take whole batches: for i in torch.randperm(len(X)).split(64): x, y = X[i], Y[i]. "
                 "Workers would not help: sending a batch costs more than making it.")  # fmt: skip
+    if alone := _without_workers(evidence, loader):
+        return alone
+    if loader.num_workers and not _made_ms(evidence):
+        return ("Workers do not keep up, or sending a batch takes longer than making it: these workers were not timed.",
+                amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes), (),
+                "Compare with num_workers=0. accel times workers that the cell starts: build the loader there.")  # fmt: skip
     n = _workers(evidence, loader)
     prediction = _with_workers(evidence, n)
     more = "" if prediction.ratio >= 1.03 else "Make the pipeline itself cheaper: workers gain little here."
     where = (f"{loader.num_workers} workers do not keep up" if loader.num_workers
              else "The training process makes each batch itself, between two steps")  # fmt: skip
     suggests = () if more or n <= loader.num_workers else (f"loader_workers(n={n})",)
+    if more:
+        prediction = amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes)
     if not suggests and not more:
         more = "All usable cores have a worker already: make the pipeline itself cheaper, its slowest stage first."
         prediction = amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes)
     return (f"{where}.{_slowest(evidence)}", prediction, suggests, more)
+
+
+def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
+    """Advice where the step waits longer for a batch than a worker took to make it: the rest is sending."""
+    made_ms, waits_ms, step_ms = _made_ms(evidence), evidence.ms("data"), evidence.profile.step_ms
+    if not loader.num_workers or not 0 < made_ms < waits_ms:
+        return None
+    rest_ms = max(step_ms - waits_ms, 0.0)  # a median less a mean may be negative
+    basis = f"making the data of a step takes {milliseconds(made_ms)}, waiting for a worker {milliseconds(waits_ms)}"
+    quickest, longest = AS_QUICK
+    return ("Sending a batch from a worker takes longer than making it.",
+            Prediction(step_ms / (rest_ms + made_ms), step_ms / (rest_ms + longest * made_ms),
+                       step_ms / (rest_ms + quickest * made_ms), basis),
+            ("loader_workers(n=0)",), "")  # fmt: skip
+
+
+def _made_ms(evidence: Evidence) -> float:
+    """Making the batches of a step, where that was measured; else 0."""
+    time = evidence.step_loader_time
+    return time.ms_per_batch * max(evidence.workload.accumulation, 1) if time is not None else 0.0
 
 
 def _advice_of_trace(evidence: Evidence) -> Advice:
@@ -108,8 +164,9 @@ def _workers(evidence: Evidence, loader: Any) -> int:
     """As many as keep up with the rest of the step, and as there are cores."""
     data_ms = evidence.ms("data")
     rest_ms = max(evidence.profile.step_ms - data_ms, 1e-3)
-    own_ms = evidence.step_loader_time.ms_per_batch if evidence.step_loader_time else 0.0
-    made_ms = max(own_ms, data_ms if not loader.num_workers else (data_ms + rest_ms) * loader.num_workers)
+    made_ms = max(
+        _made_ms(evidence), data_ms if not loader.num_workers else (data_ms + rest_ms) * loader.num_workers
+    )
     cores = evidence.machine.usable_cores
     return max(
         1, min(math.ceil(1.2 * made_ms / rest_ms), cores if evidence.on_gpu or cores <= 2 else cores - 1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SHORTEST = 3  # operations in a row
 LARGE_US = 20.0  # a shorter operation costs its call, not the memory it moves
-PHASES = ("forward", "loss", "backward")
+PHASES = ("forward", "loss", "closure", "backward", "recompute")
 # Compiled, on one core of an EPYC, whole step: chains of products and sums, 5.5 operations on average and 0.44 and 0.41 of the
 # step, 1.63 [1.56, 1.69] and 2.05 [1.91, 2.15], which is more than the chains alone; with tanh and sigmoid, 0.38 and 0.69 of
 # the step, 1.14 [1.11, 1.19] and 1.44 [1.33, 1.58]: the chains themselves 1.5 and 1.8 times as fast.

@@ -46,7 +46,7 @@ def kernel_share(evidence: Evidence) -> float:
     plain = (
         kernel.ms
         for kernel in device.kernels
-        if not kernel.uses_tensor_cores and any(part in kernel.name.lower() for part in KERNELS)
+        if kernel.uses_tensor_cores is False and any(part in kernel.name.lower() for part in KERNELS)
     )
     return min(1.0, sum(plain) / device.step_ms)
 

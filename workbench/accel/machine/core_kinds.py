@@ -35,6 +35,8 @@ class OfSomeSpeed(Protocol):
 def economical_cpus(cpus: Sequence[OfSomeSpeed]) -> frozenset[int]:
     """The CPUs of economical cores: the kernel says so, or they are slower than the fastest by more than a turbo bin.
 
+    A CPU whose clock is unknown is not slow.
+
     >>> economical_cpus(read_cpu_tree().cpus)
     frozenset()
     """
@@ -43,7 +45,9 @@ def economical_cpus(cpus: Sequence[OfSomeSpeed]) -> frozenset[int]:
     found = frozenset(
         cpu.number
         for cpu in cpus
-        if cpu.is_economical or cpu.speed < TURBO_BIN * fastest or cpu.capacity < TURBO_BIN * strongest
+        if cpu.is_economical
+        or 0 < cpu.speed < TURBO_BIN * fastest
+        or 0 < cpu.capacity < TURBO_BIN * strongest
     )
     return found if len(found) < len(cpus) else frozenset()
 

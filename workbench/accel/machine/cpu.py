@@ -90,13 +90,24 @@ def isa_in(cpuinfo: str) -> tuple[str, ...]:
 
 
 def model_in(cpuinfo: str) -> str:
-    """x86's model name, else Arm's by its numbers, else what POWER, MIPS, LoongArch and RISC-V write, else a board's name."""
+    """x86's model name, else Arm's by its numbers, else what POWER, MIPS, LoongArch, RISC-V or s390 write, else a board's."""
     for name in ("model name", None, "cpu", "cpu model", "Model Name", "uarch", "Model"):
         found = re.search(rf"^{name}[ \t]*:[ \t]*(\S.*)$", cpuinfo, re.MULTILINE) if name else None
         model = found.group(1).strip() if found else "" if name else arm_model(cpuinfo)
         if model:
             return model
+    if found := re.search(r"^isa[ \t]*:[ \t]*(rv\d+\w+)", cpuinfo, re.MULTILINE):
+        return f"RISC-V {found[1].split('_')[0]}"
+    if found := re.search(r"\bmachine = (\d{4})\b", cpuinfo):
+        return f"IBM {Z.get(found[1], 'Z')} (machine {found[1]})"
     return ""
+
+
+Z = {
+    "2964": "z13", "2965": "z13s", "3906": "z14", "3907": "z14 ZR1", "8561": "z15", "8562": "z15 T02", "3931": "z16",
+    "3932": "z16 A02", "9175": "z17",
+}  # fmt: skip
+"""IBM's mainframes by machine type."""
 
 
 def _cores(tree: CpuTree) -> tuple[tuple[int, ...], ...]:

@@ -50,9 +50,16 @@ def ask_lscpu(root: Path | str = "/") -> LscpuAnswer:
     try:
         summary = _answer([program, *where, "--json"], "lscpu")
         cpus = _answer([program, *where, "--json", f"--extended={COLUMNS}"], "cpus")
-        caches = _answer([program, *where, "--json", "--bytes", "--caches=NAME,ONE-SIZE"], "caches")
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return LscpuAnswer(why_not=f"lscpu failed: {error}")
+    try:
+        caches = _answer([program, *where, "--json", "--bytes", "--caches=NAME,ONE-SIZE"], "caches")
+    except (
+        OSError,
+        subprocess.SubprocessError,
+        ValueError,
+    ):  # before util-linux 2.34: which caches, not how large they are
+        caches = []
     fields = dict(_fields(summary))
     return LscpuAnswer(_text(fields.get("Model name")), _text(fields.get("Flags")), _tree(cpus, caches))
 

@@ -14,7 +14,7 @@ CHANGES = "changes training"  # the effect of a plan whose losses are others, so
 MANY_FAULTS = 500  # a step: about 2 MB that are mapped anew
 WIDE = 0.15  # half the width of an interval, as a share: beyond it the ratio in its middle is not claimed
 PeakOf = Literal["tensors", "resident", ""]
-Following = Literal["same", "follows", "drifts", "unknown", "other batches"]
+Following = Literal["same", "follows", "drifts", "unknown", "other batches", "not measured"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Quality:
     """The same, of the baseline that was moved by rounding, without its sign."""
 
     def __str__(self) -> str:
+        if self.following == "not measured":
+            return "not measured, so quality was not compared"
         if self.following == "unknown":
             return "no scalar loss was seen, so quality was not compared"
         if self.following == "other batches":
@@ -81,7 +83,7 @@ class Quality:
         """
         return {
             "same": "loss the same", "follows": "loss follows", "drifts": "LOSS DRIFTS", "unknown": "loss not seen",
-            "other batches": "loss of other batches",
+            "other batches": "loss of other batches", "not measured": "not measured",
         }[self.following]  # fmt: skip
 
     def allowed(self, share: float) -> str:
@@ -177,6 +179,9 @@ class Comparison:
         """
         if self.shown is None:
             return ""
+        if self.may_be_slower_here and self.here is not None:
+            ends = f"{self.here.low:.2f} to {self.here.high:.2f}×"
+            return f"{_faster(self.shown)}{self._where} in most fresh processes, {ends} here"
         if self.verdict != "faster":
             return f"between {self.shown.low:.2f}× and {self.shown.high:.2f}×{self._where}"
         here = (
@@ -185,6 +190,12 @@ class Comparison:
             else ""
         )
         return f"{_faster(self.shown)}{self._where}{here}"
+
+    @property
+    def may_be_slower_here(self) -> bool:
+        """Whether it is undecided only because fresh processes are faster with it, and this notebook may be slower."""
+        is_faster = self.shown is not None and self.shown.low > 1
+        return self.verdict == "undecided" and is_faster and self.here is not None and self.here.low < 1
 
     @property
     def phrase(self) -> str:
@@ -196,6 +207,8 @@ class Comparison:
         if self.shown is None or self.state not in ("done", "stopped"):
             return self.sentence
         ends = f"{self.shown.low:.2f} to {self.shown.high:.2f}×"
+        if self.here is not None and self.verdict == "undecided" and self._here_words:
+            return f"undecided: {self.here.low:.2f} to {self.here.high:.2f}×{self._where} in this notebook"
         here = self.here is not None and self.verdict in ("faster", "slower")
         says = {
             "faster": _faster(self.shown), "slower": f"slower: {ends}", "no difference": f"no difference found: {ends}",
@@ -229,7 +242,8 @@ class Comparison:
 
     @property
     def _here_words(self) -> str:
-        if self.here is None or self.verdict not in ("faster", "slower"):
+        excludes_1 = self.shown is not None and not self.shown.low <= 1 <= self.shown.high
+        if self.here is None or self.verdict == "no difference" or not excludes_1:
             return ""
         return (
             f" in a fresh process that maps memory anew in each step, as most do; between {self.here.low:.2f}× and "

@@ -63,7 +63,7 @@ class Disturbance:
         elif self.is_busy:
             lines.append("A core was left for each thread.")
         if self.widened is not None:
-            wider = f"{self.widened:.1f} times as wide as on a quiet machine: more time narrows them"
+            wider = f"{self.widened:.1f} times as wide as on a quiet machine"
             is_wider = self.widened >= WORTH_SAYING
             lines.append(f"Intervals are {wider if is_wider else 'as narrow as on a quiet machine'}.")
         return " ".join(lines)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from accel.measuring.comparison import Comparison, Interval
 from accel.measuring.verdict import TOLERANCE
 
+LEFT_OVER_S = 2.0  # less is no time
 TOO_LONG_S = 3600.0  # longer than a difference that small is worth
 _NICE_S = (15, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 960, 1800, 3600)
 
@@ -49,29 +50,55 @@ def seconds_to_decide(shown: Interval, relaunch_s: float) -> float:
 
 
 def advice_for(
-    rows: Sequence[Comparison], *, spent_s: float, relaunch_s: float, least_s: float, command: str = ""
+    rows: Sequence[Comparison],
+    *,
+    spent_s: float,
+    relaunch_s: float,
+    least_s: float,
+    budget_s: float = 0.0,
+    command: str = "",
 ) -> str:
     """The line to type that would decide the rows that are undecided; empty where none is.
 
     `command` is what it begins with, else a trial of these rows; `spent_s` is what it took so far, `relaunch_s` what a relaunch
-    takes, `least_s` what one answer takes at the least.
+    takes, `least_s` what one answer takes at the least. The time it names is longer than `budget_s`, which was not enough.
     """
     undecided = [
         row for row in rows if row.state in ("done", "measuring", "confirming") and row.verdict == "undecided"
     ]
     if not undecided:
         return ""
+    here, undecided = (
+        [row for row in undecided if row.may_be_slower_here], [row for row in undecided if not row.may_be_slower_here]
+    )  # fmt: skip
+    if not undecided:
+        plans = " ".join(f"{row.plan}+steady_allocator" for row in here)
+        why = "More time does not tell how this notebook holds memory; with a steady allocator it does not matter"
+        return f"{why}: %accel try {plans}."
     command = command or " ".join(["%accel try", *(row.plan for row in undecided)])
-    shown = [row.shown for row in undecided]
+    shown, more_s = [row.shown for row in undecided], 1.01 * budget_s
     if None in shown:
-        return f"{command} --budget-s {nice(max(least_s, 2 * spent_s))} is likely to give an answer."
+        return f"{command} --budget-s {nice(max(least_s, 2 * spent_s, more_s))} is likely to give an answer."
     needed = 1.2 * max(seconds_to_decide(each, relaunch_s) for each in shown if each is not None)
     if needed > TOO_LONG_S and any(each.is_wide for each in shown if each is not None):
         return "More time is not likely to decide what is undecided: times vary too much here. Close what else runs, then again."
     if needed > TOO_LONG_S:
         return "More time is not likely to decide what is undecided: the difference is too small."
     what = "it" if len(undecided) == 1 else "what is undecided"
-    return f"{command} --budget-s {nice(max(needed, 1.5 * spent_s))} is likely to decide {what}."
+    return f"{command} --budget-s {nice(max(needed, 1.5 * spent_s, more_s))} is likely to decide {what}."
+
+
+def out_of_time(left_s: float = 0.0, least_s: float = 0.0) -> str:
+    """What ended a measurement that another relaunch would have made surer.
+
+    >>> out_of_time(0.4, 12.0), out_of_time(11.0, 14.2)
+    ('the time was up', 'the 11 s left were too short for another relaunch, which takes at least 14 s')
+    """
+    if left_s < LEFT_OVER_S:
+        return "the time was up"
+    return (
+        f"the {left_s:.0f} s left were too short for another relaunch, which takes at least {least_s:.0f} s"
+    )
 
 
 def nice(seconds: float) -> int:

@@ -12,7 +12,7 @@ from accel.shown import Shown
 class KernelRow:
     """One kernel, per step, with the operation that launched it ("" where the trace does not tell).
 
-    `uses_tensor_cores` is read from the kernel's name (see `device_work`).
+    `uses_tensor_cores` is read from the kernel's name (see `device_work`); None where the name does not tell.
     """
 
     name: str
@@ -22,7 +22,34 @@ class KernelRow:
     ms: float
     share: float  # of all kernel time
     calls: float
-    uses_tensor_cores: bool
+    uses_tensor_cores: bool | None
+
+
+@dataclass(frozen=True)
+class KernelTotal:
+    """All calls of one kernel, per step, whatever launched them; `rows` are those of each operation, phase and module."""
+
+    rows: tuple[KernelRow, ...]
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.rows[0].name
+
+    @property
+    def ms(self) -> float:
+        """Time in ms."""
+        return sum(row.ms for row in self.rows)
+
+    @property
+    def share(self) -> float:
+        """Of all kernel time."""
+        return sum(row.share for row in self.rows)
+
+    @property
+    def calls(self) -> float:
+        """Launches."""
+        return sum(row.calls for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -59,8 +86,9 @@ class DeviceActivity(Shown):
     `launch_gaps_share` is idle time for which the CPU is to blame: what ended it was launched only after the GPU had run out of
     work (Holistic Trace Analysis calls this host wait); waiting for data is not in it. `idle_phases` says what the
     cell's own thread was doing in that time: (phase or gap, share of the step), largest first.
-    `streams` are (stream, ms per step). `communication_ms` is that of NCCL's kernels, `communication_overlap` the part
-    of it in which other kernels ran too.
+    `streams` are (stream, ms per step). `communication_ms` is that of kernels that exchange data between GPUs (NCCL's and
+    others'), `communication_overlap` the part of it in which other kernels ran too.
+    Without steps (`has_steps` is False), the whole trace counts as a step.
     """
 
     device: str
@@ -77,3 +105,16 @@ class DeviceActivity(Shown):
     communication_ms: float = 0.0
     communication_overlap: float = 0.0
     idle_phases: tuple[tuple[str, float], ...] = ()
+    unknown_core_share: float = (
+        0.0  # of kernel time: by kernels whose names do not tell whether they use tensor cores
+    )
+    has_steps: bool = True
+
+    @property
+    def kernels_by_name(self) -> tuple[KernelTotal, ...]:
+        """Each kernel once, the most expensive first."""
+        rows: dict[str, list[KernelRow]] = {}
+        for row in self.kernels:
+            rows.setdefault(row.name, []).append(row)
+        totals = [KernelTotal(tuple(each)) for each in rows.values()]
+        return tuple(sorted(totals, key=lambda total: -total.ms))

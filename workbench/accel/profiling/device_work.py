@@ -2,8 +2,10 @@
 
 What a kernel or copy is, its name tells: matrix kernels carry the shape of the tensor-core instruction in it. Sources: the
 list of NVIDIA's PyProf (pyprof/prof/tc.py), which torch-tb-profiler used too, and for newer libraries the names that cuBLAS,
-cuDNN and CUTLASS give: `tensorop`, `tensor16x8x16`, `s16816`, `hmma`/`imma`/`wgmma`/`gmma`, `nvjet`, `sm90_xmma_…_warpgroupsize`,
-flash attention. A name is no measurement: a kernel that Triton generated does not tell, so the share found is a lower bound.
+cuDNN and CUTLASS give: `tensorop`, `tensor16x8x16`, `s16816`, `hmma`/`imma`/`wgmma`/`gmma`/`umma`, `nvjet`, flash attention,
+`sm90_xmma_…_warpgroupsize`. AMD's Tensile writes the shape of its matrix instruction (`_MI16x16x16x1_`), Composable Kernel
+`xdl`, Intel's oneDNN `dpas`. A name is no measurement: many kernels that Triton generated, or that somebody wrote by hand,
+do not say what they compute on. Those count as unknown.
 """
 
 from __future__ import annotations
@@ -20,11 +22,25 @@ if TYPE_CHECKING:
     from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
 
 ON_TENSOR_CORES = re.compile(
-    r"tensorop|tensor\d+x\d+x\d+|[hsic](?:884|1688|8816|16816|16832|16864)|hmma|imma|bmma|dmma|wgmma|gmma|utcmma|tcgen05"
+    r"tensorop|tensor\d+x\d+x\d+|[hsic](?:884|1688|8816|16816|16832|16864)|hmma|imma|bmma|dmma|wgmma|[Gg]mma|utcmma|tcgen05"
     r"|nvjet_|sm\d+_xmma_\w*warpgroupsize|wmma|fmha_cutlass[FB]_b?f16|flash_(?:fwd|bwd)|cudnn_generated_\w*sdpa"
+    r"|[Uu]mma|SM\d+_\d+x\d+x\d+_F|FlashAttn(?:Fwd|Bwd)|deep_gemm::|[Mm]arlin|fmhaSm\d+|bmm_\w+_sm1\d\d"
+    r"|_MI\d+x\d+x\d+|[Mm][Ff][Mm][Aa]|_xdl|xdlops|ck_tile::(?:Fmha|Gemm)|dpas|xmx|systolic"
 )
 ON_PLAIN_CORES = re.compile(r"simt|ffma")
-COMMUNICATION = re.compile(r"^(?:nccl|rccl)|ncclDevKernel|ncclKernel")
+# Kernels without tensor cores: torch's own, primitives of CUB and the like, Inductor's loops, plain matrix products.
+NO_PRODUCT = re.compile(
+    r"at::native::|at_cuda_detail|cub::|thrust::|rocprim|elementwise|softmax|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm|reduce_kernel"
+    r"|triton_(?:poi|per|red)_|[sdcz]gemm_\d|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
+)
+# What collectives are called in NCCL and its like, vLLM, SGLang, TensorRT-LLM, DeepEP and torch's symmetric memory; kernels
+# of one GPU reduce over a warp or a block.
+COMMUNICATION = re.compile(
+    r"nccl|rccl|mscclpp|nvshmem|deep_ep|cross_device_reduce|quick_?reduce|symm(?:etric)?_?mem|lamport|userbuffers"
+    r"|(?<!warp)(?<!block)(?<!warp_)(?<!block_)(?:(?<![a-z])|(?-i:(?=A)))all_?(?:reduce|gather|to_?all)|reduce_?scatter"
+    r"|(?:one|two)_?shot_?all_?reduce",
+    re.IGNORECASE,
+)
 COPY = re.compile(r"Mem(?:cpy|ory copy) (\w)to(\w)(?: \((\w+) -> (\w+)\))?", re.IGNORECASE)
 PLACES = {"h": "host", "d": "device", "p": "device", "a": "array"}
 
@@ -36,19 +52,28 @@ class Copied(NamedTuple):
     memory: str
 
 
-def uses_tensor_cores(kernel: str) -> bool:
-    """Whether the kernel's name says that it multiplies matrices on tensor cores.
+def uses_tensor_cores(kernel: str) -> bool | None:
+    """Whether the kernel's name says that it multiplies matrices on tensor cores (AMD: matrix cores); None: it does not say.
 
     >>> uses_tensor_cores("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_nn")
     True
     >>> uses_tensor_cores("ampere_sgemm_128x64_nn")
     False
+    >>> uses_tensor_cores("triton_tem_fused_mm_0")     # None
     """
-    return bool(ON_TENSOR_CORES.search(kernel)) and not ON_PLAIN_CORES.search(kernel)
+    if ON_PLAIN_CORES.search(kernel):
+        return False
+    if ON_TENSOR_CORES.search(kernel):
+        return True
+    return False if NO_PRODUCT.search(kernel) or is_communication(kernel) else None
 
 
 def is_communication(kernel: str) -> bool:
-    """Whether it is a kernel of NCCL (on AMD of RCCL, which uses the same names)."""
+    """Whether it is a kernel that GPUs exchange data with: NCCL's and RCCL's, or a library's own all-reduce and the like.
+
+    >>> is_communication("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(...)")
+    True
+    """
     return bool(COMMUNICATION.search(kernel))
 
 

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 ON_CPU = frozenset({"cpu_op", "user_annotation"})  # kinds that need no questions about devices
-RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})  # AMD's are recorded under the same names
+# Calls into a device's runtime, by what torch calls such a device. AMD's are recorded under CUDA's names.
+RUNTIMES = {
+    "cuda": {"cuda_runtime", "cuda_driver"}, "xpu": {"xpu_runtime", "xpu_driver"}, "mtia": {"mtia_runtime"},
+    "privateuse1": {"privateuse1_runtime", "privateuse1_driver"},
+}  # fmt: skip
+RUNTIME = frozenset().union(*RUNTIMES.values())
 # Frames, a range's shadow on the GPU, the tracer's own cost, and what is a point or a wait on a stream.
 NO_WORK = frozenset({"python_function", "gpu_user_annotation", "overhead", "cuda_sync", "cuda_event"})
 # The profiler's own bookkeeping, which torch's key_averages leaves out too: its time belongs to whoever called it.
@@ -70,6 +75,11 @@ class KinetoColumns:
 
     def __len__(self) -> int:
         return len(self.name)
+
+    def device_name(self, number: int) -> str:
+        """What torch calls a device: "cuda:0"; the calls into its runtime tell of what kind it is."""
+        kinds = set(self.kinds)
+        return f"{next((word for word, calls in RUNTIMES.items() if calls & kinds), 'cuda')}:{number}"
 
     @property
     def self_ns(self) -> Ints:

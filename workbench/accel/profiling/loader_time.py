@@ -26,8 +26,8 @@ class TransformTime:
 class LoaderTime:
     """What one DataLoader spent, measured where it was spent; `workers` is 0 when that is the training process itself.
 
-    The first batches are measured, without the very first of each process where there are others. `not_measured` says
-    why there are no figures, `note` what the figures leave out.
+    The first batches are measured, without the very first of each process where there are others. A stage has its share of the
+    median batch. `not_measured` says why there are no figures, `note` what the figures leave out.
     """
 
     loader: str  # the name of the variable, "" when it has none
@@ -57,7 +57,8 @@ def loader_time(name: str, workers: int, records: Sequence[BatchRecord], note: s
     kept = _without_first(records)
     if not kept:
         return LoaderTime(name, workers, 0.0, 0, (), "no batch was fetched while the cell was watched")
-    samples = sum(record.samples for record in kept) or 1
+    batch_ms = median(record.total_ns for record in kept) / 1e6
+    sample_ms = batch_ms / max(median(record.samples for record in kept), 1)
     total_ns = sum(record.total_ns for record in kept) or 1
     spent: dict[str, tuple[int, int]] = {}
     for record in kept:
@@ -65,10 +66,11 @@ def loader_time(name: str, workers: int, records: Sequence[BatchRecord], note: s
             before = spent.get(stage, (0, 0))
             spent[stage] = before[0] + ns, before[1] + calls
     stages = [
-        TransformTime(stage, ns / samples / 1e6, ns / total_ns, calls) for stage, (ns, calls) in spent.items()
+        TransformTime(stage, sample_ms * ns / total_ns, ns / total_ns, calls)
+        for stage, (ns, calls) in spent.items()
     ]
     return LoaderTime(
-        name, workers, median(record.total_ns for record in kept) / 1e6, len(kept),
+        name, workers, batch_ms, len(kept),
         tuple(sorted(stages, key=lambda stage: -stage.share)), note=note,
     )  # fmt: skip
 

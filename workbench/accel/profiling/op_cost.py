@@ -129,7 +129,7 @@ def _device_time(events: ProfiledEvents) -> tuple[Ints, NDArray[np.object_]]:
     launcher = columns.launcher[launched]
     time = np.bincount(launcher, weights=events.duration_ns[launched], minlength=len(columns))
     device = np.full(len(columns), "cpu", dtype=object)
-    device[launcher] = [f"cuda:{number}" for number in columns.device[launched].tolist()]
+    device[launcher] = [*map(columns.device_name, columns.device[launched].tolist())]
     return time.astype(np.int64), device
 
 

@@ -8,8 +8,10 @@ PHASE_WORDS = {
     "forward": "Forward",
     "loss": "Loss",
     "backward": "Backward",
+    "recompute": "Forward computed again",
     "zero_grad": "Clearing gradients",
     "optimizer": "Optimizer",
+    "closure": "Rest of the closure",
     "scaler": "Gradient scaler",
 }
 NO_MODULE = "(outside any module)"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import LeftOut
 from accel.machine.peaks import known_peaks
 from accel.machine.peaks import peaks as find_peaks
-from accel.profiling.completeness import check_completeness
+from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.kineto_columns import read_columns
 from accel.profiling.line_cost import read_lines, with_lines
 from accel.profiling.memory_use import read_memory_use
@@ -21,7 +22,7 @@ from accel.profiling.profiled_events import read_events
 from accel.profiling.reading_device_activity import read_device_activity
 from accel.profiling.roofline import Roofline, roofline_of
 from accel.profiling.step_timing import read_timing
-from accel.profiling.whole_run import read_whole_run
+from accel.profiling.whole_run import WholeRun, read_whole_run
 from accel.shown import Drawn, live_panel, view_of
 from accel.units import csv_table, markdown_table, milliseconds
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from accel.machine import Machine
     from accel.profiling.compilation import Compilation
     from accel.profiling.loader_time import LoaderTime
+    from accel.profiling.profiled_events import ProfiledEvents
     from accel.profiling.profiled_window import ProfiledWindow
     from accel.profiling.synchronisations import Synchronisation
     from accel.workload.capture import Recording
@@ -197,12 +199,20 @@ def build_profile(
     if window.raised and not ended_early:
         was_interrupted = window.raised == "KeyboardInterrupt"
         ended_early = "The cell was interrupted" if was_interrupted else f"The cell raised {window.raised}"
-    events = read_events(read_columns(window.events, with_inputs=window.options.shapes), warmup=window.warmup)
-    events = with_lines(window.events, window.user_lines.lines, events)
-    devices = read_device_activity(events)
-    table = read_op_table(events)
+    lines, options = window.user_lines.lines, window.options
+
+    def read() -> ProfiledEvents | None:
+        columns = read_columns(window.events, with_inputs=options.shapes)
+        return with_lines(window.events, lines, read_events(columns, warmup=window.warmup))
+
+    left_out = LeftOut()
+    events = left_out.unless("Operations", read, None)
+    has_events = not left_out.said
+    devices = left_out.unless("The GPU's rows", lambda: read_device_activity(events), ())
+    table = left_out.unless("The rows of operations", lambda: read_op_table(events), read_op_table(None))
     timing = read_timing(recording, window.window_ns)
-    return Profile(
+    total_ms = sum(row.self_ms for row in table.rows)
+    profile = Profile(
         timing=timing,
         rows=table.rows,
         profiled_steps=table.steps if table.has_steps else 0,
@@ -210,18 +220,20 @@ def build_profile(
         notes=notes_for(timing, table, window, machine, ended_early=ended_early),
         machine_line=machine.line,
         versions=(("python", machine.python), ("torch", machine.torch or "")),
-        options=window.options,
-        memory=read_memory_use(window.events, events) if window.options.memory else (),
-        lines=read_lines(
-            window.events, window.user_lines.lines, events, total_ms=sum(row.self_ms for row in table.rows)
-        ),
-        costs=read_op_costs(events),
-        peaks=find_peaks() if window.options.shapes else known_peaks() if devices else None,
+        options=options,
+        memory=left_out.unless("Bytes held", lambda: read_memory_use(window.events, events), ()) if options.memory else (),
+        lines=left_out.unless("Your lines", lambda: read_lines(window.events, lines, events, total_ms=total_ms), ()),
+        costs=left_out.unless("FLOPs and bytes of operations", lambda: read_op_costs(events), ()),
+        peaks=find_peaks() if options.shapes else known_peaks() if devices else None,
         synchronisations=synchronisations,
         loaders=loaders,
         compilation=compilation,
-        whole_run=read_whole_run(recording, workload),
+        whole_run=left_out.unless("Facts about the whole run", lambda: read_whole_run(recording, workload), WholeRun()),
         devices=devices,
-        completeness=check_completeness(events, uses_gpu=workload.objects().device_type == "cuda"),
+        completeness=left_out.unless(
+            "Checks of the GPU's rows",
+            lambda: check_completeness(events, uses_gpu=has_events and workload.objects().device_type == "cuda"), Completeness(),
+        ),
         events=events,
-    )
+    )  # fmt: skip
+    return replace(profile, notes=(*profile.notes, *left_out.said))

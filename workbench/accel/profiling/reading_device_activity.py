@@ -57,7 +57,7 @@ def _activity(events: ProfiledEvents, work: DeviceWork) -> DeviceActivity:
     communication = _named(events, work.row, is_communication) & is_kernel
     talking = work.busy(communication)
     return DeviceActivity(
-        device=f"cuda:{work.device}",
+        device=columns.device_name(work.device),
         step_ms=span / steps / 1e6,
         busy_share=busy.length / span,
         idle_share=idle.length / span,
@@ -68,10 +68,12 @@ def _activity(events: ProfiledEvents, work: DeviceWork) -> DeviceActivity:
         kernels_per_step=len(kernel_ns) / steps,
         median_kernel_us=float(np.median(kernel_ns)) / 1e3 if len(kernel_ns) else 0.0,
         tensor_core_share=sum(row.share for row in kernels if row.uses_tensor_cores),
+        unknown_core_share=sum(row.share for row in kernels if row.uses_tensor_cores is None),
         communication_ms=talking.length / steps / 1e6,
         communication_overlap=overlap(talking, work.busy(is_kernel & ~communication))
         / max(talking.length, 1),
         idle_phases=tuple((name, ns / span) for name, ns in _by_phase(idle, events.found.timeline)),
+        has_steps=events.kept.has_steps,
     )
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from accel.units import counted
 
 WORDS = {
     "unreadable": ("place that is no JSON was skipped", "places that are no JSON were skipped"),
@@ -25,13 +28,10 @@ WORDS = {
         "event of a kind that torch does not write was left out",
         "events of a kind that torch does not write were left out",
     ),
-    "odd_category": (
-        "event of a category that this version does not know was left out",
-        "events of categories that this version does not know were left out",
-    ),
 }
 
-LOSSES = frozenset(WORDS) - {"outlived", "odd_category"}
+LOSSES = frozenset(WORDS) - {"outlived"}
+SHOWN_CATEGORIES = 4
 
 
 @dataclass
@@ -44,6 +44,8 @@ class Damage:
 
     counts: Counter[str] = field(default_factory=Counter)
     whole_file: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)  # what was left out though nothing is wrong with it
+    odd_categories: Counter[str] = field(default_factory=Counter)  # events that accel cannot read
 
     @property
     def is_loss(self) -> bool:
@@ -53,5 +55,19 @@ class Damage:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The gravest first: the file, then the events."""
-        counted = (f"{count:,} {WORDS[kind][count > 1]}." for kind in WORDS if (count := self.counts[kind]))
-        return (*self.whole_file, *counted)
+        said = (f"{count:,} {WORDS[kind][count > 1]}." for kind in WORDS if (count := self.counts[kind]))
+        return (*self.whole_file, *said, *self._about_categories(), *self.remarks)
+
+    def _about_categories(self) -> Iterator[str]:
+        if odd := self.odd_categories:
+            named = [name or "events without a category" for name, _ in odd.most_common(SHOWN_CATEGORIES)]
+            more = f" and {len(odd) - SHOWN_CATEGORIES} more" if len(odd) > SHOWN_CATEGORIES else ""
+            count = counted(sum(odd.values()), "event")
+            yield f"Left out: {count} of categories that accel cannot read ({', '.join(named)}{more})."
+
+    def of_process(self, *, is_first: bool) -> Damage:
+        """A copy for one of several processes in a file; what is no loss is reported for the first process only."""
+        return Damage(
+            self.counts.copy(), list(self.whole_file),
+            remarks=self.remarks if is_first else [], odd_categories=self.odd_categories if is_first else Counter(),
+        )  # fmt: skip

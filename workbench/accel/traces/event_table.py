@@ -1,13 +1,17 @@
-"""The complete events ("ph": "X") of a trace as growing numpy columns: what stays of a batch once its objects are gone."""
+"""The complete events ("ph": "X") of a trace as growing numpy columns: what stays of a batch once its objects are gone.
+
+A file may hold several processes, as tools write that merge the traces of ranks: `processes_of` takes them apart.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
-from accel.profiling.kineto_columns import BOOKKEEPING, NO_WORK, ON_CPU
+from accel.profiling.kineto_columns import BOOKKEEPING, NO_WORK, ON_CPU, RUNTIME, is_of
 from accel.shown_text import LONGEST_NAME, one_line
 from accel.traces.damage import Damage
 from accel.traces.trace_event import NO_ARGS, EventArgs, TraceEvent
@@ -16,8 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from accel.profiling.kineto_columns import Ints
+    from accel.profiling.kineto_columns import Flags, Ints
 
+PROFILER_STEP = "ProfilerStep#"
 MODULE_FRAME = "nn.Module: "  # a Python frame that torch names after the module called (with_stack=True)
 # Other events that torch writes: names of threads, arrows, instants, counters, ranges on a thread of their own.
 USUAL_PHASES = frozenset("XMistfnCPbeR")
@@ -26,16 +31,18 @@ OLD_KINDS = {
     "memset": "gpu_memset", "python": "python_function", "concurrent_kernel": "kernel",
 }  # fmt: skip
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-WORK = (
-    ON_CPU
-    | ON_DEVICE
-    | {"cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "hpu_op", "mtia_runtime"}
-)
-# What the report has no use for; any other category is named in its notes.
+WORK = ON_CPU | ON_DEVICE | RUNTIME | {"hpu_op"}
+# What the report has no use for. Events of other categories, as of a device that accel cannot read, are counted in its notes.
 KNOWN = NO_WORK | {
-    "trace", "cpu_instant_event", "ac2g", "fwdbwd", "fwd_bwd", "cuda_profiler_range", "mtia_ccp_events", "mtia_insight",
-    "collective_comm", "xpu_sync", "mtia_workloadd", "glow_runtime", "",
+    "trace", "cpu_instant_event", "ac2g", "fwdbwd", "fwd_bwd", "cuda_profiler_range", "collective_comm", "xpu_sync",
 }  # fmt: skip
+# torch's older exporter (EventList.export_chrome_trace) gives kernels no category: their process says what they are, and their
+# thread on which device they ran.
+OLD_KERNELS, OLD_OPERATIONS = "CUDA functions", "CPU functions"
+LEAST_SHARE = 0.01  # of the busiest process' work: one that does less is no rank of its own
+MOSTLY = 0.9
+DAY_US = 86_400e6
+LONGEST_CATEGORY = 40
 OF_DEVICES = ("correlation", "stream", "device", "bytes")
 
 
@@ -54,14 +61,16 @@ class Numbers(dict[Any, int]):
 
 @dataclass(frozen=True, eq=False)
 class EventArrays:
-    """One entry per event; times in µs, threads and kinds by number; the other fields are as in `EventArgs`."""
+    """One entry per event; times in µs; threads, processes and kinds by number; the other fields are as in `EventArgs`."""
 
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     threads: tuple[int | str, ...]
+    processes: tuple[int | str, ...]
     name: Ints
     kind: Ints
     thread: Ints
+    process: Ints
     ts: NDArray[np.float64]
     dur: NDArray[np.float64]
     external: Ints
@@ -71,6 +80,11 @@ class EventArrays:
     bytes: Ints
     sequence: Ints
     forward: Ints
+
+    def chosen(self, kept: Flags) -> EventArrays:
+        """Some of the events."""
+        columns = [field.name for field in fields(self) if not isinstance(getattr(self, field.name), tuple)]
+        return replace(self, **{name: getattr(self, name)[kept] for name in columns})
 
 
 class EventTable:
@@ -86,7 +100,7 @@ class EventTable:
         self.damage = damage
         self.seen = 0
         self.categories: Numbers = Numbers()
-        self._names, self._threads = Numbers(), Numbers()
+        self._names, self._threads, self._processes = Numbers(), Numbers(), Numbers()
         self._parts: dict[str, list[Any]] = {}
 
     def add(self, events: list[TraceEvent]) -> None:
@@ -103,6 +117,7 @@ class EventTable:
             "name": _numbered(self._names, [event.name for event in spans]),
             "kind": _numbered(self.categories, [event.cat for event in spans]),
             "thread": _numbered(self._threads, [event.tid for event in spans]),
+            "process": _numbered(self._processes, [event.pid for event in spans]),
             "ts": np.fromiter([event.ts for event in spans], np.float64, len(spans)),
             "dur": np.fromiter([event.dur for event in spans], np.float64, len(spans)),
             "external": _whole_numbers([each.external for each in args]),
@@ -116,7 +131,8 @@ class EventTable:
     @property
     def name_bytes(self) -> int:
         """What all the different names, categories and threads take."""
-        return sum(words.kept_bytes for words in (self._names, self.categories, self._threads))
+        numbered = (self._names, self.categories, self._threads, self._processes)
+        return sum(words.kept_bytes for words in numbered)
 
     def _add_device_fields(self, part: dict[str, Any], args: list[EventArgs]) -> None:
         """Operations, which most events are, have none of these fields: they are not asked."""
@@ -139,15 +155,28 @@ class EventTable:
         self._parts.clear()
         names, categories = tuple(map(one_line, self._names)), tuple(self.categories)
         kinds = [OLD_KINDS.get(category.lower(), category.lower()) for category in categories]
-        is_torch = any(name.startswith("aten::") for name in names)
+        is_old = OLD_KERNELS in self._processes or OLD_OPERATIONS in self._processes
+        is_torch = is_old or any(name.startswith("aten::") for name in names)
         if is_torch and not set(kinds) & (WORK | NO_WORK):  # torch before 1.8 had no categories
             kinds = ["cpu_op" if kind == "" else kind for kind in kinds]
+        if OLD_KERNELS in self._processes:
+            self._name_old_kernels(columns, kinds)
         kept = self._is_work(names, kinds, columns)
         self._count_odd(kinds, columns["kind"])
         return EventArrays(
-            names=names, kinds=tuple(kinds), threads=tuple(self._threads),
+            names=names, kinds=tuple(kinds), threads=tuple(self._threads), processes=tuple(self._processes),
             **(columns if kept.all() else {field: values[kept] for field, values in columns.items()}),
         )  # fmt: skip
+
+    def _name_old_kernels(self, columns: dict[str, Any], kinds: list[str]) -> None:
+        import numpy as np
+
+        rows = columns["process"] == self._processes[OLD_KERNELS]
+        columns["kind"][rows] = len(kinds)
+        kinds.append("kernel")
+        on = [thread if isinstance(thread, int) and abs(thread) < 2**31 else 0 for thread in self._threads]
+        columns["device"] = np.array(columns["device"])  # it may be a view that takes no memory
+        columns["device"][rows] = np.array(on, dtype=np.int64)[columns["thread"][rows]]
 
     def _is_work(self, names: tuple[str, ...], kinds: list[str], columns: dict[str, Any]) -> Any:
         import numpy as np
@@ -162,8 +191,10 @@ class EventTable:
     def _count_odd(self, kinds: list[str], kind: Ints) -> None:
         import numpy as np
 
-        odd = np.array([each not in WORK and each not in KNOWN for each in kinds], dtype=np.bool_)
-        self.damage.counts["odd_category"] += int(odd[kind].sum())
+        counts = Counter(dict(enumerate(np.bincount(kind, minlength=len(kinds)).tolist())))
+        for number, count in counts.most_common():
+            if count and kinds[number] not in WORK | KNOWN:
+                self.damage.odd_categories[one_line(kinds[number], LONGEST_CATEGORY)] += count
 
 
 def _numbered(numbers: Numbers, words: list[Any]) -> Any:
@@ -179,3 +210,90 @@ def _whole_numbers(values: list[int]) -> Any:
         return np.fromiter(values, np.int64, len(values))
     except OverflowError:  # no number that torch writes is so large
         return np.array([value if abs(value) < 2**63 else 0 for value in values], np.int64)
+
+
+def processes_of(events: EventArrays) -> tuple[list[tuple[str, EventArrays]], int]:
+    """The events of each process that did a noticeable part of the work on the CPU, by its id, and how many others there are.
+
+    A plain trace has only one process, "". Work on a device belongs to the process whose call launched it.
+
+    >>> parts, others = processes_of(merged)
+    >>> [process for process, _ in parts]
+    ['[TP00] 4711', '[TP01] 4712']
+    """
+    import numpy as np
+
+    is_op = is_of(events.kind, events.kinds, ON_CPU)
+    if not is_op.any():  # only the GPU was recorded, and the calls into its runtime
+        is_op = is_of(events.kind, events.kinds, RUNTIME)
+    lasted_us = np.nan_to_num(events.dur[is_op], nan=0.0, posinf=0.0).clip(0, DAY_US)
+    busy_us = np.bincount(events.process[is_op], weights=lasted_us, minlength=1)
+    busiest = np.flatnonzero(busy_us >= max(LEAST_SHARE * busy_us.max(), 1e-9))
+    all_busy = int((busy_us > 0).sum())
+    if all_busy < 2:
+        return [("", events)], 0
+    owner = _owners(events, busiest)
+    names = [one_line(str(events.processes[p]), LONGEST_CATEGORY) for p in busiest]
+    parts = [
+        (name if len(busiest) > 1 else "", events.chosen(owner == p))
+        for name, p in zip(names, busiest, strict=True)
+    ]
+    return parts, all_busy - len(busiest)
+
+
+def _owners(events: EventArrays, processes: Ints) -> Ints:
+    """The process of each event; work on a device goes to the process that launched it.
+
+    Found by its row's label, else by nearly all launching calls of the row, else by its nearest call.
+    """
+    import numpy as np
+
+    owner = events.process.astype(np.int64)
+    on_device = np.flatnonzero(is_of(events.kind, events.kinds, ON_DEVICE))
+    if not len(on_device):
+        return owner
+    waits_us = np.stack([_waits_us(events, on_device, process) for process in processes])
+    nearest = waits_us.argmin(axis=0)
+    made = np.isfinite(waits_us.min(axis=0))
+    names = [str(process) for process in events.processes]
+    rows = np.stack([events.process[on_device], events.device[on_device]])
+    for process, device in np.unique(rows, axis=1).T:
+        group = (rows[0] == process) & (rows[1] == device)
+        own = [
+            i
+            for i, p in enumerate(processes)
+            if _label(names[p]) and _label(names[p]) == _label(names[process])
+        ]
+        votes = np.bincount(nearest[group & made], minlength=len(processes))
+        is_labelled = process in processes and names[process] != str(
+            device
+        )  # a GPU's rows have its number, as torch writes them
+        if is_labelled or len(own) == 1:  # by the tool that merged them
+            owner[on_device[group]] = process if is_labelled else processes[own[0]]
+        elif votes.max() >= MOSTLY * max(votes.sum(), 1):
+            owner[on_device[group]] = processes[votes.argmax()]
+        else:  # the devices of several processes have the same number
+            owner[on_device[group]] = processes[nearest[group]]
+    return owner
+
+
+def _label(process: str) -> str:
+    """What stands before the number in "[TP00] 4711"."""
+    return process.rpartition(" ")[0]
+
+
+def _waits_us(events: EventArrays, on_device: Ints, process: int) -> NDArray[np.float64]:
+    """How long after its call in that process each piece of work began; infinite where there is no such call."""
+    import numpy as np
+
+    is_call = is_of(events.kind, events.kinds, RUNTIME) & (events.correlation > 0)
+    calls = np.flatnonzero(is_call & (events.process == process))
+    if not len(calls):
+        return np.full(len(on_device), np.inf)
+    calls = calls[np.argsort(events.correlation[calls], kind="stable")]
+    made, wanted = events.correlation[calls], events.correlation[on_device]
+    call = calls[np.minimum(np.searchsorted(made, wanted), len(calls) - 1)]
+    with np.errstate(invalid="ignore"):
+        wait_us = events.ts[on_device] - events.ts[call]
+        is_own: Flags = (events.correlation[call] == wanted) & (wait_us >= 0)
+    return np.where(is_own, wait_us, np.inf)

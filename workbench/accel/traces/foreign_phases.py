@@ -1,7 +1,8 @@
 """The phases and steps of a trace that accel did not record, as the ranges that accel would have written.
 
-torch itself names fetching a batch, optimizer steps and `zero_grad`; backward is what the autograd engine runs; the rest is
-forward, loss included. What follows a backward or an optimizer and leads to no backward is left to the gap between two phases.
+torch itself names fetching a batch, optimizer steps and `zero_grad`; backward is what the autograd engine runs; the other
+operations are forward, loss included. What follows a backward or an optimizer and leads to no backward is left to the gap
+between two phases. Calls into a device's runtime alone, as in a trace of the GPU only, are no phase.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from accel.profiling.attribution import FIRST_STEP, MODULE, PHASE, STEP
 from accel.profiling.kineto_columns import is_of
 from accel.profiling.nesting import nesting_order, parents
-from accel.traces.event_table import MODULE_FRAME
-from accel.traces.outermost_work import OTHER, PROFILER_STEP, OutermostWork, outermost_work
+from accel.traces.event_table import MODULE_FRAME, PROFILER_STEP
+from accel.traces.outermost_work import OTHER, OutermostWork, outermost_work
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,8 +118,9 @@ def step_ends(columns: KinetoColumns, runs: Runs) -> Ints:
     if not len(stepping):
         stepping = runs.ends[runs.phase == "backward"]
         return stepping
-    optimizer = columns.name[runs.first[runs.phase == "optimizer"]]
-    stepping = stepping[optimizer == optimizer[0]]
+    first = runs.first[runs.phase == "optimizer"]
+    if columns.is_annotation[first].all():  # otherwise an operation of an update that came after its closure
+        stepping = stepping[columns.name[first] == columns.name[first[0]]]
     return stepping
 
 

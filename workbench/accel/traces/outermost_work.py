@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from accel.profiling.attribution import BACKWARD_NODE
-from accel.profiling.kineto_columns import is_of
+from accel.profiling.kineto_columns import RUNTIME, is_of
 from accel.profiling.nesting import nearest
+from accel.traces.event_table import PROFILER_STEP
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,11 +16,13 @@ if TYPE_CHECKING:
 
     from accel.profiling.kineto_columns import Flags, Ints, KinetoColumns
 
-PROFILER_STEP = "ProfilerStep#"
 NAMED = {
     "enumerate(DataLoader)#": "data", "Optimizer.step#": "optimizer", "Optimizer.zero_grad#": "zero_grad",
     BACKWARD_NODE: "backward",
 }  # fmt: skip
+OLD_NODE = re.compile(
+    r"(?:torch::autograd::)?\w+Backward\d*|torch::autograd::\w+"
+)  # as torch before 1.8 named them
 COPIES = ("aten::to", "aten::copy_", "aten::_to_copy", "aten::cuda")
 OTHER = "forward"  # what torch does not name
 
@@ -45,14 +49,17 @@ def outermost_work(columns: KinetoColumns) -> OutermostWork:
 
     of_name = np.array([_phase(name) for name in columns.names], dtype=object)
     says_phase = (of_name != OTHER)[columns.name]
-    may_bracket = columns.is_annotation & ~says_phase
+    phases = of_name[columns.name]
+    holds_backward, in_update = _updates_by_closure(columns, phases)
+    may_bracket = (columns.is_annotation & ~says_phase) | holds_backward
+    is_call = is_of(columns.kind, columns.kinds, RUNTIME)
     is_work = columns.is_nested & ~may_bracket
     around = np.append(nearest(columns.parent, is_work), -1)[columns.parent]  # parent -1 takes the last
     is_outermost = is_work & (around < 0)
-    phases = of_name[columns.name]
+    phases[in_update & (phases == OTHER)] = "optimizer"
     phases[_is_copy_to_device(columns, is_outermost)] = "copy"
     thread = _main_thread(columns, is_outermost, phases)
-    rows = np.flatnonzero(is_outermost & (columns.thread == thread))
+    rows = np.flatnonzero(is_outermost & (columns.thread == thread) & ~is_call)
     rows = rows[np.argsort(columns.start_ns[rows], kind="stable")]
     elsewhere = np.flatnonzero(is_outermost & (columns.thread != thread) & (phases == "backward"))
     rows = np.append(rows, elsewhere[~_begins_within(columns, elsewhere, rows)])
@@ -62,7 +69,30 @@ def outermost_work(columns: KinetoColumns) -> OutermostWork:
 
 
 def _phase(name: str) -> str:
-    return next((phase for start, phase in NAMED.items() if name.startswith(start)), OTHER)
+    named = next((phase for start, phase in NAMED.items() if name.startswith(start)), OTHER)
+    return "backward" if named == OTHER and OLD_NODE.fullmatch(name) else named
+
+
+def _updates_by_closure(columns: KinetoColumns, phases: NDArray[np.object_]) -> tuple[Flags, Flags]:
+    """`step(closure)`: optimizer ranges that hold a backward pass; and the update, which runs after their last one."""
+    import numpy as np
+
+    starts, ends = columns.start_ns, columns.start_ns + columns.duration_ns
+    ranges = np.flatnonzero((phases == "optimizer") & columns.is_annotation)
+    ranges = ranges[np.argsort(starts[ranges], kind="stable")]
+    passes = np.flatnonzero((phases == "backward") & columns.is_nested)
+    passes = passes[np.argsort(starts[passes], kind="stable")]
+    holds, in_update = np.zeros(len(columns), dtype=np.bool_), np.zeros(len(columns), dtype=np.bool_)
+    if not len(ranges) or not len(passes):
+        return holds, in_update
+    last = np.searchsorted(starts[passes], ends[ranges]) - 1
+    held = (last >= 0) & (starts[passes[last]] >= starts[ranges])
+    holds[ranges[held]] = True
+    if held.any():
+        updates = np.maximum.accumulate(ends[passes])[last[held]]
+        around = np.searchsorted(starts[ranges[held]], starts, side="right") - 1
+        in_update = (around >= 0) & (starts >= updates[around]) & (starts < ends[ranges[held]][around])
+    return holds, in_update
 
 
 def _is_copy_to_device(columns: KinetoColumns, is_outermost: Flags) -> Flags:
@@ -84,15 +114,21 @@ def _is_copy_to_device(columns: KinetoColumns, is_outermost: Flags) -> Flags:
 
 
 def _main_thread(columns: KinetoColumns, is_outermost: Flags, phases: NDArray[np.object_]) -> int:
-    """Where the training loop runs: the profiler's steps, else what torch names, else forward, else the busiest thread."""
+    """Where the training loop runs: the profiler's steps, else what torch names, else forward, else the busiest thread.
+
+    Backward may run on a thread of its own; each of its nodes says on which thread its forward ran.
+    """
     import numpy as np
 
     steps = np.array([name.startswith(PROFILER_STEP) for name in columns.names], dtype=np.bool_)[columns.name]
     named = is_outermost & (phases != OTHER) & (phases != "backward")
+    is_other = is_outermost & (phases != "backward") & ~is_of(columns.kind, columns.kinds, RUNTIME)
     for candidates in (
         steps & columns.is_nested,
         named,
-        is_outermost & (columns.sequence >= 0),
+        is_other & np.isin(columns.thread, columns.forward_thread[is_outermost & (phases == "backward")]),
+        is_other & (columns.sequence >= 0),
+        is_other,
         is_outermost,
     ):
         if candidates.any():

@@ -13,16 +13,17 @@ from accel.errors import AccelError
 from accel.traces.aligned_calls import Alignment, align
 from accel.traces.rank_facts import RankFacts, read_rank
 from accel.traces.ranks_report import ON_GPU, RankRow, RanksReport, SlowestRank
-from accel.traces.trace_profile import TraceProfile, read_trace
+from accel.traces.trace_profile import TraceProfile, read_traces
 
 IN_NAME = re.compile(r"rank[_-]?(\d+)", re.IGNORECASE)
+IN_LABEL = re.compile(r"\[TP(\d+)\]|rank[\s_-]*(\d+)", re.IGNORECASE)  # SGLang's merged traces: "[TP01] 4711"
 LEAST_SHARE = 0.05  # of a step: what is less is not worth a reader's time
 
 
 def read_ranks(
     paths: Sequence[Path], *, each: Callable[[TraceProfile], TraceProfile] | None = None
 ) -> RanksReport | TraceProfile:
-    """The comparison; the plain report where only one of the files is a trace.
+    """The comparison of all processes in the files; the plain report where there is only one.
 
     >>> read_ranks([Path("rank0.json.gz"), Path("rank1.json.gz")]).straggler
 
@@ -34,14 +35,14 @@ def read_ranks(
     notes: list[str] = []
     for path in paths:
         try:
-            profile = read_trace(path)
-            profile = each(profile) if each else profile
+            profiles = [each(profile) if each else profile for profile in read_traces(path)]
         except AccelError as error:
             unread.append(error)
             continue
-        rank = _rank(profile, path, {known.rank for known in ranks}, notes)
-        ranks.append(read_rank(rank, profile))
-        only = profile if len(ranks) == 1 else None
+        for profile in profiles:
+            rank = _rank(profile, path, {known.rank for known in ranks}, notes)
+            ranks.append(read_rank(rank, profile))
+            only = profile if len(ranks) == 1 else None
     if not ranks:
         raise unread[0]
     notes += [f"Left out: {error.asked.removeprefix('open ')}: {error.because}." for error in unread]
@@ -52,12 +53,15 @@ def read_ranks(
 
 def _rank(profile: TraceProfile, path: Path, taken: set[int], notes: list[str]) -> int:
     """The rank that the trace tells, else its file's name, else the next one free."""
-    in_name = IN_NAME.search(path.name)
-    for rank in (profile.source.rank, int(in_name[1]) if in_name else None):
+    process = profile.source.process
+    in_name = IN_LABEL.search(process) if process else IN_NAME.search(path.name)
+    named = int(next(filter(None, in_name.groups()))) if in_name else None
+    for rank in (profile.source.rank, named):
         if rank is not None and rank not in taken:
             return rank
     free = next(number for number in range(len(taken) + 1) if number not in taken)
-    notes.append(f"{path.name} does not tell a rank of its own; it is called rank {free} here.")
+    whose = f"Process {process} of {path.name}" if process else path.name
+    notes.append(f"{whose} does not tell a rank of its own; it is called rank {free} here.")
     return free
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -14,18 +15,34 @@ from accel.traces.damage import Damage
 
 PIECE_BYTES = 1 << 19  # larger ones cost a fifth more: their objects leave the cache
 GZIP = b"\x1f\x8b"
-NOT_JSON = {
-    b"PK\x03\x04": ("it is a zip archive", "Unpack it, then open the .json or .json.gz inside."),
-    b"SQLite format 3": (
-        "it is an SQLite database, as Nsight Systems exports",
-        "accel reads traces of torch.profiler: prof.export_chrome_trace('trace.json.gz').",
+ACCEL_READS = "accel reads traces of torch.profiler: prof.export_chrome_trace('trace.json.gz')."
+# How files begin that hold no trace of torch.profiler: what they are, and what reads them.
+NOT_TRACES = {
+    rb"PK\x03\x04": ("it is a zip archive", "Unpack it, then open the .json or .json.gz inside."),
+    rb"\x28\xb5\x2f\xfd": ("it is packed with zstd", "Unpack it with `zstd -d`, then open the .json inside."),
+    rb"SQLite format 3": (
+        "it is an SQLite database, as Nsight Systems and rocprof export",
+        f"Read it with nsys stats, or on ROCm with rocpd. {ACCEL_READS}",
     ),
-    b"\x80\x04": (
-        "it is a Python pickle, perhaps a memory snapshot of CUDA",
-        "accel reads traces of torch.profiler: prof.export_chrome_trace('trace.json.gz').",
+    rb"NVR\x00": (
+        "it is a report of NVIDIA Nsight", f"Nsight Systems or Nsight Compute opens it. {ACCEL_READS}"
     ),
-    b"\x28\xb5\x2f\xfd": ("it is packed with zstd", "Unpack it with `zstd -d`, then open the .json inside."),
-}
+    rb"\x80[\x02-\x05]": (
+        "it is a Python pickle, as torch.cuda.memory._dump_snapshot writes",
+        "Load a memory snapshot into https://docs.pytorch.org/memory_viz; accel never unpickles files, since that runs code of "
+        f"whoever wrote them. {ACCEL_READS}",
+    ),
+    rb"\x0a[\x00-\xff]{1,64}/(?:host|device|job)": (
+        "it is an XSpace of XLA (.xplane.pb), as JAX and TensorFlow write", f"xprof (TensorBoard) opens it. {ACCEL_READS}"
+    ),
+    rb"\s*<(?:!doctype|html|svg)": (
+        "it is HTML or SVG, as export_memory_timeline('….html') writes", f"A browser opens it. {ACCEL_READS}"
+    ),
+    rb"\s*\[\s*\[": (
+        "it is a list of lists, as export_memory_timeline('….json') writes",
+        f"Its lists are times and bytes by category; export it as .html to look at it. {ACCEL_READS}",
+    ),
+}  # fmt: skip
 
 
 def read_pieces(path: Path, damage: Damage, *, piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]:
@@ -40,7 +57,12 @@ def read_pieces(path: Path, damage: Damage, *, piece_bytes: int = PIECE_BYTES) -
             first = file.read(piece_bytes)
             _refuse_other_formats(path, first)
             pieces = _chain(first, iter(lambda: file.read(piece_bytes), b""))
-            yield from _unpacked(pieces, damage, piece_bytes) if first.startswith(GZIP) else pieces
+            if first.startswith(GZIP):
+                pieces = _unpacked(pieces, damage, piece_bytes)
+                first = next(pieces, b"")
+                _refuse_other_formats(path, first or b"[")
+                pieces = _chain(first, pieces)
+            yield from pieces
     except OSError as error:
         raise AccelError(
             f"open {path}",
@@ -59,8 +81,8 @@ def _refuse_other_formats(path: Path, first: bytes) -> None:
         raise AccelError(
             f"open {path}", because="the file is empty", do="Export it again once the profiler has stopped."
         )
-    for magic, (because, do) in NOT_JSON.items():
-        if first.startswith(magic):
+    for beginning, (because, do) in NOT_TRACES.items():
+        if re.match(beginning, first, re.IGNORECASE | re.DOTALL):
             raise AccelError(f"open {path}", because=because, do=do)
 
 

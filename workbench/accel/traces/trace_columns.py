@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from accel.profiling.attribution import BACKWARD_NODE
 from accel.profiling.kineto_columns import ON_CPU, RUNTIME, KinetoColumns, is_of
 from accel.profiling.nesting import nesting_order, overlaps, parents
 from accel.traces.damage import Damage
-from accel.traces.event_table import ON_DEVICE, EventArrays
+from accel.traces.event_table import DAY_US, ON_DEVICE, PROFILER_STEP, EventArrays
 from accel.traces.trace_event import NO_DURATION
 
 if TYPE_CHECKING:
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from accel.profiling.kineto_columns import Flags, Ints
-
-
-DAY_US = 86_400e6
 
 
 def read_trace_columns(events: EventArrays, damage: Damage) -> KinetoColumns:
@@ -44,12 +40,22 @@ def read_trace_columns(events: EventArrays, damage: Damage) -> KinetoColumns:
     return KinetoColumns(
         names=events.names, name=events.name.astype(np.int64), start_ns=nest.start, duration_ns=nest.duration, thread=thread,
         sequence=events.sequence, forward_thread=_forward_threads(events, thread),
-        is_annotation=is_of(kind, events.kinds, {"user_annotation"}), is_nested=~is_device,
+        is_annotation=is_of(kind, events.kinds, {"user_annotation"}) | _is_step(events), is_nested=~is_device,
         parent=nest.parent, launcher=_by_call(events, launcher, nest.parent, is_device, is_runtime), order=nest.order,
         kinds=events.kinds, kind=kind.astype(np.int64),
         device=np.where(is_device, np.maximum(events.device, 0), -1), stream=_streams(events, is_device),
         bytes=np.maximum(events.bytes, 0) * is_device, correlation=events.correlation * (is_device | is_runtime),
     )  # fmt: skip
+
+
+def _is_step(events: EventArrays) -> Flags:
+    """The profiler's own steps: torch has not always called them annotations."""
+    import numpy as np
+
+    steps: Flags = np.array([name.startswith(PROFILER_STEP) for name in events.names], dtype=np.bool_)[
+        events.name
+    ]
+    return steps
 
 
 def nanoseconds(times_us: NDArray[np.float64]) -> Ints:
@@ -79,7 +85,7 @@ def _sound(events: EventArrays, damage: Damage) -> EventArrays:
     damage.counts["bad_duration"] += int(wrong.sum())
     damage.counts["bad_time"] += int(at_no_time.sum())
     bad = missing | wrong | at_no_time
-    return _chosen(events, ~bad) if bad.any() else events
+    return events.chosen(~bad) if bad.any() else events
 
 
 def _middle(times: NDArray[np.float64]) -> float:
@@ -90,12 +96,6 @@ def _middle(times: NDArray[np.float64]) -> float:
         return 0.0
     some = times[:: len(times) // 10_000 + 1]
     return float(np.partition(some, len(some) // 2)[len(some) // 2])  # np.median would import numpy.ma for it
-
-
-def _chosen(events: EventArrays, kept: Flags) -> EventArrays:
-    words = {"names", "kinds", "threads"}
-    columns = [field.name for field in fields(events) if field.name not in words]
-    return replace(events, **{name: getattr(events, name)[kept] for name in columns})
 
 
 class _Nest(NamedTuple):

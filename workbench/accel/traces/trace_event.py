@@ -40,6 +40,7 @@ class TraceEvent(Struct, gc=False):
     ph: str = ""
     name: str = ""
     cat: str = ""
+    pid: int | str = 0
     tid: int | str = 0
     ts: float = math.nan
     dur: float = NO_DURATION
@@ -66,14 +67,13 @@ def lenient_event(decoded: Mapping[str, Any]) -> TraceEvent:
     """An event from a decoded object of any types: strings become numbers, what makes no sense its default.
 
     >>> lenient_event({"ph": "X", "name": "aten::mm", "ts": "12.5", "dur": "3", "args": {"correlation": "7"}})
-    TraceEvent(ph='X', name='aten::mm', cat='', tid=0, ts=12.5, dur=3.0, args=EventArgs(external=0, correlation=7, ...))
+    TraceEvent(ph='X', name='aten::mm', cat='', pid=0, tid=0, ts=12.5, dur=3.0, args=EventArgs(external=0, correlation=7, ...))
     """
     decoded_args = decoded.get("args")
     args = decoded_args if isinstance(decoded_args, Mapping) else {}
-    thread = decoded.get("tid", 0)
     return TraceEvent(
         ph=_text(decoded.get("ph")), name=_text(decoded.get("name")), cat=_text(decoded.get("cat")),
-        tid=_text(thread) if isinstance(thread, str) else _whole(thread, 0),
+        pid=_id(decoded.get("pid", 0)), tid=_id(decoded.get("tid", 0)),
         ts=_number(decoded.get("ts")), dur=_number(decoded["dur"]) if decoded.get("dur") is not None else NO_DURATION,
         args=EventArgs(**{
             field: _whole(next((args[s] for s in spellings if s in args), None), getattr(NO_ARGS, field))
@@ -86,6 +86,10 @@ def _text(value: Any) -> str:
     """Text that can be shown: bytes that are no UTF-8 become question marks."""
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
     return text.encode("utf-8", "replace").decode()
+
+
+def _id(value: Any) -> int | str:
+    return _text(value) if isinstance(value, str) else _whole(value, 0)
 
 
 def _number(value: Any) -> float:

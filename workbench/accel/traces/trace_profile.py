@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from accel.errors import AccelError
 from accel.machine.memory import read_memory
 from accel.profiling.completeness import Completeness, check_completeness
+from accel.profiling.kineto_columns import ON_CPU, is_of
 from accel.profiling.op_table import OpTable, read_op_table
 from accel.profiling.profile import Profile
 from accel.profiling.profile_options import ProfileOptions
@@ -18,7 +19,7 @@ from accel.profiling.step_timing import CELL_END, CELL_START
 from accel.shown_text import one_line
 from accel.traces.damage import Damage
 from accel.traces.event_batches import EventBatches
-from accel.traces.event_table import EventTable
+from accel.traces.event_table import PROFILER_STEP, EventTable, processes_of
 from accel.traces.foreign_phases import is_ours, profiler_steps, with_phases
 from accel.traces.trace_bytes import PIECE_BYTES, read_pieces
 from accel.traces.trace_columns import read_trace_columns
@@ -56,11 +57,23 @@ class TraceProfile(Profile):
 
     source: TraceSource = field(default_factory=TraceSource)
     damage: tuple[str, ...] = ()
+    begins_late: bool = False  # its steps are numbered, and not the run's first
 
 
 def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES, free_bytes: int | None = None) -> TraceProfile:
-    """Read one trace, gzip or not, in bounded memory: some 10 MB, about 400 bytes an event, and what its names take.
+    """Read one process's trace; if the file holds several, the first (see `read_traces`).
 
+    >>> print(read_trace(Path("trace.json.gz")))
+    """
+    return read_traces(path, piece_bytes=piece_bytes, free_bytes=free_bytes)[0]
+
+
+def read_traces(
+    path: Path, *, piece_bytes: int = PIECE_BYTES, free_bytes: int | None = None
+) -> list[TraceProfile]:
+    """Read a file, gzip or not, in bounded memory: some 10 MB, about 400 bytes an event, and what its names take.
+
+    A report for each process in it: one, unless a tool merged the traces of several.
     AccelError when the file cannot be read, holds no work of torch, or so much that the free memory (default: what
     this process may still take) would not do; the notes report other damage.
     """
@@ -78,14 +91,22 @@ def read_trace(path: Path, *, piece_bytes: int = PIECE_BYTES, free_bytes: int | 
     arrays = table.arrays()
     if not len(arrays.name):
         raise refuse_other_tool(path, batches.header, table.categories, arrays.names, table.seen)
-    columns = read_trace_columns(arrays, damage)
-    events = _attributed(columns)
-    if events is None:  # nothing but ranges round no work
+    found: list[TraceProfile] = []
+    parts, others = processes_of(arrays)
+    if others:
+        damage.remarks.append(f"Left out: {counted(others, 'process')} that did hardly any work on the CPU.")
+    for process, part in parts:
+        own = damage.of_process(is_first=not found) if process else damage
+        columns = read_trace_columns(part, own)
+        if (events := _attributed(columns)) is not None:
+            source = read_source(
+                path, batches.header, read_bytes=batches.read_bytes, events=len(part.name) if process else table.seen,
+                is_ours=is_ours(columns), process=process,
+            )  # fmt: skip
+            found.append(_profile(events, source, batches.header, own, begins_late=_begins_late(columns)))
+    if not found:  # nothing but ranges round no work
         raise refuse_other_tool(path, batches.header, table.categories, arrays.names, table.seen)
-    source = read_source(
-        path, batches.header, read_bytes=batches.read_bytes, events=table.seen, is_ours=is_ours(columns)
-    )
-    return _profile(events, source, batches.header, damage)
+    return found
 
 
 def _too_large(path: Path, table: EventTable, free_bytes: int) -> AccelError:
@@ -97,10 +118,13 @@ def _too_large(path: Path, table: EventTable, free_bytes: int) -> AccelError:
     )
 
 
+def _begins_late(columns: KinetoColumns) -> bool:
+    return len(profiler_steps(columns)) > 0 and f"{PROFILER_STEP}0" not in columns.names
+
+
 def _attributed(columns: KinetoColumns) -> ProfiledEvents | None:
     steps = profiler_steps(columns)
-    begins_late = len(steps) > 0 and "ProfilerStep#0" not in columns.names
-    events = read_events(with_phases(columns), warmup=0 if begins_late else WARM_UP)
+    events = read_events(with_phases(columns), warmup=0 if _begins_late(columns) else WARM_UP)
     if events is None:
         return None
     words = OF_STEPS if len(steps) else OF_TRACE
@@ -108,7 +132,7 @@ def _attributed(columns: KinetoColumns) -> ProfiledEvents | None:
 
 
 def _profile(
-    events: ProfiledEvents, source: TraceSource, header: dict[str, Any], damage: Damage
+    events: ProfiledEvents, source: TraceSource, header: dict[str, Any], damage: Damage, *, begins_late: bool
 ) -> TraceProfile:
     table = read_op_table(events)
     return TraceProfile(
@@ -116,7 +140,7 @@ def _profile(
         rows=table.rows,
         profiled_steps=table.steps if table.has_steps else 0,
         accumulation=1,
-        notes=(*damage.sentences, *_notes(table, source)),
+        notes=(*damage.sentences, *_notes(table, source, events.columns)),
         machine_line=str(source),
         versions=_versions(header),
         options=ProfileOptions(
@@ -128,6 +152,7 @@ def _profile(
         events=events,
         source=source,
         damage=damage.sentences,
+        begins_late=begins_late,
     )  # fmt: skip
 
 
@@ -144,13 +169,19 @@ def _renamed(name: str, words: dict[str, str]) -> str:
     return name
 
 
-def _notes(table: OpTable, source: TraceSource) -> list[str]:
+def _notes(table: OpTable, source: TraceSource, columns: KinetoColumns) -> list[str]:
     notes = []
     if not table.has_steps:
-        notes.append("No steps can be distinguished in this trace: times are of the whole trace.")
+        notes.append(
+            "No steps can be distinguished in this trace: times are of the whole trace, and no advice is given."
+        )
     elif table.dropped_steps:
         notes.append(f"Left out: {counted(table.dropped_steps, 'warm-up step')}.")
     notes.append("All of it ran under torch.profiler, whose cost is in the times; trust the shares.")
-    if not source.is_ours:
+    if not (is_of(columns.kind, columns.kinds, ON_CPU) & ~columns.is_annotation).any():
+        notes.append(
+            "No operation of the CPU was recorded, so that phases are unknown: record ProfilerActivity.CPU too."
+        )
+    elif not source.is_ours:
         notes.append("Phases are found by torch's own names for them; forward includes the loss.")
     return notes

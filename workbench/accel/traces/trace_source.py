@@ -31,6 +31,7 @@ class TraceSource:
     backend: str = ""
     base_ns: int = 0  # what the trace's clock counts from
     is_ours: bool = False
+    process: str = ""  # of a file that holds several: whose events these are
 
     def __str__(self) -> str:
         from accel.units import size
@@ -38,6 +39,7 @@ class TraceSource:
         kinds = {name: self.gpus.count(name) for name in self.gpus}
         parts = [
             one_line(Path(self.path).name),
+            f"process {self.process}" if self.process else "",
             f"{self.events:,} events, {size(self.bytes)}",
             f"host {self.host}" if self.host else "",
             *[f"{count} × {name}" if count > 1 else name for name, count in kinds.items()][:SHOWN_KINDS],
@@ -50,11 +52,14 @@ class TraceSource:
 
 
 def read_source(
-    path: Path, header: Mapping[str, Any], *, read_bytes: int, events: int, is_ours: bool
+    path: Path, header: Mapping[str, Any], *, read_bytes: int, events: int, is_ours: bool, process: str = ""
 ) -> TraceSource:
-    """Read the head of a trace; a field of a type that torch does not write is as if it were not there."""
+    """Read the head of a trace; a field of a type that torch does not write is as if it were not there.
+
+    If a file holds several processes, the rank in its head belongs to none.
+    """
     info = header.get("distributedInfo")
-    distributed: Mapping[str, Any] = info if isinstance(info, dict) else {}
+    distributed: Mapping[str, Any] = info if isinstance(info, dict) and not process else {}
     listed = header.get("deviceProperties")
     gpus = (
         [_word(gpu.get("name", "")) for gpu in listed if isinstance(gpu, dict)]
@@ -65,7 +70,7 @@ def read_source(
         path=str(path), bytes=read_bytes, events=events, host=_word(header.get("host_name", "")),
         gpus=tuple(filter(None, gpus)), rank=_count(distributed.get("rank")),
         world_size=_count(distributed.get("world_size")), backend=_word(distributed.get("backend", "")),
-        base_ns=_count(header.get("baseTimeNanoseconds")) or 0, is_ours=is_ours,
+        base_ns=_count(header.get("baseTimeNanoseconds")) or 0, is_ours=is_ours, process=process,
     )  # fmt: skip
 
 
@@ -81,6 +86,8 @@ def _count(value: Any) -> int | None:
 BY_KEY = {
     "viztracer_metadata": "VizTracer", "$schema": "speedscope", "profiles": "speedscope", "memray": "memray",
     "nodes": "a CPU profile of V8", "resourceSpans": "OpenTelemetry", "lintime": "memray",
+    "rocprofiler-sdk-tool": "rocprofv3 (ui.perfetto.dev opens its --output-format pftrace)",
+    "device_traces": "torch's memory snapshots (docs.pytorch.org/memory_viz opens it)",
 }  # fmt: skip
 BY_CATEGORY = {
     "FEE": "VizTracer", "disabled-by-default": "Chrome or Chromium", "devtools.timeline": "Chrome or Chromium", "v8": "V8",
@@ -88,7 +95,10 @@ BY_CATEGORY = {
     "Node": "ONNX Runtime", "Session": "ONNX Runtime", "Op": "TensorFlow", "XLA": "XLA (JAX or TensorFlow)",
     "GROUP_API": "NCCL's own profiler", "dask": "Dask", "Source": "Clang (-ftime-trace)",
 }  # fmt: skip
-BY_NAME = {"Total ExecuteCompiler": "Clang (-ftime-trace)", "TracingStartedInBrowser": "Chrome or Chromium"}
+BY_NAME = {
+    "Total ExecuteCompiler": "Clang (-ftime-trace)", "TracingStartedInBrowser": "Chrome or Chromium",
+    "hipLaunchKernel": "ROCm's rocprof", "hipModuleLaunchKernel": "ROCm's rocprof", "hsa_init": "ROCm's rocprof",
+}  # fmt: skip
 DO = "accel reads what torch.profiler writes, for example by prof.export_chrome_trace('trace.json.gz')."
 
 

@@ -37,6 +37,16 @@ def best_plan(trials: Sequence[AnyTrial], *, is_for_kernel: bool = False) -> Pla
         )
     result = trials[-1].result
     if result.best is None:
+        began = [
+            row
+            for row in result.rows
+            if row.state in ("waiting", "measuring", "confirming", "done", "stopped")
+        ]
+        if not isinstance(result, TimeToQuality) and began and not any(row.shown for row in result.rows):
+            raise AccelError(
+                "%accel keep", because="the last trial measured no plan",
+                do="Run %accel try with a longer --budget-s, or name a plan to keep it anyway.",
+            )  # fmt: skip
         rows = [row for row in result.rows if row.state == "done" and row.plan != "baseline"]
         if isinstance(result, Tuning):  # the first may be one that was left out
             rows = [result.ahead] if result.ahead is not None else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from types import FunctionType, ModuleType
 from typing import Any
@@ -145,6 +146,22 @@ def training_loader(workload: Workload, name: str | None) -> Any:
     """The loader that training steps take batches from; None where they have none, or it is gone."""
     role = next((role for role in workload.roles if role.kind == "loaders" and role.name == name), None)
     return role.current(workload.namespace) if role is not None else None
+
+
+def makes_ahead(loader: Any) -> bool:
+    """Whether a loader makes batches in the background: by worker processes, or perhaps by threads of its own class."""
+    from torch.utils.data import DataLoader
+
+    return bool(getattr(loader, "num_workers", 0)) or type(loader).__iter__ is not DataLoader.__iter__
+
+
+def steps_of_epoch(workload: Workload, name: str | None) -> int:
+    """Steps in one pass over the loader that training steps take batches from; 0 where that is not known."""
+    try:
+        batches = len(training_loader(workload, name))
+    except Exception:  # no loader, a stream, or whatever a data set of the user's raises
+        return 0
+    return math.ceil(batches / max(workload.accumulation, 1))
 
 
 def _loaders(namespace: dict[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from accel.diagnosis import HYGIENE, RULES, Evidence, diagnose
-from accel.errors import in_words
+from accel.errors import LeftOut, in_short, in_words
 from accel.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ NO_STEP = "the cell takes no training step, and only training can be tried."
 
 
 def with_findings(profile: Profile, workload: Workload, machine: Machine, *, kept: Plan) -> Profile:
-    """The same profile with its findings, most expensive first.
+    """The same profile with its findings, the largest predicted gain first.
 
     >>> with_findings(profile, workload, machine, kept=Plan(())).findings
 
@@ -42,18 +43,24 @@ def with_findings(profile: Profile, workload: Workload, machine: Machine, *, kep
         try:
             found += diagnose(profile, workload, machine, live=kept.names, rules=(rule,))
         except Exception as error:  # rules read the user's own objects, which may answer with anything
-            faults.append(
-                f"The rule {rule.__name__} failed on this profile ({type(error).__name__}: {error})."
-            )
+            faults.append(f"The rule {rule.__name__} failed on this profile ({in_short(error)}).")
     if Evidence(profile, workload, machine).is_disturbed:
         faults.append(DISTURBED)
     if found and profile.timing.steps < FEWEST_STEPS:
         sure = [finding for finding in found if finding.kind in HYGIENE]
         faults += [TOO_FEW] * (len(sure) < len(found))
         found = sure
-    usable = [finding for each in found if (finding := _possible(each, workload, machine, kept)) is not None]
-    usable.sort(key=lambda finding: -finding.share)
-    return replace(profile, findings=tuple(usable), notes=(*profile.notes, *faults))
+    left_out = LeftOut()
+    possible = (
+        left_out.unless(
+            f"Plans for {each.kind}",
+            partial(_possible, each, workload, machine, kept),
+            replace(each, suggests=()),
+        )
+        for each in found
+    )
+    usable = sorted(filter(None, possible), key=lambda finding: -finding.gain)
+    return replace(profile, findings=tuple(usable), notes=(*profile.notes, *faults, *left_out.said))
 
 
 def _possible(finding: Finding, workload: Workload, machine: Machine, kept: Plan) -> Finding | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from accel.errors import AccelError
 from accel.hooks.attribute_patches import repair_patches
+from accel.plans.plan import Plan
 from accel.private_disk import in_words
 from accel.profiling.compile_watch import CompileWatch
 from accel.profiling.loader_watch import LoaderWatch
@@ -97,19 +98,32 @@ class ProfileSession:
         self._stack.close()
         self._reading = "reading what the profiler saw"
         workload, recording = self._capture.finish()
-        workload = replace(workload, reads_back=self._watch.read_backs())
+        left_out = self._capture.left_out
+        workload = replace(
+            workload, reads_back=left_out.unless("Values read back", self._watch.read_backs, None)
+        )
         machine = self._workbench.machine.now()
         profile = build_profile(
             recording, self._window, workload, machine,
-            synchronisations=self._watch.found(recording.steps),
-            loaders=self._loaders.found(workload.namespace), compilation=self._compiling.found(),
+            synchronisations=left_out.unless("Synchronisations", lambda: self._watch.found(recording.steps), ()),
+            loaders=left_out.unless("Times of loaders", lambda: self._loaders.found(workload.namespace), ()),
+            compilation=left_out.unless("Compiled graphs", self._compiling.found, None),
         )  # fmt: skip
         self._reading = "looking for what costs time"
-        workload = self._workbench.without_what_is_kept(workload)
-        kept = self._workbench.kept_for(workload)
-        profile = with_findings(profile, workload, machine, kept=kept)
-        if problem := self._workbench.history_keeper.keep_predictions(profile, workload, machine, kept=kept):
-            profile = replace(profile, notes=(*profile.notes, problem))
+        seen = workload
+        workload = left_out.unless(
+            "Facts that a kept plan hides", lambda: self._workbench.without_what_is_kept(seen), seen
+        )
+        kept = left_out.unless("Kept plans", lambda: self._workbench.kept_for(workload), Plan(()))
+        profile = left_out.unless(
+            "Findings", lambda: with_findings(profile, workload, machine, kept=kept), profile
+        )
+        keeper = self._workbench.history_keeper
+        problem = left_out.unless(
+            "Predictions", lambda: keeper.keep_predictions(profile, workload, machine, kept=kept), ""
+        )
+        said = [*dict.fromkeys(left_out.said), *([problem] if problem else [])]
+        profile = replace(profile, notes=(*profile.notes, *said))
         if workload.has_training_step or not self._raised:
             self._workbench.remember(workload, profile)
         return profile

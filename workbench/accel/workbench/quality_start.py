@@ -40,8 +40,8 @@ def prepared_quality_trial(
     try:
         check = unchanged_check(workbench, workload, while_packing)
         return QualityTrial(
-            plans, parcel, load_for(parcel, workload), workbench.pool, setting, check=check, refused=refused,
-            groups=group_for,
+            plans, parcel, load_for(parcel, workload, workbench.training_loader), workbench.pool, setting,
+            check=check, refused=refused, groups=group_for,
         )  # fmt: skip
     except BaseException:
         parcel.close()

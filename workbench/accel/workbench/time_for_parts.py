@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accel.measuring.took import nice
 from accel.plans.plan import Plan
-from accel.workbench.held_out_data import training_loader
+from accel.workbench.held_out_data import steps_of_epoch
 from accel.workers.relaunch_estimate import COMPILING_S, compiling_s
 from accel.workers.tune_trial import SEARCH_SHARE
 
@@ -50,11 +50,8 @@ class TimeForParts:
         """What is kept in the first epoch helps from the second on."""
         if not getattr(part.entries[0], "gains_from_second_epoch", False):
             return ""
-        try:
-            batches = len(training_loader(self.workload, self.workbench.training_loader))
-        except TypeError:  # none, or a stream
-            return ""
-        if self.steps * max(self.workload.accumulation, 1) > batches:
+        epoch = steps_of_epoch(self.workload, self.workbench.training_loader)
+        if self.steps > epoch:  # or nobody knows how long one is
             return ""
         return "it gains from the second epoch on, and this training has one: --steps says how many steps the real one has"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accel.diagnosis import RULES, Evidence, diagnose_trace
+from accel.diagnosis import FEWEST_STEPS, RULES, Evidence, diagnose_trace
+from accel.errors import in_short
 from accel.traces import open_trace
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ UNDER_PROFILER = (
 DISTURBED = (
     "Some steps took much longer than the rest, as when other work comes between: rules that look at single operations say "
     "nothing."
+)
+ONE_STEP = "The trace has a single step: others may take longer or shorter."
+FIRST_STEP = (
+    "No advice is given: the only step in this trace may be the first of the run, which is no measure of the others. Record "
+    "later ones, as with schedule(wait=1, warmup=1, active=3)."
 )
 STACKS = (
     "Python's calls were recorded too (with_stack=True), so that Python takes far longer than it otherwise would: calling "
@@ -38,7 +44,7 @@ def open_with_findings(*files: str | Path) -> TraceProfile | RanksReport:
 
 
 def with_trace_findings(report: TraceProfile) -> TraceProfile:
-    """The same report with its findings, most expensive first; only rules that a trace alone can answer say something.
+    """The same report with its findings, the largest predicted gain first; only rules that a trace can answer speak.
 
     >>> with_trace_findings(report).findings
 
@@ -47,17 +53,19 @@ def with_trace_findings(report: TraceProfile) -> TraceProfile:
     if report.completeness.is_of_file:  # the stamp says so: what is lost looks like idle time
         return report
     has_gpu = bool(report.source.gpus)
+    fewest = 1 if report.begins_late or report.timing.warmup_steps else FEWEST_STEPS
     found: list[Finding] = []
     notes: list[str] = []
     for rule in RULES:
         try:
-            found += diagnose_trace(report, machine_has_gpu=has_gpu, rules=(rule,))
+            found += diagnose_trace(report, machine_has_gpu=has_gpu, fewest_steps=fewest, rules=(rule,))
         except Exception as error:  # a trace may hold anything, and its damage is not always seen before
-            notes.append(f"The rule {rule.__name__} failed on this trace ({type(error).__name__}: {error}).")
+            notes.append(f"The rule {rule.__name__} failed on this trace ({in_short(error)}).")
     evidence = Evidence.of_trace(report, machine_has_gpu=has_gpu)
     notes += [STACKS] if evidence.is_slowed_by_stacks else []
+    notes += [ONE_STEP if fewest == 1 else FIRST_STEP] if report.steps == 1 else []
     notes += [DISTURBED] if report.steps and evidence.is_disturbed else []
-    findings = sorted(map(_as_advice, found), key=lambda finding: -finding.share)
+    findings = sorted(map(_as_advice, found), key=lambda finding: -finding.gain)
     return replace(report, findings=tuple(findings), notes=(*report.notes, *notes))
 
 

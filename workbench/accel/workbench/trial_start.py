@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 from accel.accelerations.steady_allocator import allocator_name, notebook_allocator, set_from_outside
 from accel.doing import doing
 from accel.errors import Reason
+from accel.machine.peaks.other_work import threads_of_others
 from accel.measuring.ladder import UNCHANGED
 from accel.plans.plan import Plan
 from accel.private_disk import current_folder
 from accel.techniques.model.model_call import is_compiled_by_user
+from accel.workbench.held_out_data import makes_ahead, steps_of_epoch, training_loader
+from accel.workbench.hints import best_first, hints_for
 from accel.workers.messages import Load
+from accel.workers.relaunch_estimate import MachineLoad
 from accel.workers.staged_trial import TrialSetting
 from accel.workers.time_budget import TimeBudget
 from accel.workers.trial import Trial
@@ -35,9 +39,11 @@ def prepared_trial(
     from accel.distributed.trials.trial_group import group_for
 
     setting = trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s)
+    if setting.load.others:  # it may have to leave out the last ones
+        plans = best_first(plans, hints_for(workbench, workload))
     parcel, while_packing = packed(workbench, workload)
     try:
-        load = load_for(parcel, workload)
+        load = load_for(parcel, workload, workbench.training_loader)
         check = unchanged_check(workbench, workload, while_packing)
         return Trial(
             plans, parcel, load, workbench.pool, setting, check=check, refused=refused, groups=group_for
@@ -62,6 +68,7 @@ def trial_setting(
         timeout_s=timeout_s,
         budget=budget,
         step_s=(workload.step_ms or 0.0) / 1e3 if workload.step_ms == workload.step_ms else 0.0,
+        load=MachineLoad(threads_of_others(), workbench.machine.usable_cores),
     )
 
 
@@ -73,8 +80,11 @@ def packed(workbench: NotebookState, workload: Workload) -> tuple[Parcel, list[s
         return parcel, before.changes(workload)
 
 
-def load_for(parcel: Parcel, workload: Workload) -> Load:
-    """The message that hands the workload to a worker, for any plan."""
+def load_for(parcel: Parcel, workload: Workload, training: str | None = None) -> Load:
+    """The message that hands the workload to a worker, for any plan; `training` names the loader that training reads."""
+    objects = workload.objects()
+    trains = training_loader(workload, training)
+    loaders = list(objects.loaders.values()) if trains is None else [trains]
     return Load(
         plan="",
         allocator="as the notebook",
@@ -87,7 +97,10 @@ def load_for(parcel: Parcel, workload: Workload) -> Load:
         finds_objects=builds_objects(workload),
         samples_per_batch=(workload.samples_per_step or 0) // max(workload.accumulation, 1),
         reads_back=[read for read in workload.reads_back or () if read.waits],
-        trains_on=workload.objects().device,
+        trains_on=objects.device,
+        epoch_steps=min(steps_of_epoch(workload, training), workload.steps),
+        makes_ahead=any(map(makes_ahead, loaders)),
+        loader_workers=max((getattr(loader, "num_workers", 0) for loader in loaders), default=0),
     )
 
 

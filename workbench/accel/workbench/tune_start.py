@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,12 @@ from accel.accelerations.ddp import Ddp
 from accel.accelerations.gradient_accumulation import GradientAccumulation
 from accel.accelerations.started import Started
 from accel.errors import AccelError, Reason, in_words
-from accel.measuring.comparison import CHANGES, Interval
+from accel.measuring.comparison import CHANGES
 from accel.measuring.tuning import LeftOut
 from accel.plans.plan import Plan
 from accel.tuning.candidates import Candidates, Hint
 from accel.tuning.gain_model import Choice
+from accel.workbench.hints import HISTORY, hints_for
 from accel.workbench.quality_request import QualityRequest
 from accel.workbench.quality_start import asked_of_quality
 from accel.workbench.time_for_parts import TimeForParts
@@ -38,7 +38,6 @@ EXCLUDED, NOT_INCLUDED = "you excluded it", "you did not include it"
 SMALLER_BATCHES = tuple(
     Plan((BatchSize(factor=1 / times), GradientAccumulation(micro_batches=times))) for times in (2, 4)
 )
-FINDING, HISTORY = "a finding", "this machine's history"
 
 
 def prepared_tuning(
@@ -58,7 +57,7 @@ def prepared_tuning(
                 workbench, workload, asked, steps=aim.steps, search_s=SEARCH_SHARE * budget.seconds, unproven=unproven
             )  # fmt: skip
         return TuneTrial(
-            candidates, parcel, load_for(parcel, workload), workbench.pool,
+            candidates, parcel, load_for(parcel, workload, workbench.training_loader), workbench.pool,
             trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s), aim,
             check=unchanged_check(workbench, workload, while_packing), groups=group_for,
             quality=quality if candidates.changing else None,
@@ -89,10 +88,7 @@ def _candidates_for(
     workbench: NotebookState, workload: Workload, asked: _Asked, *, steps: int, search_s: float, unproven: str
 ) -> Candidates:
     """The parts that can work here; every other entry with the reason. `unproven` says why none that changes training can be."""
-    hints = {
-        **_of_findings(workbench),
-        **_of_history(workbench, workload),
-    }  # what was measured is known better
+    hints = hints_for(workbench, workload)
     collected = _Collected(workbench, workload, asked)
     time = TimeForParts(workbench, workload, steps=steps, search_s=search_s)
     for entry in CATALOGUE:
@@ -282,28 +278,3 @@ def _single(texts: Sequence[str], option: str) -> list[Plan]:
                 do=f"Write them apart by spaces: {option} {' '.join(plan.names) or 'channels_last autocast'}",
             )  # fmt: skip
     return plans
-
-
-def _of_findings(workbench: NotebookState) -> dict[str, Hint]:
-    """What the rules predict for plans of one part, of the step."""
-    profile = workbench.profile_of_workload
-    found: dict[str, Hint] = {}
-    for finding in profile.findings if profile is not None else ():
-        predicted = finding.prediction
-        if predicted is None or predicted.of != "step" or not predicted.low > 0:
-            continue
-        expected = Interval(predicted.ratio, predicted.low, predicted.high, 0, 0)
-        for plan in map(Plan.parse, finding.suggests):
-            if len(plan.entries) == 1:
-                found.setdefault(str(plan), Hint(FINDING, expected))
-    return found
-
-
-def _of_history(workbench: NotebookState, workload: Workload) -> dict[str, Hint]:
-    """What plans of one part were measured to gain here before: the last time, on this cell."""
-    found = {}
-    for row in workbench.history_keeper.of_workload(workload, workbench.machine):
-        is_known = row.low > 0 and math.isfinite(row.high) and not row.asked
-        if is_known and "+" not in row.plan:
-            found[row.plan] = Hint(HISTORY, Interval(row.ratio, row.low, row.high, 0, 0))
-    return found

@@ -114,7 +114,7 @@ class Workbench(TrialRunner):
         return session.finish()
 
     def findings(self) -> Findings:
-        """What the rules found in the last profile, most expensive first, as `accel.findings` gives it.
+        """What the rules found in the last profile, the largest predicted gain first, as `accel.findings` gives it.
 
         Examples:
             >>> print(workbench.findings())

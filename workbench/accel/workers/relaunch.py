@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
 from statistics import mean, median
 
 import msgspec
@@ -35,7 +37,7 @@ from accel.workers.messages import (
 from accel.workers.pool import WorkerPool
 from accel.workers.samples import Effort, Samples
 from accel.workers.starting import load_of
-from accel.workers.step_block import StepBlock
+from accel.workers.step_block import Pipeline, StepBlock
 from accel.workers.time_budget import PhaseClock
 from accel.workers.variant_worker import GroupFactory, Variant, VariantWorker, no_groups
 from accel.workload.shipping import Parcel
@@ -81,6 +83,7 @@ class Relaunch:
         self._lock = threading.Lock()
         self._randomness = random.Random()  # never the notebook's own generator
         self._ended = False
+        self._pipeline = Pipeline.of([variant.plan for variant in variants], load)
         self._left: set[str] = set()  # plainly slower: in no further round
         self._lost: set[str] = set()  # that stopped while memory was counted, when all else was known
         self.known_bytes: dict[str, int] = {}  # what tensors hold, of those that need not be counted again
@@ -170,7 +173,10 @@ class Relaunch:
         self.prelude_s = time.monotonic() - self.began
         with self.others:
             floor_s = min(self._floor_s, FLOOR_SHARE * (deadline - time.monotonic())) if keeps_floor else 0.0
-            self._rounds(effort, stop, deadline - self._memory_s() - max(floor_s, 0.0), on_round)
+            is_last_stage = deadline >= give_up_at
+            self._rounds(
+                effort, stop, deadline - self._memory_s() - max(floor_s, 0.0), on_round, fills=is_last_stage
+            )
         if stop.is_set() or len(self._running) == 1:
             return self.samples
         self._phases.enter("comparing")
@@ -183,12 +189,15 @@ class Relaunch:
         return self.samples
 
     def _rounds(
-        self, effort: Effort, stop: threading.Event, deadline: float, on_round: Callable[[int], None]
-    ) -> None:
+        self, effort: Effort, stop: threading.Event, deadline: float, on_round: Callable[[int], None], *,
+        fills: bool,
+    ) -> None:  # fmt: skip
+        """Rounds until precise enough; with `fills` also past the usual time, where no further relaunch would fit in."""
         began, blocks = time.monotonic(), self._blocks()
         until = min(began + effort.seconds, deadline)
-        for round_number in range(1, effort.most_rounds + 1):
-            self._phases.enter("measuring", f"round {round_number} of at most {effort.most_rounds}")
+        for round_number in count(1):
+            of = f" of at most {effort.most_rounds}" if round_number <= effort.most_rounds else ""
+            self._phases.enter("measuring", f"round {round_number}{of}")
             self._one_round(blocks, stop)
             if stop.is_set() or len(self._running) == 1:
                 return
@@ -197,10 +206,30 @@ class Relaunch:
                 self._leave_slower()
             now = time.monotonic()
             self.round_s = (now - began) / round_number
-            is_enough = round_number >= effort.least_rounds and self._is_precise(effort)
+            is_enough = round_number >= self._least_rounds(effort.least_rounds) and self._is_precise(effort)
             is_last = round_number >= FEWEST_ROUNDS and now + self.round_s > deadline
-            if is_enough or is_last or (now > until and round_number >= LEAST_ROUNDS):
+            has_another = not fills or now + self.least_s <= deadline or self._is_plain()
+            is_usual = (
+                now > until and round_number >= self._least_rounds()
+            ) or round_number >= effort.most_rounds
+            if is_enough or is_last or (is_usual and has_another):
                 return
+
+    @property
+    def least_s(self) -> float:
+        """What another relaunch like this one takes at the least."""
+        return 1.1 * (self.prelude_s + self._least_rounds() * self.round_s)
+
+    def _least_rounds(self, usual: int = LEAST_ROUNDS) -> int:
+        """A turn of a pipeline is many steps long: few rounds tell as much."""
+        return usual if self._pipeline is None else FEWEST_ROUNDS
+
+    def _is_plain(self) -> bool:
+        """Whether every candidate is so much faster or slower that more rounds would not change the verdict."""
+        pairs = self._log_ratios()
+        return all(
+            abs(median(pair)) - 4 * median_variance(tuple(pair)) ** 0.5 > -PLAINLY_SLOWER for pair in pairs
+        )
 
     def _leave_slower(self) -> None:
         """Take out what is plainly slower, so that the others have the time."""
@@ -223,7 +252,7 @@ class Relaunch:
     def _reserve_s(self, give_up_at: float) -> float:
         """What measuring those that are warm takes, amply: their steps are known from a few."""
         known = [own.warm_step_s for own in self.samples.values() if own.warm_step_s and own.error is None]
-        least_s = FEWEST_ROUNDS * sum(StepBlock.of(step_s).steps * step_s for step_s in known)
+        least_s = FEWEST_ROUNDS * sum(StepBlock.of(step_s, self._pipeline).steps * step_s for step_s in known)
         return max(2 * least_s, RESERVE_SHARE * (give_up_at - self.began))
 
     def _warm_up(
@@ -251,7 +280,9 @@ class Relaunch:
             if not stop.is_set():
                 self._step(variant.label, StepBlock(), timeout_s)
         samples.warm_up_s, samples.warm_up_steps = time.monotonic() - started, samples.steps
-        samples.warm_step_s = median(samples.step_ns or [1e9]) / 1e9
+        # Where several workers make batches, most steps find one ready and some wait for all.
+        usual_ns = median if self._pipeline is None else mean
+        samples.warm_step_s = usual_ns(samples.step_ns or [1e9]) / 1e9
         samples.minor_faults = samples.steps = 0
         samples.step_ns.clear()
         samples.step_samples.clear()
@@ -271,7 +302,7 @@ class Relaunch:
             raise _no_time_for(label, after) from None
 
     def _blocks(self) -> dict[str, StepBlock]:
-        """One for all variants, so that they take the same steps: long enough for the fastest.
+        """One for all variants, so that they take the same steps: long enough for the fastest, in a pipeline for the slowest.
 
         One of its own for each whose steps hold another number of samples than the baseline's: eight times the batch in as
         many steps would make turns eight times as long, and what is compared would lie that far apart.
@@ -283,11 +314,22 @@ class Relaunch:
             for label, own in running.items()
             if not differ(base.every_step_samples, own.every_step_samples)
         }
-        shared = StepBlock.of(min(own.warm_step_s for own in of_same_size.values()))
-        return {
-            label: shared if label in of_same_size else StepBlock.of(own.warm_step_s)
-            for label, own in running.items()
-        }
+        known = [own.warm_step_s for own in of_same_size.values()]
+        shared = StepBlock.of(min(known) if self._pipeline is None else max(known), self._pipeline)
+        blocks = {}
+        for label, own in running.items():
+            pipeline = self._pipeline if label in of_same_size else self._pipeline_of(own, base)
+            blocks[label] = shared if label in of_same_size else StepBlock.of(own.warm_step_s, pipeline)
+            epoch = pipeline.epoch_steps if pipeline is not None else 0
+            own.times_epochs = epoch > 0 and blocks[label].timed % epoch == 0
+        return blocks
+
+    def _pipeline_of(self, own: Samples, base: Samples) -> Pipeline | None:
+        """Of a variant whose steps hold another number of samples than the baseline's: its epochs have other steps."""
+        if self._pipeline is None or not self._pipeline.epoch_steps:
+            return self._pipeline
+        times = usual(base.every_step_samples) / usual(own.every_step_samples)
+        return replace(self._pipeline, epoch_steps=max(round(self._pipeline.epoch_steps * times), 1))
 
     def _one_round(self, blocks: dict[str, StepBlock], stop: threading.Event) -> None:
         order = [variant for variant in self._running if variant.label not in self._left]
@@ -310,11 +352,14 @@ class Relaunch:
         samples.steps += block.steps
 
     def _is_precise(self, effort: Effort) -> bool:
+        errors = [median_variance(tuple(pair)) ** 0.5 for pair in self._log_ratios()]
+        return all(error < effort.precise_enough for error in errors)
+
+    def _log_ratios(self) -> list[list[float]]:
+        """Of every candidate that still takes part in rounds, round by round."""
         in_race = [variant for variant in self._running if variant.label not in self._left]
         base, *candidates = (self.samples[variant.label] for variant in in_race)
-        pairs = [paired_log_ratios(*compared_times(base, own)) for own in candidates]
-        errors = [median_variance(tuple(pair)) ** 0.5 for pair in pairs]
-        return all(error < effort.precise_enough for error in errors)
+        return [paired_log_ratios(*compared_times(base, own)) for own in candidates]
 
     def _watched_steps(self) -> int:
         """How many steps each variant takes for its memory, once nothing is timed any more; a GPU counts by itself."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from accel.measuring.took import nice
 from accel.plans.plan import Plan
 from accel.units import counted
 from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_WARM_UP
-from accel.workers.step_block import StepBlock
+from accel.workers.step_block import Pipeline, StepBlock
 
 COMPILING_S = 20.0  # what compiling a small model takes on a few cores; not known before it is done
 SHIPPING_S = 0.5
+FIRST_SHARE = 0.6  # of a budget that the first relaunch may take, so that there is an answer in it
 
 
 def compiling_s(name: str, calls: float) -> float:
@@ -26,20 +28,82 @@ def compiling_s(name: str, calls: float) -> float:
     return 9.5 + 0.028 * calls if name == "compile_model" else 0.0145 * calls
 
 
-def least_relaunch_s(plans: Sequence[Plan], step_s: float, start_s: float) -> float:
-    """What one relaunch of the baseline and these plans takes at the least, in seconds.
+@dataclass(frozen=True)
+class MachineLoad:
+    """How many threads of other programs wanted a CPU when a trial began, and how many CPUs there are."""
+
+    others: float = 0.0
+    cores: int = 1
+
+    @property
+    def slowdown(self) -> float:
+        """How many times as long our work takes as on a quiet machine, if threads share CPUs equally.
+
+        >>> MachineLoad(others=3, cores=2).slowdown
+        2.5
+        """
+        return 1.0 + self.others / self.cores
+
+    def starting_s(self, start_s: float, workers: int) -> float:
+        """Seconds to start so many workers, which takes `start_s` on a quiet machine."""
+        return start_s if not self.others else start_s * self.slowdown * max(1.0, workers / self.cores)
+
+
+QUIET = MachineLoad()
+
+
+def least_relaunch_s(
+    plans: Sequence[Plan],
+    step_s: float,
+    start_s: float,
+    load: MachineLoad = QUIET,
+    pipeline: Pipeline | None = None,
+) -> float:
+    """What one relaunch of the baseline and these plans takes at the least, in seconds; `pipeline` is as in `StepBlock.of`.
 
     >>> least_relaunch_s([Plan.parse("channels_last")], step_s=1.0, start_s=5.0)
     19.5
     """
-    steps = LEAST_WARM_UP + FEWEST_ROUNDS * StepBlock.of(step_s).steps
+    steps = LEAST_WARM_UP + FEWEST_ROUNDS * StepBlock.of(step_s, pipeline).steps
     compiling_s = COMPILING_S * sum(plan.compiles for plan in plans)
-    return start_s + SHIPPING_S + compiling_s + (1 + len(plans)) * steps * step_s
+    workers = 1 + len(plans)
+    shipping_s = SHIPPING_S * (workers if load.others else 1)
+    return load.starting_s(start_s, workers) + load.slowdown * (
+        shipping_s + compiling_s + workers * steps * step_s
+    )
 
 
-def what_does_not_fit(plans: Sequence[Plan], step_s: float, start_s: float, budget_s: float) -> str:
+def that_fit(
+    plans: Sequence[Plan],
+    step_s: float,
+    start_s: float,
+    budget_s: float,
+    load: MachineLoad,
+    pipeline: Pipeline | None = None,
+) -> Sequence[Plan]:
+    """The first of these plans, as many as a busy machine can measure in the budget, and at least one; all on a quiet one.
+
+    >>> plans = [Plan.parse("channels_last"), Plan.parse("autocast")]
+    >>> [str(plan) for plan in that_fit(plans, step_s=0.1, start_s=5.0, budget_s=30, load=MachineLoad(others=3, cores=2))]
+    ['channels_last']
+    """
+    if not load.others:
+        return plans
+    counts = range(len(plans), 1, -1)
+    fits = (
+        n
+        for n in counts
+        if least_relaunch_s(plans[:n], step_s, start_s, load, pipeline) <= FIRST_SHARE * budget_s
+    )
+    return plans[: next(fits, 1)]
+
+
+def what_does_not_fit(
+    plans: Sequence[Plan], step_s: float, start_s: float, budget_s: float, load: MachineLoad = QUIET,
+    pipeline: Pipeline | None = None,
+) -> str:  # fmt: skip
     """A sentence for a budget in which no answer is to be expected; empty where one is."""
-    needed_s = least_relaunch_s(plans, step_s, start_s)
+    needed_s = least_relaunch_s(plans, step_s, start_s, load, pipeline)
     if needed_s <= budget_s:
         return ""
     compiling = ", compiling among it" if any(plan.compiles for plan in plans) else ""

@@ -27,7 +27,7 @@ from accel.measuring.interval import (
 from accel.measuring.per_sample import compared_times
 from accel.measuring.verdict import confidence_shown, confidence_to_stop, decide, direction
 from accel.plans.plan import Plan
-from accel.workers.relaunch import FEWEST_ROUNDS, LEAST_ROUNDS, NoTime, Relaunch
+from accel.workers.relaunch import FEWEST_ROUNDS, NoTime, Relaunch
 from accel.workers.samples import Effort, Samples
 from accel.workers.variant_worker import Variant
 
@@ -106,9 +106,10 @@ class Stage:
         self._tensor_bytes: dict[str, int] = {}  # equal programs hold as much: counted once
         self.relaunch_s = 0.0  # what the last one took
         self.is_cut_short = False  # another relaunch would have shown more, and there was no time for it
+        self.left_s = 0.0  # then
         self._is_out_of_time = is_out_of_time
         self._give_up_at = give_up_at
-        self._least_s = 0.0  # what another one would take at the least
+        self.least_s = 0.0  # what another one would take at the least
         self._open_relaunch, self._on_change = open_relaunch, on_change
         self._stop, self.deadline, self._measures_floor = stop, deadline, measures_floor
         self._candidates = {str(candidate): candidate for candidate in plan.candidates}
@@ -170,7 +171,8 @@ class Stage:
             return False
         now = time.monotonic()
         self.relaunch_s, self.relaunches = now - began, self.relaunches + 1
-        has_no_time = self._stop.is_set() or now + self._least_s > self.deadline
+        has_no_time = self._stop.is_set() or now + self.least_s > self.deadline
+        self.left_s = self.deadline - now
         self._add(labels, samples, is_last=has_no_time or is_last)
         self.is_cut_short = (
             has_no_time
@@ -205,7 +207,7 @@ class Stage:
             if not self._is_out_of_time():  # else its workers were ended, and what whole rounds gave stays
                 raise
         self.others.append(relaunch.others)
-        self._least_s = 1.1 * (relaunch.prelude_s + LEAST_ROUNDS * relaunch.round_s)
+        self.least_s = relaunch.least_s
         return relaunch.samples
 
     def _measure(self, relaunch: Relaunch) -> None:

@@ -11,6 +11,7 @@ from accel.workers.background_trial import BackgroundTrial, Result
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
 from accel.workers.relaunch import Relaunch
+from accel.workers.relaunch_estimate import QUIET, MachineLoad
 from accel.workers.samples import Effort
 from accel.workers.stage import Stage, StagePlan
 from accel.workers.time_budget import TimeBudget
@@ -32,6 +33,7 @@ class TrialSetting:
     timeout_s: float = 60.0
     budget: TimeBudget = field(default_factory=TimeBudget)
     step_s: float = 0.0  # of the profile; 0 where it is not known
+    load: MachineLoad = QUIET
     steady_relaunches: int = 4
     notebook_relaunches: int = 5
     effort: Effort = field(default_factory=Effort)
@@ -68,8 +70,15 @@ class StagedTrial(BackgroundTrial[Result]):
 
     def _undecided(self, rows: Sequence[Comparison], stage: Stage | None) -> str:
         """That all relaunches of the last stage left something undecided; empty where they did not."""
-        if stage is None or not any(row.verdict == "undecided" and row.state == "done" for row in rows):
+        open_rows = [
+            row
+            for row in rows
+            if row.verdict == "undecided" and row.state == "done" and row.shown is not None
+        ]
+        if stage is None or not open_rows:
             return ""
+        if all(row.may_be_slower_here for row in open_rows):
+            return "fresh processes are decided, and this notebook is not"
         return f"{stage.relaunches} relaunch{'es' * (stage.relaunches != 1)} did not decide it"
 
     @property

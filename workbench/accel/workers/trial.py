@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
@@ -10,14 +11,16 @@ from accel.errors import AccelError, Reason
 from accel.measuring.comparison import WIDE, Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
 from accel.measuring.ladder import Ladder, speed
-from accel.measuring.took import Took, advice_for
+from accel.measuring.took import Took, advice_for, out_of_time
 from accel.plans.plan import Plan
+from accel.units import counted
 from accel.workers.background_trial import TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
-from accel.workers.relaunch_estimate import least_relaunch_s, what_does_not_fit
+from accel.workers.relaunch_estimate import least_relaunch_s, that_fit, what_does_not_fit
 from accel.workers.stage import Stage, StagePlan, Standing
 from accel.workers.staged_trial import StagedTrial, TrialSetting
+from accel.workers.step_block import Pipeline
 from accel.workers.trial_rows import comparison_of, in_steady_worker, refused_row, why_failed
 from accel.workers.variant_worker import GroupFactory, no_groups
 from accel.workload.shipping import Parcel
@@ -40,13 +43,17 @@ class Trial(StagedTrial[Ladder]):
         self.plans, self._refused = plans, refused or {}
         self._stages: dict[str, Stage] = {}
         self._start_s = pool.start_s(1 + len(plans))
-        self._does_not_fit = self._what_does_not_fit()
+        self._pipeline = Pipeline.of(plans, load)
+        budget_s = self.budget.left_s if self.budget.is_strict else math.inf
+        self._measured = that_fit(
+            plans, setting.step_s, self._start_s, budget_s, setting.load, self._pipeline
+        )
 
     # --- the run ----------------------------------------------------------------------------------------------------
 
     def _raise_if_all_failed(self) -> None:
         """A plan that fails has its error in its row; when every plan did, the trial did."""
-        errors = [self._error_of(plan) for plan in self.plans]
+        errors = [self._error_of(plan) for plan in self._measured]
         if all(errors) and not self._stop.is_set():
             raise next(error for error in errors if error)
 
@@ -64,7 +71,26 @@ class Trial(StagedTrial[Ladder]):
             self._run_stage(steady, "measuring", half)
         notebook = self._notebook_stage()
         self._run_stage(notebook, "confirming" if self._stages else "measuring", budget.deadline)
+        self._measure_those_left_out()
         self._raise_if_all_failed()
+
+    def _measure_those_left_out(self) -> None:
+        """The time was not enough for them next to the others; what is left may be enough for some by themselves."""
+        stage, setting, budget = self._stages.get("notebook"), self._setting, self.budget
+        while stage is not None and not self._stop.is_set():
+            waiting = [plan for plan in self.plans if plan not in self._measured]
+            more = that_fit(
+                waiting, setting.step_s, self._start_s, budget.left_s, setting.load, self._pipeline
+            )
+            if (
+                not more
+                or least_relaunch_s(more, setting.step_s, self._start_s, setting.load, self._pipeline)
+                > budget.left_s
+            ):
+                return
+            self._measured = [*self._measured, *more]
+            stage.deadline = budget.deadline
+            stage.race(more)
 
     def _run_stage(self, plan: StagePlan, state: TrialState, deadline: float) -> None:
         if not plan.candidates or self._stop.is_set():
@@ -80,7 +106,7 @@ class Trial(StagedTrial[Ladder]):
         setting = self._setting
         if setting.notebook_is_steady or not setting.can_be_steady or not self._has_time_for_both:
             return None
-        plans = dict.fromkeys(in_steady_worker(plan) for plan in self.plans)
+        plans = dict.fromkeys(in_steady_worker(plan) for plan in self._measured)
         candidates = tuple(plan for plan in plans if plan)
         return StagePlan(
             "steady",
@@ -95,12 +121,12 @@ class Trial(StagedTrial[Ladder]):
     def _notebook_stage(self) -> StagePlan:
         setting = self._setting
         is_only_stage = "steady" not in self._stages and all(
-            not plan.needs_own_process for plan in self.plans
+            not plan.needs_own_process for plan in self._measured
         )
         steady = self._stages.get("steady")
         candidates = tuple(
             plan
-            for plan in self.plans
+            for plan in self._measured
             if self._error_of(plan) is None  # what failed once is not run again
             and (
                 plan.needs_own_process
@@ -129,23 +155,43 @@ class Trial(StagedTrial[Ladder]):
 
     @property
     def _least_s(self) -> float:
-        return least_relaunch_s(self.plans, self._setting.step_s, self._start_s)
+        return least_relaunch_s(
+            self._measured, self._setting.step_s, self._start_s, self._setting.load, self._pipeline
+        )
 
     @property
     def _has_time_for_both(self) -> bool:
         """Of two stages the one that a user reads comes first; each is some relaunches."""
-        later_s = least_relaunch_s([], 0.0, self._pool.start_s(1 << 10)) + self._least_s
+        later_s = least_relaunch_s([], 0.0, self._pool.start_s(1 << 10), self._setting.load) + self._least_s
         return not self.budget.is_strict or self._least_s + 2 * later_s < self.budget.left_s
 
     def _what_does_not_fit(self) -> str:
         if not self.budget.is_strict:
             return ""
-        return what_does_not_fit(self.plans, self._setting.step_s, self._start_s, self.budget.seconds)
+        if left := [str(plan) for plan in self.plans if plan not in self._measured]:
+            return (
+                f"Other programs keep this machine busy, so there is time for only {counted(len(self._measured), 'plan')}: "
+                f"{', '.join(left)} {'was' if len(left) == 1 else 'were'} not measured."
+            )
+        return what_does_not_fit(
+            self.plans,
+            self._setting.step_s,
+            self._start_s,
+            self.budget.seconds,
+            self._setting.load,
+            self._pipeline,
+        )
 
     def _took(self, rows: list[Comparison]) -> Took:
         stages = list(self._stages.values())
         relaunch_s = max((stage.relaunch_s for stage in stages), default=self._least_s)
-        advice = advice_for(rows, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self._least_s)
+        advice = advice_for(
+            rows,
+            spent_s=self.seconds,
+            relaunch_s=relaunch_s,
+            least_s=2 * self._least_s,
+            budget_s=self.budget.asked_s or 0.0,
+        )
         return Took(
             self.seconds, self.budget.asked_s, self.phases.spent, self._what_ended_it(rows), advice if self.is_over else "",
             self.began,
@@ -156,8 +202,10 @@ class Trial(StagedTrial[Ladder]):
             return self._ended_early
         # The last stage has the verdict: one before it that was cut short left it its time.
         last = next(reversed(list(self._stages.values())), None)
-        if self.is_out_of_time or (last is not None and last.is_cut_short):
-            return "the time was up"
+        if self.is_out_of_time:
+            return out_of_time()
+        if last is not None and last.is_cut_short:
+            return out_of_time(last.left_s, last.least_s)
         return self._undecided(rows, last) or "every plan is decided"
 
     # --- what is known ----------------------------------------------------------------------------------------------
@@ -187,7 +235,7 @@ class Trial(StagedTrial[Ladder]):
                 filter(
                     None,
                     (
-                        self._does_not_fit,
+                        self._what_does_not_fit(),
                         *self._busy_lines(others, widened),
                         *self._setting.notes,
                         *self._disk_notes,

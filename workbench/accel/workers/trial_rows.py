@@ -40,10 +40,12 @@ def comparison_of(
     quality = _quality(plan, first, floor)
     peak_bytes, peak_of = peaks_of(known)
     stages = [each for each in (steady, notebook) if each]
-    cost = _cost(known, stages, _verdict(steady, notebook), compiled_s)
+    here = _here(plan, steady, notebook)
+    verdict = _verdict(steady, notebook, here)
+    cost = _cost(known, stages, verdict, compiled_s)
     return Comparison(
         plan=str(plan),
-        verdict=_verdict(steady, notebook),
+        verdict=verdict,
         headline=notebook.shown if notebook else None,
         steady=steady.shown if steady and not plan.needs_own_process else None,
         quality=quality,
@@ -66,7 +68,7 @@ def comparison_of(
         peak_bytes=peak_bytes,
         peak_of=peak_of,
         page_faults=_page_faults(notebook),
-        here=_here(plan, steady, notebook),
+        here=here,
         environment=plan.start.environment,
         how_to_keep=how_to_keep(plan),
     )
@@ -132,7 +134,7 @@ def _samples_per_step(standing: Standing | None) -> tuple[int, int] | None:
 
 def _quality(plan: Plan, standing: Standing | None, floor: Sequence[float | None]) -> Quality:
     if standing is None or not standing.samples:
-        return Quality("unknown")
+        return Quality("not measured")
     if _samples_per_step(standing):
         return Quality("other batches")
     return compare_losses(
@@ -144,7 +146,7 @@ def refused_row(plan: str, reasons: Sequence[Reason]) -> Comparison:
     """A plan that cannot work here keeps its place on the ladder, with the reasons."""
     why = in_words(reasons)
     return Comparison(
-        plan, "undecided", None, None, Quality("unknown"), "exact", state="not applicable", error=why
+        plan, "undecided", None, None, Quality("not measured"), "exact", state="not applicable", error=why
     )
 
 
@@ -167,10 +169,14 @@ def in_steady_worker(plan: Plan) -> Plan:
     return plan
 
 
-def _verdict(steady: Standing | None, notebook: Standing | None) -> Verdict:
-    """Of the interval that the reader sees: as the notebook runs where that was measured, else under a steady allocator."""
+def _verdict(steady: Standing | None, notebook: Standing | None, here: Interval | None) -> Verdict:
+    """Of the interval that the reader sees: as the notebook runs where that was measured, else under a steady allocator.
+
+    What is faster in fresh processes and may be slower in this one, where it will be kept, is undecided.
+    """
     deciding = notebook if notebook is not None and notebook.shown is not None else steady
-    return (deciding.verdict if deciding else None) or "undecided"
+    verdict = (deciding.verdict if deciding else None) or "undecided"
+    return "undecided" if verdict == "faster" and here is not None and here.low < 1 else verdict
 
 
 def _proofs(standing: Standing | None) -> tuple[tuple[str, bool, str], ...]:
@@ -190,8 +196,13 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
             "processes of one program differ by several per cent as this notebook runs, by 1 % with steady_allocator: "
             f"%accel try {plan}+steady_allocator tells more"
         )
-    if any(entry.layer == "data" for entry in plan.entries):
-        notes.append("a median step: starting the loader's workers, once an epoch, is not in it")
+    known = [each for each in (notebook, steady) if each is not None and each.samples][:1]
+    if any(getattr(entry, "n", 0) and entry.layer == "data" for entry in plan.entries) and not all(
+        map(_times_epochs, known)
+    ):
+        notes.append(
+            "turns are not whole epochs: starting the loader's workers, once an epoch, is not in the times"
+        )
     if "no_grad_validation" in plan.names:
         notes.append(
             "a median step: validation, which comes once an epoch, is not in it; nor is the memory it saves"
@@ -199,6 +210,10 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
     if (faults := _page_faults(notebook)) and faults[0] > MANY_FAULTS:
         notes.append(f"page faults per step: {faults[0]:,.0f} baseline, {faults[1]:,.0f} with the plan")
     return tuple(notes)
+
+
+def _times_epochs(standing: Standing) -> bool:
+    return all(each.times_epochs for each in standing.samples)
 
 
 def _drawn_elsewhere(plan: Plan, quality: Quality) -> list[str]:

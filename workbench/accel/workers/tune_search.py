@@ -53,7 +53,7 @@ class Aim:
             return str(quality) if quality.largest_difference == math.inf else ""
         if most is None:
             return str(quality) if quality.following == "drifts" else ""
-        if quality.following in ("unknown", "other batches"):
+        if quality.following in ("unknown", "other batches", "not measured"):
             return f"--keep-quality cannot be checked: {quality}"
         return quality.allowed(most) if quality.lost > most + quality.lost_by_noise else ""
 

@@ -274,6 +274,7 @@ class TuneTrial(StagedTrial[Tuning]):
 
     def _advice(self, confirmed: Sequence[Comparison]) -> str:
         """What would decide what is open, where there is no answer."""
+        asked_s = self.budget.asked_s or 0.0
         if any(row.verdict == "faster" and row.headline for row in confirmed):
             return ""
         if self._found.stage is None or not any(row.headline for row in confirmed):
@@ -281,13 +282,13 @@ class TuneTrial(StagedTrial[Tuning]):
             is_ahead = bool(leader) and leader != self._search.reference and self._search.has_winner
             has_open = is_ahead or not self._search.measured
             return (
-                f"%accel tune --budget-s {nice(2 * self.seconds)} is likely to give an answer."
+                f"%accel tune --budget-s {nice(max(2 * self.seconds, 1.01 * asked_s))} is likely to give an answer."
                 if has_open
                 else ""
             )
         relaunch_s = self._found.stage.relaunch_s / (1 - SEARCH_SHARE)
         return advice_for(
-            confirmed, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self.seconds,
+            confirmed, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self.seconds, budget_s=asked_s,
             command="%accel tune",
         )  # fmt: skip
 

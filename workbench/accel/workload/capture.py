@@ -6,14 +6,14 @@ import ast
 import hashlib
 import linecache
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError
+from accel.errors import AccelError, LeftOut
 from accel.workload.cell_names import names_read, names_written
-from accel.workload.forward_calls import calls_of_lines
+from accel.workload.forward_calls import CallsOfLine, calls_of_lines
 from accel.workload.loop_probe import ProbeLoops
 from accel.workload.phase_marks import PhaseMarks
 from accel.workload.phase_record import BoundaryNote, ForwardCall, Mark
@@ -64,6 +64,7 @@ class CellCapture:
     ) -> None:
         self.cell, self.source, self.namespace = cell, source, namespace
         self.filename = filename or f"<accel cell {hashlib.sha256(source.encode()).hexdigest()[:10]}>"
+        self.left_out = LeftOut()  # what could not be read of the user's objects
         self.marks = PhaseMarks()
         self.marks.filename = self.filename
         self._reads: tuple[str, ...] = ()
@@ -83,8 +84,10 @@ class CellCapture:
         linecache.cache.setdefault(
             self.filename, (len(self.source), None, self.source.splitlines(keepends=True), self.filename)
         )
-        self._reads = names_read(self.source, self.namespace)
-        self._before = names_by_id(self.namespace)
+        self._reads = self.left_out.unless(
+            "Names that the cell reads", lambda: names_read(self.source, self.namespace), ()
+        )
+        self._before = self.left_out.unless("Names of objects", lambda: names_by_id(self.namespace), {})
         self._exit.enter_context(self.marks)
         self._times = (perf_counter_ns(), 0)
         return self
@@ -114,9 +117,19 @@ class CellCapture:
                 marks.boundary_notes,
             ),
         )
-        writes, conditions = names_written(self.source), marks.conditions or read_conditions()
-        roles = roles_of(marks, before=self._before, after=self.namespace, writes=writes)
-        now_read = names_read(self.source, self.namespace)
+        writes, autocast = names_written(self.source), tuple(sorted(marks.autocasts))
+        conditions = replace(marks.conditions or read_conditions(), autocast=autocast)
+        roles = roles_of(
+            marks, before=self._before, after=self.namespace, writes=writes, left_out=self.left_out
+        )
+        now_read = self.left_out.unless(
+            "Names that the cell reads", lambda: names_read(self.source, self.namespace), ()
+        )
+        calls: tuple[CallsOfLine, ...] | None = self.left_out.unless(
+            "Calls of models",
+            lambda: calls_of_lines(marks.forward_calls, marks.marks, names_of_models(roles)),
+            None,
+        )
         workload = Workload(
             cell=self.cell, source=self.source, filename=self.filename, namespace=self.namespace,
             reads=self._reads, writes=writes, rereads=tuple(name for name in now_read if name not in self._reads),
@@ -125,7 +138,7 @@ class CellCapture:
             steps=marks.boundaries, step_ms=steps.median_ms,
             samples_per_step=steps.samples_per_step,
             clears_to_zeros=marks.clears_to_zeros,
-            conditions=conditions, model_calls=calls_of_lines(marks.forward_calls, marks.marks, names_of_models(roles)),
+            conditions=conditions, model_calls=calls,
         )  # fmt: skip
         recording = Recording(
             tuple(marks.marks), *self._times, steps, tuple(marks.boundary_notes), tuple(marks.forward_calls),

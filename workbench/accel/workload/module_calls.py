@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from accel.workload.call_inputs import CallInputs
-from accel.workload.module_names import module_name
+from accel.workload.module_names import module_name, named_parts, parameters_in
 from accel.workload.phase_record import ForwardCall
 
 if TYPE_CHECKING:
@@ -35,11 +35,14 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or get_ident() != marks.thread:
+        is_elsewhere, in_backward = get_ident() != marks.thread, "backward" in opened
+        if is_compiling() or (is_elsewhere and not in_backward):
             return original(self, *args, **kwargs)
-        key = id(self)
-        if "forward" in opened or "loss" in opened:
-            if marks.ranges != "modules" or key not in current[0]:
+        key, is_again = id(self), "recompute" in opened
+        if in_backward and not is_again and not _is_checkpointed(sys._getframe(1)):
+            return original(self, *args, **kwargs)  # a custom backward's own
+        if "forward" in opened or "loss" in opened or is_again:
+            if marks.ranges != "modules" or is_elsewhere or key not in current[0]:
                 return original(self, *args, **kwargs)
             with _module_range(current[0][key]):
                 return original(self, *args, **kwargs)
@@ -48,11 +51,12 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
             kind = kinds[key] = _first_sight(marks, self, args, kwargs)
         if kind is PLAIN:
             return _plain_call(marks, kinds, original, self, args, kwargs)
-        marks.begin("loss" if kind is LOSS else "forward", key)
+        phase = "loss" if kind is LOSS else _forward(marks)
+        marks.begin(phase, key)
         begun, nodes = marks.marks[-1].time_ns, nodes_recorded()
         result = None
         try:
-            if marks.ranges != "modules":
+            if marks.ranges != "modules" or is_elsewhere:
                 result = original(self, *args, **kwargs)
                 return result
             current[0] = names.get(key) or names.setdefault(key, _qualified_names(self))
@@ -60,7 +64,7 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
                 result = original(self, *args, **kwargs)
                 return result
         finally:
-            marks.end("loss" if kind is LOSS else "forward")
+            marks.end(phase)
             if kind is not LOSS:
                 samples = samples_of_call(self, [*args, *kwargs.values()])
                 _note_call(marks, self, begun, nodes_recorded() - nodes, sys._getframe(1), samples)
@@ -68,6 +72,20 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
                     note_use(marks.used_calls, begun, result)
 
     return call
+
+
+def _is_checkpointed(frame: FrameType | None) -> bool:
+    """Whether activation checkpointing, torch's or a library's, is on the stack. On a GPU it runs in autograd's own thread."""
+    while frame is not None:
+        if "checkpoint" in frame.f_globals.get("__name__", ""):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _forward(marks: PhaseRecord) -> str:
+    """What a model's call is: inside of a backward pass, activation checkpointing computes a part of it again."""
+    return "recompute" if "backward" in marks.open else "forward"
 
 
 def _note_call(
@@ -87,7 +105,7 @@ def _first_sight(marks: PhaseRecord, module: Any, args: tuple[Any, ...], kwargs:
     if isinstance(module, nn.modules.loss._Loss):
         marks.note("criteria", module)
         return LOSS
-    if next(iter(module.parameters()), None) is None:
+    if next(parameters_in(module), None) is None:
         return PLAIN
     if "backward" in marks.open:
         return MODEL  # a checkpointed block, computed again: part of a model noted before
@@ -107,14 +125,15 @@ def _plain_call(
     """A module without parameters: forward, unless it turns out to be a loss, or to be the data set's own transform."""
     if "data" in marks.open:
         return original(module, *args, **kwargs)
-    marks.begin("forward", id(module))
+    phase = _forward(marks)
+    marks.begin(phase, id(module))
     begun = len(marks.marks) - 1
     result = None
     try:
         result = original(module, *args, **kwargs)
         return result
     finally:
-        marks.end("forward")
+        marks.end(phase)
         if _is_loss(result, args):
             kinds[id(module)] = LOSS
             marks.note("criteria", module)
@@ -143,7 +162,7 @@ def samples_of_call(model: Any, values: list[Any]) -> int:
     given = next((each for each in values if isinstance(each, torch.Tensor) and each.dim() > 0), None)
     if given is None:
         return 0
-    weight = next((p for p in model.parameters() if p.dim() > 1), None)
+    weight = next((p for p in parameters_in(model) if p.dim() > 1), None)
     if weight is not None and given.is_floating_point() and given.dim() == max(1, weight.dim() - 1):
         features = weight.shape[-1] if weight.dim() == 2 else weight.shape[1]  # channels, of a convolution
         if given.shape[0] == features:
@@ -159,7 +178,7 @@ def _module_range(name: str) -> Any:
 
 def _qualified_names(root: Any) -> Names:
     """Names below the outermost module, and of itself."""
-    return {id(module): module_name(path, module) for path, module in root.named_modules()}
+    return {id(module): module_name(path, module) for path, module in named_parts(root)}
 
 
 _MOST_OUTPUTS = 8

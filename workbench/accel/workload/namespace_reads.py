@@ -44,52 +44,57 @@ def codes_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[CodeTy
     return (function.__code__ for function in functions_behind(value, namespace))
 
 
-def functions_behind(value: object, namespace: Mapping[str, Any]) -> Iterator[FunctionType]:
+def functions_behind(value: Any, namespace: Mapping[str, Any]) -> Iterator[FunctionType]:
     """Functions of this notebook (their globals are the namespace) that a value leads to.
 
     Followed: closures, methods, bases, wrapped functions, partials, attributes, and what containers hold; never a module,
     whose thousands of names are not the notebook's.
     """
-    if isinstance(value, LEAVES):
+    if _is_a(value, LEAVES):
         return
     waiting, known, looked = [value], {id(value)}, [value]
     while waiting and len(known) < _MOST_OBJECTS:
         current = waiting.pop()
-        if isinstance(current, FunctionType) and current.__globals__ is namespace:
+        if _is_a(current, FunctionType) and current.__globals__ is namespace:
             yield current
         for part in parts_in_one_step(current):
-            if id(part) not in known and part is not namespace and not isinstance(part, LEAVES):
+            if id(part) not in known and part is not namespace and not _is_a(part, LEAVES):
                 known.add(id(part))
                 looked.append(part)  # keeps temporary objects alive, so that no id is used twice
                 waiting.append(part)
 
 
-def parts_in_one_step(value: object) -> Iterator[object]:
+def parts_in_one_step(value: Any) -> Iterator[object]:
     """What a value leads to in one step, without running any of the user's code."""
-    if isinstance(value, FunctionType):
+    if _is_a(value, FunctionType):
         yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))
         yield from vars(value).values()
         yield from value.__defaults__ or ()
         yield from (value.__kwdefaults__ or {}).values()
-    elif isinstance(value, MethodType):
+    elif _is_a(value, MethodType):
         yield from (value.__self__, value.__func__)
-    elif isinstance(value, functools.partial):
+    elif _is_a(value, functools.partial):
         yield from (value.func, *value.args, *value.keywords.values())
-    elif isinstance(value, (staticmethod, classmethod)):
+    elif _is_a(value, (staticmethod, classmethod)):
         yield value.__func__
-    elif isinstance(value, property):
+    elif _is_a(value, property):
         yield from (value.fget, value.fset, value.fdel)
-    elif isinstance(value, type):
+    elif _is_a(value, type):
         if not _is_library_class(value):
             yield from value.__mro__
             yield from vars(value).values()
-    elif isinstance(value, dict):
+    elif _is_a(value, dict):
         yield from list(islice(value.values(), _MOST_ELEMENTS))
-    elif isinstance(value, (list, tuple, set, frozenset)):
+    elif _is_a(value, (list, tuple, set, frozenset)):
         yield from list(islice(value, _MOST_ELEMENTS))
     else:
         yield type(value)
-        yield from _attributes(value)
+        yield from attributes_of(value).values()
+
+
+def _is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """As `isinstance`, but without asking the value for its `__class__`, which may be a property of the user's."""
+    return issubclass(type(value), kinds)
 
 
 def _is_filled(cell: Any) -> bool:
@@ -108,9 +113,14 @@ def _is_library_class(value: type) -> bool:
     )
 
 
-def _attributes(value: object) -> list[object]:
+def attributes_of(value: object) -> dict[str, object]:
+    """A copy of an object's own attributes, without running any of the user's code.
+
+    >>> attributes_of(SimpleNamespace(a=1))
+    {'a': 1}
+    """
     try:
         attributes = object.__getattribute__(value, "__dict__")  # past any `__getattribute__` of the user's
-    except AttributeError:
-        return []
-    return list(attributes.values()) if isinstance(attributes, dict) else []
+    except Exception:  # it has none, or a property of the user's stands in its place
+        return {}
+    return dict(dict.items(attributes)) if issubclass(type(attributes), dict) else {}

@@ -56,6 +56,9 @@ def install_patches(marks: PhaseRecord) -> None:
     wrap_iterator(marks.patches, at_line(functools.partial(_loader_iter, loader_of)))
     wrap_batch(marks.patches, at_line(functools.partial(_loader_next, loader_of)))
     patch(_BaseDataLoaderIter, "_next_index", lambda _, original: noting_indices(original))
+    entered: dict[int, int] = {}  # id of an autocast that is on → nodes that autograd had recorded before
+    patch(torch.autocast, "__enter__", functools.partial(_enter_autocast, entered))
+    patch(torch.autocast, "__exit__", functools.partial(_exit_autocast, entered))
     patch(optim.Optimizer, "zero_grad", _clear_gradients)
     patch(nn.Module, "zero_grad", functools.partial(_in_phase, "zero_grad", None))
     for name in ("scale", "unscale_", "step", "update"):
@@ -101,6 +104,34 @@ def _clear_gradients(marks: PhaseRecord, original: Function) -> Function:
         return timed(self, set_to_none=set_to_none)
 
     return zero_grad
+
+
+def _enter_autocast(entered: dict[int, int], marks: PhaseRecord, original: Function) -> Function:
+    """Any `with torch.autocast(…)` or decorator begins."""
+    from torch._C._autograd import _get_sequence_nr as nodes_recorded
+    from torch.compiler import is_compiling
+
+    @functools.wraps(original)
+    def enter(autocast: Any) -> Any:
+        if not is_compiling() and autocast._enabled and get_ident() == marks.thread:
+            entered[id(autocast)] = nodes_recorded()
+        return original(autocast)
+
+    return enter
+
+
+def _exit_autocast(entered: dict[int, int], marks: PhaseRecord, original: Function) -> Function:
+    """One under which something was recorded is the training's: its device and its format, as the code asks for them."""
+    from torch._C._autograd import _get_sequence_nr as nodes_recorded
+
+    @functools.wraps(original)
+    def leave(autocast: Any, *error: Any) -> Any:
+        before = entered.pop(id(autocast), None)
+        if before is not None and nodes_recorded() != before:
+            marks.autocasts.add((autocast.device, str(autocast.fast_dtype).removeprefix("torch.")))
+        return original(autocast, *error)
+
+    return leave
 
 
 def _backward(marks: PhaseRecord, original: Function) -> Function:
@@ -244,15 +275,31 @@ def _with_own_step(scheduler: type) -> list[type]:
     return own + [found for child in children for found in _with_own_step(child)]
 
 
+def _closure(marks: PhaseRecord, original: Function) -> Function:
+    """Marks the closure, in which the optimizer computes the loss: its time is not the optimizer's update."""
+
+    @functools.wraps(original)
+    def closure(*args: Any, **kwargs: Any) -> Any:
+        if get_ident() != marks.thread or "closure" in marks.open:
+            return original(*args, **kwargs)
+        marks.begin("closure", 0)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            marks.end("closure")
+
+    return closure
+
+
 def _hook_optimizers(marks: PhaseRecord) -> None:
     """Every optimizer's step, the outermost only."""
     from torch.compiler import is_compiling
 
     under_way: list[int] = []  # ids of the optimizers whose step is running, outermost first
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def before(optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         if is_compiling() or get_ident() != marks.home_thread:
-            return
+            return None
         if under_way and not is_inside_another_step(sys._getframe(1)):
             under_way.clear()  # the last step raised, and the cell caught that
             marks.end("optimizer")
@@ -260,6 +307,12 @@ def _hook_optimizers(marks: PhaseRecord) -> None:
         if len(under_way) == 1 and marks.thread == marks.home_thread:
             marks.note("optimizers", optimizer)
             marks.begin("optimizer", id(optimizer))
+            timed = functools.partial(_closure, marks)
+            if len(args) > 1 and callable(args[1]):  # args[0] is the optimizer
+                return (args[0], timed(args[1]), *args[2:]), kwargs
+            if callable(kwargs.get("closure")):
+                return args, {**kwargs, "closure": timed(kwargs["closure"])}
+        return None
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling() or get_ident() != marks.home_thread or not under_way:

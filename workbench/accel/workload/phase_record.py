@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from accel.workload.call_inputs import CallInputs
     from accel.workload.run_conditions import RunConditions
 
-PHASES = ("data", "copy", "forward", "loss", "backward", "zero_grad", "optimizer", "scaler")
+PHASES = (
+    "data",
+    "copy",
+    "forward",
+    "loss",
+    "backward",
+    "recompute",
+    "zero_grad",
+    "optimizer",
+    "closure",
+    "scaler",
+)
 _BEGIN_A_STEP = ("data", "copy", "forward")
 MOST_MARKS = 1_000_000  # about 100 MB; a day of training must not fill the memory
 _new = tuple.__new__  # half the time of Mark(...), which counts twelve times a step
@@ -98,6 +109,9 @@ class PhaseRecord:
         self.step_ends: list[int] = []  # when an optimizer's step ended a step of the training
         self.loops = LoopRecord()
         self.conditions: RunConditions | None = None  # read when the first backward begins
+        self.autocasts: set[tuple[str, str]] = (
+            set()
+        )  # (device, format) of those under which autograd recorded something
         self.clears_to_zeros = False  # an optimizer's zero_grad(set_to_none=False) was called
         self.first_optimizer: Any = (
             None  # whose steps are the training's: the first that steps, until one built later does
@@ -136,7 +150,8 @@ class PhaseRecord:
     @property
     def may_fetch(self) -> bool:
         """Whether a loop taking its next item now fetches data: not inside a phase, an optimizer's closure excepted."""
-        return get_ident() == self.thread and (not self.open or next(reversed(self.open)) == "optimizer")
+        innermost = next(reversed(self.open), "closure")
+        return get_ident() == self.thread and innermost in ("optimizer", "closure")
 
     @property
     def boundaries(self) -> int:
@@ -162,7 +177,7 @@ class PhaseRecord:
         if self._awaits_step and phase in _BEGIN_A_STEP:
             self._step_instant()  # no optimizer came after that backward
         fast_range = None
-        if self.ranges != "off":
+        if self.ranges != "off" and get_ident() == self.thread:
             fast_range = self._fast_ranges[phase]
             fast_range.__enter__()
         self.open[phase] = (key, fast_range)

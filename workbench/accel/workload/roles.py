@@ -5,9 +5,12 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from accel.errors import LeftOut
+from accel.workload.namespace_reads import attributes_of
 from accel.workload.workload import Role
 
 if TYPE_CHECKING:
@@ -15,14 +18,23 @@ if TYPE_CHECKING:
 
 
 def roles_of(
-    marks: PhaseMarks, *, before: Mapping[int, str], after: Mapping[str, Any], writes: Sequence[str]
+    marks: PhaseMarks,
+    *,
+    before: Mapping[int, str],
+    after: Mapping[str, Any],
+    writes: Sequence[str],
+    left_out: LeftOut,
 ) -> tuple[Role, ...]:
     """Roles of everything seen, in order of first use; `before` is `names_by_id` of the namespace before the run."""
     names = names_by_id(after)
     labels: Counter[str] = Counter()
     roles: dict[tuple[str, int], Role] = {}
     for kind, seen in marks.seen:
-        found, name = _whole_model(seen, names, after) if kind == "models" else (seen, names.get(id(seen)))
+        found, name = seen, names.get(id(seen))
+        if kind == "models":
+            found, name = left_out.unless(
+                "Names of models", partial(_whole_model, seen, names, after), (seen, name)
+            )
         if (kind, id(found)) in roles:
             continue
         if name is None:
@@ -59,8 +71,11 @@ def names_by_id(namespace: Mapping[str, Any]) -> dict[int, str]:
     for name, value in user.items():
         names.setdefault(id(value), name)
     for name, value in user.items():
-        if not isinstance(value, (ModuleType, type)) and not callable(getattr(value, "parameters", None)):
-            for attribute, held in getattr(value, "__dict__", {}).items():
+        kind = type(value)  # asking the object itself could run code of the user's
+        if not issubclass(kind, (ModuleType, type)) and not any(
+            "parameters" in vars(base) for base in kind.__mro__
+        ):
+            for attribute, held in attributes_of(value).items():
                 if isinstance(attribute, str) and attribute.isidentifier():
                     names.setdefault(id(held), f"{name}.{attribute}")
     return names
@@ -77,7 +92,7 @@ def _whole_model(seen: Any, names: Mapping[int, str], namespace: Mapping[str, An
         set() if any(True for _ in seen.parameters(recurse=False)) else {id(part) for part in seen.children()}
     )
     for name, value in namespace.items():
-        if isinstance(value, nn.Module) and not name.startswith("_"):
+        if issubclass(type(value), nn.Module) and not name.startswith("_"):
             parts = {id(part) for part in value.modules()}
             if id(seen) in parts or (pieces and pieces <= parts):
                 return value, name

@@ -28,7 +28,7 @@ class RunConditions:
 
     `debugging` are environment variables for finding faults, with their values; `omp_num_threads` is "" when not set.
     `cpus` is how many the main thread's affinity mask allowed, `starting_cpus` how many before OpenMP narrowed it; 0 where the
-    system has no masks.
+    system has no masks. `autocast` are the (device, format) pairs of each autocast under which autograd recorded something.
     """
 
     threads: int
@@ -40,6 +40,7 @@ class RunConditions:
     debugging: tuple[tuple[str, str], ...] = ()
     cpus: int = 0
     starting_cpus: int = 0
+    autocast: tuple[tuple[str, str], ...] = ()
 
 
 def read_conditions() -> RunConditions:

@@ -55,7 +55,7 @@ class Steps:
     >>> steps = find_steps(marks.marks, Watched(marks.step_ends, marks.passes))
     >>> steps.median_ms, steps.shares()["forward"]
 
-    `counts` has how often each phase began, "recompute" being a forward inside backward. A warm-up step is the
+    `counts` has how often each phase began. A warm-up step is the
     first, or one in which graphs were compiled or a plan was applied; `timed` are the steps the figures come from.
     """
 
@@ -309,12 +309,5 @@ def with_outliers(steps: list[Step]) -> list[Step]:
 
 
 def _counts(marks: Sequence[Mark]) -> dict[str, int]:
-    """How often each phase began; a forward inside backward counts as "recompute"."""
-    counts: Counter[str] = Counter()
-    backward_open = 0
-    for mark in marks:
-        if mark.phase == "backward":
-            backward_open += 1 if mark.begins else -1
-        if mark.begins:
-            counts["recompute" if backward_open and mark.phase in ("forward", "loss") else mark.phase] += 1
-    return dict(counts)
+    """How often each phase began."""
+    return dict(Counter(mark.phase for mark in marks if mark.begins))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from accel.workload.call_inputs import CallInputs
+from accel.workload.namespace_reads import attributes_of
 from accel.workload.replica import KINDS, Kind, Replica
 from accel.workload.training_code import TrainingCode, training_codes
 
@@ -125,8 +126,9 @@ def look_up(namespace: Mapping[str, Any], name: str) -> Any | None:
     first, *rest = name.split(".")
     found = namespace.get(first)
     for part in rest:
-        attributes = getattr(found, "__dict__", {})
-        found = attributes.get(part, attributes.get("_modules", {}).get(part))
+        attributes = attributes_of(found)
+        modules = attributes.get("_modules")
+        found = attributes.get(part, modules.get(part) if isinstance(modules, dict) else None)
     return found
 
 
@@ -141,4 +143,4 @@ def is_of_kind(value: object, kind: Kind) -> bool:
         "models": nn.Module, "criteria": nn.Module, "optimizers": optim.Optimizer,
         "schedulers": LRScheduler, "scalers": GradScaler, "loaders": DataLoader,
     }  # fmt: skip
-    return isinstance(value, classes[kind])
+    return issubclass(type(value), classes[kind])

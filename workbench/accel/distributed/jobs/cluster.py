@@ -15,7 +15,8 @@ LauncherName = Literal["torchrun", "mpirun", "slurm"]
 LAUNCHERS: tuple[str, ...] = get_args(LauncherName)
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TIME = re.compile(r"(\d+-)?\d+(:\d{2}){0,2}")
+NO_LIMIT = ("unlimited", "infinite")
+_TIME = re.compile(rf"(\d+-)?\d+(:\d{{2}}){{0,2}}|{'|'.join(NO_LIMIT)}", re.IGNORECASE)
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,7 +84,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.time and not _TIME.fullmatch(self.time):
             raise AccelError(
                 f"--time {self.time}", because="that is no time as SLURM writes it",
-                do="Write for example 1:30:00, 2-0:00:00, or 90 for minutes.",
+                do="Write for example 1:30:00, 2-0:00:00, 90 for minutes, or UNLIMITED.",
             )  # fmt: skip
 
     def _check_together(self) -> None:

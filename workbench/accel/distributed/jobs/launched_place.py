@@ -18,10 +18,12 @@ RESTARTS_A_START = (
 _OPEN_MPI = (
     "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "",
 )  # fmt: skip
-_PMI = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "")
+# MPICH's and Intel's mpirun, then those of MVAPICH and of Cray.
+_PMI = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID MV2_COMM_WORLD_LOCAL_RANK PMI_LOCAL_RANK PALS_LOCAL_RANKID",
+        "MPI_LOCALNRANKS MV2_COMM_WORLD_LOCAL_SIZE PMI_LOCAL_SIZE", "")  # fmt: skip
 _VARIABLES: dict[LauncherName, tuple[tuple[str, ...], ...]] = {
     "torchrun": (("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT"),),
-    "mpirun": (_OPEN_MPI, _PMI),  # MPICH's and Intel's mpirun set the second
+    "mpirun": (_OPEN_MPI, _PMI),
     "slurm": (("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_TASKS_PER_NODE", ""),),
 }
 
@@ -39,9 +41,9 @@ def place_of(launcher: LauncherName, variables: Mapping[str, str] = os.environ) 
     for names in _VARIABLES[launcher]:
         if names[0] in variables:
             rank, size, local_rank, on_machine, restarts = names
-            local = variables.get(on_machine, "1")
+            local = next((variables[name] for name in on_machine.split() if variables.get(name)), "1")
             return RankPlace(
-                int(variables[rank]), int(variables[size]), int(variables[local_rank]),
+                _number(launcher, variables, rank), _number(launcher, variables, size), _number(launcher, variables, local_rank),
                 _of_node(local, int(variables.get("SLURM_NODEID", 0))) if launcher == "slurm" else int(local),
                 variables.get("MASTER_ADDR", "127.0.0.1"),
             ), int(variables.get(START, 0)) * RESTARTS_A_START + int(variables.get(restarts, 0))  # fmt: skip
@@ -50,6 +52,19 @@ def place_of(launcher: LauncherName, variables: Mapping[str, str] = os.environ) 
         f"A rank of a job for {launcher}", because=f"{expected} is not set: this process was not started by it",
         do="Start launch.sh, which lies in the job's folder.",
     )  # fmt: skip
+
+
+def _number(launcher: LauncherName, variables: Mapping[str, str], names: str) -> int:
+    """Of the first of these variables that is set."""
+    first, *others = names.split()
+    value = next((variables[name] for name in names.split() if name in variables), "")
+    if not value.isdigit():
+        missing = f"is not set, nor is {' or '.join(others)}" if others else "is not set"
+        raise AccelError(
+            f"A rank of a job for {launcher}", because=f"{first} {f'is {value!r}' if value else missing}",
+            do="Start launch.sh, in the job's folder, with a launcher that sets it, or use --launcher torchrun.",
+        )  # fmt: skip
+    return int(value)
 
 
 def _of_node(described: str, node: int) -> int:

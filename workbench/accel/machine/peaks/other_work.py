@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +23,8 @@ from accel.processes.starting_mask import allowed_cpus
 PATIENCE = 2  # times the budget of a rate, until one that others disturb is left as it is
 ENOUGH = 0.75  # of a core for each of our threads; one busy neighbour on two cores leaves 0.6 to 0.9
 GPU_AT_WORK_PERCENT = 10
+LOOKS, LOOK_EVERY_S = 6, 0.02  # longer than a few ticks, by which the system counts
+BUSY_SHARE = 0.2  # of the CPUs
 IDLE_COLUMNS = (3, 4)  # of a line in /proc/stat: idle, waiting for input
 GUEST_COLUMNS = 8  # from here on a virtual machine's time, which is part of the first columns already
 
@@ -144,6 +147,28 @@ def gpus_at_work(nvml: Any | None, uuids: Sequence[str]) -> dict[int, int]:
         if percent >= GPU_AT_WORK_PERCENT:
             found[index] = percent
     return found
+
+
+def threads_of_others(root: Path | str = "/", *, pause: Callable[[float], object] = time.sleep) -> float:
+    """How many threads of other programs run or wait for a CPU now; 0 where these use little, or the system does not tell.
+
+    >>> threads_of_others()          # with three programs that compute
+    3.0
+    """
+    with OtherWork(root=root, counts_children=True) as others:
+        found = []
+        for _ in range(LOOKS):
+            pause(LOOK_EVERY_S)
+            found.append(_runnable(root))
+    return max(0.0, float(median(found)) - 1.0) if others.share >= BUSY_SHARE else 0.0
+
+
+def _runnable(root: Path | str) -> int:
+    """Threads that run or wait for a CPU, this one among them."""
+    try:
+        return int((Path(root) / "proc/loadavg").read_text().split()[3].partition("/")[0])
+    except (OSError, IndexError):
+        return 1
 
 
 def _own_s() -> float:

@@ -9,7 +9,15 @@ from functools import cached_property
 from typing import Any
 
 from accel.errors import AccelError, UnknownName
-from accel.machine.topology.links import ASSUMED_CAPABILITY, ASSUMED_PCIE, Link
+from accel.machine.topology.links import (
+    ASSUMED_CAPABILITY,
+    ASSUMED_PCIE,
+    HOPPER,
+    MOST_LINKS_OF_A_GPU,
+    NVLINKS_OF_AMPERE,
+    Link,
+    nvlink_gb_per_s,
+)
 
 
 @dataclass(frozen=True)
@@ -130,10 +138,21 @@ class DeviceLinks:
         link = self.link(first.name, second.name)
         slots = [device.pcie for device in (first, second) if device.pcie]
         rates = (
-            link.gb_per_s(pcie=slot, capability=self.capability or ASSUMED_CAPABILITY)
+            link.gb_per_s(pcie=slot, capability=self.capability or self._likely_capability)
             for slot in slots or [ASSUMED_PCIE]
         )
         return min(rates)
+
+    @cached_property
+    def _likely_capability(self) -> tuple[int, int]:
+        """A guess from the NVLinks of a GPU: to all others together, or to one other if there are switches."""
+        most = max((link.nvlinks for *_, link in self.pairs()), default=0)
+        of_gpus = (
+            sum(self.link(gpu.name, other.name).nvlinks for other in self.gpus if other is not gpu)
+            for gpu in self.gpus
+        )
+        direct = max((count for count in of_gpus if count <= MOST_LINKS_OF_A_GPU), default=0)
+        return HOPPER if max(most, direct) > NVLINKS_OF_AMPERE else ASSUMED_CAPABILITY
 
     @property
     def assumed(self) -> str:
@@ -142,9 +161,14 @@ class DeviceLinks:
         has_unknown_pcie = any(not (link.nvlinks or a.pcie or b.pcie) for a, b, link in joined)
         generation, lanes = ASSUMED_PCIE
         nvlinks = any(link.nvlinks for *_, link in joined) and self.capability is None
+        name = "Hopper" if self._likely_capability == HOPPER else "Ampere"
         parts = [
             *([f"PCIe {generation} x{lanes}"] if has_unknown_pcie else []),
-            *([f"NVLinks of Ampere ({Link('NV1').gb_per_s():.0f} GB/s each)"] if nvlinks else []),
+            *(
+                [f"NVLinks of {name} ({nvlink_gb_per_s(self._likely_capability):.0f} GB/s each)"]
+                if nvlinks
+                else []
+            ),
         ]
         return f"These rates assume {' and '.join(parts)}: nothing tells which they are." if parts else ""
 

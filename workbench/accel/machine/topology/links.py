@@ -11,6 +11,9 @@ PCIE_GB_PER_S = {1: 3.0, 2: 6.0, 3: 12.0, 4: 24.0, 5: 48.0, 6: 96.0}
 LANES = 16
 ASSUMED_PCIE = (4, LANES)
 ASSUMED_CAPABILITY = (8, 0)
+MOST_LINKS_OF_A_GPU = 18  # Hopper and Blackwell; 6 on Volta
+NVLINKS_OF_AMPERE = 12  # a GPU with more is at least of the next generation
+HOPPER = (9, 0)
 
 SOCKET_GB_PER_S = 10.0
 """Between two processors, as NCCL reckons for Skylake; newer ones carry two to four times that."""

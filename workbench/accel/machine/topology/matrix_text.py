@@ -1,6 +1,7 @@
 """The matrix of `nvidia-smi topo -m` as text, read from a paste, a pipe or a file.
 
-What does not fit is refused with its line, never guessed: a paste that lost its tabs can look like another machine.
+What does not fit is refused with its line, never guessed: a paste that lost its tabs can look like another machine. What can
+be read in one way only is read: a paste that a terminal broke at 80 columns, cells that run into each other, "# " and "> ".
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from accel.errors import AccelError
@@ -24,6 +26,9 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\ufffd\u241b]?\[\d+(?:;\d+)*m")
 _DEVICE = re.compile(r"GPU\d+|(?!GPU)[A-Za-z][\w.-]*\d[\w.-]*", re.ASCII)
 _COLUMNS = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _BEHIND = re.compile(r"(?:^|\s)(CPU\s+Affinity)?(?:\s*(NUMA\s+Affinity))?(?:\s*(GPU\s+NUMA\s+ID))?\s*$")
+_LABELS = re.compile(r"(?:GPU|NIC)\d+|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|SOC|X", re.ASCII)
+_GLUED = re.compile(rf"(?<!\S)(?:{_LABELS.pattern}){{2,}}(?!\S)", re.ASCII)
+_QUOTED = re.compile(r"^\s*(?:[#>]+ ?)+")
 _NAMED_CARD = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*$")
 _NUMBERS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 MOST_DEVICES = 128  # a machine has 16 GPUs and as many network cards; what is shown grows with the square
@@ -42,10 +47,24 @@ def read_matrix(text: str, *, source: str = "") -> Topology:
     >>> read_matrix("      GPU0 GPU1\\n GPU0  X   NV2\\n GPU1 NV2   X").link("GPU0", "GPU1")
     Link(label='NV2')
 
-    Rows may be named GPU0 or just 0; affinity columns may be missing. Raises AccelError, with the line, where cells and
-    columns do not match, a label is unknown, or the two halves differ.
+    Rows may be named GPU0 or just 0; affinity columns may be missing; each line may stand behind "# " or "> ". Cells that run
+    into each other, and lines that a terminal or a mail broke, are put right where that can be done in one way only.
+    Raises AccelError, with the line, where cells and columns do not match, a label is unknown, or the two halves differ.
     """
     lines = [(number, _plain(line)) for number, line in enumerate(text.splitlines(), start=1)]
+    try:
+        return _read(lines, source)
+    except AccelError:
+        mended = []
+        for joint in ("", " "):  # a terminal breaks a line anywhere, a mail between two words
+            with suppress(AccelError):
+                mended.append(_read(_unbroken(lines, joint), source))
+        if mended and all(each == mended[0] for each in mended):
+            return mended[0]
+        raise
+
+
+def _read(lines: Sequence[tuple[int, str]], source: str) -> Topology:
     position, header = _header(lines)
     rows = _rows(lines[position + 1 :], header)
     _check_halves(rows, header.names)
@@ -57,9 +76,37 @@ def read_matrix(text: str, *, source: str = "") -> Topology:
     return Topology(devices, tuple(row.links for row in rows), source)
 
 
+def _unbroken(lines: Sequence[tuple[int, str]], joint: str) -> list[tuple[int, str]]:
+    """The lines from the first GPU0 on; a line that neither begins a row nor ends the matrix joins the one above."""
+    first_words = [line.split()[:1] for _, line in lines]
+    begins = next((i for i, words in enumerate(first_words) if words and words[0].startswith("GPU0")), 0)
+    whole: list[tuple[int, str]] = []
+    for place, (number, line) in enumerate(lines[begins:]):
+        words = _apart(line).split()
+        if not words or words[0].startswith("Legend"):
+            return [*whole, *lines[begins + place :]]
+        if not whole or _begins_row(words, len(whole) - 1):
+            whole.append((number, line))
+        else:
+            whole[-1] = (whole[-1][0], whole[-1][1] + joint + line)
+    return whole
+
+
+def _begins_row(words: Sequence[str], row: int) -> bool:
+    """Whether these words begin the row of that number: its GPU by name or number, or any network card; then a link."""
+    name, is_followed = words[0], len(words) > 1 and Link.is_label(words[1])
+    is_card = bool(_DEVICE.fullmatch(name)) and not name.startswith("GPU") and not Link.is_label(name)
+    return is_followed and (name in (f"GPU{row}", str(row)) or is_card)
+
+
+def _apart(line: str) -> str:
+    """The line with blanks between names or labels that run into each other."""
+    return _GLUED.sub(lambda found: " ".join(_LABELS.findall(found[0])), line)
+
+
 def _plain(line: str) -> str:
     """The line without what a terminal would obey, which must not come out of a paste again."""
-    line = _ESCAPES.sub("", _TITLES.sub("", line))
+    line = _QUOTED.sub("", _ESCAPES.sub("", _TITLES.sub("", line)))
     return "".join(letter for letter in line if letter == "\t" or unicodedata.category(letter)[0] != "C")
 
 
@@ -81,12 +128,11 @@ class _Row:
 
 def _header(lines: Sequence[tuple[int, str]]) -> tuple[int, _Header]:
     """Where the line of column names is, and what it says."""
+    strange = None
     for position, (number, line) in enumerate(lines):
-        words = line.split()
+        words = _apart(line).split()
         if not words or not words[0].startswith("GPU0"):
             continue
-        if "GPU1" in words[0]:
-            raise _refused(number, f"the column names run into each other: {words[0][:40]}")
         names: list[str] = []
         for word in words:
             if not _DEVICE.fullmatch(word) or (len(names) == 1 and Link.is_label(word)):
@@ -95,6 +141,10 @@ def _header(lines: Sequence[tuple[int, str]]) -> tuple[int, _Header]:
         rest = " ".join(words[len(names) :])
         behind = _BEHIND.fullmatch(rest)
         if words[0] != "GPU0" or behind is None:
+            is_row = words[0] == "GPU0" and len(words) > 1 and Link.is_label(words[1])
+            begins = f"it begins with {words[0][:20]}, and {rest[:40]!r} is no column of a topology matrix"
+            why = "the row of GPU0 has no line of column names above it" if is_row else begins
+            strange = strange or (number, why)
             continue
         if len(names) > MOST_DEVICES:
             raise _refused(
@@ -107,6 +157,8 @@ def _header(lines: Sequence[tuple[int, str]]) -> tuple[int, _Header]:
             raise _refused(number, f"the column names run into each other: {joined}")
         found = tuple(name for name, has in zip(_COLUMNS, behind.groups(), strict=True) if has)
         return position, _Header(number, tuple(names), found)
+    if strange:
+        raise _refused(*strange)
     raise AccelError(
         "A topology matrix", because="there is no line of column names that begins with GPU0", do=_NO_MATRIX
     )
@@ -133,7 +185,7 @@ def _rows(lines: Sequence[tuple[int, str]], header: _Header) -> list[_Row]:
 
 
 def _row(number: int, line: str, header: _Header, expected: str) -> _Row:
-    words, columns = line.split(), header.names
+    words, columns = _apart(line).split(), header.names
     if words[0] not in (expected, expected.removeprefix("GPU")):
         raise _refused(
             number, f"the row of {expected} is expected here, and this one begins with {words[0]!r}"

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.machine.topology.device_links import Device
-from accel.machine.topology.links import Link
+from accel.machine.topology.links import MOST_LINKS_OF_A_GPU, Link
 from accel.machine.topology.placing import components
 
 if TYPE_CHECKING:
     from accel.machine.topology.device_links import DeviceLinks
-
-MOST_LINKS_OF_A_GPU = 18  # Hopper and Blackwell; 12 on Ampere, 6 on Volta
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ import io
 import multiprocessing
 import pickle
 import shutil
+import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from math import prod
 from pathlib import Path
-from types import FunctionType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import Reason
@@ -25,13 +27,18 @@ if TYPE_CHECKING:
 
 _SHARED_MEMORY = Path("/dev/shm")
 _LOOKED_AT = 8  # of a long list of samples
+_WHICH_WORKER = "get_worker_info"
+_STAGES = 32  # of a list of functions, as a pipeline has
+_MOST_FOLLOWED = 2_000  # objects, functions, classes
+_NOT_FOLLOWED = {"torch", "numpy", *sys.stdlib_module_names} - {"__main__"}
+_PLAIN = (str, bytes, int, float, set, type(None), ModuleType)
 
 
 def why_not_so_many(workload: Workload, machine: Machine, n: int, prefetch_factor: int) -> list[Reason]:
     """Too few cores for n worker processes, or too little memory to share for the batches that they keep ready."""
     reasons = []
     cores = machine.usable_cores
-    if cores < 2:
+    if cores < 2 and n:
         reasons.append(
             Reason(
                 "There is one usable core, and training needs it",
@@ -102,6 +109,60 @@ def tensors_of(dataset: Any) -> Iterator[torch.Tensor]:
 
 def _held(thing: Any) -> list[Any]:
     return list(getattr(thing, "__dict__", {}).values())
+
+
+def asks_which_worker(dataset: Any) -> bool:
+    """Whether a data set shares itself out: its code, or code that it leads to, asks for `get_worker_info`.
+
+    >>> asks_which_worker(sharded)
+    True
+
+    Followed are the data set's parts, stages of a pipeline among them, and the functions, classes and modules that the code
+    names; not what is torch's, numpy's or Python's own.
+    """
+    waiting, seen = [dataset], dict[int, object]()
+    while waiting and len(seen) < _MOST_FOLLOWED:
+        thing = waiting.pop(0)
+        if id(thing) in seen or isinstance(thing, _PLAIN) or _is_elsewhere(thing):
+            continue
+        seen[id(thing)] = thing
+        if isinstance(thing, FunctionType) and _WHICH_WORKER in _names_in(thing.__code__):
+            return True
+        waiting += _led_to(thing)
+    return False
+
+
+def _led_to(thing: Any) -> Iterator[object]:
+    if isinstance(thing, FunctionType):
+        names = _names_in(thing.__code__)
+        for named in (thing.__globals__.get(name) for name in names):
+            yield from (
+                (vars(named).get(name) for name in names) if isinstance(named, ModuleType) else (named,)
+            )
+        yield from (cell.cell_contents for cell in thing.__closure__ or () if cell != CellType())
+    elif isinstance(thing, type):
+        for value in vars(thing).values():
+            yield getattr(
+                value, "__func__", getattr(value, "fget", value)
+            )  # of a static method, of a property
+        yield from thing.__bases__
+    elif isinstance(thing, (list, tuple, dict)):
+        yield from islice(thing.values() if isinstance(thing, dict) else thing, _STAGES)
+    elif isinstance(thing, (partial, MethodType)):
+        yield thing.func if isinstance(thing, partial) else thing.__func__
+    else:
+        yield type(thing)
+        yield from _held(thing)
+
+
+def _is_elsewhere(thing: Any) -> bool:
+    module = getattr(thing, "__module__", None) if isinstance(thing, (type, FunctionType)) else None
+    return isinstance(module, str) and module.partition(".")[0] in _NOT_FOLLOWED
+
+
+def _names_in(code: CodeType) -> set[str]:
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return {*code.co_names, *(name for each in inner for name in _names_in(each))}
 
 
 def why_not_sent(name: str, loader: DataLoader[Any]) -> list[Reason]:

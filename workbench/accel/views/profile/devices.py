@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 from accel.html_parts import Markup, block, heading, note, table
 from accel.profiling.phase_words import phase_words
-from accel.units import milliseconds, percent, size
+from accel.units import counted, milliseconds, percent, size
 from accel.views.profile.parts import count_cell, long_table, time_cell, whole
 from accel.views.profile.section import WIDTH, Section, shortened
 
 if TYPE_CHECKING:
-    from accel.profiling.device_activity import CopyRow, DeviceActivity, KernelRow
+    from accel.profiling.device_activity import CopyRow, DeviceActivity, KernelTotal
     from accel.profiling.profile import Profile
 
 LINE_WIDTH = 125
 SHOWN_KERNELS, SHOWN_CAUSES, SHOWN_DEVICES = 8, 4, 8
 NAME_WIDTH = 60
 WORTH_TELLING = 0.01
+UNKNOWN = 0.5  # of kernel time: from there on a share of 0 says nothing
 UNSEEN = "On the GPU"
 OF_FILE = "A damaged file"
 
@@ -38,21 +39,22 @@ def _lines(activity: DeviceActivity) -> Iterator[str]:
     yield _title(activity)
     for said in _sentences(activity):
         yield from wrap(said, WIDTH, initial_indent="  ", subsequent_indent="    ")
-    for row in activity.kernels[:SHOWN_KERNELS]:
-        figures = f"  {percent(row.share):>7}  {milliseconds(row.ms):>9}"
-        yield shortened(f"{figures}  {_kernel_name(row)}  · {_launched_by(row)}", LINE_WIDTH)
+    for kernel in activity.kernels_by_name[:SHOWN_KERNELS]:
+        figures = f"  {percent(kernel.share):>7}  {milliseconds(kernel.ms):>9}"
+        yield shortened(f"{figures}  {_kernel_name(kernel)}  · {_launched_by(kernel)}", LINE_WIDTH)
 
 
 def _pieces(activity: DeviceActivity) -> Iterator[object]:
     yield heading(_title(activity))
-    yield table(["", "Share of the step", "Time per step"], _shares(activity), numeric=(1, 2))
+    of, a = _words(activity)
+    yield table(["", f"Share of the {of}", f"Time {a}"], _shares(activity), numeric=(1, 2))
     if activity.copies:
-        yield _copies(activity.copies)
+        yield _copies(activity)
     yield note(_about_kernels(activity))
     if activity.kernels:
         headings = ["Kernel", "Launched by", "Time", "Share of kernel time", "Calls", "Tensor cores"]
         yield from long_table(
-            headings, [*map(_kernel_cells, activity.kernels)], numeric=(2, 3, 4), shown=SHOWN_KERNELS,
+            headings, [*map(_kernel_cells, activity.kernels_by_name)], numeric=(2, 3, 4), shown=SHOWN_KERNELS,
             rest_in=".devices[…].kernels",
         )  # fmt: skip
 
@@ -89,17 +91,24 @@ def _others(profile: Profile) -> Iterator[str]:
 
 
 def _title(activity: DeviceActivity) -> str:
-    busy, step = percent(activity.busy_share), milliseconds(activity.step_ms)
-    return f"On the GPU ({activity.device}): busy {busy} of each step of {step}"
+    busy, whole_ms = percent(activity.busy_share), milliseconds(activity.step_ms)
+    of = "each step of" if activity.has_steps else "the whole run of"
+    return f"On the GPU ({activity.device}): busy {busy} of {of} {whole_ms}"
+
+
+def _words(activity: DeviceActivity) -> tuple[str, str]:
+    """What shares are of, and what times are per."""
+    return ("step", "per step") if activity.has_steps else ("run", "in all")
 
 
 def _sentences(activity: DeviceActivity) -> Iterator[str]:
     """What a terminal reads between the title and the kernels."""
+    _, a = _words(activity)
     if activity.idle_share >= WORTH_TELLING:
         yield _about_idle_time(activity)
     for copy in activity.copies:
         amount = f", {size(copy.bytes)} at {copy.gb_per_s:.3g} GB/s" if copy.bytes else ""
-        yield f"{_copy_words(copy)}: {milliseconds(copy.ms)} a step in {_times(copy.calls)}{amount}"
+        yield f"{_copy_words(copy)}: {milliseconds(copy.ms)} {a} in {_times(copy.calls)}{amount}"
     if activity.communication_ms:
         yield _about_communication(activity)
     if len(activity.streams) > 1:
@@ -121,13 +130,24 @@ def _about_idle_time(activity: DeviceActivity) -> str:
 
 def _about_kernels(activity: DeviceActivity) -> str:
     count, median = activity.kernels_per_step, milliseconds(activity.median_kernel_us / 1e3)
-    cores = percent(activity.tensor_core_share) if activity.kernels else "no part"
-    return f"{count:,.3g} kernels a step, median {median}; {cores} of kernel time on tensor cores, going by the kernels' names"
+    return f"{count:,.3g} kernels {_words(activity)[1]}, median {median}; {_about_cores(activity)}"
+
+
+def _about_cores(activity: DeviceActivity) -> str:
+    known, unknown = activity.tensor_core_share, activity.unknown_core_share
+    share = percent(known) if activity.kernels else "no part"
+    said = f"{share} of kernel time on tensor cores (AMD: matrix cores), going by the kernels' names"
+    if unknown < WORTH_TELLING:
+        return said
+    if not known and unknown > UNKNOWN:
+        return f"tensor cores: unknown for {percent(unknown)} of kernel time, going by names"
+    return f"{said}; unknown for {percent(unknown)}"
 
 
 def _about_communication(activity: DeviceActivity) -> str:
     hidden = percent(activity.communication_overlap)
-    return f"Communication (NCCL): {milliseconds(activity.communication_ms)} a step, {hidden} of it while other kernels ran"
+    time = f"{milliseconds(activity.communication_ms)} {_words(activity)[1]}"
+    return f"Communication between GPUs: {time}, {hidden} of it while other kernels ran"
 
 
 def _shares(activity: DeviceActivity) -> Iterator[tuple[str, str, str]]:
@@ -142,20 +162,20 @@ def _shares(activity: DeviceActivity) -> Iterator[tuple[str, str, str]]:
         if share >= WORTH_TELLING:
             yield words, whole(percent(share)), time_cell(share * activity.step_ms)
     if activity.communication_ms:
-        hidden = (
-            f"Communication (NCCL), {percent(activity.communication_overlap)} of it while other kernels ran"
-        )
+        hidden = f"Communication, {percent(activity.communication_overlap)} of it while other kernels ran"
         share = activity.communication_ms / activity.step_ms
         yield hidden, whole(percent(share)), time_cell(activity.communication_ms)
 
 
-def _copies(copies: tuple[CopyRow, ...]) -> Markup:
+def _copies(activity: DeviceActivity) -> Markup:
     rows = [
         (_copy_words(row), time_cell(row.ms), count_cell(row.calls))
         + ((whole(size(row.bytes)), f"{row.gb_per_s:.3g}") if row.bytes else ("–", "–"))
-        for row in copies
+        for row in activity.copies
     ]
-    return table(["Copies per step", "Time", "Calls", "Size", "GB/s"], rows, numeric=range(1, 5))
+    return table(
+        [f"Copies {_words(activity)[1]}", "Time", "Calls", "Size", "GB/s"], rows, numeric=range(1, 5)
+    )
 
 
 def _copy_words(copy: CopyRow) -> str:
@@ -163,24 +183,22 @@ def _copy_words(copy: CopyRow) -> str:
     return f"{words}, {copy.memory} memory" if copy.memory in ("pageable", "pinned", "managed") else words
 
 
-def _kernel_cells(row: KernelRow) -> tuple[str, ...]:
-    used = "yes" if row.uses_tensor_cores else ""
-    share = whole(percent(row.share))
+def _kernel_cells(kernel: KernelTotal) -> tuple[str, ...]:
+    used = {True: "yes", False: "", None: "unknown"}[kernel.rows[0].uses_tensor_cores]
+    share = whole(percent(kernel.share))
     return (
-        _kernel_name(row),
-        _launched_by(row),
-        time_cell(row.ms),
-        share,
-        count_cell(row.calls),
-        used,
-    )
+        _kernel_name(kernel), _launched_by(kernel), time_cell(kernel.ms), share, count_cell(kernel.calls), used
+    )  # fmt: skip
 
 
-def _launched_by(row: KernelRow) -> str:
-    return " · ".join(part for part in (row.op, row.module, phase_words(row.phase)) if part)
+def _launched_by(kernel: KernelTotal) -> str:
+    """What launched most of it, and how many others did."""
+    most, *others = kernel.rows
+    said = " · ".join(part for part in (most.op, most.module, phase_words(most.phase)) if part)
+    return f"{said} (and {counted(len(others), 'other place')})" if others else said
 
 
-def _kernel_name(row: KernelRow) -> str:
+def _kernel_name(row: KernelTotal) -> str:
     """The beginning: names of C++ templates run to thousands of characters, the function's own name stands in front."""
     return shortened(row.name.removeprefix("void "), NAME_WIDTH)
 
@@ -202,7 +220,7 @@ def _stamp(profile: Profile) -> Iterator[str]:
     if not completeness.is_complete:
         yield f"{completeness}. {completeness.remedy}"
     elif profile.devices:
-        yield "Complete: every launch of these steps has its kernel or copy, and their times fit the CPU's."
+        yield "Complete: every launch has its kernel or copy, and their times fit the CPU's."
 
 
 DEVICES = Section("devices", _text, _html)

@@ -38,7 +38,7 @@ def _html(profile: Profile) -> Iterator[object]:
     times: dict[str, list[float]] = {}
     shares: dict[str, float] = {}
     for row in profile.rows:
-        column = {"forward": 0, "backward": 1}.get(row.phase, 2)
+        column = {"forward": 0, "recompute": 0, "backward": 1}.get(row.phase, 2)
         times.setdefault(row.module, [0.0, 0.0, 0.0])[column] += row.self_ms
         shares[row.module] = shares.get(row.module, 0.0) + row.share
     cells = [

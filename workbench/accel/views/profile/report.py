@@ -6,9 +6,10 @@ A new section is a file of this folder and a line in SECTIONS; a new figure is a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import UnknownName
+from accel.errors import UnknownName, in_short
 from accel.html_parts import Markup, block, details, heading, note
 from accel.profiling.profile import Profile
 from accel.profiling.profile_notes import is_routine
@@ -42,25 +43,38 @@ if TYPE_CHECKING:
 
 def text(profile: Profile) -> str:
     """For a terminal: all sections that have something to say, narrow enough for it."""
-    said = ("\n".join(section.text(profile)) for section in SECTIONS)
+    said = ("\n".join(_said(section, profile)) for section in SECTIONS)
     return "\n\n".join(each for each in said if each)
+
+
+def _said(section: Section, profile: Profile) -> list[str]:
+    """The lines of a section; one that cannot be drawn says so, and costs the reader no other."""
+    try:
+        return list(section.text(profile))
+    except Exception as error:
+        return [_not_drawn(section, error)]
+
+
+def _not_drawn(section: Section, error: Exception) -> str:
+    return f"The section {section.name!r} of this report could not be drawn ({in_short(error)})."
 
 
 def short(profile: Profile) -> str:
     """For a terminal, at most a screen: the time of a step, its largest phases, findings and operations."""
-    phases = [phase_line(phase) for phase in profile.phases if phase.share >= WORTH_A_ROW]
-    operations = [op_line(row, NAME_IN_SHORT) for row in profile.by_phase[:FEW]]
     return one_screen(
-        [
-            step_line(profile),
-            *_warnings(profile),
-            *([phases_title(profile), *phases[:MOST_PHASES]] if phases else []),
-            *(line for section in ASKED for line in list(section.text(profile))[:LINES_OF_ASKED]),
-            *short_lines(profile.findings, most=MOST_FINDINGS),
-            *([ops_title(profile), *operations] if operations else []),
-        ],
+        [line for section in IN_SHORT for line in _said(section, profile)],
         more=OF_A_TRACE if profile.timing.whole == "trace" else OF_A_CELL,
     )
+
+
+def _short_phases(profile: Profile) -> list[str]:
+    phases = [phase_line(phase) for phase in profile.phases if phase.share >= WORTH_A_ROW]
+    return [phases_title(profile), *phases[:MOST_PHASES]] if phases else []
+
+
+def _short_operations(profile: Profile) -> list[str]:
+    operations = [op_line(row, NAME_IN_SHORT) for row in profile.by_phase[:FEW]]
+    return [ops_title(profile), *operations] if operations else []
 
 
 def html(profile: Profile) -> Markup:
@@ -69,10 +83,13 @@ def html(profile: Profile) -> Markup:
 
 
 def _drawn(section: Section, profile: Profile) -> Iterable[object]:
-    pieces = list(section.html(profile))
+    try:
+        pieces = list(section.html(profile))
+    except Exception as error:
+        return [note(_not_drawn(section, error))]
     if section.is_open or not pieces:
         return pieces
-    title = next(iter(section.text(profile)), section.name)
+    title = next(iter(_said(section, profile)), section.name)
     return [details(title, *pieces[pieces[0] == heading(title) :])]
 
 
@@ -134,6 +151,20 @@ SECTIONS: tuple[Section, ...] = (
 )
 # fmt: on
 ASKED = (ROOFLINE, LINES, MEMORY)  # which a profile has only where an option asked for them
+
+
+def _beginning(section: Section) -> Section:
+    return replace(section, text=lambda profile: list(section.text(profile))[:LINES_OF_ASKED])
+
+
+IN_SHORT = (
+    HEADLINE,
+    Section("warnings", _warnings, _warnings),
+    Section("phases", _short_phases, _short_phases),
+    *map(_beginning, ASKED),
+    Section("findings", lambda profile: short_lines(profile.findings, most=MOST_FINDINGS), FINDINGS.html),
+    Section("operations", _short_operations, _short_operations),
+)
 FIGURES: dict[str, Callable[[Profile], Any]] = {
     "sunburst": sunburst,
     "steps": steps_figure,

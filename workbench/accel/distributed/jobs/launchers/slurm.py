@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accel.distributed.jobs.cluster import Cluster, LauncherName
+from accel.distributed.jobs.cluster import NO_LIMIT, Cluster, LauncherName
 from accel.distributed.jobs.job_folder import JobDescription, JobFolder, Launched
 from accel.distributed.jobs.launched_place import RESTARTS_A_START
 from accel.distributed.jobs.launchers.here import how_it_ended
@@ -159,8 +159,10 @@ def seconds_of(time: str) -> int | None:
 
     >>> seconds_of("1:30:00"), seconds_of("90"), seconds_of("1-0"), seconds_of("")
     (5400, 5400, 86400, None)
+
+    None without a limit.
     """
-    if not time:
+    if not time or time.lower() in NO_LIMIT:
         return None
     days, dash, rest = time.rpartition("-")
     parts = [int(part) for part in rest.split(":")]

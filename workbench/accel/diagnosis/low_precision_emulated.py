@@ -1,0 +1,78 @@
+"""The cell computes in bfloat16 or float16 on hardware that has no instructions for the format and emulates it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from accel.diagnosis.evidence import LEAST_SHARE
+from accel.diagnosis.predicting import Part, amdahl
+from accel.diagnosis.products import is_product, kernel_share
+from accel.profiling.findings import Finding
+from accel.units import percent
+
+if TYPE_CHECKING:
+    from accel.diagnosis.evidence import Evidence
+
+# Products in float32 against emulated ones; see `benchmarks/emulated_formats` … measured below.
+FACTORS = (1.5, 4.0, 40.0)
+
+
+def low_precision_emulated(evidence: Evidence) -> Finding | None:
+    """Autocast, or weights, in a 16-bit format that this machine's CPU or GPU does not multiply."""
+    if "autocast_off" in evidence.live:
+        return None
+    cast, weights = _formats_of_autocast(evidence), _formats_of_weights(evidence)
+    slow = [each for each in (*cast, *weights) if _is_emulated(evidence, each)]
+    share = kernel_share(evidence) if evidence.on_gpu else evidence.share_of_ops(is_product)
+    if not slow or share < LEAST_SHARE:
+        return None
+    number_format, is_cast = slow[0], slow[0] in cast
+    device = evidence.machine.gpus[0].name if evidence.on_gpu else evidence.machine.cpu_model
+    return Finding(
+        kind="low_precision_emulated",
+        title=f"{number_format} without hardware for it: {percent(share)} of each step",
+        what=f"{'Autocast casts to' if is_cast else 'The weights are in'} {number_format}, for which {device} has no "
+        "instructions: each product converts its inputs, computes in float32 and rounds.",
+        share=share,
+        evidence=(f"{'autocast in the cell' if is_cast else 'weights'}: {number_format}",
+                  f"products and convolutions: {percent(share)} of the step"),
+        prediction=amdahl(
+            f"products and convolutions, {percent(share)} of the step, become {FACTORS[0]:g} to {FACTORS[-1]:g} times as fast "
+            "in float32",
+            Part(share, *FACTORS),
+        ),
+        suggests=("autocast_off",) if is_cast else (),
+        remedy="Take autocast out, and the GradScaler with it." if is_cast
+        else "Keep the weights in float32: model.float(), and inputs in float32 too.",
+        wrong_when="this is a test for training on hardware that has the format.",
+        line=evidence.line_where(lambda node: getattr(node, "attr", getattr(node, "id", "")) == "autocast") if is_cast else 0,
+    )  # fmt: skip
+
+
+def _formats_of_autocast(evidence: Evidence) -> list[str]:
+    conditions, device = evidence.profile.whole_run.conditions, evidence.objects.device_type
+    return [each for on, each in conditions.autocast if on == device] if conditions is not None else []
+
+
+def _formats_of_weights(evidence: Evidence) -> list[str]:
+    """The format of most weights."""
+    counts = Counter[str]()
+    for model in evidence.objects.models.values():
+        for weight in model.parameters():
+            counts[str(weight.dtype).removeprefix("torch.")] += weight.numel()
+    return [number_format for number_format, _ in counts.most_common(1)]
+
+
+def _is_emulated(evidence: Evidence, number_format: str) -> bool:
+    """Only where the hardware is known: not on other devices, and not on a CPU whose instructions nothing names."""
+    machine, device = evidence.machine, evidence.objects.device_type
+    has_it: dict[str, bool] = {}
+    if device == "cuda" and machine.gpus:
+        has_it = {
+            "bfloat16": any(gpu.has_bf16 for gpu in machine.gpus),
+            "float16": any(gpu.has_fp16 for gpu in machine.gpus),
+        }
+    elif device == "cpu" and machine.isa:
+        has_it = {"bfloat16": machine.has_cpu_bf16, "float16": machine.has_cpu_fp16}
+    return not has_it.get(number_format, True)
