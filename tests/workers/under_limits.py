@@ -89,12 +89,12 @@ class Notebook:
             except AccelError as error:
                 found = {"words": str(error)}
         trained = not torch.equal(before, self.weights)
-        patience_s = 0.0 if command == "profile" else CLOSING_S
+        patience_s = CLOSING_S if command == "try_" else 0.0
         return {"command": command, "trained": trained, "left_open": left_open(files, patience_s), **found}
 
 
 def left_open(files: Counter[str], patience_s: float) -> list[str]:
-    """What was not open before, once the trial's thread has written the history and closed it."""
+    """What was not open before, and still is after `patience_s`: a trial's thread may still be writing the history."""
     until = time.monotonic() + patience_s
     gc.collect()
     while (left := open_files() - files) and time.monotonic() < until:
