@@ -13,7 +13,6 @@ import pytest
 
 import accel
 
-pytestmark = pytest.mark.timeout(540)
 HERE = Path(__file__).parent
 EVERYWHERE = """
 import io, contextlib, torch

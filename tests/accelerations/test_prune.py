@@ -56,7 +56,6 @@ def test_half_of_the_filters_of_the_course_model_leave_1_059_306_parameters():
 
 @pytest.mark.environment
 @pytest.mark.fresh_interpreters
-@pytest.mark.timeout(300)
 def test_nni_takes_the_same_filters_and_the_weights_come_home(monkeypatch):
     real_environment("nni", monkeypatch)
     model, entry = CNN(channels=3, size=32), Prune(engine="nni")

@@ -11,8 +11,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebooks.run_quickstart import write_page
 from PIL import Image
 
-pytestmark = pytest.mark.timeout(450)
-
 BEGINNINGS = ("import time", "def train", "%load_ext")
 PROFILE = "%%accel profile --shapes --stacks --memory -o profile\ntrain(epochs=2)"
 CELLS = (PROFILE, "profile.panel()")

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
 from PIL import Image
-
-pytestmark = pytest.mark.timeout(450)
 
 MATRIX = Path(__file__).parents[1] / "machine" / "topology" / "course_8_gpus.txt"
 CELLS = ("%load_ext accel", "%accel topology --from matrix.txt", "_.figure()")

@@ -6,12 +6,10 @@ import os
 import re
 from pathlib import Path
 
-import pytest
 from PIL import Image
 from playwright.sync_api import expect
 from tests.browser.ranks_and_workers import END, LOADER, RANKS, SHOW, TRAIN
 
-pytestmark = pytest.mark.timeout(450)
 CELLS = (RANKS, LOADER, SHOW, TRAIN.format(seconds=25), END)
 SHOWN, TRAINING, ENDING = 2, 3, 4
 

@@ -6,11 +6,8 @@ import os
 from pathlib import Path
 
 import nbformat
-import pytest
 from PIL import Image
 from playwright.sync_api import expect
-
-pytestmark = pytest.mark.timeout(450)
 
 TRIED = ("channels_last", "fused_optimizer", "steady_allocator")
 BEGINNINGS = ("import time", "def train", "%load_ext", "%%accel profile", "%accel panel")

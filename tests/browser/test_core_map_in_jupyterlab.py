@@ -11,7 +11,6 @@ from tests.browser.ranks_and_workers import END, LOADER, RANKS, SHOW, TRAIN
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="there are no affinity masks here"),
 ]
 CELLS = (RANKS, LOADER, SHOW, TRAIN.format(seconds=12), "found.processes", END)

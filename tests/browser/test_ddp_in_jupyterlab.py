@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.browser
 
 PATIENCE_MS = 120_000  # the ranks compute on all cores, and other tests run next to them
 SETUP = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.environments.real import PLACE, real_environment
 
-pytestmark = [pytest.mark.browser, pytest.mark.environment, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.environment]
 
 CELL = f"""
 import os

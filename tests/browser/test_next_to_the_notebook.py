@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.browser.test_panel_in_jupyterlab import MODEL, PROFILE, QUICKLY, RESTART, STATE, dock, start_trial
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.browser
 
 NOTICE = """from accel.notebook.page_news import toast
 toast(get_ipython(), "It is <b>over</b>: *1.2* times")"""

@@ -9,7 +9,7 @@ from accel.labs.quiz.questions import Single
 from accel.labs.quiz.quiz import FOLDER
 from accel.labs.quiz.quiz_file import read_quiz
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.browser
 CELLS = ("%load_ext accel", "%accel quiz 5")
 QUESTION = next(each for each in read_quiz(FOLDER / "05.yaml").questions if isinstance(each, Single))
 SHOWN = [QUESTION.options[place] for place in QUESTION.shuffled(len(QUESTION.options))]

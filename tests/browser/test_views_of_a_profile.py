@@ -9,7 +9,7 @@ import pytest
 from notebooks.run_quickstart import write_page
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.browser
 
 MODEL = """
 import torch

@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import expect
 from tests.browser.test_panel_in_jupyterlab import MODEL, PROFILE, start_trial
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.clusters.trainings import SETUP, cell
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.fresh_interpreters]
+pytestmark = pytest.mark.fresh_interpreters
 TRAINS = cell(2) + "\nprint(f'final {sum(losses)}')\n"
 TOML = """
 [clusters.both]

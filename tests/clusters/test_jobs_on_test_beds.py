@@ -24,7 +24,7 @@ from accel.distributed.jobs.launchers.table import launcher_of
 from accel.errors import AccelError, RankError
 from tests.clusters.trainings import SETUP, cell, kill_rank, losses_here, opened, options
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.fresh_interpreters]
+pytestmark = pytest.mark.fresh_interpreters
 BEDS = ("torchrun", "mpirun", "slurm")
 TORCHRUN_ON_HOSTS = "torchrun on hosts"
 SLOW = "time.sleep(0.25)"

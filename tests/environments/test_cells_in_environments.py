@@ -87,7 +87,6 @@ odd = Odd()
 """
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.fresh_interpreters
 def test_what_cannot_be_put_together_there_is_named_with_what_to_do(overlay):
     namespace = {"__name__": "__main__"}
@@ -102,7 +101,6 @@ def test_what_cannot_be_put_together_there_is_named_with_what_to_do(overlay):
         bench.close()
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.fresh_interpreters
 def test_a_cell_runs_in_the_python_of_an_environment_and_the_row_names_it(workbench, overlay, monkeypatch):
     trials_with(monkeypatch, can_be_steady=False)
@@ -115,7 +113,6 @@ def test_a_cell_runs_in_the_python_of_an_environment_and_the_row_names_it(workbe
     assert ladder["channels_last"].environment == ""
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.fresh_interpreters
 def test_an_environment_that_goes_in_the_meantime_costs_its_row_and_no_other(workbench, overlay, monkeypatch):
     monkeypatch.setattr(Environment, "why_not", "")  # as it was a moment ago

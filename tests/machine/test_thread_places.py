@@ -40,7 +40,6 @@ print(sorted(seen.values()))
 """
 
 
-@pytest.mark.timeout(180)
 def test_threads_of_openmp_and_of_the_inter_op_pool_are_told_apart(tmp_path) -> None:
     script = tmp_path / "named.py"  # TorchScript reads its source
     script.write_text(NAMED)

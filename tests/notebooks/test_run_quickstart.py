@@ -77,7 +77,6 @@ def with_shorter_trials(folder):
 
 
 @pytest.mark.compiles
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "of_folder",
     [with_shorter_trials, pytest.param(lambda folder: [], marks=pytest.mark.whole, id="as_it_is")],
@@ -97,7 +96,6 @@ def test_the_quickstart_shows_profile_ladder_export_and_its_own_loop_before_and_
     assert scripts_from_elsewhere(page) == []
 
 
-@pytest.mark.timeout(300)
 def test_the_lab_on_model_parallelism_shows_three_ways_and_that_each_gives_what_one_process_gives(tmp_path):
     done, page = run(tmp_path, RUNNER.parent / "model_parallel.ipynb", timeout_s=280)
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pytest
 from jupyter_client.manager import start_new_kernel
 
 from accel_widgets.main_thread import in_main_thread
@@ -22,8 +21,6 @@ assert seen == [] and answers == [False], (seen, answers)
 is_cell_running = False
 """
 NEXT_CELL = "assert seen == [(True, False)], seen"
-
-pytestmark = pytest.mark.timeout(400)
 
 
 def test_from_another_thread_it_waits_for_the_running_cell_and_runs_in_the_main_thread():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from jupyter_client.manager import start_new_kernel
 
 FIRST_CELL = """
@@ -63,8 +62,6 @@ import sys
 assert "torch_pruning" in sys.modules and "timm" not in sys.modules  # which takes seconds to import
 workbench.close()
 """
-
-pytestmark = pytest.mark.timeout(400)
 
 
 def test_reasons_are_asked_once_when_the_cell_is_over_and_in_the_main_thread():

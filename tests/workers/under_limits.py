@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -44,6 +45,7 @@ for x, y in loader:
     criterion(model(x), y).backward()
     optimizer.step()
 """
+CLOSING_S = 20.0
 QUICK = Effort(warm_up=2, least_rounds=1, most_rounds=2, seconds=1)
 
 
@@ -86,9 +88,19 @@ class Notebook:
                 found = {"notes": getattr(self, command)()}
             except AccelError as error:
                 found = {"words": str(error)}
-        gc.collect()
         trained = not torch.equal(before, self.weights)
-        return {"command": command, "trained": trained, "left_open": sorted(open_files() - files), **found}
+        patience_s = CLOSING_S if command == "try_" else 0.0
+        return {"command": command, "trained": trained, "left_open": left_open(files, patience_s), **found}
+
+
+def left_open(files: Counter[str], patience_s: float) -> list[str]:
+    """What was not open before, and still is after `patience_s`: a trial's thread may still be writing the history."""
+    until = time.monotonic() + patience_s
+    gc.collect()
+    while (left := open_files() - files) and time.monotonic() < until:
+        time.sleep(0.05)
+        gc.collect()
+    return sorted(left)
 
 
 def open_files() -> Counter[str]:

@@ -61,7 +61,6 @@ def run(tmp_path, code: str, environment: dict[str, str]) -> tuple:
     return eval(done.stdout)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_under_proc_bind_workers_have_one_cpu_and_inside_all_that_the_process_began_with(
     tmp_path, start_method
