@@ -205,32 +205,29 @@ def _why_not_loader(name: str, loader: DataLoader[Any], n: int) -> list[Reason]:
     reasons = []
     if isinstance(loader.dataset, IterableDataset) and loader.num_workers != n:
         reasons.append(_of_a_stream(name, loader))
-    if n == 0 and loader.worker_init_fn is not None:
-        reasons.append(
-            Reason(
-                f"{name} sets its workers up (worker_init_fn), which never runs without workers",
-                "Write num_workers=0 in the DataLoader, and profile again.",
-            )
-        )
-    if n == 0 and _keeps_own(loader):
-        reasons.append(
-            Reason(
-                f"{name} keeps its workers (persistent_workers), which draw one seed for all epochs",
-                "Write num_workers=0 in the DataLoader, and profile again.",
-            )
-        )
     if loader.num_workers == n:
         reasons.append(
             Reason(f"{name} has {n} worker processes already", "Choose another n, or leave this off.")
         )
-    if lies_on_gpu(loader.dataset):
-        reasons.append(
-            Reason(
-                f"The data of {name} lies on the GPU, where worker processes cannot read it",
-                "Leave this off.",
-            )
-        )
-    return reasons + why_not_sent(name, loader)
+    return reasons + (_why_not_worked(name, loader) if n else _why_not_alone(name, loader))
+
+
+def _why_not_worked(name: str, loader: DataLoader[Any]) -> list[Reason]:
+    """What speaks against worker processes."""
+    if not lies_on_gpu(loader.dataset):
+        return why_not_sent(name, loader)
+    lies = f"The data of {name} lies on the GPU, where worker processes cannot read it"
+    return [Reason(lies, "Leave this off."), *why_not_sent(name, loader)]
+
+
+def _why_not_alone(name: str, loader: DataLoader[Any]) -> list[Reason]:
+    """What speaks against having none: something that only workers do."""
+    only = []
+    if loader.worker_init_fn is not None:
+        only.append(f"{name} sets its workers up (worker_init_fn), which never runs without workers")
+    if _keeps_own(loader):
+        only.append(f"{name} keeps its workers (persistent_workers), which draw one seed for all epochs")
+    return [Reason(each, "Write num_workers=0 in the DataLoader, and profile again.") for each in only]
 
 
 def _of_a_stream(name: str, loader: DataLoader[Any]) -> Reason:

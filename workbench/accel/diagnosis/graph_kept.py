@@ -2,98 +2,112 @@
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.findings import Finding
-from accel.workload.namespace_reads import attributes_of
+from accel.workload.namespace_reads import LEAVES, attributes_of
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
 
-FEWEST = 5  # fewer may be the terms of one loss, or the losses of several heads
-OF_STEPS = 0.8  # of the steps of the cell have their loss in it
-LONGEST = 50  # losses that are counted: a sum over more steps is long enough
-PARTS = 32  # of a dict or an object that are looked at
-SCALED = ("MulBackward0", "DivBackward0")  # as in 0.9 * average + 0.1 * loss
+FEWEST_STEPS, ENOUGH_STEPS = 3, 5  # fewer may be what a loss over two steps needs
+PARTS = 64  # of a dict, a list or an object that are looked at
+MOST_OBJECTS, MOST_NODES = 5_000, 5_000
+OF_LEAVES = 2**62  # nodes of parameters have the largest sequence number there is
 
 
 def graph_kept(evidence: Evidence) -> Finding | None:
-    """A variable that the cell leaves behind holds losses of several steps together with their graphs."""
-    if evidence.is_of_trace:
+    """A variable that the cell leaves behind holds values of several steps together with their graphs."""
+    conditions = evidence.profile.whole_run.conditions
+    ends = conditions.step_nodes if conditions is not None else ()
+    if evidence.is_of_trace or len(ends) <= FEWEST_STEPS:
         return None
-    name, steps = next(_kept(evidence), ("", 0))
+    name, steps = next(_kept(evidence, ends), ("", 0))
     if not name:
         return None
     variable = name.partition("[")[0].partition(".")[0]
-    line = evidence.line_where(lambda node: getattr(node, "id", "") == variable, in_loop=True)
     return Finding(
         kind="graph_kept",
-        title=f"{name} keeps the graphs of {'at least ' if steps >= LONGEST else ''}{steps} losses",
-        what="A loss with a graph holds what its backward pass needs; if losses are kept, memory grows with each step.",
+        title=f"{name} keeps the graphs of {'at least ' if steps >= len(ends) - 1 else ''}{steps} steps",
+        what="A tensor with a graph holds what its backward pass needs; if each step keeps one, memory grows with each step.",
         share=0.0,
-        evidence=(f"{name}: values with a grad_fn from {steps} steps",),
+        evidence=(f"{name}: graphs of {steps} of the last {len(ends) - 1} steps",),
         prediction=None,
         suggests=(),
-        remedy=f"Put loss.item() into {name}, or loss.detach() where reading the loss would wait for a GPU.",
+        remedy=f"Put value.item() into {name}, or value.detach() where reading the value would wait for a GPU.",
         wrong_when="a later backward pass uses all these graphs, as for a whole episode.",
-        line=line,
-        details={"losses": float(steps)},
+        line=evidence.line_where(lambda node: getattr(node, "id", "") == variable, in_loop=True),
+        details={"steps": float(steps)},
     )
 
 
-def _kept(evidence: Evidence) -> Iterator[tuple[str, int]]:
-    """Variables that the cell writes or reads, and their parts, with how many graphs each holds."""
-    workload = evidence.workload
-    enough = max(FEWEST, OF_STEPS * min(workload.steps, LONGEST))
+def _kept(evidence: Evidence, ends: Sequence[int]) -> Iterator[tuple[str, int]]:
+    """Variables that the cell writes or reads, and their parts, with how many steps' graphs each holds."""
+    workload, steps = evidence.workload, len(ends) - 1
     for name in dict.fromkeys((*workload.writes, *workload.reads)):
         for label, value in _with_parts(name, workload.namespace.get(name)):
-            if (count := _graphs(value)) >= enough:
-                yield label, count
+            nodes = [each.grad_fn for each in _tensors(value)]
+            if nodes and (count := _steps_of(nodes, ends)) >= min(steps, ENOUGH_STEPS):
+                yield label, min(count, steps)
 
 
 def _with_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    yield name, value
+    """A variable; of a dict or an object each part first, so that the finding can name it."""
     if type(value) in (dict, defaultdict):
         yield from ((f"{name}[{key!r}]", part) for key, part in islice(value.items(), PARTS))
-    else:
+    elif not issubclass(type(value), ModuleType):
         yield from ((f"{name}.{key}", part) for key, part in islice(attributes_of(value).items(), PARTS))
+    yield name, value
 
 
-def _graphs(value: Any) -> int:
-    """Losses with a graph: in a list, or summed up one after another in a tensor."""
+def _tensors(value: Any) -> list[Any]:
+    """Tensors with a graph in a value: in containers and in attributes, of a long list the last ones."""
     import torch
 
-    if type(value) in (list, tuple, deque):
-        return sum(_has_graph(each) for each in islice(reversed(value), LONGEST))
-    if not (issubclass(type(value), torch.Tensor) and _has_graph(value)):
-        return 0
-    return _addends(value.grad_fn)
+    found, seen, waiting = [], dict[int, Any](), deque([value])
+    while waiting and len(seen) < MOST_OBJECTS:
+        each = waiting.popleft()
+        kind = type(each)
+        if id(each) in seen or issubclass(kind, (*LEAVES, type, FunctionType)):
+            continue
+        seen[id(each)] = each
+        if issubclass(kind, torch.Tensor):
+            found += [each] if each.grad_fn is not None else []
+        elif kind in (list, tuple, deque):
+            waiting.extend(islice(reversed(each), PARTS))
+        elif issubclass(kind, dict):
+            waiting.extend(islice(dict.values(each), PARTS))
+        else:
+            waiting.extend(islice(attributes_of(each).values(), PARTS))
+    return found
 
 
-def _addends(node: Any) -> int:
-    """How many terms a sum has, on the longest way through its additions."""
-    count, front = 1, [_unscaled(node)]
-    while count < LONGEST and (sums := [each for each in front if type(each).__name__ == "AddBackward0"]):
-        terms = [[term for term, _ in each.next_functions if term is not None] for each in sums]
-        count += any(len(each) > 1 for each in terms)  # a plain number has no graph
-        front = [_unscaled(term) for each in terms for term in each][:PARTS]
-    return count
+def _steps_of(nodes: Iterable[Any], ends: Sequence[int]) -> int:
+    """In how many of the last steps these nodes, and the nodes that they lead to, were recorded.
 
+    Oldest first: a sum over all steps leads to the first step without a visit to the graphs of the others.
+    """
+    steps, seen = set[int](), dict[int, Any]()
+    waiting: list[tuple[int, int, Any]] = []
 
-def _unscaled(node: Any) -> Any:
-    """What a chain of products with plain numbers multiplies."""
-    while type(node).__name__ in SCALED:
-        factors = [each for each, _ in node.next_functions if each is not None]
-        if len(factors) != 1:
-            break
-        node = factors[0]
-    return node
+    def add(node: Any) -> None:
+        number = int(node._sequence_nr())
+        if id(node) not in seen and ends[0] <= number < OF_LEAVES:
+            seen[id(node)] = node
+            steps.add(bisect_right(ends, number))
+            heapq.heappush(waiting, (number, len(seen), node))
 
-
-def _has_graph(value: Any) -> bool:
-    import torch
-
-    return issubclass(type(value), torch.Tensor) and value.dim() == 0 and value.grad_fn is not None
+    for node in nodes:
+        add(node)
+    while waiting and len(steps) < len(ends) and len(seen) < MOST_NODES:
+        _, _, oldest = heapq.heappop(waiting)
+        for following, _ in oldest.next_functions:
+            if following is not None:
+                add(following)
+    return len(steps)

@@ -21,7 +21,6 @@ RECEIVE_MS = (0.3, 0.5, 1.0)
 # 64 samples: about 64 × 2 index operations and a stack against one or two.
 BY_BATCH = (3.0, 15.0, GONE)
 
-
 AS_QUICK = (0.6, 1.3)  # assumed: the time in which the training process makes a batch, over that of a worker
 LEAST_IN_THE_LOOP = 0.2  # assumed, of the step: less is also what logging or a schedule takes
 
@@ -29,9 +28,8 @@ LEAST_IN_THE_LOOP = 0.2  # assumed, of the step: less is also what logging or a 
 def input_bound(evidence: Evidence) -> Finding | None:
     """The share of each step that is spent waiting for data, or making it in the loop itself."""
     share = evidence.share("data")
-    waits = evidence.on_gpu and bool(
-        evidence.profile.synchronisations
-    )  # perhaps in these gaps: the GPU computes there
+    # Where the cell waits for the GPU, it may do so in these gaps, while the GPU computes.
+    waits = evidence.on_gpu and bool(evidence.profile.synchronisations)
     made = 0.0 if evidence.is_of_trace or waits else evidence.share(*evidence.gaps_before_forward)
     if made >= LEAST_IN_THE_LOOP and made >= share:
         return _made_in_the_loop(evidence, share + made)
@@ -126,10 +124,12 @@ def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
     rest_ms = max(step_ms - waits_ms, 0.0)  # a median less a mean may be negative
     basis = f"making the data of a step takes {milliseconds(made_ms)}, waiting for a worker {milliseconds(waits_ms)}"
     quickest, longest = AS_QUICK
+    is_ours = "loader_workers" in evidence.live
     return ("Sending a batch from a worker takes longer than making it.",
             Prediction(step_ms / (rest_ms + made_ms), step_ms / (rest_ms + longest * made_ms),
                        step_ms / (rest_ms + quickest * made_ms), basis),
-            ("loader_workers(n=0)",), "")  # fmt: skip
+            () if is_ours else ("loader_workers(n=0)",),
+            "Take the workers back: %accel undo loader_workers." if is_ours else "")  # fmt: skip
 
 
 def _made_ms(evidence: Evidence) -> float:

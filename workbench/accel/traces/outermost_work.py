@@ -20,9 +20,8 @@ NAMED = {
     "enumerate(DataLoader)#": "data", "Optimizer.step#": "optimizer", "Optimizer.zero_grad#": "zero_grad",
     BACKWARD_NODE: "backward",
 }  # fmt: skip
-OLD_NODE = re.compile(
-    r"(?:torch::autograd::)?\w+Backward\d*|torch::autograd::\w+"
-)  # as torch before 1.8 named them
+# As torch before 1.8 named what the autograd engine runs.
+OLD_NODE = re.compile(r"(?:torch::autograd::)?\w+Backward\d*|torch::autograd::\w+")
 COPIES = ("aten::to", "aten::copy_", "aten::_to_copy", "aten::cuda")
 OTHER = "forward"  # what torch does not name
 
@@ -48,8 +47,10 @@ def outermost_work(columns: KinetoColumns) -> OutermostWork:
     import numpy as np
 
     of_name = np.array([_phase(name) for name in columns.names], dtype=object)
-    says_phase = (of_name != OTHER)[columns.name]
+    is_old_node = np.array([bool(OLD_NODE.fullmatch(name)) for name in columns.names], dtype=np.bool_)
     phases = of_name[columns.name]
+    phases[is_old_node[columns.name] & ~columns.is_annotation & (phases == OTHER)] = "backward"
+    says_phase = phases != OTHER
     holds_backward, in_update = _updates_by_closure(columns, phases)
     may_bracket = (columns.is_annotation & ~says_phase) | holds_backward
     is_call = is_of(columns.kind, columns.kinds, RUNTIME)
@@ -69,8 +70,7 @@ def outermost_work(columns: KinetoColumns) -> OutermostWork:
 
 
 def _phase(name: str) -> str:
-    named = next((phase for start, phase in NAMED.items() if name.startswith(start)), OTHER)
-    return "backward" if named == OTHER and OLD_NODE.fullmatch(name) else named
+    return next((phase for start, phase in NAMED.items() if name.startswith(start)), OTHER)
 
 
 def _updates_by_closure(columns: KinetoColumns, phases: NDArray[np.object_]) -> tuple[Flags, Flags]:

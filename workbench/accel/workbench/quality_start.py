@@ -12,7 +12,7 @@ from accel.workbench.held_out_data import find_held_out, training_loader
 from accel.workbench.quality_metric import QualityMetric, find_metric
 from accel.workbench.quality_notes import how_seeds_begin, quality_notes
 from accel.workbench.quality_request import QualityRequest
-from accel.workbench.trial_start import load_for, names_by_kind, packed, unchanged_check
+from accel.workbench.trial_start import load_without_what_is_kept, names_by_kind, packed, unchanged_check
 from accel.workers.messages import QualityQuestion
 from accel.workers.quality_schedule import Goal
 from accel.workers.quality_seeds import QualitySetting
@@ -40,7 +40,7 @@ def prepared_quality_trial(
     try:
         check = unchanged_check(workbench, workload, while_packing)
         return QualityTrial(
-            plans, parcel, load_for(parcel, workload, workbench.training_loader), workbench.pool, setting,
+            plans, parcel, load_without_what_is_kept(workbench, parcel, workload), workbench.pool, setting,
             check=check, refused=refused, groups=group_for,
         )  # fmt: skip
     except BaseException:

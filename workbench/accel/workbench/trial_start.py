@@ -43,7 +43,7 @@ def prepared_trial(
         plans = best_first(plans, hints_for(workbench, workload))
     parcel, while_packing = packed(workbench, workload)
     try:
-        load = load_for(parcel, workload, workbench.training_loader)
+        load = load_without_what_is_kept(workbench, parcel, workload)
         check = unchanged_check(workbench, workload, while_packing)
         return Trial(
             plans, parcel, load, workbench.pool, setting, check=check, refused=refused, groups=group_for
@@ -57,7 +57,7 @@ def trial_setting(
     workbench: NotebookState, workload: Workload, *, budget: TimeBudget, timeout_s: float
 ) -> TrialSetting:
     """What the notebook's allocator is, and how long things may take."""
-    allocator = notebook_allocator()
+    allocator, cores = notebook_allocator(), workbench.machine.usable_cores
     is_glibc = allocator_name() == "glibc"
     return TrialSetting(
         machine_line=workbench.machine.line,
@@ -68,7 +68,7 @@ def trial_setting(
         timeout_s=timeout_s,
         budget=budget,
         step_s=(workload.step_ms or 0.0) / 1e3 if workload.step_ms == workload.step_ms else 0.0,
-        load=MachineLoad(threads_of_others(), workbench.machine.usable_cores),
+        load=MachineLoad(threads_of_others(cores), cores),
     )
 
 
@@ -78,6 +78,12 @@ def packed(workbench: NotebookState, workload: Workload) -> tuple[Parcel, list[s
         before = StateGuard.of(workload)
         parcel = pack(workload)
         return parcel, before.changes(workload)
+
+
+def load_without_what_is_kept(workbench: NotebookState, parcel: Parcel, workload: Workload) -> Load:
+    """The message with what the baseline's loaders do: workers that a kept plan gave them are not the baseline's."""
+    with workbench.live.suspended():
+        return load_for(parcel, workload, workbench.training_loader)
 
 
 def load_for(parcel: Parcel, workload: Workload, training: str | None = None) -> Load:

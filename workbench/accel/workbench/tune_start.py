@@ -21,7 +21,7 @@ from accel.workbench.hints import HISTORY, hints_for
 from accel.workbench.quality_request import QualityRequest
 from accel.workbench.quality_start import asked_of_quality
 from accel.workbench.time_for_parts import TimeForParts
-from accel.workbench.trial_start import load_for, packed, trial_setting, unchanged_check
+from accel.workbench.trial_start import load_without_what_is_kept, packed, trial_setting, unchanged_check
 from accel.workers.quality_seeds import QualitySetting
 from accel.workers.tune_search import Aim
 from accel.workers.tune_trial import SEARCH_SHARE, TuneTrial
@@ -57,7 +57,7 @@ def prepared_tuning(
                 workbench, workload, asked, steps=aim.steps, search_s=SEARCH_SHARE * budget.seconds, unproven=unproven
             )  # fmt: skip
         return TuneTrial(
-            candidates, parcel, load_for(parcel, workload, workbench.training_loader), workbench.pool,
+            candidates, parcel, load_without_what_is_kept(workbench, parcel, workload), workbench.pool,
             trial_setting(workbench, workload, budget=budget, timeout_s=timeout_s), aim,
             check=unchanged_check(workbench, workload, while_packing), groups=group_for,
             quality=quality if candidates.changing else None,

@@ -20,6 +20,9 @@ class Samples:
     warm_up_s: float = 0.0  # wall time of all warm-up steps, the first included
     warm_up_steps: int = 0
     warm_step_s: float = 0.0
+    epoch_steps: int = (
+        0  # of a pass over the training's data, where batches are made in the background and that is known
+    )
     times_epochs: bool = False  # each of these rounds is whole epochs
     applied_s: float = 0.0  # the longest that applying the plan took in the middle of the cell's run
     minor_faults: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from accel.errors import AccelError, RankError, Reason, first_line, in_words
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
@@ -21,6 +22,7 @@ from accel.plans.plan import Plan
 from accel.workers.stage import Standing, median_ms
 
 _APART = 1.03  # an end of an interval that lies further from another one is worth a word
+STARTING_S = 0.05  # assumed: to start and to end a worker of a loader, 5 to 30 ms where a process is forked
 _LEAST_APPLYING_S = 0.01  # less goes without saying
 _SHOWN = (
     3  # recompilations and graph breaks, those that came most often; a profile of the cell lists them all
@@ -41,7 +43,7 @@ def comparison_of(
     peak_bytes, peak_of = peaks_of(known)
     stages = [each for each in (steady, notebook) if each]
     here = _here(plan, steady, notebook)
-    verdict = _verdict(steady, notebook, here)
+    verdict = _verdict(plan, steady, notebook, here)
     cost = _cost(known, stages, verdict, compiled_s)
     return Comparison(
         plan=str(plan),
@@ -169,14 +171,33 @@ def in_steady_worker(plan: Plan) -> Plan:
     return plan
 
 
-def _verdict(steady: Standing | None, notebook: Standing | None, here: Interval | None) -> Verdict:
+def _verdict(
+    plan: Plan, steady: Standing | None, notebook: Standing | None, here: Interval | None
+) -> Verdict:
     """Of the interval that the reader sees: as the notebook runs where that was measured, else under a steady allocator.
 
-    What is faster in fresh processes and may be slower in this one, where it will be kept, is undecided.
+    Undecided is what is faster in fresh processes and may be slower in this one, where it will be kept; and what gains no more
+    than starting workers in each epoch costs, where the times leave that out.
     """
     deciding = notebook if notebook is not None and notebook.shown is not None else steady
-    verdict = (deciding.verdict if deciding else None) or "undecided"
-    return "undecided" if verdict == "faster" and here is not None and here.low < 1 else verdict
+    if deciding is None or deciding.shown is None or deciding.verdict is None:
+        return "undecided"
+    may_be_slower = (here is not None and here.low < 1) or deciding.shown.low <= 1 + _starting(plan, deciding)
+    return "undecided" if deciding.verdict == "faster" and may_be_slower else deciding.verdict
+
+
+def _starting(plan: Plan, standing: Standing) -> float:
+    """What starting the plan's workers takes once an epoch, as a share of it, if that is not in the times."""
+    workers = sum(entry.n for entry in plan.entries if _starts_workers(entry))
+    own = standing.samples[-1]
+    if not workers or own.times_epochs or not own.epoch_steps:
+        return 0.0
+    return workers * STARTING_S / (own.epoch_steps * median_ms(standing.samples) / 1e3)
+
+
+def _starts_workers(entry: Any) -> bool:
+    """Whether each epoch starts worker processes for it."""
+    return entry.layer == "data" and getattr(entry, "n", 0) > 0 and not getattr(entry, "persistent", False)
 
 
 def _proofs(standing: Standing | None) -> tuple[tuple[str, bool, str], ...]:
@@ -197,9 +218,7 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
             f"%accel try {plan}+steady_allocator tells more"
         )
     known = [each for each in (notebook, steady) if each is not None and each.samples][:1]
-    if any(getattr(entry, "n", 0) and entry.layer == "data" for entry in plan.entries) and not all(
-        map(_times_epochs, known)
-    ):
+    if any(map(_starts_workers, plan.entries)) and not all(map(_times_epochs, known)):
         notes.append(
             "turns are not whole epochs: starting the loader's workers, once an epoch, is not in the times"
         )

@@ -118,7 +118,10 @@ class CellCapture:
             ),
         )
         writes, autocast = names_written(self.source), tuple(sorted(marks.autocasts))
-        conditions = replace(marks.conditions or read_conditions(), autocast=autocast)
+        conditions = replace(
+            marks.conditions or read_conditions(), autocast=autocast, never_clears=marks.gradients.never_clears,
+            step_nodes=tuple(marks.step_nodes),
+        )  # fmt: skip
         roles = roles_of(
             marks, before=self._before, after=self.namespace, writes=writes, left_out=self.left_out
         )

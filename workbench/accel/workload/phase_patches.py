@@ -148,10 +148,12 @@ def _backward(marks: PhaseRecord, original: Function) -> Function:
             marks.conditions = read_conditions()
         marks.begin("backward", 0)
         begun_ns, adds = marks.marks[-1].time_ns, bool(kwargs.get("accumulate_grad", True))
+        marks.gradients.before_backward()
         try:
             result = original(*args, **kwargs)
         finally:
             marks.end("backward")
+            marks.gradients.after_backward()
         if "optimizer" not in marks.open:  # a closure goes over the same batch again
             marks.passes.append(BackwardPass(begun_ns, _place(sys._getframe(1)), adds))
         marks.backward_ended()
@@ -306,6 +308,8 @@ def _hook_optimizers(marks: PhaseRecord) -> None:
         under_way.append(id(optimizer))
         if len(under_way) == 1 and marks.thread == marks.home_thread:
             marks.note("optimizers", optimizer)
+            if marks.first_optimizer is None or marks.first_optimizer is optimizer:
+                marks.gradients.before_update(optimizer)
             marks.begin("optimizer", id(optimizer))
             timed = functools.partial(_closure, marks)
             if len(args) > 1 and callable(args[1]):  # args[0] is the optimizer
@@ -321,6 +325,8 @@ def _hook_optimizers(marks: PhaseRecord) -> None:
         if not under_way:
             marks.end("optimizer")
             marks.optimizer_stepped(optimizer)
+            if optimizer is marks.first_optimizer:
+                marks.gradients.after_update(optimizer)
 
     before_step(marks.patches, before)
     after_step(marks.patches, after)

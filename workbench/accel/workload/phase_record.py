@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from time import perf_counter_ns
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from accel.hooks.attribute_patches import AttributePatches
 from accel.workload.applied_time import applied_ns
+from accel.workload.gradient_watch import GradientWatch
 from accel.workload.loop_record import LoopLine, LoopRecord
 from accel.workload.page_faults import page_faults
 from accel.workload.replica import Kind
@@ -33,6 +35,7 @@ PHASES = (
     "scaler",
 )
 _BEGIN_A_STEP = ("data", "copy", "forward")
+MOST_STEP_NODES = 51  # the ends of the last 50 steps, and of the one before them
 MOST_MARKS = 1_000_000  # about 100 MB; a day of training must not fill the memory
 _new = tuple.__new__  # half the time of Mark(...), which counts twelve times a step
 
@@ -109,10 +112,13 @@ class PhaseRecord:
         self.step_ends: list[int] = []  # when an optimizer's step ended a step of the training
         self.loops = LoopRecord()
         self.conditions: RunConditions | None = None  # read when the first backward begins
-        self.autocasts: set[tuple[str, str]] = (
-            set()
-        )  # (device, format) of those under which autograd recorded something
+        # (device, format) of those under which autograd recorded something
+        self.autocasts: set[tuple[str, str]] = set()
         self.clears_to_zeros = False  # an optimizer's zero_grad(set_to_none=False) was called
+        self.gradients = GradientWatch()
+        self.step_nodes: deque[int] = deque(
+            maxlen=MOST_STEP_NODES
+        )  # nodes autograd had recorded when a step ended
         self.first_optimizer: Any = (
             None  # whose steps are the training's: the first that steps, until one built later does
         )
@@ -137,6 +143,7 @@ class PhaseRecord:
         self._fast_ranges: dict[str, Any] = {}  # of phases, for torch.profiler
         self._step_range: Any = None
         self._profiler_enabled: Callable[[], bool] = lambda: False
+        self._nodes_recorded: Callable[[], int] = lambda: 0
         self._seen_ids: set[tuple[str, int]] = set()
         self._optimizer_steps = self._backward_ends = self._graphs = self._graphs_before = (
             self._applied_ns
@@ -210,6 +217,7 @@ class PhaseRecord:
     def let_go(self) -> None:
         """Drop the strong references, once the run has been read."""
         self.seen, self.first_optimizer, self._former_leads, self._seen_ids = [], None, [], set()
+        self.gradients.let_go()
 
     def optimizer_stepped(self, optimizer: Any) -> None:
         """Count a boundary when the optimizer that counts has stepped: the first, or the next fold's own.
@@ -271,6 +279,7 @@ class PhaseRecord:
         applied, self._applied_ns = applied_ns() != self._applied_ns, applied_ns()
         profiled, faults = self._profiler_enabled(), page_faults()
         self.boundary_notes.append(BoundaryNote(perf_counter_ns(), compiled, profiled, faults, applied))
+        self.step_nodes.append(self._nodes_recorded())
         if len(self.marks) > MOST_MARKS:
             self.thread = -1  # patches pass straight through from here; the optimizer hook goes on counting
 

@@ -29,6 +29,8 @@ class RunConditions:
     `debugging` are environment variables for finding faults, with their values; `omp_num_threads` is "" when not set.
     `cpus` is how many the main thread's affinity mask allowed, `starting_cpus` how many before OpenMP narrowed it; 0 where the
     system has no masks. `autocast` are the (device, format) pairs of each autocast under which autograd recorded something.
+    `never_clears`: several updates, and nothing cleared gradients in between. `step_nodes` are autograd's sequence numbers at the
+    ends of the last steps, oldest first.
     """
 
     threads: int
@@ -41,6 +43,8 @@ class RunConditions:
     cpus: int = 0
     starting_cpus: int = 0
     autocast: tuple[tuple[str, str], ...] = ()
+    never_clears: bool = False
+    step_nodes: tuple[int, ...] = ()
 
 
 def read_conditions() -> RunConditions:

@@ -149,18 +149,26 @@ def gpus_at_work(nvml: Any | None, uuids: Sequence[str]) -> dict[int, int]:
     return found
 
 
-def threads_of_others(root: Path | str = "/", *, pause: Callable[[float], object] = time.sleep) -> float:
-    """How many threads of other programs run or wait for a CPU now; 0 where these use little, or the system does not tell.
+def threads_of_others(
+    cores: int, *, root: Path | str = "/", pause: Callable[[float], object] = time.sleep
+) -> float:
+    """How many threads of other programs want one of our `cores` now; 0 where they use little, or the system does not tell.
 
-    >>> threads_of_others()          # with three programs that compute
+    >>> threads_of_others(cores=2)          # with three programs that compute
     3.0
+
+    Where this process may use only some of the CPUs, the system counts threads that run elsewhere too; what others use of our
+    CPUs counts then.
     """
     with OtherWork(root=root, counts_children=True) as others:
         found = []
         for _ in range(LOOKS):
             pause(LOOK_EVERY_S)
             found.append(_runnable(root))
-    return max(0.0, float(median(found)) - 1.0) if others.share >= BUSY_SHARE else 0.0
+    if others.share < BUSY_SHARE:
+        return 0.0
+    has_all = cores >= (os.cpu_count() or cores)
+    return max(0.0, float(median(found)) - 1.0) if has_all else others.share * cores
 
 
 def _runnable(root: Path | str) -> int:

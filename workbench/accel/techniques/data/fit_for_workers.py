@@ -112,7 +112,7 @@ def _held(thing: Any) -> list[Any]:
 
 
 def asks_which_worker(dataset: Any) -> bool:
-    """Whether a data set shares itself out: its code, or code that it leads to, asks for `get_worker_info`.
+    """Whether a data set shares itself out: it is a pipe that torch shards, or code that it leads to asks `get_worker_info`.
 
     >>> asks_which_worker(sharded)
     True
@@ -120,14 +120,18 @@ def asks_which_worker(dataset: Any) -> bool:
     Followed are the data set's parts, stages of a pipeline among them, and the functions, classes and modules that the code
     names; not what is torch's, numpy's or Python's own.
     """
+    from torch.utils.data import get_worker_info
+
     waiting, seen = [dataset], dict[int, object]()
     while waiting and len(seen) < _MOST_FOLLOWED:
         thing = waiting.pop(0)
+        if thing is get_worker_info or hasattr(type(thing), "apply_sharding"):
+            return True
         if id(thing) in seen or isinstance(thing, _PLAIN) or _is_elsewhere(thing):
             continue
         seen[id(thing)] = thing
         if isinstance(thing, FunctionType) and _WHICH_WORKER in _names_in(thing.__code__):
-            return True
+            return True  # as an attribute of a module, too
         waiting += _led_to(thing)
     return False
 

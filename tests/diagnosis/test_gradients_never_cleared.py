@@ -1,0 +1,94 @@
+"""Training that never clears its gradients is found; every way to clear them is seen, also by hand and for two optimizers."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.diagnosis.gradients_never_cleared import gradients_never_cleared
+from tests.diagnosis.making import real
+
+LOOP = """
+for _ in range(6):
+    {before}
+    criterion(model(x), y).backward()
+    {between}
+    optimizer.step()
+"""
+ACCUMULATED = """
+for step in range(8):
+    criterion(model(x), y).backward()
+    if step % 2:
+        optimizer.step()
+        {clear}
+"""
+GAN = """
+generator, critic = nn.Linear(16, 16), nn.Linear(16, 1)
+of_critic = torch.optim.SGD(critic.parameters(), 0.01)
+of_generator = torch.optim.SGD(generator.parameters(), 0.01)
+for _ in range(6):
+    {clear_critic}
+    critic(generator(x).detach()).mean().backward()
+    of_critic.step()
+    of_generator.zero_grad()
+    critic(generator(x)).mean().backward()
+    of_generator.step()
+"""
+CLOSURE = """
+quasi = torch.optim.LBFGS(model.parameters(), max_iter=3)
+def closure():
+    quasi.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    return loss
+for _ in range(4):
+    quasi.step(closure)
+"""
+
+
+def finds(cell):
+    finding = gradients_never_cleared(real(cell, timed=False))
+    return finding is not None and finding.kind == "gradients_never_cleared"
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["pass", "norm = model[0].weight.grad.norm()", "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"],
+)
+def test_a_loop_that_never_clears_is_found(between):
+    assert finds(LOOP.format(before="pass", between=between))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "optimizer.zero_grad()",
+        "optimizer.zero_grad(set_to_none=False)",
+        "model.zero_grad()",
+        "for p in model.parameters(): p.grad = None",
+        "for p in model.parameters(): p.grad is None or p.grad.zero_()",
+        "torch._foreach_zero_([p.grad for p in model.parameters() if p.grad is not None])",
+    ],
+)
+def test_each_way_to_clear_them_is_seen(before):
+    assert not finds(LOOP.format(before=before, between="pass"))
+
+
+def test_gradients_that_the_notebook_puts_there_itself_are_not_said_to_add_up():
+    assert not finds(
+        LOOP.format(before="pass", between="for p in model.parameters(): p.grad = p.grad.clone()")
+    )
+
+
+@pytest.mark.parametrize(("clear", "is_found"), [("optimizer.zero_grad()", False), ("pass", True)])
+def test_accumulation_counts_updates(clear, is_found):
+    assert finds(ACCUMULATED.format(clear=clear)) is is_found
+
+
+@pytest.mark.parametrize(("clear", "is_found"), [("of_critic.zero_grad()", False), ("pass", True)])
+def test_the_first_of_two_optimizers_is_watched(clear, is_found):
+    assert finds(GAN.format(clear_critic=clear)) is is_found
+
+
+def test_a_closure_that_clears_is_seen():
+    assert not finds(CLOSURE)
+    assert not finds("criterion(model(x), y).backward()\noptimizer.step()"), "one update shows nothing"
