@@ -117,7 +117,7 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
 
 
 def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
-    """Advice where the step waits longer for a batch than a worker took to make it: the rest is sending."""
+    """Advice where the step waits longer for a batch than a worker took to make it."""
     made_ms, waits_ms, step_ms = _made_ms(evidence), evidence.ms("data"), evidence.profile.step_ms
     if not loader.num_workers or not 0 < made_ms < waits_ms:
         return None
@@ -125,7 +125,7 @@ def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
     basis = f"making the data of a step takes {milliseconds(made_ms)}, waiting for a worker {milliseconds(waits_ms)}"
     quickest, longest = AS_QUICK
     is_ours = "loader_workers" in evidence.live
-    return ("Sending a batch from a worker takes longer than making it.",
+    return ("Waiting for a batch from a worker takes longer than making one in the training process would.",
             Prediction(step_ms / (rest_ms + made_ms), step_ms / (rest_ms + longest * made_ms),
                        step_ms / (rest_ms + quickest * made_ms), basis),
             () if is_ours else ("loader_workers(n=0)",),

@@ -198,6 +198,16 @@ class Comparison:
         return self.verdict == "undecided" and is_faster and self.here is not None and self.here.low < 1
 
     @property
+    def is_open_for_other_reasons(self) -> bool:
+        """Whether it is undecided although its interval lies above 1: more time does not decide it."""
+        return self.verdict == "undecided" and self.shown is not None and self.shown.low > 1
+
+    @property
+    def has_own_allocator(self) -> bool:
+        """Whether the plan sets the allocator itself."""
+        return "allocator" in self.plan
+
+    @property
     def phrase(self) -> str:
         """The verdict in a few words for a row of its own; the sentence says more.
 

@@ -68,13 +68,10 @@ def advice_for(
     ]
     if not undecided:
         return ""
-    here, undecided = (
-        [row for row in undecided if row.may_be_slower_here], [row for row in undecided if not row.may_be_slower_here]
-    )  # fmt: skip
-    if not undecided:
-        plans = " ".join(f"{row.plan}+steady_allocator" for row in here)
-        why = "More time does not tell how this notebook holds memory; with a steady allocator it does not matter"
-        return f"{why}: %accel try {plans}."
+    open_to_time = [row for row in undecided if not row.is_open_for_other_reasons]
+    if not open_to_time:
+        return _beyond_time(undecided)
+    undecided = open_to_time
     command = command or " ".join(["%accel try", *(row.plan for row in undecided)])
     shown, more_s = [row.shown for row in undecided], 1.01 * budget_s
     if None in shown:
@@ -86,6 +83,20 @@ def advice_for(
         return "More time is not likely to decide what is undecided: the difference is too small."
     what = "it" if len(undecided) == 1 else "what is undecided"
     return f"{command} --budget-s {nice(max(needed, 1.5 * spent_s, more_s))} is likely to decide {what}."
+
+
+def _beyond_time(undecided: Sequence[Comparison]) -> str:
+    """What to do about rows that more time does not decide."""
+    here = [row.plan for row in undecided if row.may_be_slower_here and not row.has_own_allocator]
+    if here:
+        plans = " ".join(f"{plan}+steady_allocator" for plan in here)
+        why = "More time does not tell how this notebook holds memory; with a steady allocator it does not matter"
+        return f"{why}: %accel try {plans}."
+    if any(row.may_be_slower_here for row in undecided):
+        return "More time does not tell how this notebook holds memory: keep it, and profile the cell before and after."
+    return (
+        "More time does not tell what starting workers in each epoch costs: persistent=True starts them once."
+    )
 
 
 def out_of_time(left_s: float = 0.0, least_s: float = 0.0) -> str:

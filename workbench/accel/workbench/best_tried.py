@@ -21,6 +21,10 @@ FOUND_NONE = {
     False: "no plan of the last trial was faster with training as it is",
     True: "no plan of the last trial was sooner as good, or better after equal seconds",
 }
+MEASURED_NONE = {
+    False: ("the last trial measured no plan", "with a longer --budget-s"),
+    True: ("the last trial was stopped before it measured a plan", "again"),
+}
 
 
 def best_plan(trials: Sequence[AnyTrial], *, is_for_kernel: bool = False) -> Plan:
@@ -43,10 +47,10 @@ def best_plan(trials: Sequence[AnyTrial], *, is_for_kernel: bool = False) -> Pla
             if row.state in ("waiting", "measuring", "confirming", "done", "stopped")
         ]
         if not isinstance(result, TimeToQuality) and began and not any(row.shown for row in result.rows):
+            why, how = MEASURED_NONE[any(row.state == "stopped" for row in began)]
             raise AccelError(
-                "%accel keep", because="the last trial measured no plan",
-                do="Run %accel try with a longer --budget-s, or name a plan to keep it anyway.",
-            )  # fmt: skip
+                "%accel keep", because=why, do=f"Run %accel try {how}, or name a plan to keep it anyway."
+            )
         rows = [row for row in result.rows if row.state == "done" and row.plan != "baseline"]
         if isinstance(result, Tuning):  # the first may be one that was left out
             rows = [result.ahead] if result.ahead is not None else []

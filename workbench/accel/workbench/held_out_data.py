@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from types import FunctionType, ModuleType
 from typing import Any
@@ -156,12 +155,13 @@ def makes_ahead(loader: Any) -> bool:
 
 
 def steps_of_epoch(workload: Workload, name: str | None) -> int:
-    """Steps in one pass over the loader that training steps take batches from; 0 where that is not known."""
+    """Steps in one pass over the loader that training steps take batches from; 0 if unknown, or if a step goes across its end."""
     try:
         batches = len(training_loader(workload, name))
     except Exception:  # no loader, a stream, or whatever a data set of the user's raises
         return 0
-    return math.ceil(batches / max(workload.accumulation, 1))
+    steps, rest = divmod(batches, max(workload.accumulation, 1))
+    return 0 if rest else steps
 
 
 def _loaders(namespace: dict[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,9 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
     objects = workload.objects()
     trains = training_loader(workload, training)
     loaders = list(objects.loaders.values()) if trains is None else [trains]
+    is_gone = any(
+        role.kind == "loaders" and role.current(workload.namespace) is None for role in workload.roles
+    )
     return Load(
         plan="",
         allocator="as the notebook",
@@ -105,7 +108,7 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
         reads_back=[read for read in workload.reads_back or () if read.waits],
         trains_on=objects.device,
         epoch_steps=min(steps_of_epoch(workload, training), workload.steps),
-        makes_ahead=any(map(makes_ahead, loaders)),
+        makes_ahead=is_gone or any(map(makes_ahead, loaders)),  # what a loader did that is gone is not known
         loader_workers=max((getattr(loader, "num_workers", 0) for loader in loaders), default=0),
     )
 

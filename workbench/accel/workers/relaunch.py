@@ -173,10 +173,8 @@ class Relaunch:
         self.prelude_s = time.monotonic() - self.began
         with self.others:
             floor_s = min(self._floor_s, FLOOR_SHARE * (deadline - time.monotonic())) if keeps_floor else 0.0
-            is_last_stage = deadline >= give_up_at
-            self._rounds(
-                effort, stop, deadline - self._memory_s() - max(floor_s, 0.0), on_round, fills=is_last_stage
-            )
+            until = deadline - self._memory_s() - max(floor_s, 0.0)
+            self._rounds(effort, stop, until, on_round, fills=effort.fills and deadline >= give_up_at)
         if stop.is_set() or len(self._running) == 1:
             return self.samples
         self._phases.enter("comparing")
@@ -202,6 +200,8 @@ class Relaunch:
             if stop.is_set() or len(self._running) == 1:
                 return
             on_round(round_number)
+            if round_number == 1 and self._pipeline is not None:
+                blocks = self._blocks_by_turns()
             if effort.leaves_slower and round_number >= FEWEST_ROUNDS:
                 self._leave_slower()
             now = time.monotonic()
@@ -222,7 +222,7 @@ class Relaunch:
 
     def _least_rounds(self, usual: int = LEAST_ROUNDS) -> int:
         """A turn of a pipeline is many steps long: few rounds tell as much."""
-        return usual if self._pipeline is None else FEWEST_ROUNDS
+        return usual if self._pipeline is None else min(usual, FEWEST_ROUNDS)
 
     def _is_plain(self) -> bool:
         """Whether every candidate is so much faster or slower that more rounds would not change the verdict."""
@@ -241,7 +241,7 @@ class Relaunch:
 
     def _warm_up_all(self, effort: Effort, stop: threading.Event, give_up_at: float) -> None:
         """Those that compile come last, and leave time to measure the others."""
-        steps, warm = effort.warm_up, 0
+        steps, warm = effort.warm_up + self._ahead, 0
         for variant in sorted(self._running, key=lambda variant: variant.plan.compiles):
             with self._isolated(variant.label):
                 is_free = warm <= 1 or give_up_at == math.inf
@@ -280,13 +280,21 @@ class Relaunch:
             if not stop.is_set():
                 self._step(variant.label, StepBlock(), timeout_s)
         samples.warm_up_s, samples.warm_up_steps = time.monotonic() - started, samples.steps
-        # Where several workers make batches, most steps find one ready and some wait for all.
-        usual_ns = median if self._pipeline is None else mean
-        samples.warm_step_s = usual_ns(samples.step_ns or [1e9]) / 1e9
+        samples.warm_step_s = self._usual_ns(samples.step_ns or [1e9]) / 1e9
         samples.minor_faults = samples.steps = 0
         samples.step_ns.clear()
         samples.step_samples.clear()
         return steps
+
+    @property
+    def _ahead(self) -> int:
+        return self._pipeline.ahead if self._pipeline is not None else 0
+
+    def _usual_ns(self, step_ns: list[float]) -> float:
+        """Of a pipeline the mean: some steps find a batch ready and some wait; the first ones use up what lay ready."""
+        if self._pipeline is None:
+            return median(step_ns)
+        return mean(step_ns[min(self._ahead, len(step_ns) // 2) :])
 
     def _first_step(self, label: str, timeout_s: float, leave_off: float) -> None:
         """The step that may compile: as long as the others still have time to be measured afterwards."""
@@ -324,12 +332,19 @@ class Relaunch:
             own.epoch_steps, own.times_epochs = epoch, epoch > 0 and blocks[label].timed % epoch == 0
         return blocks
 
+    def _blocks_by_turns(self) -> dict[str, StepBlock]:
+        """The blocks by the length of steps in the last turn, which has in it what a warm-up does not show."""
+        for variant in self._running:
+            own = self.samples[variant.label]
+            own.warm_step_s = own.step_ns[-1] / 1e9 if own.step_ns else own.warm_step_s
+        return self._blocks()
+
     def _pipeline_of(self, own: Samples, base: Samples) -> Pipeline | None:
         """Of a variant whose steps hold another number of samples than the baseline's: its epochs have other steps."""
         if self._pipeline is None or not self._pipeline.epoch_steps:
             return self._pipeline
         times = usual(base.every_step_samples) / usual(own.every_step_samples)
-        return replace(self._pipeline, epoch_steps=max(round(self._pipeline.epoch_steps * times), 1))
+        return replace(self._pipeline, epoch_steps=max(math.ceil(self._pipeline.epoch_steps * times), 1))
 
     def _one_round(self, blocks: dict[str, StepBlock], stop: threading.Event) -> None:
         order = [variant for variant in self._running if variant.label not in self._left]

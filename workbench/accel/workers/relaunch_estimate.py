@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from accel.measuring.took import nice
@@ -13,6 +13,7 @@ from accel.workers.step_block import Pipeline, StepBlock
 
 COMPILING_S = 20.0  # what compiling a small model takes on a few cores; not known before it is done
 SHIPPING_S = 0.5
+QUIET_START_S = 5.0  # what importing torch takes on a quiet machine, at the most
 FIRST_SHARE = 0.6  # of a budget that the first relaunch may take, so that there is an answer in it
 
 
@@ -30,7 +31,7 @@ def compiling_s(name: str, calls: float) -> float:
 
 @dataclass(frozen=True)
 class MachineLoad:
-    """How many threads of other programs wanted a CPU when a trial began, and how many CPUs there are."""
+    """How many threads of other programs wanted a CPU when a trial began, and how many cores this process may use."""
 
     others: float = 0.0
     cores: int = 1
@@ -45,8 +46,10 @@ class MachineLoad:
         return 1.0 + self.others / self.cores
 
     def starting_s(self, start_s: float, workers: int) -> float:
-        """Seconds to start so many workers, which takes `start_s` on a quiet machine."""
-        return start_s if not self.others else start_s * self.slowdown * max(1.0, workers / self.cores)
+        """Seconds to start so many workers; `start_s` is what the last ones took, perhaps on a machine as busy as now."""
+        if not self.others:
+            return start_s
+        return max(start_s, min(start_s, QUIET_START_S) * self.slowdown * max(1.0, workers / self.cores))
 
 
 QUIET = MachineLoad()
@@ -74,36 +77,20 @@ def least_relaunch_s(
 
 
 def that_fit(
-    plans: Sequence[Plan],
-    step_s: float,
-    start_s: float,
-    budget_s: float,
-    load: MachineLoad,
-    pipeline: Pipeline | None = None,
+    plans: Sequence[Plan], takes_s: Callable[[Sequence[Plan]], float], budget_s: float
 ) -> Sequence[Plan]:
-    """The first of these plans, as many as a busy machine can measure in the budget, and at least one; all on a quiet one.
+    """The first of these plans, as many as can be measured together in the budget, and at least one.
 
     >>> plans = [Plan.parse("channels_last"), Plan.parse("autocast")]
-    >>> [str(plan) for plan in that_fit(plans, step_s=0.1, start_s=5.0, budget_s=30, load=MachineLoad(others=3, cores=2))]
+    >>> [str(plan) for plan in that_fit(plans, lambda some: 15.0 * len(some), budget_s=30)]
     ['channels_last']
     """
-    if not load.others:
-        return plans
     counts = range(len(plans), 1, -1)
-    fits = (
-        n
-        for n in counts
-        if least_relaunch_s(plans[:n], step_s, start_s, load, pipeline) <= FIRST_SHARE * budget_s
-    )
-    return plans[: next(fits, 1)]
+    return plans[: next((n for n in counts if takes_s(plans[:n]) <= FIRST_SHARE * budget_s), 1)]
 
 
-def what_does_not_fit(
-    plans: Sequence[Plan], step_s: float, start_s: float, budget_s: float, load: MachineLoad = QUIET,
-    pipeline: Pipeline | None = None,
-) -> str:  # fmt: skip
-    """A sentence for a budget in which no answer is to be expected; empty where one is."""
-    needed_s = least_relaunch_s(plans, step_s, start_s, load, pipeline)
+def what_does_not_fit(plans: Sequence[Plan], needed_s: float, budget_s: float) -> str:
+    """A sentence for a budget in which no answer is to be expected, since one relaunch takes `needed_s`; else empty."""
     if needed_s <= budget_s:
         return ""
     compiling = ", compiling among it" if any(plan.compiles for plan in plans) else ""

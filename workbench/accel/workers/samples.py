@@ -43,6 +43,6 @@ class Effort:
     most_rounds: int = 60
     seconds: float = 6.0
     precise_enough: float = 0.006  # standard error of the median log-ratio; processes differ by more
-    leaves_slower: bool = (
-        False  # a plan that is plainly slower than the baseline takes part in no further round
-    )
+    # A plan that is plainly slower than the baseline takes part in no further round.
+    leaves_slower: bool = False
+    fills: bool = True  # the last relaunch before the deadline takes more rounds in the time that is left

@@ -154,6 +154,14 @@ class Stage:
         finally:
             self.settle()
 
+    def take_on(self, plans: Sequence[Plan], until: float) -> None:
+        """Relaunches of plans that had no time next to the others, until these are decided or the time is up."""
+        was_cut, self.deadline = self.is_cut_short, until
+        for plan in plans:
+            self._candidates[str(plan)], self.standings[str(plan)] = plan, Standing()
+        self.run()
+        self.is_cut_short = self.is_cut_short or was_cut
+
     def race(self, plans: Sequence[Plan]) -> bool:
         """One relaunch of these plans, which may be new here or be measured again; whether there is time for another."""
         for plan in plans:
@@ -257,6 +265,11 @@ class Stage:
     def _interval(self, standing: Standing, confidence: float) -> Interval:
         confidence = 1 - (1 - confidence) / self.plan.chosen_from  # Bonferroni
         return interval(standing.log_ratios, self.plan.noise, confidence=confidence, spread=self._spread)
+
+    @property
+    def usual_s(self) -> float:
+        """What a relaunch takes that does not fill the time that is left."""
+        return min(self.relaunch_s, self.least_s or self.relaunch_s)
 
     def settle(self) -> None:
         """Decide what is open by what is known: nothing more will be measured."""

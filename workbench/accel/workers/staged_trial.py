@@ -79,6 +79,8 @@ class StagedTrial(BackgroundTrial[Result]):
             return ""
         if all(row.may_be_slower_here for row in open_rows):
             return "fresh processes are decided, and this notebook is not"
+        if all(row.is_open_for_other_reasons for row in open_rows):
+            return "the steps are decided, and what starting workers costs is not"
         return f"{stage.relaunches} relaunch{'es' * (stage.relaunches != 1)} did not decide it"
 
     @property

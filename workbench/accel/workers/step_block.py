@@ -32,11 +32,19 @@ class Pipeline:
     """Batches are made in the background: steps of an epoch (0: unknown), and the most processes that make batches.
 
     >>> Pipeline.of([Plan.parse("loader_workers(n=4)")], load)
-    Pipeline(epoch_steps=20, workers=4)
+    Pipeline(epoch_steps=20, workers=4, has_threads=False)
+
+    `has_threads`: perhaps by threads, which go on while other variants have their turn (worker processes are stopped then).
     """
 
     epoch_steps: int = 0
     workers: int = 0
+    has_threads: bool = False
+
+    @property
+    def ahead(self) -> int:
+        """Batches that lie ready when workers had nothing else to do, at torch's usual `prefetch_factor`."""
+        return 2 * self.workers
 
     @classmethod
     def of(cls, plans: Iterable[Plan], load: Load) -> Pipeline | None:
@@ -44,9 +52,8 @@ class Pipeline:
         entries = [entry for plan in plans for entry in plan.entries if entry.layer == "data"]
         if not entries and not load.makes_ahead:
             return None
-        return cls(
-            load.epoch_steps, max([load.loader_workers, *(getattr(entry, "n", 0) for entry in entries)])
-        )
+        workers = max([load.loader_workers, *(getattr(entry, "n", 0) for entry in entries)])
+        return cls(load.epoch_steps, workers, has_threads=load.makes_ahead and not load.loader_workers)
 
 
 @dataclass(frozen=True)
@@ -68,8 +75,8 @@ class StepBlock:
     def of(cls, step_s: float, pipeline: Pipeline | None = None) -> StepBlock:
         """The block for steps that take so many seconds: from 64 steps of microseconds to a single one of a second.
 
-        Of a pipeline it times whole epochs if these are short, else as many steps as take half a second, and a step for each
-        worker at the least: batches of several workers arrive together.
+        Of a pipeline it times whole epochs if these are short, else as many steps as take half a second; and a step for each
+        worker, since batches of several workers arrive together, unless that takes too long.
         """
         if pipeline is None and step_s >= 1.0:  # some milliseconds more are nothing to it
             return cls()
@@ -79,10 +86,10 @@ class StepBlock:
         timed = min(max(math.ceil(_TIMED_S / step_s), 1), _MOST_STEPS)
         if pipeline is None:
             return cls(settle, timed)
-        epoch, timed = (
-            pipeline.epoch_steps,
-            max(timed, math.ceil(_LEAST_PIPELINE_S / step_s), pipeline.workers),
-        )
+        epoch, most = pipeline.epoch_steps, max(1, int(_MOST_PIPELINE_S / step_s))
+        timed = max(timed, math.ceil(_LEAST_PIPELINE_S / step_s), min(pipeline.workers, most))
+        if pipeline.has_threads:  # what they made meanwhile is used up first
+            settle = max(settle, math.ceil(_LEAST_PIPELINE_S / step_s))
         if epoch and epoch * step_s <= _MOST_PIPELINE_S:
             timed = epoch * math.ceil(timed / epoch)
         return cls(settle, timed)

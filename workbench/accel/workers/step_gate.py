@@ -19,7 +19,13 @@ import msgspec
 
 from accel.hooks.attribute_patches import AttributePatches
 from accel.hooks.leading_optimizer import LeadingOptimizer
-from accel.hooks.training_loop import after_step, is_inside_another_step, is_traced, wrap_backward
+from accel.hooks.training_loop import (
+    after_step,
+    is_inside_another_step,
+    is_traced,
+    wrap_backward,
+    wrap_iterator,
+)
 from accel.processes.channel import Channel
 from accel.processes.process_tree import forked_children, signal_all
 from accel.profiling.tensor_peak import TensorPeak
@@ -55,11 +61,13 @@ class StepGate:
         self._losses: list[Any] = []
         self._sample_count = SampleCount(samples_per_batch, leave_out=self._clock.leave_out)
         self._samples: list[int] = []
+        self._began_ns = 0  # of this run of the cell, until its first loader is read
         self.steps_done = 0
         self.is_over = False
 
     def __enter__(self) -> StepGate:
         wrap_backward(self._patches, self._run_backward)
+        wrap_iterator(self._patches, self._make_iterator)
         if self._boundary == "optimizer":
             self._patches.with_them(self._leading.__enter__().__exit__)
             after_step(self._patches, self._optimizer_stepped)
@@ -87,8 +95,18 @@ class StepGate:
         return run_backward
 
     def cell_begins(self) -> None:
-        """The cell starts (again): an optimizer that it builds anew is the first one then."""
+        """The cell starts (again): an optimizer that it builds anew is the first one then; building is no part of a step."""
         self._leading.begins()
+        self._began_ns = time.perf_counter_ns()
+
+    def _make_iterator(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def make_iterator(loader: Any) -> Any:
+            if self._began_ns and self.steps_done:
+                self._clock.leave_out(self._began_ns)
+            self._began_ns = 0
+            return original(loader)
+
+        return make_iterator
 
     def cell_ended(self) -> None:
         """The cell is over and is not run again: say so, and answer questions until told to finish."""
@@ -136,6 +154,7 @@ class StepGate:
         if self.is_over:  # a bare `except` in the cell swallowed it
             raise CellIsOver
         self._clock.step(ended_ns)
+        self._began_ns = 0
         if self._memory is not None:
             self._memory.step()
         self._losses.append(self._losses_of_step)

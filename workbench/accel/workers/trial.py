@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -13,7 +13,6 @@ from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_
 from accel.measuring.ladder import Ladder, speed
 from accel.measuring.took import Took, advice_for, out_of_time
 from accel.plans.plan import Plan
-from accel.units import counted
 from accel.workers.background_trial import TrialState
 from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
@@ -45,9 +44,8 @@ class Trial(StagedTrial[Ladder]):
         self._start_s = pool.start_s(1 + len(plans))
         self._pipeline = Pipeline.of(plans, load)
         budget_s = self.budget.left_s if self.budget.is_strict else math.inf
-        self._measured = that_fit(
-            plans, setting.step_s, self._start_s, budget_s, setting.load, self._pipeline
-        )
+        self._measured = that_fit(plans, self._takes_s, budget_s) if setting.load.others else plans
+        self._left_some_out = len(self._measured) < len(plans)
 
     # --- the run ----------------------------------------------------------------------------------------------------
 
@@ -76,21 +74,26 @@ class Trial(StagedTrial[Ladder]):
 
     def _measure_those_left_out(self) -> None:
         """The time was not enough for them next to the others; what is left may be enough for some by themselves."""
-        stage, setting, budget = self._stages.get("notebook"), self._setting, self.budget
-        while stage is not None and not self._stop.is_set():
-            waiting = [plan for plan in self.plans if plan not in self._measured]
-            more = that_fit(
-                waiting, setting.step_s, self._start_s, budget.left_s, setting.load, self._pipeline
-            )
-            if (
-                not more
-                or least_relaunch_s(more, setting.step_s, self._start_s, setting.load, self._pipeline)
-                > budget.left_s
-            ):
+        while (waiting := self._left_out) and not self._stop.is_set():
+            more = that_fit(waiting, self._takes_s, self.budget.left_s)
+            if self._takes_s(more) > self.budget.left_s:
                 return
             self._measured = [*self._measured, *more]
-            stage.deadline = budget.deadline
-            stage.race(more)
+            if (stage := self._stages.get("notebook")) is not None:
+                stage.take_on(more, self.budget.deadline)
+            else:
+                self._run_stage(
+                    replace(self._notebook_stage(), candidates=tuple(more)), "measuring", self.budget.deadline
+                )
+
+    @property
+    def _left_out(self) -> list[Plan]:
+        return [plan for plan in self.plans if plan not in self._measured]
+
+    def _takes_s(self, plans: Sequence[Plan]) -> float:
+        """What a relaunch of the baseline and these plans takes here, at the least."""
+        setting = self._setting
+        return least_relaunch_s(plans, setting.step_s, self._start_s, setting.load, self._pipeline)
 
     def _run_stage(self, plan: StagePlan, state: TrialState, deadline: float) -> None:
         if not plan.candidates or self._stop.is_set():
@@ -131,6 +134,7 @@ class Trial(StagedTrial[Ladder]):
             and (
                 plan.needs_own_process
                 or steady is None
+                or str(plan) not in steady.standings
                 or steady.standings[str(plan)].verdict != "no difference"
             )
         )
@@ -154,44 +158,32 @@ class Trial(StagedTrial[Ladder]):
         )  # fmt: skip
 
     @property
-    def _least_s(self) -> float:
-        return least_relaunch_s(
-            self._measured, self._setting.step_s, self._start_s, self._setting.load, self._pipeline
-        )
-
-    @property
     def _has_time_for_both(self) -> bool:
         """Of two stages the one that a user reads comes first; each is some relaunches."""
-        later_s = least_relaunch_s([], 0.0, self._pool.start_s(1 << 10), self._setting.load) + self._least_s
-        return not self.budget.is_strict or self._least_s + 2 * later_s < self.budget.left_s
+        least_s = self._takes_s(self._measured)
+        later_s = least_relaunch_s([], 0.0, self._pool.start_s(1 << 10), self._setting.load) + least_s
+        return not self.budget.is_strict or least_s + 2 * later_s < self.budget.left_s
 
     def _what_does_not_fit(self) -> str:
         if not self.budget.is_strict:
             return ""
-        if left := [str(plan) for plan in self.plans if plan not in self._measured]:
-            return (
-                f"Other programs keep this machine busy, so there is time for only {counted(len(self._measured), 'plan')}: "
-                f"{', '.join(left)} {'was' if len(left) == 1 else 'were'} not measured."
+        if self._left_some_out:
+            left = [str(plan) for plan in self._left_out]
+            verb = (
+                ("was not measured" if len(left) == 1 else "were not measured")
+                if self.is_over
+                else "will be measured last"
             )
-        return what_does_not_fit(
-            self.plans,
-            self._setting.step_s,
-            self._start_s,
-            self.budget.seconds,
-            self._setting.load,
-            self._pipeline,
-        )
+            return f"Other programs keep this machine busy: {', '.join(left)} {verb}." if left else ""
+        return what_does_not_fit(self.plans, self._takes_s(self.plans), self.budget.seconds)
 
     def _took(self, rows: list[Comparison]) -> Took:
         stages = list(self._stages.values())
-        relaunch_s = max((stage.relaunch_s for stage in stages), default=self._least_s)
+        least_s = self._takes_s(self.plans)
+        relaunch_s = max((stage.usual_s for stage in stages), default=least_s)
         advice = advice_for(
-            rows,
-            spent_s=self.seconds,
-            relaunch_s=relaunch_s,
-            least_s=2 * self._least_s,
-            budget_s=self.budget.asked_s or 0.0,
-        )
+            rows, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * least_s, budget_s=self.budget.asked_s or 0.0
+        )  # fmt: skip
         return Took(
             self.seconds, self.budget.asked_s, self.phases.spent, self._what_ended_it(rows), advice if self.is_over else "",
             self.began,
@@ -206,7 +198,8 @@ class Trial(StagedTrial[Ladder]):
             return out_of_time()
         if last is not None and last.is_cut_short:
             return out_of_time(last.left_s, last.least_s)
-        return self._undecided(rows, last) or "every plan is decided"
+        decided = "every plan that was measured is decided" if self._left_out else "every plan is decided"
+        return self._undecided(rows, last) or decided
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -256,7 +249,7 @@ class Trial(StagedTrial[Ladder]):
         )
         made = replace(
             row,
-            state="failed" if failed else self._row_state(),
+            state="failed" if failed else self._row_state(plan),
             error=why_failed(failed) if failed else "",
             details={
                 "rounds_now": next((stage.rounds_now for stage in reversed(list(self._stages.values()))), 0)
@@ -267,8 +260,11 @@ class Trial(StagedTrial[Ladder]):
     def _standing(self, stage: str, label: str) -> Standing | None:
         return self._stages[stage].standings.get(label) if stage in self._stages else None
 
-    def _row_state(self) -> Literal["waiting", "measuring", "confirming", "done", "stopped", "failed"]:
-        return "waiting" if self.state == "starting" else self.state
+    def _row_state(
+        self, plan: Plan
+    ) -> Literal["waiting", "measuring", "confirming", "done", "stopped", "failed"]:
+        waits = self.state == "starting" or (not self.is_over and plan not in self._measured)
+        return "waiting" if waits else self.state
 
     def _allocator_line(self) -> str:
         if self._setting.notebook_is_steady:

@@ -183,16 +183,27 @@ def _verdict(
     if deciding is None or deciding.shown is None or deciding.verdict is None:
         return "undecided"
     may_be_slower = (here is not None and here.low < 1) or deciding.shown.low <= 1 + _starting(plan, deciding)
-    return "undecided" if deciding.verdict == "faster" and may_be_slower else deciding.verdict
+    is_open = (deciding.verdict == "faster" and may_be_slower) or _is_in_first_epoch(plan, deciding)
+    return "undecided" if is_open else deciding.verdict
 
 
 def _starting(plan: Plan, standing: Standing) -> float:
     """What starting the plan's workers takes once an epoch, as a share of it, if that is not in the times."""
     workers = sum(entry.n for entry in plan.entries if _starts_workers(entry))
-    own = standing.samples[-1]
-    if not workers or own.times_epochs or not own.epoch_steps:
+    if not workers or _times_epochs(standing) or not standing.samples[-1].epoch_steps:
         return 0.0
-    return workers * STARTING_S / (own.epoch_steps * median_ms(standing.samples) / 1e3)
+    own, base = standing.samples[-1], standing.base_samples[-1]
+    seen_s = (
+        0.0 if plan.compiles else own.first_step_s - base.first_step_s
+    )  # with the first batch, which is waited for
+    return max(workers * STARTING_S, seen_s) / (own.epoch_steps * median_ms(standing.samples) / 1e3)
+
+
+def _is_in_first_epoch(plan: Plan, standing: Standing) -> bool:
+    """Whether the plan gains from the second epoch on, and its steps were of the first."""
+    own = standing.samples[-1]
+    gains_later = any(getattr(entry, "gains_from_second_epoch", False) for entry in plan.entries)
+    return gains_later and own.warm_up_steps + own.steps < 2 * own.epoch_steps
 
 
 def _starts_workers(entry: Any) -> bool:
@@ -222,7 +233,9 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
         notes.append(
             "turns are not whole epochs: starting the loader's workers, once an epoch, is not in the times"
         )
-    if "no_grad_validation" in plan.names:
+    if known and _is_in_first_epoch(plan, known[0]):
+        notes.append("its first epoch was not over: it gains from the second one on")
+    if "no_grad_validation" in plan.names and not all(map(_times_epochs, known)):
         notes.append(
             "a median step: validation, which comes once an epoch, is not in it; nor is the memory it saves"
         )

@@ -17,14 +17,20 @@ from accel.tuning.gain_model import NOTHING, Choice, Measured, Prior
 from accel.tuning.memory_limit import MemoryLimit
 from accel.tuning.race import WORTH, Race
 from accel.workers.relaunch import NoTime
-from accel.workers.relaunch_estimate import COMPILING_S, least_relaunch_s
+from accel.workers.relaunch_estimate import COMPILING_S
 from accel.workers.samples import Effort
 from accel.workers.stage import Stage, Standing
 from accel.workers.trial_rows import comparison_of, peaks_of, why_failed
 from accel.workers.tune_ladder import over_training
 
 RACING = Effort(
-    warm_up=4, least_rounds=10, most_rounds=24, seconds=6.0, precise_enough=0.01, leaves_slower=True
+    warm_up=4,
+    least_rounds=10,
+    most_rounds=24,
+    seconds=6.0,
+    precise_enough=0.01,
+    leaves_slower=True,
+    fills=False,
 )
 EXACT, UNKNOWN = 0.001, 10.0  # errors of a log speed-up: of what is compared with itself; of what did not run
 OTHER_SETTING_SD = 0.15  # of log speed-up: how far another setting of a good part lies from it
@@ -65,16 +71,19 @@ class TuneSearch:
         candidates: What plans may be made of.
         aim: What counts.
         stage: A stage without candidates, whose relaunches are the rounds.
-        step_s: Of the baseline, in seconds; 0 where it is not known.
-        start_s: How long so many workers take to start.
+        takes_s: What a relaunch of the baseline and some plans takes at the least, in seconds.
         at_once: Workers that have room at once.
+        is_apart: Whether a plan's turns are long, so that plans with short ones are not measured next to it.
+        checks_first: Whether the first relaunch, too, takes only plans that there is time for.
     """
 
     def __init__(
-        self, candidates: Candidates, aim: Aim, stage: Stage, *, step_s: float, start_s: Callable[[int], float], at_once: int
+        self, candidates: Candidates, aim: Aim, stage: Stage, *, takes_s: Callable[[Sequence[Plan]], float], at_once: int,
+        is_apart: Callable[[Plan], bool] = lambda _: False, checks_first: bool = False,
     ) -> None:  # fmt: skip
         self._candidates, self._aim, self.stage = candidates, aim, stage
-        self._step_s, self._start_s, self._at_once = step_s, start_s, at_once
+        self._takes_s, self._at_once, self._is_apart = takes_s, at_once, is_apart
+        self._checks_first = checks_first
         self.limit = MemoryLimit(math.inf if aim.fit_bytes is None else aim.fit_bytes)
         self.race = Race(
             {part: candidates.prior(part) for part in candidates.parts}, candidates.allows, seed=aim.seed,
@@ -109,8 +118,8 @@ class TuneSearch:
     ) -> bool:
         """Measure these, as many at once as have room; whether there is time for another round."""
         has_news = False
-        for some in _in_turns(choices, self._at_once - 1):
-            fitting = list(self._fitting(some, now)) if self.stage.relaunches else some
+        for some in self._in_turns(choices):
+            fitting = self._with_time(some, now)
             for choice in some:
                 if choice not in fitting:
                     self.is_cut_short = True
@@ -126,6 +135,20 @@ class TuneSearch:
         if self.reference and not self.stage.relaunches:
             raise self._nothing_to_compare()
         return has_news
+
+    def _with_time(self, choices: Sequence[Choice], now: Callable[[], float]) -> Sequence[Choice]:
+        """Those that there is still time for; at the beginning at least one, so that there is an answer."""
+        if self.stage.relaunches:
+            return [*self._fitting(choices, now)]
+        is_long = self._checks_first or self._is_apart(self._candidates.plan(choices[0]))
+        return ([*self._fitting(choices, now)] or choices[:1]) if is_long else choices
+
+    def _in_turns(self, choices: Sequence[Choice]) -> Iterator[Sequence[Choice]]:
+        """As many at once as have room; those with long turns by themselves."""
+        size = max(self._at_once - 1, 1)
+        for apart in (False, True):
+            group = [each for each in choices if self._is_apart(self._candidates.plan(each)) is apart]
+            yield from (group[start : start + size] for start in range(0, len(group), size))
 
     def _raced(self, choices: Sequence[Choice]) -> bool:
         """One relaunch; where the cell as it is has too little memory, against the first plan that has not."""
@@ -211,8 +234,7 @@ class TuneSearch:
             known_s = [
                 max([self._setups.get(text, COMPILING_S) for text in _compiling(each)]) for each in compiling
             ]
-            needed_s = least_relaunch_s(more, self._step_s, self._start_s(1 + len(more)))
-            needed_s += sum(known_s) - COMPILING_S * len(compiling)
+            needed_s = self._takes_s(more) + sum(known_s) - COMPILING_S * len(compiling)
             if now() + needed_s < self.stage.deadline:
                 plans = more
                 yield choice
@@ -284,7 +306,3 @@ def _small_ones(candidates: Candidates) -> list[Choice]:
 def _compiling(plan: Plan) -> list[str]:
     """The parts of a plan that compile."""
     return [str(Plan((entry,))) for entry in plan.entries if entry.layer == "compile"]
-
-
-def _in_turns(choices: Sequence[Choice], size: int) -> list[Sequence[Choice]]:
-    return [choices[start : start + size] for start in range(0, len(choices), size)]

@@ -30,10 +30,12 @@ from accel.workers.messages import Load
 from accel.workers.pool import WorkerPool
 from accel.workers.quality_proof import QualityProof
 from accel.workers.quality_seeds import QualitySeeds, QualitySetting
+from accel.workers.relaunch_estimate import least_relaunch_s
 from accel.workers.room_for_workers import room_for_workers
 from accel.workers.samples import Effort
 from accel.workers.stage import ENOUGH, StagePlan
 from accel.workers.staged_trial import StagedTrial, TrialSetting
+from accel.workers.step_block import Pipeline
 from accel.workers.tune_evidence import TuneEvidence
 from accel.workers.tune_ladder import best_of, growing, with_room
 from accel.workers.tune_search import RACING, Aim, TuneSearch
@@ -79,7 +81,9 @@ class TuneTrial(StagedTrial[Tuning]):
         )  # fmt: skip
         self._at_once = room_for_workers(load.trains_on)
         self._search = TuneSearch(
-            candidates, aim, search_stage, step_s=setting.step_s, start_s=pool.start_s, at_once=self._at_once,
+            candidates, aim, search_stage, takes_s=self._takes_s, at_once=self._at_once,
+            is_apart=lambda plan: not load.makes_ahead and Pipeline.of([plan], load) is not None,
+            checks_first=load.makes_ahead or setting.load.others > 0,
         )  # fmt: skip
         self._found = TuneEvidence(self._search, candidates, aim)
         self._milder = Plan()  # the winner, if it changes training, with usual settings
@@ -255,6 +259,12 @@ class TuneTrial(StagedTrial[Tuning]):
             return ()
         return (*self._quality.notes, *self._proof.seeds.notes)
 
+    def _takes_s(self, plans: Sequence[Plan]) -> float:
+        """What a relaunch of the baseline and these plans takes here, at the least."""
+        setting, pipeline = self._setting, Pipeline.of(plans, self._load)
+        start_s = self._pool.start_s(1 + len(plans))
+        return least_relaunch_s(plans, setting.step_s, start_s, setting.load, pipeline)
+
     def _took(self, confirmed: Sequence[Comparison]) -> Took:
         advice = ""
         is_cut = self._search.is_cut_short or (
@@ -286,7 +296,7 @@ class TuneTrial(StagedTrial[Tuning]):
                 if has_open
                 else ""
             )
-        relaunch_s = self._found.stage.relaunch_s / (1 - SEARCH_SHARE)
+        relaunch_s = self._found.stage.usual_s / (1 - SEARCH_SHARE)
         return advice_for(
             confirmed, spent_s=self.seconds, relaunch_s=relaunch_s, least_s=2 * self.seconds, budget_s=asked_s,
             command="%accel tune",

@@ -24,7 +24,7 @@ PATIENCE = 2  # times the budget of a rate, until one that others disturb is lef
 ENOUGH = 0.75  # of a core for each of our threads; one busy neighbour on two cores leaves 0.6 to 0.9
 GPU_AT_WORK_PERCENT = 10
 LOOKS, LOOK_EVERY_S = 6, 0.02  # longer than a few ticks, by which the system counts
-BUSY_SHARE = 0.2  # of the CPUs
+BUSY_SHARE, FULL_SHARE = 0.2, 0.9  # of the CPUs
 IDLE_COLUMNS = (3, 4)  # of a line in /proc/stat: idle, waiting for input
 GUEST_COLUMNS = 8  # from here on a virtual machine's time, which is part of the first columns already
 
@@ -157,8 +157,8 @@ def threads_of_others(
     >>> threads_of_others(cores=2)          # with three programs that compute
     3.0
 
-    Where this process may use only some of the CPUs, the system counts threads that run elsewhere too; what others use of our
-    CPUs counts then.
+    While this process waits, others show how many CPUs they want, up to all there are; beyond that the system's count of threads
+    that wait for a CPU says more, unless this process may use only some of the CPUs.
     """
     with OtherWork(root=root, counts_children=True) as others:
         found = []
@@ -167,15 +167,16 @@ def threads_of_others(
             found.append(_runnable(root))
     if others.share < BUSY_SHARE:
         return 0.0
-    has_all = cores >= (os.cpu_count() or cores)
-    return max(0.0, float(median(found)) - 1.0) if has_all else others.share * cores
+    used = others.share * cores
+    counts_all = others.share >= FULL_SHARE and cores >= (os.cpu_count() or cores)
+    return max(used, float(median(found)) - 1.0) if counts_all else used
 
 
 def _runnable(root: Path | str) -> int:
     """Threads that run or wait for a CPU, this one among them."""
     try:
         return int((Path(root) / "proc/loadavg").read_text().split()[3].partition("/")[0])
-    except (OSError, IndexError):
+    except (OSError, IndexError, ValueError):
         return 1
 
 
