@@ -9,7 +9,14 @@ import sys
 import pytest
 
 from accel.machine.peaks import other_work
-from accel.machine.peaks.other_work import FamilyTime, OtherWork, ProcessTime, gpus_at_work, undisturbed
+from accel.machine.peaks.other_work import (
+    FamilyTime,
+    OtherWork,
+    ProcessTime,
+    gpus_at_work,
+    threads_of_others,
+    undisturbed,
+)
 
 HZ = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
@@ -145,3 +152,28 @@ def test_others_never_take_more_than_there_is(tmp_path):
     with OtherWork(1, [0, 1], root=tmp_path, own_s=lambda: next(own)) as others:
         write_stat(tmp_path, busy_s=9, idle_s=1)
     assert others.share == 1.0
+
+
+@pytest.mark.parametrize(
+    ("busy_s", "runnable", "cores", "threads"),
+    [
+        (10, "4/900", os.cpu_count(), 3.0),  # all CPUs are in use: the count of those that wait says how many want one
+        (5, "4/900", 2, 1.0),  # half of both: one thread's worth
+        (10, "40/900", 1, 1.0),  # fewer cores than the machine has: the count is of threads elsewhere too
+        (1, "4/900", 2, 0.0),  # little
+        (10, "nonsense", 1, 1.0),
+    ],
+)  # fmt: skip
+def test_how_many_threads_of_others_want_a_cpu(tmp_path, busy_s, runnable, cores, threads):
+    cpus = max(os.sched_getaffinity(0)) + 1
+    if cores == os.cpu_count() and threads < cores:
+        threads = float(cores)  # a machine with more CPUs than these threads
+    if cores == 1 and os.cpu_count() == 1:
+        pytest.skip("one CPU: there are no fewer cores")
+    write_stat(tmp_path, busy_s=0, idle_s=0, cpus=cpus)
+    (tmp_path / "proc/loadavg").write_text(f"0.1 0.1 0.1 {runnable} 4711")
+
+    def later(_):
+        write_stat(tmp_path, busy_s=100 * busy_s, idle_s=1000 - 100 * busy_s, cpus=cpus)
+
+    assert threads_of_others(cores, root=tmp_path, pause=later) == pytest.approx(threads, rel=0.05)

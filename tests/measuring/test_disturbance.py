@@ -35,9 +35,7 @@ def test_the_worst_is_reported_and_a_quiet_machine_is_not():
 
 def test_what_it_costs_in_certainty_is_reported():
     busy = worst([Disturbance(0.5, 2, 1)], widened=1.8)
-    assert str(busy).endswith(
-        "Intervals are 1.8 times as wide as on a quiet machine: more time narrows them."
-    )
+    assert str(busy).endswith("Intervals are 1.8 times as wide as on a quiet machine.")
     narrow = worst([Disturbance(0.5, 2, 1)], widened=1.0)
     assert str(narrow).endswith(
         "A core was left for each thread. Intervals are as narrow as on a quiet machine."

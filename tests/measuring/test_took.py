@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accel.measuring.comparison import Comparison, Interval, Quality
-from accel.measuring.took import TOO_LONG_S, Took, advice_for, nice, seconds_to_decide
+from accel.measuring.took import TOO_LONG_S, Took, advice_for, nice, out_of_time, seconds_to_decide
 
 
 def row(ratio, half, *, relaunches=2, verdict="undecided", state="done"):
@@ -55,3 +55,46 @@ def test_a_difference_that_would_take_hours_is_not_worth_them():
 @pytest.mark.parametrize(("seconds", "told"), [(1, 15), (52.9, 60), (240, 240), (4000, 5400)])
 def test_a_budget_is_a_round_number(seconds, told):
     assert nice(seconds) == told
+
+
+@pytest.mark.parametrize("shown", [row(1.1, 1.21), row(1.0, 0)])
+def test_advice_names_a_longer_time_than_the_one_that_was_not_enough(shown):
+    advice = advice_for([shown], spent_s=51.0, relaunch_s=1.0, least_s=8.0, budget_s=90.0)
+    assert float(advice.split("--budget-s ")[1].split()[0]) > 90
+
+
+def undecided(plan="plan", here=None):
+    shown = Interval(1.4, 1.3, 1.5, 4, 40)
+    return Comparison(plan, "undecided", shown, None, Quality("same"), "exact", here=here)
+
+
+@pytest.mark.parametrize(
+    ("rows", "advice"),
+    [
+        (
+            [undecided(here=Interval(1.1, 0.9, 1.5, 4, 40))],
+            "More time does not tell how this notebook holds memory; with a steady allocator it does not matter: "
+            "%accel try plan+steady_allocator.",
+        ),
+        (
+            [undecided("plan+steady_allocator", here=Interval(1.1, 0.9, 1.5, 4, 40))],
+            "More time does not tell how this notebook holds memory: keep it, and profile the cell before and after.",
+        ),
+        (
+            [undecided()],
+            "More time does not tell what starting workers in each epoch costs: persistent=True starts them once.",
+        ),
+    ],
+)
+def test_what_more_time_does_not_decide_is_not_said_to_need_it(rows, advice):
+    assert advice_for(rows, spent_s=30.0, relaunch_s=10.0, least_s=8.0, budget_s=30.0) == advice
+
+
+def test_rows_that_more_time_decides_are_named_alone():
+    advice = advice_for([undecided("x"), row(1.1, 1.21)], spent_s=30.0, relaunch_s=10.0, least_s=8.0)
+    assert advice.startswith("%accel try plan --budget-s ")
+
+
+def test_time_that_is_left_is_named():
+    assert out_of_time(0.4, 12.0) == "the time was up"
+    assert out_of_time(11.0, 14.2).startswith("the 11 s left were too short for another relaunch")

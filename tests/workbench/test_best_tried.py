@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from accel.errors import AccelError
+from accel.measuring.comparison import Comparison, Interval, Quality
+from accel.measuring.ladder import Ladder
 from accel.measuring.quality_target import QualityTarget
 from accel.measuring.time_to_quality import TimeToQuality
 from accel.measuring.training_curve import QualityPoint, QualityRow, TrainingCurve
@@ -90,3 +92,28 @@ def test_the_history_keeps_a_row_for_each_plan_that_was_trained():
     assert (once.verdict, once.seeds) == ("undecided", 1.0)
     assert not math.isnan(once.ratio)
     assert math.isnan(once.low)  # one seed has no interval
+
+
+def ladder(*rows):
+    plans = [Plan.parse(row.plan) for row in rows]
+    return SimpleNamespace(
+        result=Ladder(rows, 20.0, "m", "a"), plans=plans, state="done", is_over=True, seconds=9.0
+    )
+
+
+def tried(plan, shown=None, **more):
+    return Comparison(plan, "undecided", shown, None, Quality("not measured"), "exact", **more)
+
+
+@pytest.mark.parametrize(
+    ("rows", "because"),
+    [
+        ([tried("channels_last")], "the last trial measured no plan"),
+        ([tried("channels_last", state="stopped")], "the last trial was stopped before it measured a plan"),
+        ([tried("channels_last", Interval(1.0, 0.9, 1.1, 2, 9))], "no plan of the last trial was faster"),
+        ([tried("pin_memory", state="not applicable")], "no plan of the last trial was faster"),
+    ],
+)
+def test_keep_says_whether_anything_was_measured(rows, because):
+    with pytest.raises(AccelError, match=because):
+        best_plan([ladder(*rows)])

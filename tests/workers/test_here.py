@@ -11,10 +11,10 @@ from accel.workers.stage import Standing
 from accel.workers.trial_rows import comparison_of
 
 
-def standing(low, high, faults=0):
+def standing(low, high, faults=0, **own):
     base, own = (
-        Samples(step_ns=[1e6] * 9, warm_up_s=1.0, warm_up_steps=1, steps=1, minor_faults=n)
-        for n in (faults, 0)
+        Samples(step_ns=[1e6] * 9, warm_up_s=1.0, warm_up_steps=1, steps=1, minor_faults=n, **more)
+        for n, more in ((faults, {}), (0, own))
     )
     shown = Interval((low * high) ** 0.5, low, high, 3, 30)
     return Standing(samples=[own], base_samples=[base], shown=shown, verdict="faster")
@@ -51,3 +51,33 @@ def test_steps_that_map_little_memory_are_the_same_everywhere():
         row("steady_allocator+channels_last", standing(1.3, 1.4), standing(1.8, 2.2, faults=90)).here is None
     )
     assert row("channels_last", standing(1.3, 1.4), None).here is None
+
+
+def test_what_may_be_slower_in_this_notebook_is_undecided():
+    found = row("channels_last", standing(0.9, 1.1), standing(1.1, 1.4, faults=2000))
+    assert (found.verdict, found.may_be_slower_here) == ("undecided", True)
+    assert "0.90 to 1.40" in found.sentence
+    assert row("channels_last", standing(1.02, 1.1), standing(1.1, 1.4, faults=2000)).verdict == "faster"
+
+
+@pytest.mark.parametrize(
+    ("plan", "low", "own", "verdict"),
+    [
+        ("loader_workers(n=2)", 1.03, {"epoch_steps": 2000}, "undecided"),  # 0.1 s of an epoch of 2 s
+        ("loader_workers(n=2)", 1.10, {"epoch_steps": 2000}, "faster"),
+        (
+            "loader_workers(n=2)",
+            1.10,
+            {"epoch_steps": 2000, "first_step_s": 0.5},
+            "undecided",
+        ),  # seen to take longer
+        ("loader_workers(n=2)", 1.03, {"epoch_steps": 2000, "times_epochs": True}, "faster"),
+        ("loader_workers(n=2, persistent=True)", 1.03, {"epoch_steps": 2000}, "faster"),
+        ("loader_workers(n=0)", 1.03, {"epoch_steps": 2000}, "faster"),
+        ("cache_dataset", 1.10, {"epoch_steps": 2000}, "undecided"),  # its first epoch was not over
+        ("cache_dataset", 1.10, {"epoch_steps": 1}, "faster"),
+        ("channels_last", 1.03, {"epoch_steps": 2000}, "faster"),
+    ],
+)
+def test_a_plan_that_pays_once_an_epoch_is_faster_only_if_it_gains_more_than_that(plan, low, own, verdict):
+    assert row(plan, None, standing(low, 1.2, **own)).verdict == verdict

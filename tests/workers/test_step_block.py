@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.workers.step_block import StepBlock
+from accel.plans import Plan
+from accel.workers.messages import Load
+from accel.workers.step_block import Pipeline, StepBlock
+
+LOAD = Load("", "as the notebook", "train()", "<cell>", "", "/", [], {}, False, epoch_steps=20)
 
 
 @pytest.mark.parametrize("step_s", [1.0, 5.0, 100.0])
@@ -27,3 +32,36 @@ def test_shorter_steps_settle_first_and_a_turn_stays_short(step_s):
 def test_the_faster_the_step_the_more_of_them_make_a_block():
     steps = [StepBlock.of(step_s).steps for step_s in (1e-5, 1e-3, 0.02, 0.3)]
     assert steps == sorted(steps, reverse=True)
+
+
+def pipeline(*plans, **load):
+    return Pipeline.of(map(Plan.parse, plans), msgspec.structs.replace(LOAD, **load))
+
+
+@pytest.mark.parametrize(
+    ("plans", "load", "found"),
+    [
+        (["channels_last"], {}, None),
+        (["loader_workers(n=4)", "channels_last"], {}, Pipeline(20, 4)),
+        (["cache_dataset"], {}, Pipeline(20, 0)),
+        (["loader_workers(n=0)"], {"makes_ahead": True, "loader_workers": 2}, Pipeline(20, 2)),
+        (["channels_last"], {"makes_ahead": True, "loader_workers": 2}, Pipeline(20, 2)),
+        (["channels_last"], {"makes_ahead": True}, Pipeline(20, 0, has_threads=True)),
+    ],
+)
+def test_batches_made_in_the_background_are_known_from_the_cell_and_the_plans(plans, load, found):
+    assert pipeline(*plans, **load) == found
+
+
+@given(st.floats(1e-4, 3), st.integers(0, 500), st.integers(0, 8))
+def test_a_turn_of_a_pipeline_is_whole_epochs_or_half_a_second(step_s, epoch, workers):
+    block = StepBlock.of(step_s, Pipeline(epoch, workers))
+    assert block.timed * step_s >= 0.5 - 1e-9
+    if epoch and epoch * step_s <= 1.5:
+        assert block.timed % epoch == 0
+    assert block.timed >= min(workers, max(1, int(1.5 / step_s)))
+    assert block.timed * step_s <= max(2.0, 2 * step_s) + 1e-9
+
+
+def test_what_threads_made_while_others_had_their_turn_is_used_up_first():
+    assert StepBlock.of(0.05, Pipeline(0, 0, has_threads=True)).settle * 0.05 >= 0.5

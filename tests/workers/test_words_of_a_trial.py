@@ -11,16 +11,24 @@ from accel.workers.trial import Trial
 
 
 def test_a_steady_stage_that_was_cut_short_does_not_end_a_trial_whose_last_stage_was_whole():
-    def ended_by(**is_cut_short):
-        stages = {name: SimpleNamespace(is_cut_short=cut) for name, cut in is_cut_short.items()}
+    def ended_by(left_s=0.0, plans=(), **is_cut_short):
+        stages = {
+            name: SimpleNamespace(is_cut_short=cut, left_s=left_s, least_s=14.2)
+            for name, cut in is_cut_short.items()
+        }
         trial = Trial.__new__(Trial)  # one that is over, of which nothing but its stages is asked
         trial._stages, trial._state, trial._is_stopped, trial.is_out_of_time = stages, "done", False, False
         trial._over = Event()
         trial._over.set()
+        trial.plans, trial._measured = list(plans), []
         return trial._what_ended_it([])
 
     assert ended_by(steady=True, notebook=False) == "every plan is decided"
     assert ended_by(steady=False, notebook=True) == "the time was up"
+    assert ended_by(11.0, notebook=True) == (
+        "the 11 s left were too short for another relaunch, which takes at least 14 s"
+    )
+    assert ended_by(plans=["channels_last"], notebook=False) == "every plan that was measured is decided"
 
 
 def test_names_of_changed_files_are_safe_to_show(tmp_path):
