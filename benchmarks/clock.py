@@ -1,6 +1,6 @@
 """Does the speed-up that a trial claims hold on the user's clock, in the notebook and in a fresh process?
 
-    python -m benchmarks.clock [--quick] [--only CELL …] [--budget-s 60]
+    python -m benchmarks.clock [--quick] [--loaders] [--only CELL …] [--budget-s 60]
 
 Twelve training cells of different kinds; on a machine with a GPU, three that train there. In a process that stands for the
 notebook each is profiled and tuned; then its own loop runs in turns: plain, with the plan kept, and after undo. Then pairs of
@@ -13,6 +13,10 @@ that the answer claimed (for a fresh process, and "here" where it names that apa
 `faster_fresh_share`, the share in which the plan was faster at all; `undone`, the median over cells of the time after undo over
 that before. `cells` has each cell's plan, interval and both ratios with the lowest and highest of the turns. A cell without a
 plan proven faster claims nothing and counts in none of these.
+
+With `--loaders` twelve cells that wait for their loader; a trial of another number of workers is the claim, in an epoch's time.
+What is slower or undecided claims an interval too: `loaders_inside_…` are of all that were measured, `loaders_called_faster` says
+how many were called faster, and `loaders_faster_…` which share of these was.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from typing import Any
 import torch
 
 from benchmarks.clock_cells import CASES, CASES_ON_GPU, Case
+from benchmarks.loader_cells import LOADER_CASES, LoaderCase
 from benchmarks.machine_line import report, stored
 
 TURNS = 5  # of notebook and of fresh processes
@@ -65,7 +70,7 @@ def timed(run: Any, seconds: float = LEAST_RUN_S) -> float:
 def in_notebook(
     case: Case, budget_s: float, turns: int, include: list[str], steps: int | None
 ) -> dict[str, Any]:
-    """Profile, tune, then the notebook's own loop before, with the plan, and after undo; and what was exported."""
+    """Profile, tune or try, then the notebook's own loop before, with the plan, and after undo; and what was exported."""
     from accel.workbench import Workbench
 
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -79,20 +84,20 @@ def in_notebook(
     try:
         run()
         profile = workbench.profile(case.cell)
-        tuning: Any = workbench.tune(budget_s=budget_s, include=include, exclude=["ddp"], steps=steps)
-        sys.stderr.write(f"{case.name}: {tuning}\n\n")
-        answer: dict[str, Any] = {
-            "step_ms": profile.step_ms, "answer": tuning.answer, "took": str(tuning.took), "took_s": tuning.took.seconds,
-            "searched": len(tuning.searched), "plan": "",
-        }  # fmt: skip
-        if tuning.best is None:
+        if isinstance(case, LoaderCase):
+            told, claimed = tried(workbench, case.plan, budget_s)
+        else:
+            told, claimed = searched(workbench, budget_s, include, steps)
+        sys.stderr.write(f"{case.name}: {told['answer']} {told['took']}\n\n")
+        answer: dict[str, Any] = {"step_ms": profile.step_ms, "plan": "", **told}
+        if claimed is None:
             return answer
-        shown, here = tuning.best.shown, tuning.best.here or tuning.best.shown
+        shown, here = claimed.shown, claimed.here or claimed.shown
         workbench.pool.close()  # spare workers that wait are no part of a notebook that trains
         before, kept, after = [], [], []
         for _ in range(turns):
             before.append(timed(run))
-            workbench.keep(tuning.best.plan)
+            workbench.keep(claimed.plan)
             run()
             kept.append(timed(run))
             exported = workbench.export().code
@@ -101,12 +106,42 @@ def in_notebook(
             after.append(timed(run))
         ratios = [b / k for b, k in zip(before, kept, strict=True)]
         return answer | {
-            "plan": tuning.best.plan, "claimed": [shown.ratio, shown.low, shown.high], "notebook": spread(ratios),
+            "plan": claimed.plan, "claimed": [shown.ratio, shown.low, shown.high], "notebook": spread(ratios),
             "claimed_here": [here.low, here.high],
             "undone": median(a / b for a, b in zip(after, before, strict=True)), "exported": exported,
         }  # fmt: skip
     finally:
         workbench.close()
+
+
+def searched(
+    workbench: Any, budget_s: float, include: list[str], steps: int | None
+) -> tuple[dict[str, Any], Any]:
+    """What tune answers, and the row of the plan that it claims to be faster."""
+    tuning = workbench.tune(budget_s=budget_s, include=include, exclude=["ddp"], steps=steps)
+    sys.stderr.write(f"{tuning}\n")
+    return {
+        "answer": tuning.answer, "took": str(tuning.took), "took_s": tuning.took.seconds, "searched": len(tuning.searched),
+    }, tuning.best  # fmt: skip
+
+
+def tried(workbench: Any, plan: str, budget_s: float) -> tuple[dict[str, Any], Any]:
+    """What a trial says of one plan, and its row where it was measured; or in words why not."""
+    from accel.errors import AccelError
+
+    try:
+        ladder = workbench.try_(plan, budget_s=budget_s)
+    except AccelError as error:
+        return {"answer": str(error), "verdict": "", "took": "", "took_s": 0.0}, None
+    sys.stderr.write(f"{ladder}\n")
+    row = ladder.rows[0]
+    told = {
+        "answer": row.sentence,
+        "verdict": row.verdict,
+        "took": str(ladder.took),
+        "took_s": ladder.took.seconds,
+    }
+    return told, row if row.shown else None
 
 
 def in_fresh_processes(case: Case, exported: str, turns: int) -> list[float]:
@@ -202,17 +237,24 @@ def measure(case: Case, budget_s: float, turns: int, include: tuple[str, ...] = 
     return row
 
 
-def figures_of(cells: dict[str, Any]) -> dict[str, float]:
-    """Over the cells that have a plan."""
+def figures_of(cells: dict[str, Any], prefix: str = "") -> dict[str, float]:
+    """Over the cells that have a plan; of one that was tried, whatever its verdict, the interval is a claim."""
+    if not cells:
+        return {}
     rows = [row for row in cells.values() if row["plan"]]
-    figures: dict[str, float] = {"cells": len(cells), "with_a_plan": len(rows)}
+    faster = [row for row in rows if row.get("verdict", "faster") == "faster"]
+    figures: dict[str, float] = {f"{prefix}cells": len(cells), f"{prefix}with_a_plan": len(rows)}
+    if any("verdict" in row for row in rows):
+        figures[f"{prefix}called_faster"] = len(faster)
     for where, claim in (("notebook", "claimed_here"), ("fresh", "claimed")):
         if rows:
             inside = [row[claim][-2] <= row[where][0] <= row[claim][-1] for row in rows]
-            figures[f"inside_{where}_share"] = sum(inside) / len(rows)
-            figures[f"faster_{where}_share"] = sum(row[where][0] > 1 for row in rows) / len(rows)
+            figures[f"{prefix}inside_{where}_share"] = sum(inside) / len(rows)
+        if faster:
+            is_faster = [row[where][0] > 1 for row in faster]
+            figures[f"{prefix}faster_{where}_share"] = sum(is_faster) / len(faster)
     if rows:
-        figures["undone"] = median(row["undone"] for row in rows)
+        figures[f"{prefix}undone"] = median(row["undone"] for row in rows)
     for name, row in cells.items():
         if row["plan"]:
             figures |= {
@@ -226,13 +268,14 @@ def figures_of(cells: dict[str, Any]) -> dict[str, float]:
 
 def main() -> None:
     usual = CASES_ON_GPU if torch.cuda.is_available() else CASES
-    by_name = {case.name: case for case in (*CASES, *CASES_ON_GPU)}
+    by_name = {case.name: case for case in (*CASES, *CASES_ON_GPU, *LOADER_CASES)}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="one cell, under a minute; nothing is written")
+    parser.add_argument("--loaders", action="store_true", help="the cells that wait for their loader")
     parser.add_argument("--only", nargs="+", choices=list(by_name), help="these cells; rows of others stay")
-    parser.add_argument("--budget-s", type=float, default=90.0, help="of each search (default: 90)")
+    parser.add_argument("--budget-s", type=float, default=90.0, help="of each search or trial (default: 90)")
     parser.add_argument("--turns", type=int, default=TURNS, help=argparse.SUPPRESS)
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--include", nargs="*", default=[], help=argparse.SUPPRESS)
@@ -243,19 +286,27 @@ def main() -> None:
         answer = in_notebook(case, given.budget_s, given.turns, given.include, steps)
         sys.stdout.write(f"{MARK}{json.dumps(answer)}\n")
         return
+    if given.quick and given.loaders:
+        row = measure(by_name["sleep_0_to_4"], 20.0, 1)
+        report("clock", figures_of({"sleep_0_to_4": row}, "loaders_"), is_full_run=False)
+        return
     if given.quick:
         row = measure(by_name["mlp_tiny"], 25.0, 1, include=("fused_optimizer",))
         report("clock", figures_of({"mlp_tiny": row}), is_full_run=False)
         return
-    cells = stored("clock").get("cells", {}) if given.only else {}
-    for name in given.only or [case.name for case in usual]:
-        cells[name] = measure(by_name[name], given.budget_s, given.turns)
-        sys.stderr.write(f"{name}: {json.dumps(cells[name])}\n")
+    cells, loaders = (stored("clock").get(kind, {}) for kind in ("cells", "loaders"))
+    if not given.only:
+        (loaders if given.loaders else cells).clear()
+    for name in given.only or [case.name for case in (LOADER_CASES if given.loaders else usual)]:
+        rows = loaders if isinstance(by_name[name], LoaderCase) else cells
+        rows[name] = measure(by_name[name], given.budget_s, given.turns)
+        sys.stderr.write(f"{name}: {json.dumps(rows[name])}\n")
         report(
             "clock",
-            figures_of(cells),
+            figures_of(cells) | figures_of(loaders, "loaders_"),
             is_full_run=True,
             cells={each: cells[each] for each in by_name if each in cells},
+            loaders={each: loaders[each] for each in by_name if each in loaders},
         )
 
 

@@ -1,19 +1,23 @@
 """How good the predictions of the findings are: predicted and measured speed-up, for cells that have the fault.
 
-Each cell is profiled as a user would. What its finding suggests is then measured: a plan by a trial (`%accel try`), an edit
-by the mended cell, run in turns with the cell as it was, in random order, in one process. The predicted interval comes from
-the profile alone, before anything is measured.
+Each cell is profiled as a user would, in a process of its own. What its finding suggests is then measured: a plan by a trial
+(`%accel try`), an edit by the mended cell, run in turns with the cell as it was, in random order, in one process. The predicted
+interval comes from the profile alone, before anything is measured. The cells have the faults of all rules that predict a gain on
+a CPU.
 
-`inside_share` is the share of measured speed-ups inside the predicted interval, `overlap_share` that of measured intervals which
-have anything in common with the predicted one (a wide measurement contradicts little), `median_error` the median of how far the
-predicted figure was off (0.1: 10 % too much or too little), `median_interval_width` that of how many times its lower end the
-predicted interval's upper end is (an interval that holds everything says nothing), `cases` how many were measured. Each figure is
-given for all cases, and apart for `fitted` ones, whose figures went into the ranges of their rule, and `held_out` ones, which
-nothing was fitted to: only those say how good a prediction for another cell is.
+`inside` is how many measured speed-ups lie inside the predicted interval, `inside_share` their share, `overlap_share` that of
+measured intervals which have anything in common with the predicted one (a wide measurement contradicts little), `median_error`
+the median of how far the predicted figure was off (0.1: 10 % too much or too little), `median_interval_width` that of how many
+times its lower end the predicted interval's upper end is (an interval that holds everything says nothing), `cases` how many were
+measured. Each figure is given for all cases, and apart for `fitted` ones, whose figures went into the ranges of their rule, and
+`held_out` ones, which nothing was fitted to: only those say how good a prediction for another cell is.
+
+`findings` counts what all rules predicted in these profiles, `predicted_below_1` those of which no gain was predicted: the
+figure, or the middle of the interval, is below 1.
 
 Every case is in `details`: share of the step, predicted and measured speed-up with interval, verdict, the machine's load before
 it. `notes` say how busy the machine was. A speed-up of an edit is of the whole cell, on as many samples. All run on one thread,
-except for what the case about threads tries.
+except for what the cases about threads set or try.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from statistics import median
 from typing import Any
 
@@ -36,14 +40,22 @@ from accel.errors import AccelError
 from accel.machine import read_machine
 from accel.profiling.findings import Finding
 from accel.workbench import Workbench
-from benchmarks.faulty_cells import CASES, Case
-from benchmarks.machine_line import report
+from benchmarks.clock import MARK, in_fresh_python
+from benchmarks.faulty_case import Case
+from benchmarks.faulty_cells import CASES
+from benchmarks.machine_line import report, stored
 
 FEWEST_PAIRS = 10
-EDIT_S = 60.0  # for running a cell and the mended one in turns
-QUICK = ("doubles converted each step", "MLP of 1024 units, plain Adam", "gradients in validation")
+EDIT_S = 40.0  # for running a cell and the mended one in turns
+QUICK = ("doubles converted each step", "MLP of 1024 units, plain Adam")
 QUICK_S = 12.0
 ATTEMPTS = 3  # a profile that other work disturbed is taken again, as a user would
+
+IN_ITS_PROCESS = """
+import json
+from benchmarks.predictions import answer_of
+print({mark!r} + json.dumps(answer_of({name!r}, {budget_s!r})))
+"""
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,11 @@ class Measured:
         }
         return asdict(self) | more
 
+    @classmethod
+    def from_dict(cls, row: dict[str, Any]) -> Measured:
+        """As `to_dict` gave it."""
+        return cls(**{each.name: row[each.name] for each in fields(cls) if each.name in row})
+
     def __str__(self) -> str:
         predicted = f"{self.predicted:.2f}× [{self.predicted_low:.2f}, {self.predicted_high:.2f}]"
         measured = f"{self.measured:.2f}× [{self.measured_low:.2f}, {self.measured_high:.2f}]"
@@ -109,24 +126,45 @@ def namespace_of(setup: str) -> dict[str, Any]:
     return namespace
 
 
-def measure(case: Case, *, budget_s: float | None = None) -> Measured | str:
-    """Profile, predict, measure; or in words why that gave nothing. Without a budget no trial is cut short."""
-    torch.autograd.set_detect_anomaly(False)  # the case before may have left its fault on
+def asked(case: Case, budget_s: float | None) -> dict[str, Any]:
+    """`answer_of` this case, in a process of its own: what a cell leaves on or narrows ends with it."""
+    text = IN_ITS_PROCESS.format(mark=MARK, name=case.name, budget_s=budget_s)
+    try:
+        answer: dict[str, Any] = in_fresh_python(text, **case.environment)
+    except RuntimeError as error:
+        return {"why": str(error), "predicted": []}
+    return answer
+
+
+def answer_of(name: str, budget_s: float | None) -> dict[str, Any]:
+    """What was measured of a case, or why nothing was; and all that the findings of its profile predict."""
+    case = next(case for case in CASES if case.name == name)
     torch.set_num_threads(1)  # other work on the machine makes every thread wait for the slowest
     workbench = Workbench(namespace_of(case.setup))
     try:
-        finding = find(workbench, case)
-        if finding is None:
-            return "the rule found nothing"
-        if finding.prediction is None:
-            return "the rule predicts nothing"
-        if case.mended:
-            return by_edit(case, finding, budget_s=budget_s or EDIT_S)
-        return by_trial(workbench, case, finding, budget_s=budget_s)
+        result = measure(workbench, case, budget_s=budget_s)
     except AccelError as error:
-        return str(error)
+        result = str(error)
     finally:
         workbench.close()
+    findings = workbench.profile_result.findings if workbench.profile_result is not None else ()
+    predicted = [
+        {"kind": each.kind, **asdict(each.prediction)} for each in findings if each.prediction is not None
+    ]
+    told = {"why": result} if isinstance(result, str) else {"measured": result.to_dict()}
+    return {**told, "predicted": predicted}
+
+
+def measure(workbench: Workbench, case: Case, *, budget_s: float | None = None) -> Measured | str:
+    """Profile, predict, measure; or in words why that gave nothing. Without a budget no trial is cut short."""
+    finding = find(workbench, case)
+    if finding is None:
+        return "the rule found nothing"
+    if finding.prediction is None:
+        return "the rule predicts nothing"
+    if case.mended:
+        return by_edit(case, finding, budget_s=budget_s or EDIT_S)
+    return by_trial(workbench, case, finding, budget_s=budget_s)
 
 
 def find(workbench: Workbench, case: Case) -> Finding | None:
@@ -218,10 +256,24 @@ def _figures(found: Sequence[Measured]) -> dict[str, float]:
         return {"cases": 0.0}
     return {
         "cases": float(len(found)),
+        "inside": float(sum(each.is_inside for each in found)),
         "inside_share": round(sum(each.is_inside for each in found) / len(found), 3),
         "overlap_share": round(sum(each.overlaps for each in found) / len(found), 3),
         "median_error": round(median(each.error for each in found), 3),
         "median_interval_width": round(median(each.width for each in found), 3),
+    }
+
+
+def below_1(predicted: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """How many findings predict something, and how many of them no gain.
+
+    >>> below_1([{"kind": "layout_nchw", "ratio": 1.05, "low": 0.63, "high": 1.07}])
+    {'findings': 1.0, 'predicted_below_1': 1.0}
+    """
+    middles = [min(each["ratio"], math.sqrt(max(each["low"], 0.0) * each["high"])) for each in predicted]
+    return {
+        "findings": float(len(predicted)),
+        "predicted_below_1": float(sum(middle < 1 for middle in middles)),
     }
 
 
@@ -249,31 +301,39 @@ def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    arguments.add_argument("--quick", action="store_true", help="two cases, short trials; nothing is written")
     arguments.add_argument(
-        "--quick", action="store_true", help="three cases, short trials; nothing is written"
-    )
-    arguments.add_argument(
-        "--only", default="", metavar="CASE", help="one case, by its name; nothing is written"
-    )
-    given = arguments.parse_args()
-    found: list[Measured] = []
-    missing: dict[str, str] = {}
-    loads: list[float] = []
-    for case in CASES:
-        if given.only == case.name or (not given.only and (not given.quick or case.name in QUICK)):
-            load = _load()
-            loads += [] if load is None else [load]
-            result = measure(case, budget_s=QUICK_S if given.quick else None)
-            if isinstance(result, Measured):
-                found.append(replace(result, is_fitted=case.is_fitted, load_before=load))
-            else:
-                missing[case.name] = result
-            sys.stderr.write(f"{result if isinstance(result, Measured) else f'{case.name}: {result}'}\n")
-    report(
-        "predictions", figures_of(found), is_full_run=not given.quick and not given.only,
-        notes=notes_on_load(loads, read_machine().usable_cores), details=[each.to_dict() for each in found],
-        not_measured=missing,
+        "--only", default="", metavar="WORDS", help="cases with these words in name or rule; others stay as they are"
     )  # fmt: skip
+    given = arguments.parse_args()
+    kept = stored("predictions") if given.only and not given.quick else {}
+    found = {row["case"]: Measured.from_dict(row) for row in kept.get("details", [])}
+    predicted: dict[str, list[dict[str, Any]]] = kept.get("predicted", {})
+    missing: dict[str, str] = kept.get("not_measured", {})
+    try:
+        for case in CASES:
+            if case.name in QUICK if given.quick else given.only in f"{case.name}, {case.rule}":
+                load = _load()
+                answer = asked(case, QUICK_S if given.quick else None)
+                predicted[case.name] = answer["predicted"]
+                for earlier in (found, missing):
+                    earlier.pop(case.name, None)
+                if "measured" in answer:
+                    measured = Measured.from_dict(answer["measured"])
+                    found[case.name] = replace(measured, is_fitted=case.is_fitted, load_before=load)
+                else:
+                    missing[case.name] = answer["why"]
+                sys.stderr.write(f"{found.get(case.name) or f'{case.name}: {missing[case.name]}'}\n")
+    finally:
+        rows = [found[case.name] for case in CASES if case.name in found]
+        loads = [row.load_before for row in rows if row.load_before is not None]
+        all_predicted = [each for case in CASES for each in predicted.get(case.name, [])]
+        report(
+            "predictions", figures_of(rows) | below_1(all_predicted), is_full_run=not given.quick,
+            notes=notes_on_load(loads, read_machine().usable_cores), details=[each.to_dict() for each in rows],
+            not_measured={case.name: missing[case.name] for case in CASES if case.name in missing},
+            predicted=predicted,
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

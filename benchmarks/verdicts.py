@@ -1,18 +1,20 @@
 """How trustworthy are verdicts? A program against itself, and against itself made 5 % slower: quiet, and beside a busy loop.
 
-    python -m benchmarks.verdicts [--quick] [--where quiet busy]
+    python -m benchmarks.verdicts [--quick] [--where quiet busy loaders]
 
 Every trial takes the path of `%accel try` with four plans: the course's CNN (one thread, batches of 32), fresh worker
 processes for every relaunch, tokens in random order, the same stopping rule. One plan sets another thread count, one fuses the
 optimizer, two switch anomaly detection off; the cell sets all of it back at once, so all sides run the same program. Where
 anomaly detection was off it then spins for 5 % of each step. *busy* has another program running that computes all the time on
-one core.
+one core. *loaders* asks about the cells of `benchmarks.clock --loaders`, another one each time: one plan gives the loader other
+workers, which the cell takes back, and one switches anomaly detection off, upon which the cell spins for 5 % of the epoch's time
+before the last update, when no worker is left that could use it.
 
 Two other ways to compare get both questions once a trial, in turns with it: *sequential*, a second of steps of one and then
 of the other in the same process, Welch's test at 95 % over the steps; *torch.utils.benchmark*, `blocked_autorange` of a second
 each, different where neither median lies within the other's quartiles.
 
-Figures, for each of quiet and busy: `false_verdict_rate` (the program against itself called faster or slower) with the upper
+Figures, for each of the three: `false_verdict_rate` (the program against itself called faster or slower) with the upper
 end of its 95 % interval (two plans of a trial share its baseline, so each pair counts as one and a third), `detection_5pct`
 (slower found), `undecided_rate` of both questions, and the same of the other ways. The process runs under a steady allocator,
 as after `%accel keep steady_allocator`. An interrupted run goes on where it was.
@@ -30,16 +32,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from accel.accelerations.steady_allocator import use_steady_thresholds
 from accel.measuring.comparison import Comparison
 from accel.measuring.interval import student_quantile
 from accel.workbench import Workbench
+from benchmarks.loader_cells import LOADER_CASES, LoaderCase
 from benchmarks.machine_line import report, stored
 
-TRIALS, QUICK_S = 100, 16.0  # each asks both questions twice
+TRIALS = {"quiet": 100, "busy": 100, "loaders": 24}  # the first two ask both questions twice
+QUICK_S = 16.0
+EXTRA = 0.05
 SHARED = 1.5  # variance of a rate where pairs are correlated by a half, over that of independent answers
 SETUP = """
 import time
@@ -78,9 +83,32 @@ for images, labels in loader:
             pass
     optimizer.step()
 """
+LOADER_SETUP = """
+torch.set_num_threads(1)
+torch.autograd.set_detect_anomaly(True)
+is_slower = []
+"""
+LOADER_CELL = """
+if not is_slower:
+    is_slower.append(not torch.is_anomaly_enabled())
+torch.autograd.set_detect_anomaly(False)
+vars(loader).update(num_workers={workers}, prefetch_factor={prefetch}, persistent_workers=False)
+began = time.perf_counter()
+for number, (x, y) in enumerate(loader, 1):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    if is_slower[0] and number == len(loader):
+        until = time.perf_counter() + extra * (time.perf_counter() - began)
+        while time.perf_counter() < until:
+            pass
+    optimizer.step()
+"""
 SPINNER = """
 import subprocess, sys
-print(subprocess.Popen([sys.executable, "-c", "while True: pass"], stdout=subprocess.DEVNULL).pid)
+busy = "import os\\nwhile not os.kill(%s, 0): sum(range(100_000))"  # until the benchmark is over, whatever ends it
+quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+print(subprocess.Popen([sys.executable, "-c", busy % sys.argv[1]], **quiet).pid)
 """
 SAME = ("intraop_threads(n=2)", "fused_optimizer")
 SLOWER = ("detect_anomaly_off", "detect_anomaly_off+fused_optimizer")
@@ -152,46 +180,87 @@ def welch(one: list[float], other: list[float]) -> str:
 
 
 @contextmanager
-def busy_loop() -> Iterator[None]:
+def busy_loop() -> Iterator[int]:
     """Somebody else's program that computes all the time, on one core: its parent has ended, so it is no child of ours."""
-    started = subprocess.run([sys.executable, "-c", SPINNER], stdout=subprocess.PIPE, text=True, check=True)
+    command = [sys.executable, "-c", SPINNER, str(os.getpid())]
+    started = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     try:
-        yield
+        yield int(started.stdout)
     finally:
-        os.kill(int(started.stdout), signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(int(started.stdout), signal.SIGKILL)
 
 
 class Questions:
-    """Asks every way the same two questions, again and again."""
+    """Asks a trial the same two questions about a cell, again and again; `plans` are of both."""
 
-    def __init__(self) -> None:
+    def __init__(self, setup: str, cell: str, plans: tuple[str, ...]) -> None:
         use_steady_thresholds()
-        namespace: dict[str, Any] = {"__name__": "__main__", "extra": 0.0}
-        exec(compile(SETUP, "<setup>", "exec"), namespace)
-        self.workbench = Workbench(namespace, spare_workers=0)
-        profile = self.workbench.profile(CELL)
-        namespace["is_slower"].clear()
-        optimizer_share = next(phase.share for phase in profile.phases if phase.name == "optimizer")
-        # The spin is given as a share of forward and backward; 5 % of the whole step is a little more of that part.
-        self.extra = namespace["extra"] = 0.05 / (1 - optimizer_share)
-        self.steps = Steps(namespace)
+        self.plans = plans
+        self.namespace: dict[str, Any] = {"__name__": "__main__", "extra": EXTRA}
+        exec(compile(setup, "<setup>", "exec"), self.namespace)
+        self.workbench = Workbench(self.namespace, spare_workers=0)
+        self.profile = self.workbench.profile(cell)
+        self.namespace["is_slower"].clear()
 
     def ask(self, budget_s: float | None = None) -> dict[str, Any]:
-        """One trial, and one answer of each of the other ways to each question."""
+        """One trial."""
         import torch
 
         began = time.monotonic()
         torch.autograd.set_detect_anomaly(True)  # as the workload's notebook has it
-        ladder: Any = self.workbench.try_(*SAME, *SLOWER, budget_s=budget_s)
+        ladder: Any = self.workbench.try_(*self.plans, budget_s=budget_s)
         torch.autograd.set_detect_anomaly(False)
         is_slower = {row.plan: "detect_anomaly_off" in row.plan for row in ladder.rows}
         return {
             "same": [_plain(row) for row in ladder.rows if not is_slower[row.plan]],
             "slower": [_plain(row) for row in ladder.rows if is_slower[row.plan]], "seconds": round(time.monotonic() - began, 1),
             "busy": any("machine was busy" in note for note in ladder.notes),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        self.workbench.close()
+
+
+class CourseQuestions(Questions):
+    """About the course's CNN; the other ways are asked, too."""
+
+    def __init__(self) -> None:
+        super().__init__(SETUP, CELL, (*SAME, *SLOWER))
+        optimizer_share = next(phase.share for phase in self.profile.phases if phase.name == "optimizer")
+        # The spin is given as a share of forward and backward; 5 % of the whole step is a little more of that part.
+        self.extra = self.namespace["extra"] = EXTRA / (1 - optimizer_share)
+        self.steps = Steps(self.namespace)
+
+    def asked(self, number: int, budget_s: float | None = None) -> dict[str, Any]:
+        """One trial, and one answer of each of the other ways to each question."""
+        return self.ask(budget_s) | {
             "sequential": [self.steps.sequential(0.0), self.steps.sequential(self.extra)],
             "torch_benchmark": [self.steps.torch_benchmark(0.0), self.steps.torch_benchmark(self.extra)],
-        }  # fmt: skip
+        }
+
+
+class LoaderQuestions:
+    """About the cells that wait for their loader, another one each time."""
+
+    def asked(self, number: int, budget_s: float | None = None) -> dict[str, Any]:
+        """A trial of the cell of this number, on a notebook of its own."""
+        case = LOADER_CASES[number % len(LOADER_CASES)]
+        questions = loader_questions(case)
+        try:
+            return {"cell": case.name, **questions.ask(budget_s)}
+        finally:
+            questions.close()
+
+    def close(self) -> None:
+        """Nothing is open between two trials."""
+
+
+def loader_questions(case: LoaderCase) -> Questions:
+    """All sides run the loader with the workers that the case's plan gives it."""
+    cell = LOADER_CELL.format(workers=case.gets, prefetch=2 if case.gets else None)
+    same = f"loader_workers(n={2 if case.gets == 1 else 1})"
+    return Questions(case.setup + LOADER_SETUP, cell, (same, SLOWER[0]))
 
 
 def _plain(row: Comparison) -> dict[str, Any]:
@@ -205,13 +274,14 @@ def _plain(row: Comparison) -> dict[str, Any]:
 
 
 def figures_of(where: str, asked: list[dict[str, Any]]) -> dict[str, float]:
-    """Rates over all questions of quiet or busy."""
+    """Rates over all questions of one sort."""
     same, slower = ([row for each in asked for row in each[question]] for question in ("same", "slower"))
     wrong = [row["verdict"] in ("faster", "slower") for row in same]
+    counts_for = SHARED if len(same) > len(asked) else 1.0
     figures = {
         f"{where}/questions": float(len(same)),
         f"{where}/false_verdict_rate": rate(wrong),
-        f"{where}/false_verdict_rate_high": wilson_high(sum(wrong) / SHARED, len(wrong) / SHARED),
+        f"{where}/false_verdict_rate_high": wilson_high(sum(wrong) / counts_for, len(wrong) / counts_for),
         f"{where}/detection_5pct": rate(row["verdict"] == "slower" for row in slower),
         f"{where}/undecided_rate_same": rate(row["verdict"] == "undecided" for row in same),
         f"{where}/undecided_rate_5pct": rate(row["verdict"] == "undecided" for row in slower),
@@ -222,6 +292,8 @@ def figures_of(where: str, asked: list[dict[str, Any]]) -> dict[str, float]:
     if len(ratios) > 1:
         figures[f"{where}/ratio_sd"] = statistics.stdev(ratios)
     for way in ("sequential", "torch_benchmark"):
+        if way not in asked[0]:
+            continue
         figures[f"{where}/{way}_false_verdict_rate"] = rate(each[way][0] != "no difference" for each in asked)
         figures[f"{where}/{way}_detection_5pct"] = rate(each[way][1] == "slower" for each in asked)
     return figures
@@ -248,8 +320,9 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="one short trial each, under a minute; nothing is written"
     )
-    parser.add_argument("--where", nargs="+", choices=("quiet", "busy"), default=("quiet", "busy"))
-    parser.add_argument("--trials", type=int, default=TRIALS, help=f"of each (default: {TRIALS})")
+    parser.add_argument("--where", nargs="+", choices=tuple(TRIALS), default=("quiet", "busy"))
+    usual = ", ".join(f"{where} {count}" for where, count in TRIALS.items())
+    parser.add_argument("--trials", type=int, help=f"of each (default: {usual})")
     parser.add_argument(
         "--minutes", type=float, default=170.0, help="start no trial after so long (default: 170)"
     )
@@ -259,18 +332,20 @@ def main() -> None:
     if not given.again and not given.quick:
         asked = stored("verdicts").get("asked", {})
     until = time.monotonic() + 60 * given.minutes
-    questions = Questions()
+    made: dict[type, CourseQuestions | LoaderQuestions] = {}
     try:
         for where in given.where:
-            with busy_loop() if where == "busy" else _nothing():
-                while (
-                    len(asked.setdefault(where, [])) < (1 if given.quick else given.trials)
-                    and time.monotonic() < until
-                ):
-                    asked[where].append(questions.ask(QUICK_S if given.quick else None))
-                    sys.stderr.write(f"{where} {len(asked[where])}: {json.dumps(asked[where][-1])}\n")
+            kind = LoaderQuestions if where == "loaders" else CourseQuestions
+            questions = made[kind] = made.get(kind) or kind()
+            wanted = 1 if given.quick else given.trials or TRIALS[where]
+            answers = asked.setdefault(where, [])
+            with busy_loop() if where == "busy" else nullcontext():
+                while len(answers) < wanted and time.monotonic() < until:
+                    answers.append(questions.asked(len(answers), QUICK_S if given.quick else None))
+                    sys.stderr.write(f"{where} {len(answers)}: {json.dumps(answers[-1])}\n")
     finally:
-        questions.workbench.close()
+        for questions in made.values():
+            questions.close()
         figures = {
             name: value
             for where, each in asked.items()
@@ -278,11 +353,6 @@ def main() -> None:
             for name, value in figures_of(where, each).items()
         }
         report("verdicts", figures, is_full_run=not given.quick, asked=asked)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 if __name__ == "__main__":

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NoReturn
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.errors import (
     AccelError,
+    LeftOut,
     NotApplicable,
     NotShippable,
     Reason,
     UnknownName,
     WorkerError,
     first_line,
+    in_short,
     of_each,
     words_of,
 )
@@ -124,3 +129,44 @@ def test_the_first_line_is_never_empty() -> None:
     assert first_line(ValueError()) == "ValueError"
     assert first_line(ValueError("\n  \nthis.\nthat")) == "this"
     assert len(first_line(ValueError("y" * 10**6))) < 400
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("a"), "KeyError: 'a'"),
+        (ValueError(), "ValueError"),
+        (ValueError("ValueError"), "ValueError"),
+        (ValueError("\nthis.\nthat"), "ValueError: this"),
+        (Hostile(), "Hostile: (its text cannot be read: __str__ raised LookupError)"),
+    ],
+)
+def test_an_error_in_short_is_one_line(error: Exception, said: str) -> None:
+    assert in_short(error) == said
+
+
+def raising(error: BaseException) -> Callable[[], NoReturn]:
+    def read() -> NoReturn:
+        raise error
+
+    return read
+
+
+def test_a_part_that_fails_is_named_and_costs_no_other() -> None:
+    left_out = LeftOut()
+    assert left_out.unless("Rows", lambda: (1,), ()) == (1,)
+    assert left_out.unless("Kernels", raising(ZeroDivisionError("division by zero")), None) is None
+    assert left_out.unless("Lines", raising(Hostile()), ()) == ()
+    assert left_out.unless("Copies", lambda: None, ()) is None
+    assert left_out.said == [
+        "Kernels are left out (ZeroDivisionError: division by zero).",
+        "Lines are left out (Hostile: (its text cannot be read: __str__ raised LookupError)).",
+    ]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_is_no_part_that_fails(kind: type[BaseException]) -> None:
+    left_out = LeftOut()
+    with pytest.raises(kind):
+        left_out.unless("Rows", raising(kind()), ())
+    assert left_out.said == []

@@ -9,7 +9,7 @@ import torch
 from small_training import Training, training, training_of_blocks
 from training_on_pictures import training_on_pictures
 from training_that_reads import training_that_reads, with_its_own_code
-from trainings_with_waste import clearing_to_zeros, in_anomaly_mode, validating
+from trainings_with_waste import clearing_to_zeros, in_anomaly_mode, under_autocast, validating
 
 from accel.accelerations import CATALOGUE, Acceleration
 from accel.accelerations.activation_checkpointing import ActivationCheckpointing
@@ -57,6 +57,13 @@ def without_flags_in_steps(made: Training) -> None:
     made.optimizer.register_step_post_hook(lambda *_: group.update(wanted))
 
 
+ENTER_AUTOCAST = torch.autocast.__enter__
+
+
+def with_torchs_autocast(made: Training) -> None:
+    torch.autocast.__enter__ = ENTER_AUTOCAST
+
+
 def with_its_own_data(made: Training) -> None:
     """The loader as its user built it."""
     own = made.built_by().loader
@@ -84,6 +91,7 @@ CASES: dict[str, Case] = {
         lambda made: setattr(torch, "set_anomaly_enabled", torch._C.set_anomaly_enabled),
         training=in_anomaly_mode,
     ),
+    "autocast_off": Case(with_torchs_autocast, training=under_autocast),
     "async_metrics": Case(with_its_own_code, training=training_that_reads),
     # data
     "cache_dataset": Case(with_its_own_data, (CacheDataset(),), training_on_pictures),

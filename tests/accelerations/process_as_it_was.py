@@ -15,11 +15,13 @@ from accel.workload.torch_settings import read_settings, write_settings
 def one_thread_and_the_usual_allocator():
     """Losses are compared bit for bit, and sums depend on the number of threads. What exported code sets is put back."""
     before, set_anomaly_mode = torch.get_num_threads(), torch.set_anomaly_enabled
+    enter_autocast = torch.autocast.__enter__
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
     torch.set_anomaly_enabled = set_anomaly_mode
     torch.set_anomaly_enabled(False)
+    torch.autocast.__enter__ = enter_autocast
     fix_thresholds()
 
 

@@ -151,6 +151,7 @@ def wiring(made: Training) -> dict[str, object]:
         "calls": [vars(module).get("_compiled_call_impl") for module in made.model.modules()],
         "threads": torch.get_num_threads(),
         "anomaly mode": (torch.is_anomaly_enabled(), torch.set_anomaly_enabled, torch.autograd._engine_run_backward),
+        "autocast": torch.autocast.__enter__,
         "settings": {k: v for k, v in read_settings().items() if k not in ("anomaly mode", "gradient mode")},
         "backward": torch.autograd.backward,
         "step hooks": [len(hooks) for hooks in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)],

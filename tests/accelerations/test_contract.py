@@ -54,7 +54,7 @@ ALL = reduce(
     ],
     Plan(),
 )
-OF_PROCESS = ("steady_allocator", "intraop_threads", "detect_anomaly_off")
+OF_PROCESS = ("steady_allocator", "intraop_threads", "detect_anomaly_off", "autocast_off")
 CHANGE_WHAT_IS_COMPILED = ("autocast", "channels_last", "fused_optimizer", "loader_workers")
 
 
@@ -385,7 +385,8 @@ def test_an_export_of_what_is_kept_is_that_of_a_notebook_where_nothing_is_kept(p
 
 ADD_UP = ("prune", "batch_size", "gradient_accumulation")  # twice is more than once
 WRITTEN_ROUND_CALLS = (  # whether the user's code does it already is not to be read from the objects before it runs
-    "detect_anomaly_off", "cache_dataset", "activation_checkpointing", "autocast", "no_grad_validation", "set_to_none",
+    "detect_anomaly_off", "autocast_off", "cache_dataset", "activation_checkpointing", "autocast", "no_grad_validation",
+    "set_to_none",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What worker processes cannot load is said beforehand, and left alone where the cell builds it."""
+"""What worker processes cannot load is said beforehand, and left alone where the cell builds it; n=0 takes workers away."""
 
 from __future__ import annotations
 
@@ -8,18 +8,28 @@ import gc
 import multiprocessing
 import pickle
 import weakref
+from functools import partial
 
 import pytest
 import torch
 from small_training import training, workload_of
 from torch._subclasses import FakeTensorMode
-from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    get_worker_info,
+)
+from torch.utils.data import get_worker_info as which_worker
+from torch.utils.data.datapipes.iter import IterableWrapper
 
 from accel.accelerations.loader_workers import LoaderWorkers
 from accel.machine import read_machine
 from accel.plans.plan import Plan
 from accel.techniques.data.each_iterator import change_each_iterator
-from accel.techniques.data.fit_for_workers import lies_on_gpu
+from accel.techniques.data.fit_for_workers import asks_which_worker, lies_on_gpu
 from accel.techniques.data.pinning import why_not_pinned
 from accel.workload import Replica
 from accel.workload.call_inputs import CallInputs, TensorShape
@@ -32,9 +42,64 @@ class Stream(IterableDataset):
         return iter(range(6))
 
 
+def mine(samples):
+    worker = get_worker_info()
+    return samples if worker is None else samples[worker.id :: worker.num_workers]
+
+
+def mine_by_another_name(samples):
+    return samples if which_worker() is None else samples[which_worker().id :: which_worker().num_workers]
+
+
+class Sharded(IterableDataset):
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info()
+        return iter(range(6) if worker is None else range(worker.id, 6, worker.num_workers))
+
+
+class ShardedByAFunction(IterableDataset):
+    def __iter__(self):
+        return iter(mine(range(6)))
+
+
+class ShardedByItsClass(Sharded):
+    pass
+
+
+class ShardedByAProperty(IterableDataset):
+    @property
+    def samples(self):
+        return mine(range(6))
+
+    def __iter__(self):
+        return iter(self.samples)
+
+
+class Pipeline(IterableDataset):
+    """Holds what it reads, and the functions through which that goes."""
+
+    def __init__(self, *stages, source=None):
+        self.source, self.stages, self.itself = source, list(stages), self
+
+    def __iter__(self):
+        samples = range(6) if self.source is None else list(self.source)
+        for stage in self.stages:
+            samples = stage(samples)
+        return iter(samples)
+
+
+def in_a_closure():
+    share = mine
+    return Pipeline(lambda samples: share(samples))
+
+
+def doubled(samples):
+    return [2 * each for each in samples]
+
+
 def reasons(loader=None, entry=None, inputs=None, **machine):
     made = training()
-    made.loader = loader or made.loader
+    made.loader = made.loader if loader is None else loader
     workload = workload_of(made.replica(), made.namespace, "", inputs)
     return (entry or LoaderWorkers(n=1)).why_not(
         workload, dataclasses.replace(read_machine(), **{"usable_cores": 8} | machine)
@@ -61,6 +126,47 @@ def test_a_stream_beside_a_loader_that_takes_workers_is_no_failure():
     assert "stream reads an IterableDataset" in proof.evidence
 
 
+@pytest.mark.parametrize(
+    ("dataset", "asks"),
+    [
+        (Sharded(), True),
+        (ShardedByAFunction(), True),
+        (ShardedByItsClass(), True),
+        (ShardedByAProperty(), True),
+        (Pipeline(doubled, mine), True),
+        (Pipeline(partial(mine)), True),
+        (Pipeline(mine_by_another_name), True),
+        (Pipeline(doubled, source=Sharded()), True),
+        (in_a_closure(), True),
+        (IterableWrapper(range(6)).sharding_filter().map(doubled), True),
+        (IterableWrapper(range(6)).map(doubled), False),
+        (Stream(), False),
+        (Pipeline(doubled, partial(map, doubled)), False),
+        (Pipeline(source=Stream()), False),
+        (ROWS, False),
+        (range(6), False),
+    ],
+)
+def test_a_data_set_that_shares_itself_out_is_known_by_the_code_that_it_leads_to(dataset, asks):
+    assert asks_which_worker(dataset) == asks
+
+
+@pytest.mark.parametrize(
+    ("loader", "n"),
+    [
+        (DataLoader(Sharded(), batch_size=None), 2),
+        (DataLoader(Pipeline(mine), batch_size=None), 1),
+        (DataLoader(Stream(), batch_size=None, worker_init_fn=print), 1),
+        (DataLoader(Sharded(), batch_size=None, num_workers=2), 1),
+        (DataLoader(Sharded(), batch_size=None, num_workers=2), 0),
+    ],
+)
+def test_a_stream_that_shares_itself_out_is_not_told_to_do_so(loader, n):
+    (reason,) = reasons(loader, LoaderWorkers(n=n))
+    assert "would change their order" in reason.because
+    assert "get_worker_info" not in str(reason)
+
+
 def test_iterators_that_a_loaders_class_makes_by_itself_are_left_as_they_are():
     class Foreign(DataLoader):
         def _get_iterator(self):
@@ -70,6 +176,68 @@ def test_iterators_that_a_loaders_class_makes_by_itself_are_left_as_they_are():
     with LoaderWorkers(n=1).apply(replica):
         assert list(replica.loaders["rows"]) == [1, 2]
         assert not LoaderWorkers(n=1).took_effect(replica).took_effect
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"prefetch_factor": 4}, {"timeout": 30}, {"multiprocessing_context": "spawn"}], ids=str
+)
+@pytest.mark.parametrize("as_code", [False, True], ids=["applied", "as code"])
+def test_without_workers_the_training_process_makes_the_same_batches(more, as_code):
+    made, entry, expected = training(), LoaderWorkers(n=0), training().epochs(2)
+    made.loader = DataLoader(made.loader.dataset, batch_size=4, shuffle=True, num_workers=1, **more)
+    assert entry.why_not(made.workload(), read_machine()) == []
+    if as_code:
+        exec(entry.as_code(made.workload()), made.namespace)
+        assert made.epochs(2) == expected
+        return
+    before = dict(vars(made.loader))
+    with entry.apply(made.replica()):
+        assert made.epochs(2) == expected
+        proof = entry.took_effect(made.replica())
+    assert proof.took_effect
+    assert "0 worker processes" in proof.evidence
+    assert vars(made.loader) == before
+
+
+def test_that_no_worker_was_started_is_no_proof_before_an_epoch_began():
+    replica = Replica(loaders={"rows": DataLoader(ROWS, num_workers=1)})
+    with LoaderWorkers(n=0).apply(replica):
+        assert not LoaderWorkers(n=0).took_effect(replica).took_effect
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"num_workers": 0}, "has 0 worker processes already"),
+        ({"num_workers": 1, "worker_init_fn": print}, "worker_init_fn"),
+        ({"num_workers": 1, "persistent_workers": True}, "persistent_workers"),
+    ],
+)
+def test_workers_that_do_something_of_their_own_are_not_taken_away(settings, word):
+    (reason,) = reasons(DataLoader(ROWS, **settings), LoaderWorkers(n=0))
+    assert word in str(reason)
+
+
+def test_workers_can_be_taken_away_where_there_is_one_core_or_the_data_lie_on_the_gpu():
+    assert reasons(DataLoader(ROWS, num_workers=1), LoaderWorkers(n=0), usable_cores=1) == []
+    assert reasons(DataLoader(on_gpu(), num_workers=1), LoaderWorkers(n=0)) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "others"),
+    [
+        (LoaderWorkers(n=0), [LoaderWorkers(n=1)]),
+        (LoaderWorkers(n=0, persistent=True), [LoaderWorkers(n=1, persistent=True)]),
+        (
+            LoaderWorkers(n=1, persistent=True),
+            [LoaderWorkers(n=0), LoaderWorkers(n=2, persistent=True), LoaderWorkers(n=1)],
+        ),
+        (LoaderWorkers(n=4), [LoaderWorkers(n=2), LoaderWorkers(n=8), LoaderWorkers(n=4, persistent=True)]),
+    ],
+    ids=str,
+)
+def test_a_search_goes_on_with_half_and_twice_as_many_workers_and_down_to_none(entry, others):
+    assert list(entry.other_settings(read_machine())) == others
 
 
 def on_gpu():

@@ -29,6 +29,37 @@ def in_anomaly_mode(optimizer=torch.optim.Adam, steps_before: int = 0) -> InAnom
 
 
 @dataclass
+class UnderAutocast(Training):
+    """Somebody wrote the loop for hardware with bfloat16."""
+
+    def workload(
+        self,
+        source="with torch.autocast('cpu', dtype=torch.bfloat16):\n    train(model, loader, criterion, optimizer)",
+    ):
+        return super().workload(source)
+
+    def epochs(self, count: int = 1) -> list[float]:
+        torch.manual_seed(7)
+        losses = []
+        for _ in range(count):
+            for images, targets in self.batches():
+                self.optimizer.zero_grad()
+                with torch.autocast(self.device.type, dtype=torch.bfloat16):
+                    loss = self.criterion(self.model(images), targets)
+                loss.backward()
+                self.optimizer.step()
+                losses.append(loss.item())
+        return losses
+
+
+def under_autocast(optimizer=torch.optim.Adam, steps_before: int = 0) -> UnderAutocast:
+    made = UnderAutocast(**training(optimizer).namespace, built_by=partial(under_autocast, optimizer))
+    if steps_before:
+        made.epochs(steps_before)
+    return made
+
+
+@dataclass
 class Validating(Training):
     """After each epoch the loss on the same data in eval mode, with gradients on; it is among the losses."""
 

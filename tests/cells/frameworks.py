@@ -82,7 +82,7 @@ for inputs, labels in prepared_loader:
         LIGHTNING,
         needs="lightning",
         weights="lit",
-        phases="copy zero_grad data forward backward optimizer",
+        phases="copy zero_grad data forward backward optimizer closure",
         refused={"export": "no line of the cell builds it under that name"},
         roles="models=lit optimizers=Adam_1 loaders=loader",
     ),
@@ -92,7 +92,7 @@ for inputs, labels in prepared_loader:
         LIGHTNING + LIT_TRAINER,
         needs="lightning",
         weights="lit",
-        phases="copy zero_grad data forward backward optimizer",
+        phases="copy zero_grad data forward backward optimizer closure",
         refused={
             "try": "a Trainer that counts its epochs",
             "export": "no line of the cell builds it under that name",

@@ -1,6 +1,6 @@
 """What is trained: one network or several, convolutions, recurrence, attention, heads, generators."""
 
-from tests.cells.cell import FUNCTIONAL, Cell
+from tests.cells.cell import FUNCTIONAL, PHASES, Cell
 
 CELLS = (
     Cell(
@@ -280,6 +280,7 @@ for inputs, labels in loader:
     criterion(model[2](hidden), labels).backward()
     optimizer.step()
 """,
+        phases=f"{PHASES} recompute",
     ),
     Cell(
         "autograd function of the notebook",

@@ -123,7 +123,7 @@ for inputs, labels in loader:
     optimizer.step(closure)
 """,
         "optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)\n",
-        phases="data forward loss backward optimizer zero_grad",
+        phases="data forward loss backward optimizer closure zero_grad",
         plan="intraop_threads(n=2)",
         near=1e-9,
     ),

@@ -48,5 +48,26 @@ def test_a_large_batch_is_not_small_whatever_the_optimizer_costs():
     assert batch_too_small(by_hand({"optimizer": 0.6, "forward": 0.4}, samples_per_step=16)) is not None
 
 
+@pytest.mark.parametrize(
+    ("gap", "is_found"),
+    [
+        ("data → zero_grad", False),
+        ("zero_grad → forward", False),
+        ("optimizer → forward", False),
+        ("copy → forward", False),
+        ("forward → backward", True),
+        ("backward → optimizer", True),
+    ],
+)
+def test_a_batch_that_the_loop_makes_before_forward_is_no_fixed_cost(gap, is_found):
+    evidence = by_hand({gap: 0.7, "forward": 0.1, "optimizer": 0.2}, samples_per_step=16)
+    assert (batch_too_small(evidence) is not None) == is_found
+
+
+def test_the_rest_of_a_closure_grows_with_the_batch():
+    evidence = by_hand({"closure": 0.5, "forward": 0.3, "optimizer": 0.2}, samples_per_step=16)
+    assert batch_too_small(evidence) is None
+
+
 def test_without_a_count_of_samples_nothing_is_said():
     assert batch_too_small(by_hand({"optimizer": 0.6, "forward": 0.4}, samples_per_step=None)) is None

@@ -16,6 +16,7 @@ import pytest
 from accel import diagnosis
 from accel.diagnosis import HYGIENE, RULES, diagnose
 from accel.plans import Plan
+from accel.profiling.findings import Prediction
 
 pytestmark = pytest.mark.timeout(900)  # on a busy machine a cell is profiled again and again
 RULE_NAMES = [rule.__name__ for rule in RULES]
@@ -77,10 +78,21 @@ def test_a_prediction_lies_in_its_interval_and_says_what_it_rests_on(rule):
 @each_rule
 @pytest.mark.parametrize("share", [0.0, 0.0299, 0.03, 0.5])
 def test_a_small_share_is_not_reported_unless_it_is_hygiene(rule, share):
+    finding, found = told(rule, share=share, prediction=None)
+    assert found == ((finding,) if share >= 0.03 or rule.__name__ in HYGIENE else ())
+
+
+@each_rule
+def test_a_change_that_may_as_well_cost_time_is_not_reported_unless_it_is_hygiene(rule):
+    finding, found = told(rule, share=0.5, prediction=Prediction(1.05, 0.63, 1.07))
+    assert found == ((finding,) if rule.__name__ in HYGIENE else ())
+
+
+def told(rule, **changed):
+    """The rule's finding with something changed, and what becomes of it."""
     evidence = situations(rule).faulty()
-    finding = replace(rule(evidence), share=share)
+    finding = replace(rule(evidence), **changed)
     found = diagnose(
         evidence.profile, evidence.workload, evidence.machine, live=evidence.live, rules=(lambda _: finding,)
     )
-    finding = replace(finding, filename=evidence.workload.filename if finding.line else "")
-    assert found == ((finding,) if share >= 0.03 or rule.__name__ in HYGIENE else ())
+    return replace(finding, filename=evidence.workload.filename if finding.line else ""), found

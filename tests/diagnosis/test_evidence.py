@@ -49,6 +49,26 @@ def test_the_line_of_a_node_can_be_asked_for_inside_loops_only():
     assert evidence.line_where(lambda node: isinstance(node, ast.While)) == 0
 
 
+def test_the_gaps_before_forward_are_those_in_which_the_loop_can_make_a_batch():
+    before = (
+        "data → zero_grad",
+        "data → copy",
+        "copy → forward",
+        "zero_grad → forward",
+        "optimizer → zero_grad",
+    )
+    others = (
+        "forward → loss",
+        "loss → backward",
+        "backward → optimizer",
+        "optimizer → data",
+        "data",
+        "forward",
+    )
+    evidence = by_hand(dict.fromkeys((*others, *before), 0.1))
+    assert set(evidence.gaps_before_forward) == set(before)
+
+
 def test_a_cell_that_is_not_python_has_no_lines():
     assert by_hand({}, source="!ls").line_where(lambda node: True) == 0
 

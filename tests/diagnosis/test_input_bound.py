@@ -7,9 +7,11 @@ from functools import cache
 
 import pytest
 
+from accel.diagnosis import Evidence
 from accel.diagnosis.input_bound import input_bound
 from accel.machine import read_machine
 from accel.profiling.loader_time import LoaderTime, TransformTime
+from accel.profiling.synchronisations import Synchronisation
 from tests.diagnosis.making import by_hand, notebook, real
 
 LOOP = """
@@ -101,6 +103,128 @@ def test_a_loop_that_makes_its_batches_itself_is_told_to_use_a_loader():
 @pytest.mark.parametrize("share", [0.0, 0.02])
 def test_a_short_wait_is_none(share):
     assert input_bound(by_hand({"data": share, "forward": 1 - share})) is None
+
+
+def with_workers(setup, n):
+    return f"{setup.rstrip()[:-1]}, num_workers={n})"
+
+
+def timed(ms, workers=2):
+    """What making a batch takes one of these workers."""
+    return (LoaderTime("loader", workers, ms, 10, ()),)
+
+
+@pytest.mark.parametrize("setup", [IN_MEMORY, SLOW], ids=["tensors", "a data set"])
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_where_waiting_for_a_worker_takes_longer_than_making_a_batch_no_worker_is_suggested(setup, workers):
+    finding = input_bound(waiting(0.8, setup=with_workers(setup, workers), loaders=timed(1.0, workers)))
+    assert finding.suggests == ("loader_workers(n=0)",)
+    assert "takes longer than making one" in finding.what
+    assert "making the data of a step takes 1 ms, waiting for a worker 8 ms" in finding.prediction.basis
+    assert finding.prediction.low < finding.prediction.ratio < finding.prediction.high
+    assert finding.prediction.ratio == pytest.approx(10 / (2 + 1))
+
+
+def test_workers_that_accel_keeps_are_to_be_taken_back():
+    evidence = waiting(0.8, setup=with_workers(IN_MEMORY, 2), loaders=timed(1.0))
+    evidence = dataclasses.replace(evidence, live=("loader_workers",))
+    evidence.objects.loaders["loader"] = evidence.workload.namespace["loader"]
+    finding = input_bound(evidence)
+    assert finding.suggests == ()
+    assert "%accel undo loader_workers" in finding.remedy
+
+
+@pytest.mark.parametrize(("made_ms", "batches"), [(12.0, 1), (4.0, 3)], ids=["one batch", "three batches"])
+def test_workers_that_do_not_keep_up_are_to_be_more(made_ms, batches):
+    evidence = waiting(0.8, setup=with_workers(SLOW, 2), loaders=timed(made_ms))
+    workload = dataclasses.replace(evidence.workload, accumulation=batches)
+    evidence = Evidence(evidence.profile, workload, evidence.machine)
+    evidence.objects.loaders["loader"] = workload.namespace["loader"]
+    finding = input_bound(evidence)
+    assert finding.what.startswith("2 workers do not keep up")
+    assert finding.suggests == ("loader_workers(n=7)",)
+
+
+def test_of_workers_that_were_not_timed_nothing_is_claimed():
+    finding = input_bound(waiting(0.8, setup=with_workers(SLOW, 2)))
+    assert "were not timed" in finding.what
+    assert finding.suggests == ()
+    assert "num_workers=0" in finding.remedy
+
+
+def test_where_workers_gain_nothing_none_are_suggested_and_no_loss_is_predicted():
+    finding = input_bound(waiting(0.1, cores=1))
+    assert finding.suggests == ()
+    assert "cheaper" in finding.remedy
+    assert finding.prediction.low >= 1
+
+
+STEP = """
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+FETCHING = """
+import asyncio, time
+def make():
+    time.sleep(0.004)
+    return x, y
+async def fetch():
+    await asyncio.sleep(0.004)
+    return x, y
+"""
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "for i in range(30):\n    x, y = make()" + STEP,
+        "i = 0\nwhile i < 30:\n    i += 1\n    x, y = make()" + STEP,
+        "for i in range(30):" + STEP.replace("criterion", "x, y = make()\n    criterion"),
+        "events = asyncio.new_event_loop()\nfor i in range(30):\n    x, y = events.run_until_complete(fetch())"
+        + STEP
+        + "events.close()\n",
+    ],
+    ids=["for", "while", "after zero_grad", "awaited"],
+)
+def test_a_batch_that_the_loop_makes_before_forward_is_waited_for(cell):
+    finding = input_bound(real(cell, FETCHING, timed=False))
+    assert finding.title.startswith("Fetch and loop code before forward: ")
+    assert finding.share > 0.2
+    assert finding.suggests == ()
+    assert "DataLoader with workers" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("phases", "is_found"),
+    [
+        ({"data": 0.01, "data → zero_grad": 0.9, "forward": 0.09}, True),
+        ({"optimizer → copy": 0.15, "copy → forward": 0.15, "forward": 0.7}, True),
+        ({"data → zero_grad": 0.1, "forward": 0.9}, False),  # logs, or sets a learning rate
+        ({"forward → backward": 0.5, "forward": 0.5}, False),
+        ({"backward → optimizer": 0.5, "forward": 0.5}, False),  # clips gradients
+        ({"optimizer → data": 0.5, "forward": 0.5}, False),
+    ],
+)
+def test_loop_code_is_taken_for_making_a_batch_where_it_stands_before_forward(phases, is_found):
+    assert (input_bound(by_hand(phases)) is not None) == is_found
+
+
+def test_where_the_loader_takes_longer_than_loop_code_it_is_the_loader_that_is_waited_for():
+    finding = input_bound(by_hand({"data": 0.4, "data → zero_grad": 0.3, "forward": 0.3}))
+    assert finding.title == "Waiting for data: 40 % of each step"
+
+
+def test_loop_code_that_may_wait_for_the_gpu_makes_no_batch():
+    class OnGpu(Evidence):
+        on_gpu = True
+
+    reads = Synchronisation("Tensor.item", "<cell>", 3, "loss.item()", "cuda:0", 4.0, 1.0)
+    phases = {"optimizer → zero_grad": 0.6, "forward": 0.4}
+    for read, is_found in (((reads,), False), ((), True)):
+        evidence = by_hand(phases, synchronisations=read)
+        evidence = OnGpu(evidence.profile, evidence.workload, evidence.machine)
+        assert (input_bound(evidence) is not None) == is_found
 
 
 TWO_LOADERS = """

@@ -81,6 +81,7 @@ def test_kernels_without_tensor_cores_are_found_on_a_gpu_that_has_them():
         "ampere_sgemm_128x64_tn", "aten::addmm", "forward", "0", 6.0, 0.6, 4.0, uses_tensor_cores=False
     )
     fast = dataclasses.replace(slow, name="ampere_bf16_s16816gemm", uses_tensor_cores=True)
+    unknown = dataclasses.replace(slow, name="triton_tem_fused_conv_0", uses_tensor_cores=None)
     gpus = (Gpu(0, "A100", 2**30, (8, 0)),)
     machine = dataclasses.replace(read_machine(), gpus=gpus)
 
@@ -93,6 +94,7 @@ def test_kernels_without_tensor_cores_are_found_on_a_gpu_that_has_them():
     assert low_precision_idle(running(slow)).share == pytest.approx(0.6)
     assert low_precision_idle(running(slow)).suggests == ("autocast",)
     assert low_precision_idle(running(fast)) is None
+    assert low_precision_idle(running(unknown)) is None
 
 
 @pytest.mark.parametrize(("capability", "plan"), [((7, 0), ('autocast(dtype="fp16")',)), ((6, 1), None)])

@@ -53,6 +53,27 @@ def test_plain_sgd_on_large_weights_gains_nothing_and_is_not():
     assert optimizer_not_fused(with_sgd(momentum=0.9)) is not None
 
 
+WITH_CLOSURE = """
+for _ in range(30):
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        time.sleep(0.003)
+        return loss
+    optimizer.step({})
+"""
+
+
+@pytest.mark.parametrize("given", ["closure", "closure=closure"])
+def test_what_a_closure_takes_is_not_held_against_the_update(given):
+    evidence = real(WITH_CLOSURE.format(given), "import time", timed=False)
+    finding = optimizer_not_fused(evidence)
+    assert finding.share == pytest.approx(evidence.share("optimizer"))
+    assert finding.share < evidence.share("closure")
+    assert finding.prediction.high < 2
+
+
 def test_an_update_whose_tensors_come_from_new_pages_gains_more():
     def predicted(kind, faults, width=1024):
         evidence = by_hand(

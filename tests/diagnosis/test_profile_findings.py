@@ -6,7 +6,7 @@ import pytest
 
 from accel.errors import AccelError
 from accel.plans import Plan
-from accel.profiling.findings import Finding
+from accel.profiling.findings import Finding, Prediction
 from accel.workbench import Workbench, profile_findings
 from tests.diagnosis.making import MANY_SMALL_LAYERS, TRAIN, notebook, real
 from tests.threads import threads
@@ -29,11 +29,11 @@ def kinds(profile):
     return [finding.kind for finding in profile.findings]
 
 
-def test_a_profile_carries_what_the_rules_found_most_expensive_first(workbench):
+def test_a_profile_carries_what_the_rules_found_the_largest_gain_first(workbench):
     profile = workbench.profile(TRAIN)
     assert "optimizer_not_fused" in kinds(profile)
-    shares = [finding.share for finding in profile.findings]
-    assert shares == sorted(shares, reverse=True)
+    gains = [finding.gain for finding in profile.findings]
+    assert gains == sorted(gains, reverse=True)
     assert "What to do about it" in str(profile)
     assert "%accel try fused_optimizer" in str(profile)
     assert "<code>%accel try fused_optimizer</code>" in profile._repr_mimebundle_()["text/html"]
@@ -68,6 +68,21 @@ def test_a_suggestion_that_cannot_work_here_is_taken_out_with_the_reason(monkeyp
     assert first.suggests == ("fused_optimizer",)
     assert second.suggests == ()
     assert "No model has convolution weights" in second.remedy
+
+
+def test_a_finding_whose_plan_is_refused_ranks_by_its_share(monkeypatch):
+    evidence = real(timed=False)
+
+    def found(name, plan, share, gain):
+        predicted = Prediction(gain, 1.0, 2 * gain)
+        return lambda evidence: Finding(name, "t", "w.", share, ("e",), predicted, (plan,), "", "never")
+
+    rules = found("refused", "channels_last", 0.2, 3.0), found("possible", "fused_optimizer", 0.1, 1.5)
+    monkeypatch.setattr(profile_findings, "RULES", rules)
+    given = evidence.profile, evidence.workload, evidence.machine
+    first, second = profile_findings.with_findings(*given, kept=Plan(())).findings
+    assert (first.kind, second.kind) == ("possible", "refused")
+    assert second.prediction is None
 
 
 def test_a_cell_that_only_runs_forward_is_not_told_to_try_what_cannot_be_tried(monkeypatch):

@@ -218,14 +218,14 @@ def the_process_as_it_was() -> Iterator[None]:
         torch.get_float32_matmul_precision(),
     )
     hooks = [(each, dict(each)) for each in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)]
-    methods = torch.Tensor.to, torch.Tensor.cuda, torch.set_anomaly_enabled
+    methods = torch.Tensor.to, torch.Tensor.cuda, torch.set_anomaly_enabled, torch.autocast.__enter__
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
     torch.autograd.backward = backward
     torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = flags[:2]
     torch.set_float32_matmul_precision(flags[2])
-    torch.Tensor.to, torch.Tensor.cuda, torch.set_anomaly_enabled = methods
+    torch.Tensor.to, torch.Tensor.cuda, torch.set_anomaly_enabled, torch.autocast.__enter__ = methods
     for each, known in hooks:
         each.clear()
         each.update(known)

@@ -45,21 +45,26 @@ def test_lscpu_tells_what_sys_does_not(tmp_path: Path, monkeypatch: pytest.Monke
     assert dict(found.unknown)["Memory"] == "not reported by /proc; from psutil"
 
 
-@on_linux
-def test_an_older_lscpu_that_writes_no_valid_json_is_understood(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def older_lscpu(caches: str) -> str:
+    """A script that answers as before util-linux 2.34; `caches` is what it does when it is asked for their sizes."""
     rows = ['{"cpu": 0, "core": 0, "socket": 0, "node": -, "l1d:l1i:l2:l3": "0:0:0:0", "online": "yes"}']
     rows += ['{"cpu": 1, "core": 0, "socket": 0, "node": -, "l1d:l1i:l2:l3": "0:0:0:0", "online": "yes"}']
     rows += ['{"cpu": 2, "core": "-", "socket": null, "node": -, "l1d:l1i:l2:l3": null, "online": "no"}']
     summary = '{"lscpu": [{"field": "Vendor ID:", "data": "A", "children": [{"field": "Model name:", "data": "B"}]}]}'
-    script = f"""
+    return f"""
 case "$*" in
   *--extended*) echo '{{"cpus": [{",".join(rows)}]}}';;
-  *--caches*) echo '{{"caches": [{{"name": "L3", "one-size": "1048576"}}, {{"name": "L2", "one-size": null}}]}}';;
+  *--caches*) {caches};;
   *) echo '{summary}';;
 esac"""
-    lscpu_that_says(tmp_path, monkeypatch, script)
+
+
+@on_linux
+def test_an_older_lscpu_that_writes_no_valid_json_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = '{"caches": [{"name": "L3", "one-size": "1048576"}, {"name": "L2", "one-size": null}]}'
+    lscpu_that_says(tmp_path, monkeypatch, older_lscpu(f"echo '{sizes}'"))
     answer = ask_lscpu()
     assert (answer.why_not, answer.model) == ("", "B")
     assert [(cpu.number, cpu.siblings) for cpu in answer.tree.cpus] == [(0, (0, 1)), (1, (0, 1))]
@@ -68,6 +73,32 @@ esac"""
         ("L3", 2**20),
     ]
     assert answer.tree.nodes == ()
+
+
+@on_linux
+@pytest.mark.parametrize(
+    "caches",
+    [
+        """echo "lscpu: unrecognized option '--caches=NAME,ONE-SIZE'" >&2; exit 1""",
+        "echo 'NAME ONE-SIZE'",
+        "echo '[1]'",
+        """echo '{"caches": null}'""",
+        "kill -9 $$",
+    ],
+)
+def test_an_lscpu_that_tells_no_sizes_of_caches_tells_all_else(
+    caches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lscpu_that_says(tmp_path, monkeypatch, older_lscpu(caches))
+    answer = ask_lscpu()
+    assert (answer.why_not, answer.model) == ("", "B")
+    assert [(cache.name, cache.size_bytes) for cache in answer.tree.cpus[0].caches] == [
+        ("L1d", 0), ("L1i", 0), ("L2", 0), ("L3", 0),
+    ]  # fmt: skip
+    cpu = without_sys(tmp_path, monkeypatch).cpu
+    assert (cpu.model, cpu.sockets, cpu.cores, cpu.cache_groups, cpu.caches) == (
+        "B", 1, ((0, 1),), ((0, 1),), (),
+    )  # fmt: skip
 
 
 @on_linux

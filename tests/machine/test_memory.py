@@ -119,6 +119,12 @@ def test_arm_cores_are_named_by_their_numbers(numbers, name: str) -> None:
     assert arm_model(cores_of(*numbers)) == name
 
 
+S390 = (
+    "vendor_id       : IBM/S390\n# processors    : 2\nbogomips per cpu: 3241.00\nfeatures\t: esan3 zarch vx\n"
+    "processor 0: version = FF,  identification = 0AB1C8,  machine = {machine}\n\ncpu number      : 0\ncpu MHz static  : 5200\n"
+)
+
+
 @pytest.mark.parametrize(
     ("cpuinfo", "model"),
     [
@@ -127,6 +133,14 @@ def test_arm_cores_are_named_by_their_numbers(numbers, name: str) -> None:
         ("system type\t: generic\nModel Name\t: Loongson-3A5000", "Loongson-3A5000"),
         (f"processor\t: 0\n{cores_of((0x41, 0xD0B))}\nModel\t: Raspberry Pi 5 Model B", "Arm Cortex-A76"),
         ("processor\t: 0\nmodel name\t: \nmodel\t\t: 143", ""),
+        (
+            "processor\t: 0\nhart\t\t: 0\nisa\t\t: rv64imafdc_zicsr_zifencei\nmmu\t\t: sv39",
+            "RISC-V rv64imafdc",
+        ),
+        ("processor\t: 0\nisa\t\t: rv32imac\nuarch\t\t: \n", "RISC-V rv32imac"),
+        (S390.format(machine=8561), "IBM z15 (machine 8561)"),
+        (S390.format(machine=9175), "IBM z17 (machine 9175)"),
+        (S390.format(machine=9999), "IBM Z (machine 9999)"),
     ],
 )
 def test_a_processor_has_the_name_that_its_architecture_writes(

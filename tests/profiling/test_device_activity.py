@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -77,6 +78,52 @@ def test_kernels_stand_under_operation_phase_and_module_with_time_and_calls_per_
         RELU, "aten::threshold_backward", "backward", "",
     )  # fmt: skip
     assert (first.uses_tensor_cores, second.uses_tensor_cores) == (True, False)
+
+
+def test_a_kernel_in_many_rows_is_listed_once_at_its_place_by_all_its_time():
+    trace = GpuTrace()
+    for _ in range(5):
+        trace.phase("forward", 0, 600)
+        for i in range(12):
+            trace.launch(f"aten::op{i}", 10 + 10 * i, RELU, 100 + 10 * i, 110 + 10 * i)
+        trace.phase("backward", 600, 900)
+        trace.launch("aten::op0", 610, RELU, 700, 710)
+        for i in range(9):
+            trace.launch("aten::mm", 630 + 10 * i, f"gemm{i}", 720 + 20 * i, 740 + 20 * i)
+        trace.end_step()
+    activity = only(trace)
+    assert RELU not in {row.name for row in activity.kernels[:8]}
+    first, *others = activity.kernels_by_name
+    assert (first.name, first.ms, first.share, first.calls) == (
+        RELU, pytest.approx(0.13), pytest.approx(130 / 310), pytest.approx(13)
+    )  # fmt: skip
+    assert {(row.op, row.phase) for row in first.rows} == {
+        *((f"aten::op{i}", "forward") for i in range(12)),
+        ("aten::op0", "backward"),
+    }
+    assert [other.name for other in others] == [f"gemm{i}" for i in range(9)]
+    assert sum(len(total.rows) for total in activity.kernels_by_name) == len(activity.kernels)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "on_tensor_cores", "unknown"),
+    [
+        ("Cijk_Alik_Bljk_BBS_BH_MT256x256x64_MI16x16x1_SN", 0.75, 0),
+        ("void ck::kernel_gemm_xdl_cshuffle_v1<float>()", 0.75, 0),
+        ("triton_tem_fused_mm_0", 0, 0.75),
+        ("void at::native::reduce_kernel<512, 1>()", 0, 0),
+    ],
+)
+def test_what_a_kernels_name_does_not_tell_is_unknown_and_not_none(kernel, on_tensor_cores, unknown):
+    trace = GpuTrace()
+    for _ in range(5):
+        trace.phase("forward", 0, 900)
+        trace.launch("aten::mm", 10, kernel, 100, 400)
+        trace.launch("aten::relu", 30, RELU, 400, 500)
+        trace.end_step()
+    activity = only(trace)
+    assert activity.tensor_core_share == pytest.approx(on_tensor_cores)
+    assert activity.unknown_core_share == pytest.approx(unknown)
 
 
 def test_summary_figures_of_kernels_are_per_step():
@@ -157,12 +204,20 @@ def test_a_device_that_runs_behind_the_cpu_is_busy_and_its_steps_are_its_own():
     assert row.device_ms == pytest.approx(3.0)
 
 
-def test_communication_and_the_part_of_it_that_other_kernels_hide():
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ALLREDUCE,
+        "void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(...)",
+        "void deep_ep::intranode::combine<8, 768>(...)",
+    ],
+)
+def test_communication_and_the_part_of_it_that_other_kernels_hide(kernel):
     trace = GpuTrace()
     for _ in range(5):
         trace.phase("backward", 0, 900)
         trace.launch("aten::mm", 10, GEMM, 100, 400)
-        trace.launch("c10d::allreduce_", 50, ALLREDUCE, 300, 700, stream=NCCL)
+        trace.launch("c10d::allreduce_", 50, kernel, 300, 700, stream=NCCL)
         trace.end_step()
     activity = only(trace)
     assert activity.communication_ms == pytest.approx(0.4)
@@ -180,6 +235,33 @@ def test_each_device_has_its_own_activity():
     first, second = activities(trace)
     assert (first.device, second.device) == ("cuda:0", "cuda:1")
     assert (first.busy_share, second.busy_share) == pytest.approx((0.3, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("calls", "device"),
+    [
+        ("cuda_driver", "cuda:0"),
+        ("xpu_runtime", "xpu:0"),
+        ("mtia_runtime", "mtia:0"),
+        ("privateuse1_driver", "privateuse1:0"),
+    ],
+)
+def test_a_device_is_named_after_its_runtime(calls, device):
+    trace = training_on_gpu()
+    for event in trace.events:
+        if event.activity_type() == "cuda_runtime":
+            event.kind = calls
+    (cuda,), (named,) = activities(training_on_gpu()), activities(trace)
+    assert named == replace(cuda, device=device)
+
+
+def test_without_steps_the_whole_run_is_looked_at():
+    trace = GpuTrace()
+    trace.phase("forward", 0, 500)
+    trace.launch("aten::mm", 10, GEMM, 100, 350)
+    activity = only(trace)
+    assert (activity.has_steps, activity.step_ms, activity.busy_share) == (False, 0.5, 0.5)
+    assert only(training_on_gpu()).has_steps
 
 
 def test_a_kernel_without_its_call_or_operation_is_still_counted():
@@ -226,3 +308,8 @@ def test_shares_are_sound_whatever_ran(steps):
             sum(row.share for row in activity.kernels) == pytest.approx(1) or not activity.tensor_core_share
         )
         assert sum(row.calls for row in activity.kernels) == pytest.approx(activity.kernels_per_step)
+        assert 0 <= activity.tensor_core_share + activity.unknown_core_share <= 1 + 1e-9
+        totals = activity.kernels_by_name
+        assert [total.ms for total in totals] == sorted((total.ms for total in totals), reverse=True)
+        assert len({total.name for total in totals}) == len(totals)
+        assert sum(total.calls for total in totals) == pytest.approx(activity.kernels_per_step)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from accel.profiling.findings import Finding, Findings, Prediction
 from accel.views.profile.findings import NOTHING
@@ -27,6 +30,22 @@ def test_the_text_has_share_evidence_gain_the_line_to_type_and_when_it_is_wrong(
     assert "Try: %accel try loader_workers(n=2) loader_workers(n=4)" in text
     assert "Wrong when: the data set holds open files." in text
     assert text.endswith("this machine")
+
+
+@pytest.mark.parametrize(
+    ("share", "prediction", "gain"),
+    [
+        (0.38, Prediction(1.4, 1.1, 1.6), 1.4),
+        (0.38, Prediction(0.9, 0.6, 1.1), 0.9),
+        (0.4, None, 1.25),
+        (0.4, Prediction(3.0, 2.0, 4.0, of="cell"), 1.25),  # says nothing of a step
+        (0.0, None, 1.0),
+        (1.0, None, 2.0),
+        (1.7, None, 2.0),  # of something that runs beside the step
+    ],
+)
+def test_the_gain_of_a_finding_is_what_is_predicted_of_a_step_else_half_of_its_share(share, prediction, gain):
+    assert replace(WAITING, share=share, prediction=prediction).gain == pytest.approx(gain)
 
 
 def test_a_remedy_that_is_an_edit_has_no_line_to_type():

@@ -118,6 +118,64 @@ def test_backward_on_the_devices_own_thread_is_backward(tmp_path):
     assert {row.phase for row in report.rows if row.op.startswith("autograd")} == {"backward"}
 
 
+NODE = "autograd::engine::evaluate_function: MmBackward0"
+NUMBERED = {"sequence": 1, "forward": 0}
+WORKER = span("aten::copy_", 0, 4900.0, tid=300)
+
+
+@pytest.mark.parametrize(
+    ("node", "forward", "backward", "more"),
+    [
+        (NODE, NUMBERED, {"sequence": 1, "forward": 1}, []),
+        (NODE, NUMBERED, {"sequence": 1, "forward": 1}, [WORKER]),
+        (NODE, NUMBERED, {"sequence": 1}, []),
+        (NODE, {}, {}, []),
+        ("MmBackward", {}, {}, []),
+        ("torch::autograd::CopyBackwards", {}, {}, []),
+    ],
+    ids=[
+        "told by nodes",
+        "beside a worker",
+        "told by operations",
+        "no numbers",
+        "before torch 1.8",
+        "in C++",
+    ],
+)
+def test_without_optimizer_loader_and_marks_the_thread_of_backward_is_not_the_loops(
+    tmp_path, node, forward, backward, more
+):
+    events = [*more]
+    for at in range(0, 5000, 1000):
+        events += [span("aten::mm", at, 100.0, **forward), span(node, at + 150, 750.0, tid=200, **backward)]
+    report = read_trace(write(tmp_path / "t.json", trace(events)))
+    assert times(report) == {"backward": 750, "forward": 100}
+    assert report.steps == 3
+
+
+@pytest.mark.parametrize("tid", [100, 200], ids=["one thread", "backward on its own"])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_of_a_step_with_a_closure_only_the_update_is_the_optimizers(tmp_path, passes, tid):
+    events = []
+    for at in range(0, 6000, 1000):
+        events += [
+            span("Optimizer.step#LBFGS.step", at + 50, 900.0, cat="user_annotation"),
+            span("Optimizer.zero_grad#LBFGS.zero_grad", at + 60, 30.0, cat="user_annotation"),
+            span("aten::add_", at + 720, 160.0),
+        ]
+        for begin in range(at + 100, at + 100 + 300 * passes, 300):
+            events += [
+                span("aten::mm", begin, 100.0, sequence=begin, forward=0),
+                span(NODE, begin + 110, 180.0, tid=tid, sequence=begin, forward=1),
+            ]
+    report = read_trace(write(tmp_path / "t.json", trace(events)))
+    assert times(report) == {
+        "zero_grad": 30, "forward": 100 * passes, "backward": 180 * passes, "optimizer": 160
+    }  # fmt: skip
+    assert (report.steps, report.step_ms) == (4, pytest.approx(1.0))
+    assert {row.phase for row in report.rows if row.op == "aten::add_"} == {"optimizer"}
+
+
 def test_a_copy_to_the_device_is_a_phase_of_its_own(tmp_path):
     events = [
         span("aten::to", 0, 50.0, external=1),

@@ -84,8 +84,18 @@ def test_equal_ranks_have_no_straggler(tmp_path):
     assert "No rank stands out" in str(report)
 
 
-def test_communication_and_its_overlap_with_compute(tmp_path):
-    report = accel.open_trace(write_ranks(tmp_path, rank_events(), rank_events()))
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        NCCL,
+        "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, int)",
+        "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 8>(c10::BFloat16*, long)",
+    ],
+    ids=["NCCL", "vLLM", "symmetric memory"],
+)
+def test_communication_and_its_overlap_with_compute(tmp_path, kernel):
+    events = [{**event, "name": event["name"].replace(NCCL, kernel)} for event in rank_events()]
+    report = accel.open_trace(write_ranks(tmp_path, events, events))
     first = report.rows[0]
     # The collective runs from 470 to 900 µs of each step; until 520 the matrix product runs beside it.
     assert first.communication_ms == pytest.approx(0.43, rel=0.02)

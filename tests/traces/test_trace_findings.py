@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 import accel
 from accel.diagnosis import RULES, Evidence, NotKnown, diagnose_trace
 from accel.traces import open_trace
-from accel.workbench.trace_findings import UNDER_PROFILER
+from accel.workbench.trace_findings import FIRST_STEP, ONE_STEP, UNDER_PROFILER
 from tests.profiling.gpu_trace import PINNED, GpuTrace, training_on_gpu
 from tests.traces.test_ranks import rank_events, write_ranks
 from tests.traces.writing import H100, as_torch_writes, span, trace, training_events, write
@@ -101,6 +101,17 @@ def test_an_optimizer_that_could_be_fused_is_found_by_its_range_and_its_operatio
         assert found(report)["optimizer_not_fused"].what.startswith(
             f"{kind} makes about {len(ops)} operations"
         )
+
+
+def test_of_a_step_with_a_closure_only_the_update_is_judged(tmp_path):
+    closure = ("Optimizer.step#Adam.step", 100, 880, {"cat": "user_annotation"})
+    ops = ("aten::mul_", "aten::sqrt", "aten::addcdiv_")
+    update = [(op, 720 + 50 * i, 50) for i, op in enumerate(ops)]
+    events = steps_of(closure, forward(110, 190), *backward(320, 380), *update)
+    finding = found(opened(tmp_path, events))["optimizer_not_fused"]
+    assert "15 % of each step" in finding.title
+    assert finding.what.startswith("Adam makes about 3 operations")
+    assert finding.prediction.high < 1.25  # without an optimizer the step would take 0.85 of its time
 
 
 def test_a_real_trace_by_torch_tells_plain_from_fused(tmp_path):
@@ -305,10 +316,30 @@ def test_a_rule_that_fails_costs_its_finding_and_not_the_report(tmp_path, monkey
     )
 
 
-def test_one_step_alone_or_no_training_proves_nothing(tmp_path):
-    one = steps_of(fetching(500.0), forward(510, 100), *backward(620, 200), steps=1)
-    assert opened(tmp_path, one).findings == ()
-    assert opened(tmp_path, steps_of(fetching(500.0))).findings == ()
+@pytest.mark.parametrize(
+    ("steps", "mark", "said"),
+    [
+        (1, "", FIRST_STEP),
+        (1, "ProfilerStep#0", FIRST_STEP),
+        (1, "ProfilerStep#5", ONE_STEP),  # others came before it
+        (2, "", ONE_STEP),  # the first is left out
+        (5, "", ""),
+    ],
+)
+def test_a_single_step_is_judged_unless_it_may_be_the_first_of_the_run(tmp_path, steps, mark, said):
+    events = steps_of(fetching(500.0), forward(510, 100), *backward(620, 200), steps=steps)
+    marks = [span(mark, 0.0, STEP, cat="user_annotation")] if mark else []
+    report = opened(tmp_path, [*events, *marks])
+    assert ("input_bound" in found(report)) == (said != FIRST_STEP)
+    assert bool(report.findings) == (said != FIRST_STEP)
+    assert [note for note in report.notes if note in (FIRST_STEP, ONE_STEP)] == [said] * bool(said)
+
+
+@pytest.mark.parametrize("spans", [[fetching(500.0)], [forward()], [fetching(90.0), forward()]])
+def test_without_training_nothing_is_advised_and_the_report_says_so(tmp_path, spans):
+    report = opened(tmp_path, steps_of(*spans))
+    assert report.findings == ()
+    assert any("no advice is given" in note for note in report.notes)
 
 
 def test_the_plain_reader_makes_no_findings(tmp_path):

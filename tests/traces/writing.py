@@ -75,7 +75,7 @@ def _as_json(event, base_us):
     if on_device and event.bytes:
         args |= {"bytes": event.bytes, "memory bandwidth (GB/s)": 1.5}
     return {
-        "ph": "X", "cat": kind, "name": event.name(), "pid": event.device_index() if on_device else 17,
+        "ph": "X", "cat": kind, "name": event.name(), "pid": event.device_index() if on_device else 100,
         "tid": event.device_resource_id() if on_device else event.start_thread_id(),
         "ts": base_us + event.start_ns() / 1000, "dur": event.duration_ns() / 1000, "args": args,
     }  # fmt: skip

@@ -67,7 +67,7 @@ VARIANTS = [
                 return loss
             optimizer.step(closure)
         """,
-        {"forward": 12, "loss": 12, "zero_grad": 12, "backward": 12, "optimizer": 6},
+        {"forward": 12, "loss": 12, "zero_grad": 12, "backward": 12, "optimizer": 6, "closure": 12},
         setup="optimizer = torch.optim.LBFGS(model.parameters(), lr=0.01, max_iter=2, tolerance_grad=0, tolerance_change=0)",
     ),
     Variant(
@@ -96,6 +96,18 @@ VARIANTS = [
         """,
         {**USUAL, "scaler": 24},
         setup="scaler = torch.amp.GradScaler('cpu', init_scale=2.0)",
+    ),
+    Variant(
+        "autocast of its own",
+        """
+        for x, y in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+        """,
+        USUAL,
     ),
     Variant(
         "GAN: two models, two optimizers",
@@ -396,5 +408,5 @@ def test_loss_and_backward_inside_an_optimizer_closure_are_not_the_optimizers_ow
         notebook(next(v for v in VARIANTS if v.name.startswith("LBFGS")).setup),
     )
     step: Any = recording.steps.steps[-1]
-    assert {"optimizer", "forward", "backward", "loss"} <= set(step.phases_ns)
+    assert {"optimizer", "closure", "forward", "backward", "loss"} <= set(step.phases_ns)
     assert sum(step.phases_ns.values()) == step.duration_ns

@@ -32,6 +32,7 @@ PATCHED = [
     (torch.amp.GradScaler, "update"), (torch.amp.GradScaler, "__init__"), (lr_scheduler.LRScheduler, "step"),
     (lr_scheduler.LRScheduler, "__init__"), (lr_scheduler.ReduceLROnPlateau, "step"),
     (lr_scheduler.SequentialLR, "step"), (lr_scheduler.ChainedScheduler, "step"),
+    (torch.autocast, "__enter__"), (torch.autocast, "__exit__"),
 ]  # fmt: skip
 
 

@@ -9,11 +9,12 @@ import pytest
 from accel.distributed.jobs.cluster import Cluster
 from accel.distributed.jobs.cluster_asked import cluster_asked
 from accel.distributed.jobs.cluster_file import cluster_named, clusters
-from accel.distributed.jobs.launched_place import place_of
-from accel.distributed.jobs.launchers.slurm import seconds_of
+from accel.distributed.jobs.launched_place import _VARIABLES, place_of
+from accel.distributed.jobs.launchers.slurm import request_lines, seconds_of
 from accel.distributed.jobs.meeting import interface_among
 from accel.distributed.ranks.rank_place import RankPlace
 from accel.errors import AccelError
+from accel.exporting.training_on_ranks import VARIABLES
 
 FILE = """
 [clusters.big]
@@ -78,6 +79,7 @@ def test_ranks_come_from_what_was_asked_for():
         ({"launcher": "slurm", "nodes": 2, "n": 3}, "each node takes as many"),
         ({"launcher": "slurm", "partition": "a b"}, "letters, digits"),
         ({"launcher": "slurm", "time": "soon"}, "no time as SLURM writes it"),
+        ({"launcher": "slurm", "time": "1-UNLIMITED"}, "90 for minutes, or UNLIMITED"),
         ({"on": "nowhere"}, "describes a cluster"),
     ],
 )
@@ -111,12 +113,20 @@ MPI = {f"OMPI_COMM_WORLD_{name}": value for name, value in
 SLURM = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_TASKS_PER_NODE": "4(x2)",
          "SLURM_NODEID": "1"}  # fmt: skip
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
-PMI = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"}
+PMI = {"PMI_RANK": "5", "PMI_SIZE": "8"}
+INTEL = {**PMI, "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"}
+MVAPICH = {**PMI, "MV2_COMM_WORLD_LOCAL_RANK": "1", "MV2_COMM_WORLD_LOCAL_SIZE": "4"}
+MPICH = {**PMI, "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "4"}
+CRAY = {**PMI, "PALS_LOCAL_RANKID": "1", "PMI_LOCAL_SIZE": "4"}
 
 
 @pytest.mark.parametrize(
-    ("launcher", "variables"), [("torchrun", TORCHRUN), ("mpirun", MPI), ("mpirun", PMI), ("slurm", SLURM)]
-)
+    ("launcher", "variables"),
+    [
+        ("torchrun", TORCHRUN), ("mpirun", MPI), ("mpirun", INTEL), ("mpirun", MVAPICH), ("mpirun", MPICH), ("mpirun", CRAY),
+        ("slurm", SLURM),
+    ],
+)  # fmt: skip
 def test_the_variables_of_each_launcher_give_the_same_place(launcher, variables):
     stray = {"RANK": "0", "WORLD_SIZE": "1"} if launcher != "torchrun" else {"SLURM_PROCID": "0"}
     place, attempt = place_of(launcher, {**stray, **variables, "MASTER_ADDR": "node1"})
@@ -143,6 +153,31 @@ def test_a_process_that_no_launcher_started_says_so():
         place_of("mpirun", TORCHRUN)
 
 
+@pytest.mark.parametrize(
+    ("launcher", "variables", "why"),
+    [
+        (
+            "mpirun",
+            PMI,
+            "MPI_LOCALRANKID is not set, nor is MV2_COMM_WORLD_LOCAL_RANK or PMI_LOCAL_RANK or PALS_LOCAL_RANKID",
+        ),
+        ("mpirun", {**MPI, "OMPI_COMM_WORLD_SIZE": ""}, "OMPI_COMM_WORLD_SIZE is not set"),
+        ("slurm", {**SLURM, "SLURM_LOCALID": "one"}, "SLURM_LOCALID is 'one'"),
+        ("torchrun", {"RANK": "5"}, "WORLD_SIZE is not set"),
+    ],
+)
+def test_a_variable_that_a_launcher_did_not_set_is_named(launcher, variables, why):
+    with pytest.raises(AccelError, match=f"A rank of a job for {launcher}: {why}"):
+        place_of(launcher, variables)
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "slurm"])
+def test_an_exported_program_knows_all_variables_that_a_rank_of_a_job_knows(launcher):
+    for rank, size, local_rank, *_ in _VARIABLES[launcher]:
+        for names, ours in ((rank, "RANK"), (size, "WORLD_SIZE"), (local_rank, "LOCAL_RANK")):
+            assert {VARIABLES.get(name) for name in names.split()} == {ours}
+
+
 def test_nodes_with_different_numbers_of_tasks():
     described = {**SLURM, "SLURM_TASKS_PER_NODE": "4(x1),2,1(x2)", "SLURM_NODEID": "1"}
     assert place_of("slurm", described)[0].local_world_size == 2
@@ -150,9 +185,15 @@ def test_nodes_with_different_numbers_of_tasks():
 
 @pytest.mark.parametrize(("time", "seconds"), [
     ("90", 5400), ("1:30", 90), ("1:30:00", 5400), ("2-0", 172_800), ("1-2:03:04", 93_784), ("1-02:30", 95_400), ("", None),
+    ("UNLIMITED", None), ("unlimited", None), ("INFINITE", None),
 ])  # fmt: skip
 def test_times_are_read_as_slurm_reads_them(time, seconds):
     assert seconds_of(Cluster(launcher="slurm", time=time).time) == seconds
+
+
+def test_a_job_without_a_limit_asks_for_none():
+    cluster = Cluster(launcher="slurm", time="UNLIMITED")
+    assert "#SBATCH --time=UNLIMITED" in request_lines(cluster, name="train", output="train.txt")
 
 
 def test_a_rank_a_gpu_where_nothing_else_is_said():

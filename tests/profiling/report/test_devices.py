@@ -13,7 +13,17 @@ from accel.profiling.kineto_columns import read_columns
 from accel.profiling.profiled_events import read_events
 from accel.profiling.reading_device_activity import read_device_activity
 from accel.views.profile.devices import DEVICES
-from tests.profiling.gpu_trace import ALLREDUCE, NCCL, PINNED, GpuTrace, training_on_gpu
+from tests.profiling.gpu_trace import (
+    ALLREDUCE,
+    COPIES,
+    GEMM,
+    NCCL,
+    PAGEABLE,
+    PINNED,
+    RELU,
+    GpuTrace,
+    training_on_gpu,
+)
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -36,9 +46,11 @@ def test_busy_time_idle_time_copies_and_kernels_are_told_in_words(on_gpu):
     assert "On the GPU (cuda:0): busy 47 % of each step of 1 ms" in told
     assert "Idle 53 %, 43 % because the CPU launched its work late" in told
     assert "Waiting for data 10 %" in told
-    assert "Host to device, pageable memory: 50 µs a step in 1 copy, 64 KiB at 1.31 GB/s" in told
-    assert "3 kernels a step, median 0.2 ms; 95 % of kernel time on tensor cores" in told
-    assert "aten::mm · Forward" in told
+    assert "Host to device, pageable memory: 50 µs per step in 1 copy, 64 KiB at 1.31 GB/s" in told
+    assert (
+        "3 kernels per step, median 0.2 ms; 95 % of kernel time on tensor cores (AMD: matrix cores)" in told
+    )
+    assert "aten::mm · Forward (and 1 other place)" in told
 
 
 def test_the_html_has_the_same_figures(on_gpu):
@@ -56,9 +68,74 @@ def test_pinned_copies_and_hidden_communication_are_named(real_profile):
         trace.end_step()
     profile = replace(real_profile, devices=devices_of(trace))
     told = "\n".join(DEVICES.text(profile))
-    assert "Host to device, pinned memory: 0.1 ms a step in 1 copy\n" in told
-    assert "Communication (NCCL): 0.4 ms a step, 0.0 % of it while other kernels ran" in told
-    assert "Communication (NCCL)" in html_of(profile)
+    assert "Host to device, pinned memory: 0.1 ms per step in 1 copy\n" in told
+    assert "Communication between GPUs: 0.4 ms per step, 0.0 % of it while other kernels ran" in told
+    assert "Communication, 0.0 % of it while other kernels ran" in html_of(profile)
+
+
+def with_kernels(profile, *kernels):
+    """The profile with a GPU that runs these, (name, µs), one after the other."""
+    trace = GpuTrace()
+    for _ in range(5):
+        trace.phase("forward", 0, 900)
+        begins = 100
+        for number, (name, lasts) in enumerate(kernels):
+            trace.launch(f"aten::op{number}", 10 + 10 * number, name, begins, begins + lasts)
+            begins += lasts
+        trace.end_step()
+    return replace(profile, devices=devices_of(trace))
+
+
+BY_NAMES = "of kernel time on tensor cores (AMD: matrix cores), going by the kernels' names"
+MFMA = "Cijk_Alik_Bljk_BBS_BH_MT256x256x64_MI16x16x1_SN"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "said"),
+    [
+        ([("triton_tem_fused_mm_0", 400)], "tensor cores: unknown for 100 % of kernel time, going by names"),
+        ([("fused_moe_kernel", 300), (RELU, 100)], "tensor cores: unknown for 75 % of kernel time, going by names"),
+        ([(RELU, 300), ("fused_moe_kernel", 100)], f"0.0 % {BY_NAMES}; unknown for 25 %"),
+        ([(GEMM, 300), ("triton_tem_fused_mm_0", 100)], f"75 % {BY_NAMES}; unknown for 25 %"),
+        ([(MFMA, 300), (RELU, 100)], f"75 % {BY_NAMES}"),
+        ([(RELU, 400)], f"0.0 % {BY_NAMES}"),
+    ],
+)  # fmt: skip
+def test_kernels_whose_names_do_not_tell_are_called_unknown(real_profile, kernels, said):
+    profile = with_kernels(real_profile, *kernels)
+    told = " ".join(" ".join(DEVICES.text(profile)).split())
+    for where in (told, unescape(html_of(profile))):
+        assert said in where
+        assert ("unknown" in where) == ("unknown" in said)
+
+
+def test_a_kernel_of_many_operations_is_in_the_list_once_with_their_number(real_profile):
+    many = [("shared_kernel", 10)] * 12 + [(f"gemm{i}", 30) for i in range(9)]
+    profile = with_kernels(real_profile, *many)
+    (line,) = [line for line in DEVICES.text(profile) if "shared_kernel" in line]
+    assert " ".join(line.split()) == "31 % 0.12 ms shared_kernel · aten::op0 · Forward (and 11 other places)"
+    assert sum("gemm" in line for line in DEVICES.text(profile)) == 7
+    assert html_of(profile).count("shared_kernel") == 1
+    assert "(and 11 other places)" in html_of(profile)
+
+
+def test_without_steps_nothing_is_said_of_a_step(real_profile):
+    trace = GpuTrace()
+    trace.phase("forward", 0, 500)
+    trace.launch("aten::copy_", 10, PAGEABLE, 20, 120, stream=COPIES, bytes=65_536)
+    trace.launch("aten::mm", 110, GEMM, 120, 250)
+    trace.launch("c10d::allreduce_", 150, ALLREDUCE, 250, 400, stream=NCCL)
+    profile = replace(real_profile, devices=devices_of(trace))
+    told = " ".join(" ".join(DEVICES.text(profile)).split())
+    assert "On the GPU (cuda:0): busy 76 % of the whole run of 0.5 ms" in told
+    assert "Host to device, pageable memory: 0.1 ms in all in 1 copy" in told
+    assert "2 kernels in all" in told
+    assert "Communication between GPUs: 0.15 ms in all" in told
+    html = html_of(profile)
+    assert "Share of the run" in html
+    assert "Copies in all" in html
+    assert "step" not in told
+    assert "step" not in html
 
 
 def test_long_and_hostile_kernel_names_are_cut_and_escaped(real_profile):

@@ -11,7 +11,7 @@ from accel.html_parts import text
 from accel.profiling.findings import Finding, Prediction
 from accel.profiling.step_timing import PhaseShare, StepTiming
 from accel.shown import in_full
-from accel.views.profile.report import SECTIONS, html
+from accel.views.profile.report import IN_SHORT, SECTIONS, html, short
 
 FINDING = Finding(
     "rule", "The update is not fused: 16 % of each step", "w.", 0.16, ("e",), Prediction(1.14, 1.08, 1.33, "Amdahl"),
@@ -131,6 +131,43 @@ def test_a_terminal_gets_one_screen_of_it(real_profile):
         assert "--full" in shown[-1]
     assert "A caveat." in shown[1]
     assert any("Try: %accel try fused_optimizer" in line for line in shown)
+
+
+def with_nothing_in(profile, field):
+    """The profile with None in the place of each thing that one of its fields lists: what reads it raises."""
+    nothing = {field: (None,) * 3}
+    if field in ("phases", "each_step"):
+        return replace(profile, timing=replace(profile.timing, **nothing))
+    return replace(profile, **nothing)
+
+
+@pytest.mark.parametrize(
+    ("field", "lost"),
+    [
+        ("each_step", {"steps"}),
+        ("phases", {"phases"}),
+        ("findings", {"findings"}),
+        ("loaders", {"loaders"}),
+        ("rows", {"operations", "modules"}),
+        ("devices", {"devices"}),
+        ("lines", {"lines"}),
+        ("memory", {"memory"}),
+        ("synchronisations", {"synchronisations"}),
+    ],
+)
+def test_a_section_that_cannot_be_drawn_says_so_and_costs_no_other(field, lost, real_profile):
+    sound = replace(real_profile, findings=())  # leaves room on a screen
+    broken = with_nothing_in(sound, field)
+    whole, page, screen = str(broken), str(html(broken)), short(broken)
+    for section in SECTIONS:
+        said = f"The section {section.name!r} of this report could not be drawn ("
+        count = int(section.name in lost)
+        assert (whole.count(said), page.count(text(said))) == (count, count)
+        assert screen.count(said) == int(section.name in lost & {each.name for each in IN_SHORT})
+        if not count:
+            assert "\n".join(section.text(sound)) in whole
+            drawn = list(section.html(sound))[0 if section.is_open else 1 :]  # its title is what is clicked
+            assert all(text(piece) in page for piece in drawn)
 
 
 def test_operations_are_copied_as_a_table(real_profile):

@@ -84,13 +84,14 @@ AS_CODE = '''\
 import torch
 
 
-def enter_without_casting(autocast, enter=torch.autocast.__enter__):
+def enter_without_casting(autocast):
     """Replaces `torch.autocast.__enter__`; removing autocast from the code has the same effect."""
-    entered = enter(autocast)
+    entered = enter_without_casting.with_casting(autocast)
     torch.set_autocast_enabled(autocast.device, False)
     return entered
 
 
+enter_without_casting.with_casting = getattr(torch.autocast.__enter__, "with_casting", torch.autocast.__enter__)
 torch.autocast.__enter__ = enter_without_casting
 '''
 

@@ -126,7 +126,7 @@ class LoaderWorkers:
         """Set the attributes of the loaders that are there; every function that holds one sees the change."""
         from accel.techniques.data import each_iterator, same_order
 
-        settings = ", ".join(f"{name}={value}" for name, value in self._settings.items())
+        settings = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         names, loaders = names_of(workload, "loaders"), workload.objects().loaders
         keeping = {name for name in names if name in loaders and _keeps_own(loaders[name])}
         drawing = set(names) - keeping if self.persistent and self.n else set()
@@ -140,7 +140,7 @@ class LoaderWorkers:
         return "\n".join(parts) + "\n"
 
     @property
-    def _settings(self) -> dict[str, int | None]:
+    def settings(self) -> dict[str, int | None]:
         """The DataLoader's attributes to set; without workers, those that configure workers are unset."""
         if not self.n:
             return {"num_workers": 0, "prefetch_factor": None, "timeout": 0}
@@ -152,7 +152,7 @@ class LoaderWorkers:
     @contextmanager
     def _with_workers(self, loader: DataLoader[Any]) -> Iterator[None]:
         keeps_own = _keeps_own(loader)
-        ours = self._settings | {"persistent_workers": self._are_kept(keeps_own)}
+        ours = self.settings | {"persistent_workers": self._are_kept(keeps_own)}
         with changed_iterators(loader, partial(_WorkerStarter, keeps_own=keeps_own)) as starter:
             try:
                 with changed_attributes(loader, **ours, _iterator=None):

@@ -38,7 +38,8 @@ class Untold:
         raise NotKnown(f"{self._what}'s {name}")
 
 
-BEFORE, UNTIL = ("data", "copy", "zero_grad", "optimizer"), ("zero_grad", "copy", "forward")
+BEFORE, UNTIL = ("data", "copy", "zero_grad", "optimizer", "scaler"), ("zero_grad", "copy", "forward")
+BEFORE_CLOSURE = ("data → optimizer", "copy → optimizer")
 PROFILER_MS = 0.002  # an operation, at most: 0.4 to 2 µs on an AMD EPYC, torch 2.14
 
 
@@ -80,9 +81,14 @@ class Evidence:
     @property
     def gaps_before_forward(self) -> tuple[str, ...]:
         """The gaps in which the loop's own code runs after an update, or after a batch was fetched, and before the forward."""
-        names = (phase.name for phase in self.profile.phases if phase.is_gap)
+        names = [phase.name for phase in self.profile.phases if phase.is_gap]
+        by_closure = BEFORE_CLOSURE
+        if any(phase.name == "closure" for phase in self.profile.phases):
+            by_closure = (*BEFORE_CLOSURE, "optimizer → optimizer")
         return tuple(
-            name for name in names if name.split(" → ")[0] in BEFORE and name.split(" → ")[-1] in UNTIL
+            name
+            for name in names
+            if name in by_closure or (name.split(" → ")[0] in BEFORE and name.split(" → ")[-1] in UNTIL)
         )
 
     def ms(self, *phases: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accel.diagnosis.predicting import Part, amdahl
@@ -37,12 +36,10 @@ def gradients_in_validation(evidence: Evidence) -> Finding | None:
         evidence=tuple(
             f"{_place(each, evidence)}: {each.calls} calls, {each.ms:.3g} ms together" for each in unused[:3]
         ),
-        prediction=replace(
-            amdahl(
-                f"of the whole cell; forward passes without a graph, {percent(share)} of it, were seen to be "
-                f"{LEAST:g} to {MOST:g} times as fast",
-                Part(share, LEAST, EXPECTED, MOST),
-            ),
+        prediction=amdahl(
+            f"of the whole cell; forward passes without a graph, {percent(share)} of it, were seen to be "
+            f"{LEAST:g} to {MOST:g} times as fast",
+            Part(share, LEAST, EXPECTED, MOST),
             of="cell",
         ),
         suggests=("no_grad_validation",) if _is_told_by_mode(evidence) else (),

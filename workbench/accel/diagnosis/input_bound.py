@@ -119,8 +119,8 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
 def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
     """Advice where the step waits longer for a batch than a worker took to make it."""
     made_ms, waits_ms, step_ms = _made_ms(evidence), evidence.ms("data"), evidence.profile.step_ms
-    if not loader.num_workers or not 0 < made_ms < waits_ms:
-        return None
+    if not loader.num_workers or not 0 < made_ms * (1 + 1 / loader.num_workers) < waits_ms:
+        return None  # with so many workers, waiting that long may be for making alone
     rest_ms = max(step_ms - waits_ms, 0.0)  # a median less a mean may be negative
     basis = f"making the data of a step takes {milliseconds(made_ms)}, waiting for a worker {milliseconds(waits_ms)}"
     quickest, longest = AS_QUICK

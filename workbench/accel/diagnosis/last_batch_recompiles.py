@@ -54,6 +54,7 @@ def _finding(evidence: Evidence, name: str, loader: Any, rest: int, ms: float, r
             f"of the whole cell; compiling for the last batch, {percent(share)} of it, goes. It is paid once a process: "
             "over more epochs it is less",
             Part(share, 1.0, GONE, GONE),
+            of="cell",
         ),
         suggests=(),
         remedy=f"Build {name} with drop_last=True, or compile with dynamic=True from the start.",

@@ -39,6 +39,7 @@ def loader_restarts(evidence: Evidence) -> Finding | None:
             f"of the whole cell; all starts but the first go, {percent(share)} of it, or at the least half of that: the first "
             "batch of an epoch is not ready at once even so",
             Part(share, 2.0, GONE, GONE),
+            of="cell",
         ),
         suggests=(),
         remedy=f"Build {worst.loader} with persistent_workers=True; where epochs stay that short, num_workers=0 may be faster "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from accel.profiling.findings import Prediction
 
@@ -37,8 +37,8 @@ class Part:
         return Part(self.share, min(self.low, most), min(self.factor, most), min(self.high, most))
 
 
-def amdahl(basis: str, *parts: Part) -> Prediction:
-    """How many times as fast the step becomes when its parts do; the rest stays as it is.
+def amdahl(basis: str, *parts: Part, of: Literal["step", "cell"] = "step") -> Prediction:
+    """How many times as fast the step, or the cell, becomes when its parts do; the rest stays as it is.
 
     >>> str(amdahl("", Part(0.5, 1.0, 2.0, GONE)))
     '1.33× [1.00, 2.22]'
@@ -49,7 +49,7 @@ def amdahl(basis: str, *parts: Part) -> Prediction:
 
     left = [_left([(part.share, getattr(part, level)) for part in parts], sure=sure) for level, sure in _ENDS]
     longest, expected, shortest = left
-    return Prediction(_inverse(expected), _inverse(longest), _inverse(shortest), f"Amdahl: {basis}")
+    return Prediction(_inverse(expected), _inverse(longest), _inverse(shortest), f"Amdahl: {basis}", of)
 
 
 _ENDS = (("low", 1.0 - SHARE_ERROR), ("factor", 1.0), ("high", 1.0 + SHARE_ERROR))

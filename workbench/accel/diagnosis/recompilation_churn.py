@@ -49,6 +49,7 @@ def recompilation_churn(evidence: Evidence) -> Finding | None:
         prediction=amdahl(
             f"of the whole cell; compiling again, {percent(share)} of it, goes, or at the least half of it does",
             Part(share, 2.0, GONE, GONE),
+            of="cell",
         ),
         suggests=(),
         remedy=_remedy(worst.reason),

@@ -181,7 +181,7 @@ def _keywords(entry: Acceleration) -> dict[str, object]:
     if isinstance(entry, FusedOptimizer):
         return {entry.kind: True}
     assert isinstance(entry, LoaderWorkers)
-    return {"num_workers": entry.n, "prefetch_factor": entry.prefetch_factor}
+    return dict(entry.settings)
 
 
 _SWITCHES = ("set_detect_anomaly", "detect_anomaly")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ON_TENSOR_CORES = re.compile(
     r"tensorop|tensor\d+x\d+x\d+|[hsic](?:884|1688|8816|16816|16832|16864)|hmma|imma|bmma|dmma|wgmma|[Gg]mma|utcmma|tcgen05"
     r"|nvjet_|sm\d+_xmma_\w*warpgroupsize|wmma|fmha_cutlass[FB]_b?f16|flash_(?:fwd|bwd)|cudnn_generated_\w*sdpa"
-    r"|[Uu]mma|SM\d+_\d+x\d+x\d+_F|FlashAttn(?:Fwd|Bwd)|deep_gemm::|[Mm]arlin|fmhaSm\d+|bmm_\w+_sm1\d\d"
+    r"|(?<![Ss])[Uu]mma|SM\d+_\d+x\d+x\d+_F|FlashAttn(?:Fwd|Bwd)|deep_gemm::|[Mm]arlin|fmhaSm\d+|bmm_\w+_sm1\d\d"
     r"|_MI\d+x\d+x\d+|[Mm][Ff][Mm][Aa]|_xdl|xdlops|ck_tile::(?:Fmha|Gemm)|dpas|xmx|systolic"
 )
 ON_PLAIN_CORES = re.compile(r"simt|ffma")
@@ -41,6 +41,9 @@ COMMUNICATION = re.compile(
     r"|(?:one|two)_?shot_?all_?reduce",
     re.IGNORECASE,
 )
+GENERATED = re.compile(
+    r"triton_(?:poi|per|red|tem|for)_"
+)  # by Inductor, which names them after what they compute for
 COPY = re.compile(r"Mem(?:cpy|ory copy) (\w)to(\w)(?: \((\w+) -> (\w+)\))?", re.IGNORECASE)
 PLACES = {"h": "host", "d": "device", "p": "device", "a": "array"}
 
@@ -74,7 +77,7 @@ def is_communication(kernel: str) -> bool:
     >>> is_communication("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(...)")
     True
     """
-    return bool(COMMUNICATION.search(kernel))
+    return bool(COMMUNICATION.search(kernel)) and not GENERATED.match(kernel)
 
 
 def what_was_copied(name: str) -> Copied:

@@ -228,7 +228,7 @@ def processes_of(events: EventArrays) -> tuple[list[tuple[str, EventArrays]], in
         is_op = is_of(events.kind, events.kinds, RUNTIME)
     lasted_us = np.nan_to_num(events.dur[is_op], nan=0.0, posinf=0.0).clip(0, DAY_US)
     busy_us = np.bincount(events.process[is_op], weights=lasted_us, minlength=1)
-    busiest = np.flatnonzero(busy_us >= max(LEAST_SHARE * busy_us.max(), 1e-9))
+    busiest = np.flatnonzero((busy_us > 0) & (busy_us >= LEAST_SHARE * busy_us.max()))
     all_busy = int((busy_us > 0).sum())
     if all_busy < 2:
         return [("", events)], 0

@@ -175,7 +175,8 @@ def _own_steps(events: ProfiledEvents, talk: RankCommunication) -> tuple[float, 
     borders = np.append(kept.from_ns, ends[(ends > kept.from_ns) & (ends <= kept.until_ns)])
     if talk.is_on_gpu:
         borders = finished_by_gpus(events.columns, kept, borders)
-    return tuple(((np.diff(borders) - np.diff(talk.exposed_until(borders))) / 1e6).tolist())
+    own_ms = ((np.diff(borders) - np.diff(talk.exposed_until(borders))) / 1e6).tolist()
+    return tuple(own_ms) or (0.0,)  # steps of no length
 
 
 def _own_phases(events: ProfiledEvents, talk: RankCommunication) -> dict[str, float]:

@@ -32,7 +32,7 @@ NOT_TRACES = {
         "Load a memory snapshot into https://docs.pytorch.org/memory_viz; accel never unpickles files, since that runs code of "
         f"whoever wrote them. {ACCEL_READS}",
     ),
-    rb"\x0a[\x00-\xff]{1,64}/(?:host|device|job)": (
+    rb"\x0a[\x00-\xff]{1,64}\x12[\x00-\xff]/(?:host|device|job)": (
         "it is an XSpace of XLA (.xplane.pb), as JAX and TensorFlow write", f"xprof (TensorBoard) opens it. {ACCEL_READS}"
     ),
     rb"\s*<(?:!doctype|html|svg)": (

@@ -10,7 +10,7 @@ from accel.errors import AccelError
 from accel.machine.memory import read_memory
 from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.kineto_columns import ON_CPU, is_of
-from accel.profiling.op_table import OpTable, read_op_table
+from accel.profiling.op_table import PYTHON, OpTable, read_op_table
 from accel.profiling.profile import Profile
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_events import ProfiledEvents, read_events
@@ -52,7 +52,7 @@ class TraceProfile(Profile):
 
     >>> report = accel.open_trace("trace.json.gz")
     >>> print(report)
-    >>> report.damage               # what was wrong with the file, in sentences; empty for a sound one
+    >>> report.damage               # what was wrong with the file, and what of it was left out, in sentences
     """
 
     source: TraceSource = field(default_factory=TraceSource)
@@ -103,7 +103,7 @@ def read_traces(
                 path, batches.header, read_bytes=batches.read_bytes, events=len(part.name) if process else table.seen,
                 is_ours=is_ours(columns), process=process,
             )  # fmt: skip
-            found.append(_profile(events, source, batches.header, own, begins_late=_begins_late(columns)))
+            found.append(_profile(events, source, batches.header, own, columns))
     if not found:  # nothing but ranges round no work
         raise refuse_other_tool(path, batches.header, table.categories, arrays.names, table.seen)
     return found
@@ -132,15 +132,21 @@ def _attributed(columns: KinetoColumns) -> ProfiledEvents | None:
 
 
 def _profile(
-    events: ProfiledEvents, source: TraceSource, header: dict[str, Any], damage: Damage, *, begins_late: bool
+    events: ProfiledEvents,
+    source: TraceSource,
+    header: dict[str, Any],
+    damage: Damage,
+    columns: KinetoColumns,
 ) -> TraceProfile:
+    """The report; `columns` are the trace's own, without the phases that accel found."""
     table = read_op_table(events)
+    has_cpu = bool((is_of(columns.kind, columns.kinds, ON_CPU) & ~columns.is_annotation).any())
     return TraceProfile(
         timing=read_trace_timing(events),
-        rows=table.rows,
+        rows=table.rows if has_cpu else tuple(row for row in table.rows if row.op != PYTHON),
         profiled_steps=table.steps if table.has_steps else 0,
         accumulation=1,
-        notes=(*damage.sentences, *_notes(table, source, events.columns)),
+        notes=(*damage.sentences, *_notes(table, source, has_cpu=has_cpu)),
         machine_line=str(source),
         versions=_versions(header),
         options=ProfileOptions(
@@ -152,7 +158,7 @@ def _profile(
         events=events,
         source=source,
         damage=damage.sentences,
-        begins_late=begins_late,
+        begins_late=_begins_late(columns),
     )  # fmt: skip
 
 
@@ -169,7 +175,7 @@ def _renamed(name: str, words: dict[str, str]) -> str:
     return name
 
 
-def _notes(table: OpTable, source: TraceSource, columns: KinetoColumns) -> list[str]:
+def _notes(table: OpTable, source: TraceSource, *, has_cpu: bool) -> list[str]:
     notes = []
     if not table.has_steps:
         notes.append(
@@ -178,7 +184,7 @@ def _notes(table: OpTable, source: TraceSource, columns: KinetoColumns) -> list[
     elif table.dropped_steps:
         notes.append(f"Left out: {counted(table.dropped_steps, 'warm-up step')}.")
     notes.append("All of it ran under torch.profiler, whose cost is in the times; trust the shares.")
-    if not (is_of(columns.kind, columns.kinds, ON_CPU) & ~columns.is_annotation).any():
+    if not has_cpu:
         notes.append(
             "No operation of the CPU was recorded, so that phases are unknown: record ProfilerActivity.CPU too."
         )

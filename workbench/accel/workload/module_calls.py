@@ -74,10 +74,16 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
     return call
 
 
+RUNS_BACKWARD = "accel.workload.phase_patches"
+
+
 def _is_checkpointed(frame: FrameType | None) -> bool:
     """Whether activation checkpointing, torch's or a library's, is on the stack. On a GPU it runs in autograd's own thread."""
     while frame is not None:
-        if "checkpoint" in frame.f_globals.get("__name__", ""):
+        name = frame.f_globals.get("__name__")
+        if name == RUNS_BACKWARD:  # what called the backward pass is above it
+            return False
+        if isinstance(name, str) and "checkpoint" in name:
             return True
         frame = frame.f_back
     return False

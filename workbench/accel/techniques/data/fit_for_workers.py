@@ -146,14 +146,15 @@ def _led_to(thing: Any) -> Iterator[object]:
         yield from (cell.cell_contents for cell in thing.__closure__ or () if cell != CellType())
     elif isinstance(thing, type):
         for value in vars(thing).values():
-            yield getattr(
-                value, "__func__", getattr(value, "fget", value)
-            )  # of a static method, of a property
+            # Of a static method, of a property.
+            yield getattr(value, "__func__", getattr(value, "fget", value))
         yield from thing.__bases__
     elif isinstance(thing, (list, tuple, dict)):
         yield from islice(thing.values() if isinstance(thing, dict) else thing, _STAGES)
-    elif isinstance(thing, (partial, MethodType)):
-        yield thing.func if isinstance(thing, partial) else thing.__func__
+    elif isinstance(thing, partial):
+        yield from (thing.func, *thing.args, *thing.keywords.values())
+    elif isinstance(thing, MethodType):
+        yield from (thing.__func__, thing.__self__)
     else:
         yield type(thing)
         yield from _held(thing)
