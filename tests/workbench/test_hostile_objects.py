@@ -156,7 +156,7 @@ def check(workbench: Workbench, profile) -> list[str]:
     return left_out
 
 
-@pytest.mark.parametrize(("role", "way"), COMBINATIONS, ids=map(", ".join, COMBINATIONS))
+@pytest.mark.parametrize(("role", "way"), COMBINATIONS, ids=[", ".join(each) for each in COMBINATIONS])
 def test_a_profile_outlives_a_hostile_object_in_any_role(role, way):
     workbench = Workbench(trained(role, way), spare_workers=0)
     check(workbench, workbench.profile(CELL, steps=1))
@@ -215,7 +215,7 @@ PLAIN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("made", "said"), PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize(("made", "said"), PLAIN.values(), ids=list(PLAIN))
 def test_a_variable_that_cannot_be_looked_through_costs_a_line(made, said):
     namespace = {"__name__": "__main__"}
     exec(SETUP + OBJECTS + textwrap.dedent(made), namespace)
@@ -233,7 +233,7 @@ TRAINERS = {
 }
 
 
-@pytest.mark.parametrize("kept", TRAINERS.values(), ids=TRAINERS)
+@pytest.mark.parametrize("kept", TRAINERS.values(), ids=list(TRAINERS))
 def test_a_trainer_that_keeps_something_of_its_own_in_modules_is_profiled(kept):
     """skorch's NeuralNet keeps the names of its modules there."""
     setup = f"""

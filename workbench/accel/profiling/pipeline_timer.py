@@ -11,7 +11,7 @@ import json
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, NamedTuple
@@ -107,11 +107,10 @@ class FetchTimer:
         assert fetcher is not None, "a fetcher calls this itself"
         clock, sizes = BatchClock(), [1]
         with ExitStack() as undo:
-            _watch_collating(fetcher, clock, sizes, undo)
-            _watch_composed(clock, undo)
-            for owner, name, transform in single_transforms(fetcher.dataset):
-                timed = TimedCall(transform, name_of(transform), clock)
-                undo.enter_context(_replaced(vars(owner), name, timed))
+            try:
+                _watch_stages(fetcher, clock, sizes, undo)
+            except Exception:  # of the user's objects: reading is timed as a whole
+                undo.close()
             try:
                 batch = clock.run(READING, type(fetcher).fetch, fetcher, index)
             finally:
@@ -167,12 +166,21 @@ def name_of(transform: Any) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
+def _watch_stages(fetcher: Any, clock: BatchClock, sizes: list[int], undo: ExitStack) -> None:
+    """Time collating, and each transform by itself."""
+    _watch_collating(fetcher, clock, sizes, undo)
+    _watch_composed(clock, undo)
+    for owner, name, transform in single_transforms(fetcher.dataset):
+        undo.enter_context(_replaced(vars(owner), name, TimedCall(transform, name_of(transform), clock)))
+
+
 def _watch_collating(fetcher: Any, clock: BatchClock, sizes: list[int], undo: ExitStack) -> None:
     collate = fetcher.collate_fn
 
     def collating(samples: Any) -> Any:
         if fetcher.auto_collation:
-            sizes[0] = len(samples)
+            with suppress(Exception):  # of a list of the user's
+                sizes[0] = len(samples)
         return clock.run(COLLATING, collate, samples)
 
     undo.enter_context(_replaced(vars(fetcher), "collate_fn", collating))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from accel.workload.namespace_reads import is_a
+
 if TYPE_CHECKING:
     import torch
 
@@ -93,9 +95,9 @@ class Strange:
 def _described(value: Any) -> Any:
     import torch
 
-    if isinstance(value, torch.Tensor):
+    if is_a(value, torch.Tensor):
         return TensorShape.of(value)
-    if value is None or isinstance(value, (int, float, str, bool, torch.dtype, torch.device)):
+    if value is None or is_a(value, (int, float, str, bool, torch.dtype, torch.device)):
         return value
     return Strange(type(value).__qualname__)
 

@@ -12,6 +12,8 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from accel.workload.namespace_reads import is_a
+
 NOTHING = 0, 0  # samples, and id of a loader
 _DEEPEST = 3  # of the parts of a batch that are compared; one that holds itself would never end
 
@@ -191,8 +193,9 @@ def noting_indices(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
             known is None or known.sampler_iter is not iterator._sampler_iter
         ):  # another epoch of the same iterator
             known = _draws[iterator] = _Draws(iterator)
-        if isinstance(drawn, (list, tuple)):
-            known.counts[known.number] = len(drawn)
+        if is_a(drawn, (list, tuple)):
+            with suppress(Exception):  # of a list of the user's
+                known.counts[known.number] = len(drawn)
         known.number += 1
         return drawn
 

@@ -10,7 +10,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from accel.workload.call_inputs import CallInputs
-from accel.workload.module_names import module_name, named_parts, parameters_in
+from accel.workload.module_names import is_training, module_name, named_parts, parameters_in
+from accel.workload.namespace_reads import is_a
 from accel.workload.phase_record import ForwardCall
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _note_call(
     code, ended_ns = caller.f_code, marks.marks[-1].time_ns
     place = code.co_filename, caller.f_lineno, code.co_name
     marks.forward_calls.append(
-        ForwardCall(begun_ns, ended_ns, nodes, model.training, *place, id(model), samples)
+        ForwardCall(begun_ns, ended_ns, nodes, is_training(model), *place, id(model), samples)
     )
 
 
@@ -108,7 +109,7 @@ def _first_sight(marks: PhaseRecord, module: Any, args: tuple[Any, ...], kwargs:
     """Sort a module when it is first called, and note its role."""
     from torch import nn
 
-    if isinstance(module, nn.modules.loss._Loss):
+    if is_a(module, nn.modules.loss._Loss):
         marks.note("criteria", module)
         return LOSS
     if next(parameters_in(module), None) is None:
@@ -152,8 +153,8 @@ def _is_loss(result: Any, args: tuple[Any, ...]) -> bool:
     import torch
 
     return (
-        isinstance(result, torch.Tensor) and result.dim() == 0 and result.requires_grad
-        and any(isinstance(arg, torch.Tensor) and arg.grad_fn is not None for arg in args)
+        is_a(result, torch.Tensor) and result.dim() == 0 and result.requires_grad
+        and any(is_a(arg, torch.Tensor) and arg.grad_fn is not None for arg in args)
     )  # fmt: skip
 
 
@@ -165,7 +166,7 @@ def samples_of_call(model: Any, values: list[Any]) -> int:
     """
     import torch
 
-    given = next((each for each in values if isinstance(each, torch.Tensor) and each.dim() > 0), None)
+    given = next((each for each in values if is_a(each, torch.Tensor) and each.dim() > 0), None)
     if given is None:
         return 0
     weight = next((p for p in parameters_in(model) if p.dim() > 1), None)
@@ -208,8 +209,8 @@ def use_noting() -> Callable[[set[int], int, Any], None]:
         def note(gradients: Any) -> None:
             used.add(call)
 
-        for leaf in (result,) if isinstance(result, Tensor) else tree_leaves(result)[:_MOST_OUTPUTS]:
-            if isinstance(leaf, Tensor) and leaf.grad_fn is not None:
+        for leaf in (result,) if is_a(result, Tensor) else tree_leaves(result)[:_MOST_OUTPUTS]:
+            if is_a(leaf, Tensor) and leaf.grad_fn is not None:
                 leaf.grad_fn.register_prehook(note)
 
     return note_use

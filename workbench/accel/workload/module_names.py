@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from accel.workload.namespace_reads import attributes_of
+from accel.workload.namespace_reads import attributes_of, is_a
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,20 +25,36 @@ def named_parts(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             continue
         seen.add(id(part))
         yield path, part
-        held = attributes_of(part).get("_modules")
-        parts = (
-            [(name, each) for name, each in dict.items(held) if each is not None]
-            if isinstance(held, dict)
-            else []
-        )
+        parts = [(name, each) for name, each in held_by(part, "_modules") if each is not None]
         waiting += [(f"{path}.{name}" if path else name, each) for name, each in reversed(parts)]
 
 
 def parameters_in(module: nn.Module) -> Iterator[nn.Parameter]:
     """As `module.parameters()`, in the same way."""
     for _, part in named_parts(module):
-        own = attributes_of(part).get("_parameters")
-        yield from (each for each in (dict.values(own) if isinstance(own, dict) else ()) if each is not None)
+        yield from (each for _, each in held_by(part, "_parameters") if each is not None)
+
+
+def held_by(module: nn.Module, attribute: str) -> list[tuple[str, Any]]:
+    """The items of a module's `_modules`, `_parameters` or `_buffers`; none if something else stands there.
+
+    >>> held_by(nn.Sequential(nn.ReLU()), "_modules")
+    [('0', ReLU())]
+    """
+    held = attributes_of(module).get(attribute)
+    if is_a(held, dict):
+        return [*dict.items(held)]
+    is_script = type(held).__module__.startswith("torch.jit")  # TorchScript has mappings of its own there
+    return [*held.items()] if is_script else []
+
+
+def is_training(module: nn.Module) -> bool:
+    """Its mode, in the same way; TorchScript keeps it elsewhere."""
+    mode = attributes_of(module).get("training")
+    if mode is None:
+        with suppress(Exception):  # a class of the user's may raise
+            mode = module.training
+    return mode is not False
 
 
 def module_name(path: str, module: nn.Module) -> str:

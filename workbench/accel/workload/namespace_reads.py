@@ -50,15 +50,15 @@ def functions_behind(value: Any, namespace: Mapping[str, Any]) -> Iterator[Funct
     Followed: closures, methods, bases, wrapped functions, partials, attributes, and what containers hold; never a module,
     whose thousands of names are not the notebook's.
     """
-    if _is_a(value, LEAVES):
+    if is_a(value, LEAVES):
         return
     waiting, known, looked = [value], {id(value)}, [value]
     while waiting and len(known) < _MOST_OBJECTS:
         current = waiting.pop()
-        if _is_a(current, FunctionType) and current.__globals__ is namespace:
+        if is_a(current, FunctionType) and current.__globals__ is namespace:
             yield current
         for part in parts_in_one_step(current):
-            if id(part) not in known and part is not namespace and not _is_a(part, LEAVES):
+            if id(part) not in known and part is not namespace and not is_a(part, LEAVES):
                 known.add(id(part))
                 looked.append(part)  # keeps temporary objects alive, so that no id is used twice
                 waiting.append(part)
@@ -66,34 +66,38 @@ def functions_behind(value: Any, namespace: Mapping[str, Any]) -> Iterator[Funct
 
 def parts_in_one_step(value: Any) -> Iterator[object]:
     """What a value leads to in one step, without running any of the user's code."""
-    if _is_a(value, FunctionType):
+    if is_a(value, FunctionType):
         yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))
         yield from vars(value).values()
         yield from value.__defaults__ or ()
         yield from (value.__kwdefaults__ or {}).values()
-    elif _is_a(value, MethodType):
+    elif is_a(value, MethodType):
         yield from (value.__self__, value.__func__)
-    elif _is_a(value, functools.partial):
+    elif is_a(value, functools.partial):
         yield from (value.func, *value.args, *value.keywords.values())
-    elif _is_a(value, (staticmethod, classmethod)):
+    elif is_a(value, (staticmethod, classmethod)):
         yield value.__func__
-    elif _is_a(value, property):
+    elif is_a(value, property):
         yield from (value.fget, value.fset, value.fdel)
-    elif _is_a(value, type):
+    elif is_a(value, type):
         if not _is_library_class(value):
             yield from value.__mro__
             yield from vars(value).values()
-    elif _is_a(value, dict):
+    elif is_a(value, dict):
         yield from list(islice(value.values(), _MOST_ELEMENTS))
-    elif _is_a(value, (list, tuple, set, frozenset)):
+    elif is_a(value, (list, tuple, set, frozenset)):
         yield from list(islice(value, _MOST_ELEMENTS))
     else:
         yield type(value)
         yield from attributes_of(value).values()
 
 
-def _is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """As `isinstance`, but without asking the value for its `__class__`, which may be a property of the user's."""
+def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """As `isinstance`, but without asking the value for its `__class__`, which may be a property of the user's.
+
+    >>> is_a(3, (int, str))
+    True
+    """
     return issubclass(type(value), kinds)
 
 
@@ -123,4 +127,4 @@ def attributes_of(value: object) -> dict[str, object]:
         attributes = object.__getattribute__(value, "__dict__")  # past any `__getattribute__` of the user's
     except Exception:  # it has none, or a property of the user's stands in its place
         return {}
-    return dict(dict.items(attributes)) if issubclass(type(attributes), dict) else {}
+    return dict(dict.items(attributes)) if is_a(attributes, dict) else {}

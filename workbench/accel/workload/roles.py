@@ -10,7 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from accel.errors import LeftOut
-from accel.workload.namespace_reads import attributes_of
+from accel.workload.module_names import held_by, named_parts
+from accel.workload.namespace_reads import attributes_of, is_a
 from accel.workload.workload import Role
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def roles_of(
     left_out: LeftOut,
 ) -> tuple[Role, ...]:
     """Roles of everything seen, in order of first use; `before` is `names_by_id` of the namespace before the run."""
-    names = names_by_id(after)
+    names = left_out.unless("Names of objects", lambda: names_by_id(after), dict[int, str]())
     labels: Counter[str] = Counter()
     roles: dict[tuple[str, int], Role] = {}
     for kind, seen in marks.seen:
@@ -57,7 +58,7 @@ def names_of_models(roles: Sequence[Role]) -> dict[int, str]:
     """The name of the model that a module is, or is a part of."""
     named = [(role.name, role.reference()) for role in roles if role.kind == "models"]
     models = [(name, model) for name, model in named if model is not None]
-    parts = {id(part): name for name, model in models for part in model.modules()}
+    parts = {id(part): name for name, model in models for _, part in named_parts(model)}
     return parts | {id(model): name for name, model in models}
 
 
@@ -88,12 +89,11 @@ def _whole_model(seen: Any, names: Mapping[int, str], namespace: Mapping[str, An
 
     if id(seen) in names:
         return seen, names[id(seen)]
-    pieces = (
-        set() if any(True for _ in seen.parameters(recurse=False)) else {id(part) for part in seen.children()}
-    )
+    has_own = any(each is not None for _, each in held_by(seen, "_parameters"))
+    pieces = set() if has_own else {id(part) for _, part in held_by(seen, "_modules") if part is not None}
     for name, value in namespace.items():
-        if issubclass(type(value), nn.Module) and not name.startswith("_"):
-            parts = {id(part) for part in value.modules()}
+        if is_a(value, nn.Module) and not name.startswith("_"):
+            parts = {id(part) for _, part in named_parts(value)}
             if id(seen) in parts or (pieces and pieces <= parts):
                 return value, name
     return seen, None

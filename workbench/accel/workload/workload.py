@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from accel.workload.call_inputs import CallInputs
-from accel.workload.namespace_reads import attributes_of
+from accel.workload.namespace_reads import attributes_of, is_a
 from accel.workload.replica import KINDS, Kind, Replica
 from accel.workload.training_code import TrainingCode, training_codes
 
@@ -128,7 +128,7 @@ def look_up(namespace: Mapping[str, Any], name: str) -> Any | None:
     for part in rest:
         attributes = attributes_of(found)
         modules = attributes.get("_modules")
-        found = attributes.get(part, modules.get(part) if isinstance(modules, dict) else None)
+        found = attributes.get(part, dict.get(modules, part) if is_a(modules, dict) else None)
     return found
 
 
@@ -143,4 +143,4 @@ def is_of_kind(value: object, kind: Kind) -> bool:
         "models": nn.Module, "criteria": nn.Module, "optimizers": optim.Optimizer,
         "schedulers": LRScheduler, "scalers": GradScaler, "loaders": DataLoader,
     }  # fmt: skip
-    return issubclass(type(value), classes[kind])
+    return is_a(value, classes[kind])
