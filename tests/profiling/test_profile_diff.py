@@ -34,10 +34,14 @@ def profile_of(*, uses_bf16=False, is_compiled=False, shapes=False):
     torch.manual_seed(0)
     model = SmallCNN()
     optimizer = torch.optim.Adam(model.parameters())
+    namespace = {"torch": torch, "model": model, "criterion": nn.CrossEntropyLoss(), "optimizer": optimizer}
+    namespace["uses_bf16"] = uses_bf16
     if is_compiled:
         model.compile()
-    namespace = {"torch": torch, "model": model, "criterion": nn.CrossEntropyLoss(), "optimizer": optimizer}
-    workbench = Workbench({**namespace, "uses_bf16": uses_bf16}, spare_workers=0)
+        exec(
+            TRAIN, namespace
+        )  # compiling may take longer than a profile records, and then no compiled step is in it
+    workbench = Workbench(namespace, spare_workers=0)
     try:
         return workbench.profile(TRAIN, shapes=shapes)
     finally:
