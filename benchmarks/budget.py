@@ -5,12 +5,12 @@
 `mlp_10_s` is a small network on batches that lie ready, `cnn_compiled_10_s` the course's CNN with a plan that compiles and may
 not be done in ten seconds, `slow_10_s` a cell that takes seconds before its loop and half a second a step. A trial that is
 decided earlier ends earlier. `over_allowed_worst_s` is how far the worst lies above what is promised, 10 % and 3 s more than
-asked for; below zero, all keep to it. `..._answered` is 1 where a plan has an interval. With `--quick` only ten seconds.
+asked for; below zero, all keep to it. `..._answered` is 1 where a plan has an interval. `--quick` runs only those of ten seconds.
 
-With `--busy` that many other programs compute all the time while trials of three plans run, each in a workbench of its own: on
-the small network, on the course's CNN, and on a cell that waits for its loader, in turns. `busy_answered` are the trials in which
-a plan was decided, or has an interval that leaves it undecided (`busy_decided`: the former alone), `busy_in_time` those that took
-at most 10 % more than asked for. `busy` in the result has what each trial said.
+`--busy N` runs N other programs that compute all the time. Next to them it runs trials of three plans, each in its own workbench,
+on the small network, the course's CNN and a cell that waits for its loader, in turn. `busy_answered` counts trials in which some
+plan has an interval, `busy_decided` those that decided a plan, `busy_in_time` those that took at most 10 % more than their
+budget. `busy` in the result has what each trial said.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ that the answer claimed (for a fresh process, and "here" where it names that apa
 that before. `cells` has each cell's plan, interval and both ratios with the lowest and highest of the turns. A cell without a
 plan proven faster claims nothing and counts in none of these.
 
-With `--loaders` twelve cells that wait for their loader; a trial of another number of workers is the claim, in an epoch's time.
-What is slower or undecided claims an interval too: `loaders_inside_…` are of all that were measured, `loaders_called_faster` says
-how many were called faster, and `loaders_faster_…` which share of these was.
+With `--loaders`: twelve cells that wait for their loader. A trial of another number of workers claims an interval for the epoch
+time, whatever its verdict. `loaders_inside_…` covers all measured cells, `loaders_called_faster` counts those called faster, and
+`loaders_faster_…` is the share of those that were faster.
 """
 
 from __future__ import annotations

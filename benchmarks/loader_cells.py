@@ -1,8 +1,8 @@
 """Twelve training cells that wait for their loader, for `python -m benchmarks.clock --loaders` and `… verdicts --where loaders`.
 
 What a batch costs: samples that lie in memory (sending a batch from a worker takes longer than making it), pictures that are
-decoded and resized (making it needs a core), samples that a disk or a network gives (making it needs none). Each has no worker
-and tries one, two and four; three have workers, and try none. An epoch takes about a second, and is what a turn times.
+decoded and resized (making it needs a core), samples that a disk or a network gives (making it needs none). Nine cells start
+without workers and try one, two or four; three start with workers and try none. Each turn times one epoch of about a second.
 """
 
 from __future__ import annotations

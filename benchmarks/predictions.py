@@ -7,13 +7,13 @@ a CPU.
 
 `inside` is how many measured speed-ups lie inside the predicted interval, `inside_share` their share, `overlap_share` that of
 measured intervals which have anything in common with the predicted one (a wide measurement contradicts little), `median_error`
-the median of how far the predicted figure was off (0.1: 10 % too much or too little), `median_interval_width` that of how many
-times its lower end the predicted interval's upper end is (an interval that holds everything says nothing), `cases` how many were
+the median of how far the predicted figure was off (0.1: 10 % too much or too little), `median_interval_width` the
+median ratio of the predicted interval's upper end to its lower end (an interval that holds everything says nothing), `cases` how many were
 measured. Each figure is given for all cases, and apart for `fitted` ones, whose figures went into the ranges of their rule, and
 `held_out` ones, which nothing was fitted to: only those say how good a prediction for another cell is.
 
-`findings` counts what all rules predicted in these profiles, `predicted_below_1` those of which no gain was predicted: the
-figure, or the middle of the interval, is below 1.
+`findings` counts all predictions in these profiles, `predicted_below_1` those that predict a slowdown: the predicted speed-up, or
+the middle of its interval, is below 1.
 
 Every case is in `details`: share of the step, predicted and measured speed-up with interval, verdict, the machine's load before
 it. `notes` say how busy the machine was. A speed-up of an edit is of the whole cell, on as many samples. All run on one thread,

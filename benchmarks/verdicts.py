@@ -6,9 +6,9 @@ Every trial takes the path of `%accel try` with four plans: the course's CNN (on
 processes for every relaunch, tokens in random order, the same stopping rule. One plan sets another thread count, one fuses the
 optimizer, two switch anomaly detection off; the cell sets all of it back at once, so all sides run the same program. Where
 anomaly detection was off it then spins for 5 % of each step. *busy* has another program running that computes all the time on
-one core. *loaders* asks about the cells of `benchmarks.clock --loaders`, another one each time: one plan gives the loader other
-workers, which the cell takes back, and one switches anomaly detection off, upon which the cell spins for 5 % of the epoch's time
-before the last update, when no worker is left that could use it.
+one core. *loaders* takes the cells of `benchmarks.clock --loaders` in turn, with two plans and no other way to compare. One plan
+changes the number of workers, and the cell resets it. The other switches anomaly detection off, and the cell then spins for 5 %
+of the epoch before the last update, when no worker has work left.
 
 Two other ways to compare get both questions once a trial, in turns with it: *sequential*, a second of steps of one and then
 of the other in the same process, Welch's test at 95 % over the steps; *torch.utils.benchmark*, `blocked_autorange` of a second

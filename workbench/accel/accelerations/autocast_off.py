@@ -22,14 +22,14 @@ class AutocastOff:
     """Train in float32 where the cell, or a library that it calls, enters torch.autocast.
 
     What it does
-        While this is on, entering `torch.autocast` switches nothing on: in the cell, in a model's forward, in a
-        library such as Lightning or Accelerate. A GradScaler goes on scaling, which float32 does not need.
+        Entering `torch.autocast` has no effect: neither in the cell, nor in a model's forward, nor in a library such as
+        Lightning or Accelerate. A GradScaler keeps scaling, though float32 does not need it.
     When it helps
         On hardware that emulates the format: bfloat16 on CPUs without avx512_bf16 or AMX, float16 on CPUs
         without avx512_fp16. On models whose operations are so short that the casts cost more than they save.
     When it hurts
-        Where the hardware has the format, float32 is slower and takes up to twice the memory. Weights that
-        are in 16 bits themselves stay so. An autocast inside of code that torch.compile compiles stays on.
+        Where the hardware has the format, float32 is slower and takes up to twice the memory. Weights stored
+        in 16 bits stay in 16 bits. An autocast inside compiled code stays on.
     In plain PyTorch
         with torch.autocast("cpu", enabled=False):   # or without the line
             loss = criterion(model(inputs), targets)
@@ -45,11 +45,15 @@ class AutocastOff:
     conflicts: ClassVar[tuple[str, ...]] = ("autocast",)
 
     def why_not(self, workload: Workload, machine: Machine) -> list[Reason]:
-        """No autocast was entered."""
+        """No operation ran under autocast."""
         seen = workload.conditions
         if seen.autocast if seen is not None else "autocast" in names_used(workload):
             return []
-        return [Reason("No autocast was entered while the cell ran", "Leave this off; nothing is lost.")]
+        return [
+            Reason(
+                "Autograd recorded no operation under autocast while the cell ran", "Leave autocast_off out."
+            )
+        ]
 
     @contextmanager
     def apply(self, replica: Replica) -> Iterator[None]:
@@ -72,8 +76,10 @@ class AutocastOff:
         """How often an autocast was entered and left off."""
         entered = sum(switch.entered for switch in _in_force)
         if not entered:
-            return Proof(False, "nothing has entered an autocast")
-        return Proof(True, f"autocast was entered {entered} times, and stayed off")
+            return Proof(False, "the training has not entered autocast")
+        return Proof(
+            True, f"the training entered autocast {entered} times, and accel switched it off each time"
+        )
 
     def as_code(self, workload: Workload) -> str:
         """Code that makes entering autocast do nothing; removing autocast from the training does the same."""

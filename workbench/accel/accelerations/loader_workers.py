@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from accel.workload import Replica, Workload
 
 
+NO_EPOCH = "no epoch has started since the change"
+
+
 @dataclass(frozen=True)
 class LoaderWorkers:
-    """Let n processes prepare the next batches during training; with n=0 the training process makes them.
+    """Let n worker processes prepare batches during training; with n=0 the training process makes each batch.
 
     What it does
         Sets `num_workers`, `prefetch_factor` and `persistent_workers` of each DataLoader, in place, from its next
@@ -118,8 +121,8 @@ class LoaderWorkers:
             for reason in _why_not_loader(name, loader, self.n)
         ]
         started = [starter.processes for starter in starters.values() if starter is not None]
-        most = max((count for count in started if count is not None), default=0)
-        evidence = f"an epoch's batches came from {most} worker processes"
+        known = [count for count in started if count is not None]
+        evidence = f"an epoch's batches came from {max(known)} worker processes" if known else NO_EPOCH
         return Proof(self.n in started, ". ".join([evidence, *left_alone]).removesuffix("."))
 
     def as_code(self, workload: Workload) -> str:
@@ -224,9 +227,11 @@ def _why_not_alone(name: str, loader: DataLoader[Any]) -> list[Reason]:
     """What speaks against having none: something that only workers do."""
     only = []
     if loader.worker_init_fn is not None:
-        only.append(f"{name} sets its workers up (worker_init_fn), which never runs without workers")
+        only.append(f"{name} has a worker_init_fn, which runs only in workers")
     if _keeps_own(loader):
-        only.append(f"{name} keeps its workers (persistent_workers), which draw one seed for all epochs")
+        only.append(
+            f"{name} keeps its workers (persistent_workers) and their seed for all epochs; without workers each epoch draws anew"
+        )
     return [Reason(each, "Write num_workers=0 in the DataLoader, and profile again.") for each in only]
 
 
@@ -234,10 +239,10 @@ def _of_a_stream(name: str, loader: DataLoader[Any]) -> Reason:
     """Why workers would change what a data set without indices gives: how often, or in which order."""
     if not loader.worker_init_fn and not asks_which_worker(loader.dataset):
         return Reason(
-            f"{name} reads an IterableDataset, of which every worker gives all samples",
-            "Use a data set with indices, or share it out with get_worker_info().",
+            f"{name} reads an IterableDataset, and every worker would yield all of its samples",
+            "Use a data set with indices, or split the samples with get_worker_info().",
         )
     return Reason(
-        f"{name} reads an IterableDataset that shares its samples out among workers: another n would change their order",
+        f"{name} reads an IterableDataset that may split its samples among workers: another n may change their order",
         "Write num_workers in the DataLoader, and profile again.",
     )

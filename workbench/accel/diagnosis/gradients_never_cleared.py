@@ -19,9 +19,9 @@ def gradients_never_cleared(evidence: Evidence) -> Finding | None:
     return Finding(
         kind="gradients_never_cleared",
         title="Gradients are never cleared: each update uses the sum over all steps so far",
-        what="backward() adds to the gradients that are there, and nothing in this run cleared them between two updates.",
+        what="backward() adds to existing gradients, and this run did not clear the gradient that accel watched between updates.",
         share=0.0,
-        evidence=(f"{updates} updates, gradients not cleared before any of them",),
+        evidence=(f"{updates} updates, and nothing cleared the watched gradient between them",),
         prediction=None,
         suggests=(),
         remedy="Call optimizer.zero_grad() once for each update, before the backward pass.",

@@ -34,13 +34,13 @@ def graph_kept(evidence: Evidence) -> Finding | None:
     variable = name.partition("[")[0].partition(".")[0]
     return Finding(
         kind="graph_kept",
-        title=f"{name} keeps the graphs of {'at least ' if steps >= len(ends) - 1 else ''}{steps} steps",
-        what="A tensor with a graph holds what its backward pass needs; if each step keeps one, memory grows with each step.",
+        title=f"{name} keeps the graphs of at least {steps} steps",
+        what="A tensor with a graph keeps its step's activations alive; if each step keeps one, memory grows with every step.",
         share=0.0,
-        evidence=(f"{name}: graphs of {steps} of the last {len(ends) - 1} steps",),
+        evidence=(f"{name}: graphs of at least {steps} of the last {len(ends) - 1} steps",),
         prediction=None,
         suggests=(),
-        remedy=f"Put value.item() into {name}, or value.detach() where reading the value would wait for a GPU.",
+        remedy=f"Store value.item() in {name}; store value.detach() instead if .item() would wait for the GPU.",
         wrong_when="a later backward pass uses all these graphs, as for a whole episode.",
         line=evidence.line_where(lambda node: getattr(node, "id", "") == variable, in_loop=True),
         details={"steps": float(steps)},

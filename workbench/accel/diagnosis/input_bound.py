@@ -56,16 +56,16 @@ def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
     ms = evidence.ms("data", *evidence.gaps_before_forward)
     return Finding(
         kind="input_bound",
-        title=f"Fetch and loop code before forward: {percent(share)} of each step",
-        what="The loop makes its batches itself, or does other work there, and the model waits.",
+        title=f"Fetching and preparing batches before forward: {percent(share)} of each step",
+        what="The model waits while the loop makes its own batches or runs other code before forward.",
         share=share,
-        evidence=(f"fetching, and code of the loop before the forward: {milliseconds(ms)} a step",),
+        evidence=(f"fetching data and loop code before forward: {milliseconds(ms)} a step",),
         prediction=amdahl(
             f"that code, {percent(share)} of the step, is halved or vanishes", Part(share, 1.0, 2.0, GONE)
         ),
         suggests=(),
-        remedy="Make batches in a torch.utils.data.DataLoader with workers, or all of them once, before the loop.",
-        wrong_when="that code needs results of the previous step, or logs; then log in fewer steps.",
+        remedy="Let the workers of a torch.utils.data.DataLoader make the batches, or make all batches once before the loop.",
+        wrong_when="the code needs results of the previous step, or writes logs; in that case, log less often.",
     )
 
 
@@ -82,11 +82,11 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
     if loader is None and not is_elsewhere:
         basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
         return ("The model waits for its next batch.", amdahl(basis, vanishes), (),
-                "Make batches in the DataLoader's workers (num_workers), or all of them once, before the loop.")  # fmt: skip
+                "Let the DataLoader's workers (num_workers) make the batches, or make all batches once before the loop.")  # fmt: skip
     if loader is None:
         basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
         return ("The loop makes its batches itself, and the model waits for them.", amdahl(basis, vanishes), (),
-                "Make batches in a torch.utils.data.DataLoader with workers, or all of them once, before the loop.")  # fmt: skip
+                "Let the workers of a torch.utils.data.DataLoader make the batches, or make all batches once before the loop.")  # fmt: skip
     if type(loader.dataset).__name__ == "TensorDataset" and not loader.num_workers:
         low, factor, high = BY_BATCH
         basis = (
@@ -99,9 +99,9 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
     if alone := _without_workers(evidence, loader):
         return alone
     if loader.num_workers and not _made_ms(evidence):
-        return ("Workers do not keep up, or sending a batch takes longer than making it: these workers were not timed.",
+        return ("accel could not time these workers: either they do not keep up, or sending a batch takes longer than making it.",
                 amdahl(f"waiting, {percent(share)} of the step, is halved or vanishes", vanishes), (),
-                "Compare with num_workers=0. accel times workers that the cell starts: build the loader there.")  # fmt: skip
+                "Compare with num_workers=0. To let accel time the workers, build the DataLoader inside the cell.")  # fmt: skip
     n = _workers(evidence, loader)
     prediction = _with_workers(evidence, n)
     more = "" if prediction.ratio >= 1.03 else "Make the pipeline itself cheaper: workers gain little here."
@@ -122,14 +122,14 @@ def _without_workers(evidence: Evidence, loader: Any) -> Advice | None:
     if not loader.num_workers or not 0 < made_ms * (1 + 1 / loader.num_workers) < waits_ms:
         return None  # with so many workers, waiting that long may be for making alone
     rest_ms = max(step_ms - waits_ms, 0.0)  # a median less a mean may be negative
-    basis = f"making the data of a step takes {milliseconds(made_ms)}, waiting for a worker {milliseconds(waits_ms)}"
+    basis = f"a worker makes a step's data in {milliseconds(made_ms)}; the step waits {milliseconds(waits_ms)} for it"
     quickest, longest = AS_QUICK
     is_ours = "loader_workers" in evidence.live
     return ("Waiting for a batch from a worker takes longer than making one in the training process would.",
             Prediction(step_ms / (rest_ms + made_ms), step_ms / (rest_ms + longest * made_ms),
                        step_ms / (rest_ms + quickest * made_ms), basis),
             () if is_ours else ("loader_workers(n=0)",),
-            "Take the workers back: %accel undo loader_workers." if is_ours else "")  # fmt: skip
+            "Undo the plan that added the workers: %accel undo loader_workers." if is_ours else "")  # fmt: skip
 
 
 def _made_ms(evidence: Evidence) -> float:

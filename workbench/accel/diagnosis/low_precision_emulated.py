@@ -14,12 +14,12 @@ from accel.units import percent
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
 
-# Products in float32 against emulated ones, on an EPYC whose instructions oneDNN was told to leave unused.
+# Speed-up of float32 over emulated products, on an EPYC with oneDNN restricted to older instructions.
 FACTORS = (1.5, 4.0, 40.0)
 
 
 def low_precision_emulated(evidence: Evidence) -> Finding | None:
-    """Autocast, or weights, in a 16-bit format that this machine's CPU or GPU does not multiply."""
+    """Autocast or weights in a 16-bit format that the CPU or GPU has no instructions for."""
     is_off = "autocast_off" in evidence.live
     cast, weights = [] if is_off else _formats_of_autocast(evidence), _formats_of_weights(evidence)
     slow = [each for each in (*cast, *weights) if _is_emulated(evidence, each)]
@@ -30,9 +30,9 @@ def low_precision_emulated(evidence: Evidence) -> Finding | None:
     device = evidence.machine.gpus[0].name if evidence.on_gpu else evidence.machine.cpu_model
     return Finding(
         kind="low_precision_emulated",
-        title=f"{number_format} without hardware for it: {percent(share)} of each step",
+        title=f"{number_format} without hardware for it: up to {percent(share)} of each step",
         what=f"{'Autocast casts to' if is_cast else 'The weights are in'} {number_format}, for which {device} has no "
-        "instructions: each product converts its inputs, computes in float32 and rounds.",
+        "instructions: each matrix product converts its inputs to float32, multiplies, and rounds the result.",
         share=share,
         evidence=(f"{'autocast in the cell' if is_cast else 'weights'}: {number_format}",
                   f"products and convolutions: {percent(share)} of the step"),
@@ -42,7 +42,7 @@ def low_precision_emulated(evidence: Evidence) -> Finding | None:
             Part(share, *FACTORS),
         ),
         suggests=("autocast_off",) if is_cast else (),
-        remedy="Take autocast out, and the GradScaler with it." if is_cast
+        remedy="Remove autocast, and the GradScaler if there is one." if is_cast
         else "Keep the weights in float32: model.float(), and inputs in float32 too.",
         wrong_when="this is a test for training on hardware that has the format.",
         line=evidence.line_where(lambda node: getattr(node, "attr", getattr(node, "id", "")) == "autocast") if is_cast else 0,
@@ -64,7 +64,7 @@ def _formats_of_weights(evidence: Evidence) -> list[str]:
 
 
 def _is_emulated(evidence: Evidence, number_format: str) -> bool:
-    """Only where the hardware is known: not on other devices, and not on a CPU whose instructions nothing names."""
+    """Whether this device emulates the format; False if the device or its instructions are unknown."""
     machine, device = evidence.machine, evidence.objects.device_type
     has_it: dict[str, bool] = {}
     if device == "cuda" and machine.gpus:

@@ -1,4 +1,4 @@
-"""Activation checkpointing: backward computes parts of forward again, which costs time where memory would be there."""
+"""Activation checkpointing: backward recomputes parts of forward. This costs time if memory would suffice without it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from accel.units import percent
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
 
-# With the recomputing go the graph's own bookkeeping and, on a GPU, launches; the activations that stay cost a little time.
+# Without recomputation, its autograd bookkeeping and GPU launches go too; stored activations cost a little time.
 FACTORS = (2.0, GONE, GONE)
 
 
 def recomputed_forward(evidence: Evidence) -> Finding | None:
-    """Modules that are called within a backward pass."""
+    """Checkpointed modules that run again within a backward pass."""
     share = evidence.share("recompute")
     if not share or "activation_checkpointing" in evidence.live:
         return None
     memory = None if evidence.is_of_trace or evidence.on_gpu else evidence.machine.available_bytes
-    free = f"; {memory / 2**30:.1f} GiB of memory are free" if memory else ""
+    free = f"; {memory / 2**30:.1f} GiB of memory is free" if memory else ""
     return Finding(
         kind="recomputed_forward",
         title=f"Forward is computed again in backward: {percent(share)} of each step",
         what="Activation checkpointing drops activations in forward, and computes them again when backward needs them.",
         share=share,
-        evidence=(f"modules called within backward: {evidence.ms('recompute'):.3g} ms a step{free}",),
+        evidence=(
+            f"checkpointed modules run again in backward: {evidence.ms('recompute'):.3g} ms a step{free}",
+        ),
         prediction=amdahl(
             f"at least half of the recomputation, {percent(share)} of the step, goes away",
             Part(share, *FACTORS),
         ),
         suggests=(),
-        remedy="Take checkpoint() out (gradient_checkpointing_disable() of a Hugging Face model), or use it on fewer blocks.",
+        remedy="Remove checkpoint() (Hugging Face: model.gradient_checkpointing_disable()), or checkpoint fewer blocks.",
         wrong_when="the activations do not fit into memory otherwise, or the saved memory lets you train with a larger "
         "batch that is faster by more.",
         line=evidence.line_where(

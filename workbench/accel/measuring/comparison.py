@@ -62,7 +62,7 @@ class Quality:
 
     def __str__(self) -> str:
         if self.following == "not measured":
-            return "not measured, so quality was not compared"
+            return "the plan was not measured, so quality was not compared"
         if self.following == "unknown":
             return "no scalar loss was seen, so quality was not compared"
         if self.following == "other batches":
@@ -193,13 +193,13 @@ class Comparison:
 
     @property
     def may_be_slower_here(self) -> bool:
-        """Whether it is undecided only because fresh processes are faster with it, and this notebook may be slower."""
+        """Whether the plan is undecided because it is faster in fresh processes but may be slower in this notebook."""
         is_faster = self.shown is not None and self.shown.low > 1
         return self.verdict == "undecided" and is_faster and self.here is not None and self.here.low < 1
 
     @property
     def is_open_for_other_reasons(self) -> bool:
-        """Whether it is undecided although its interval lies above 1: more time does not decide it."""
+        """Whether the plan is undecided although its whole interval lies above 1; more time will not decide it."""
         return self.verdict == "undecided" and self.shown is not None and self.shown.low > 1
 
     @property

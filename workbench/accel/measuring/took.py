@@ -90,12 +90,13 @@ def _beyond_time(undecided: Sequence[Comparison]) -> str:
     here = [row.plan for row in undecided if row.may_be_slower_here and not row.has_own_allocator]
     if here:
         plans = " ".join(f"{plan}+steady_allocator" for plan in here)
-        why = "More time does not tell how this notebook holds memory; with a steady allocator it does not matter"
+        why = "More time cannot show how this notebook's heap behaves, and a steady allocator makes that irrelevant"
         return f"{why}: %accel try {plans}."
     if any(row.may_be_slower_here for row in undecided):
-        return "More time does not tell how this notebook holds memory: keep it, and profile the cell before and after."
+        return "More time cannot show how this notebook's heap behaves. Keep the plan, and profile the cell before and after."
     return (
-        "More time does not tell what starting workers in each epoch costs: persistent=True starts them once."
+        "More time cannot show what a plan costs or gains once an epoch: persistent=True starts workers only once, and a "
+        "cache gains from the second epoch on."
     )
 
 
@@ -103,13 +104,11 @@ def out_of_time(left_s: float = 0.0, least_s: float = 0.0) -> str:
     """What ended a measurement that another relaunch would have made surer.
 
     >>> out_of_time(0.4, 12.0), out_of_time(11.0, 14.2)
-    ('the time was up', 'the 11 s left were too short for another relaunch, which takes at least 14 s')
+    ('the time was up', 'another relaunch takes at least 14 s, and only 11 s were left')
     """
     if left_s < LEFT_OVER_S:
         return "the time was up"
-    return (
-        f"the {left_s:.0f} s left were too short for another relaunch, which takes at least {least_s:.0f} s"
-    )
+    return f"another relaunch takes at least {least_s:.0f} s, and only {left_s:.0f} s were left"
 
 
 def nice(seconds: float) -> int:

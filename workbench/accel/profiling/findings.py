@@ -63,7 +63,7 @@ class Finding:
 
     @property
     def gain(self) -> float:
-        """How many times as fast the step is expected to be; without a prediction, as if half of the share were saved.
+        """Expected speed-up of the step. Without a prediction for the step: as if half of the share were saved.
 
         >>> Finding(..., share=0.4, prediction=None, ...).gain
         1.25

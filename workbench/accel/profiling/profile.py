@@ -208,8 +208,8 @@ def build_profile(
     left_out = LeftOut()
     events = left_out.unless("Operations", read, None)
     has_events = not left_out.said
-    devices = left_out.unless("The GPU's rows", lambda: read_device_activity(events), ())
-    table = left_out.unless("The rows of operations", lambda: read_op_table(events), read_op_table(None))
+    devices = left_out.unless("GPU activities", lambda: read_device_activity(events), ())
+    table = left_out.unless("Operation times", lambda: read_op_table(events), read_op_table(None))
     timing = read_timing(recording, window.window_ns)
     total_ms = sum(row.self_ms for row in table.rows)
     profile = Profile(
@@ -221,17 +221,17 @@ def build_profile(
         machine_line=machine.line,
         versions=(("python", machine.python), ("torch", machine.torch or "")),
         options=options,
-        memory=left_out.unless("Bytes held", lambda: read_memory_use(window.events, events), ()) if options.memory else (),
-        lines=left_out.unless("Your lines", lambda: read_lines(window.events, lines, events, total_ms=total_ms), ()),
+        memory=left_out.unless("Memory figures", lambda: read_memory_use(window.events, events), ()) if options.memory else (),
+        lines=left_out.unless("Times of source lines", lambda: read_lines(window.events, lines, events, total_ms=total_ms), ()),
         costs=left_out.unless("FLOPs and bytes of operations", lambda: read_op_costs(events), ()),
         peaks=find_peaks() if options.shapes else known_peaks() if devices else None,
         synchronisations=synchronisations,
         loaders=loaders,
         compilation=compilation,
-        whole_run=left_out.unless("Facts about the whole run", lambda: read_whole_run(recording, workload), WholeRun()),
+        whole_run=left_out.unless("Whole-run figures", lambda: read_whole_run(recording, workload), WholeRun()),
         devices=devices,
         completeness=left_out.unless(
-            "Checks of the GPU's rows",
+            "Completeness checks of GPU events",
             lambda: check_completeness(events, uses_gpu=has_events and workload.objects().device_type == "cuda"), Completeness(),
         ),
         events=events,

@@ -138,7 +138,8 @@ class ProfiledWindow:
         if boundaries >= patience * (self.warmup + self.options.steps):
             self.close()
             return
-        elapsed_s = (time.perf_counter_ns() - self._opened_ns) / 1e9
+        compiled = [note.time_ns for note in self.marks.boundary_notes if note.compiled]
+        elapsed_s = (time.perf_counter_ns() - max([self._opened_ns, *compiled])) / 1e9
         if elapsed_s > (MAX_S_WITH_A_STEP if boundaries else MAX_S):
             self.close(
                 f"profiling stopped after {elapsed_s:.0f} s and {counted(boundaries, 'step')}, to keep your cell fast"

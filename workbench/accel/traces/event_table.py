@@ -1,6 +1,6 @@
 """The complete events ("ph": "X") of a trace as growing numpy columns: what stays of a batch once its objects are gone.
 
-A file may hold several processes, as tools write that merge the traces of ranks: `processes_of` takes them apart.
+Tools that merge the traces of ranks write files with several processes; `processes_of` separates them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ WORK = ON_CPU | ON_DEVICE | RUNTIME | {"hpu_op"}
 KNOWN = NO_WORK | {
     "trace", "cpu_instant_event", "ac2g", "fwdbwd", "fwd_bwd", "cuda_profiler_range", "collective_comm", "xpu_sync",
 }  # fmt: skip
-# torch's older exporter (EventList.export_chrome_trace) gives kernels no category: their process says what they are, and their
-# thread on which device they ran.
+# torch's older exporter (EventList.export_chrome_trace) gives kernels no category: the name of their process marks them as
+# kernels, and their thread id is the device number.
 OLD_KERNELS, OLD_OPERATIONS = "CUDA functions", "CPU functions"
 LEAST_SHARE = 0.01  # of the busiest process' work: one that does less is no rank of its own
 MOSTLY = 0.9
@@ -213,7 +213,7 @@ def _whole_numbers(values: list[int]) -> Any:
 
 
 def processes_of(events: EventArrays) -> tuple[list[tuple[str, EventArrays]], int]:
-    """The events of each process that did a noticeable part of the work on the CPU, by its id, and how many others there are.
+    """Each process with at least 1 % of the busiest one's work, by id, with its events; and how many did less.
 
     A plain trace has only one process, "". Work on a device belongs to the process whose call launched it.
 
@@ -244,7 +244,7 @@ def processes_of(events: EventArrays) -> tuple[list[tuple[str, EventArrays]], in
 def _owners(events: EventArrays, processes: Ints) -> Ints:
     """The process of each event; work on a device goes to the process that launched it.
 
-    Found by its row's label, else by nearly all launching calls of the row, else by its nearest call.
+    The owner is found by the label of the row; else by nearly all calls that launched its work; else by the nearest call.
     """
     import numpy as np
 

@@ -61,7 +61,7 @@ def _rank(profile: TraceProfile, path: Path, taken: set[int], notes: list[str]) 
             return rank
     free = next(number for number in range(len(taken) + 1) if number not in taken)
     whose = f"Process {process} of {path.name}" if process else path.name
-    notes.append(f"{whose} does not tell a rank of its own; it is called rank {free} here.")
+    notes.append(f"{whose} names no rank, or one that is taken already; this report calls it rank {free}.")
     return free
 
 

@@ -29,8 +29,8 @@ NOT_TRACES = {
     ),
     rb"\x80[\x02-\x05]": (
         "it is a Python pickle, as torch.cuda.memory._dump_snapshot writes",
-        "Load a memory snapshot into https://docs.pytorch.org/memory_viz; accel never unpickles files, since that runs code of "
-        f"whoever wrote them. {ACCEL_READS}",
+        "Load a memory snapshot into https://docs.pytorch.org/memory_viz; accel never unpickles a file, because a pickle can "
+        f"run arbitrary code. {ACCEL_READS}",
     ),
     rb"\x0a[\x00-\xff]{1,64}\x12[\x00-\xff]/(?:host|device|job)": (
         "it is an XSpace of XLA (.xplane.pb), as JAX and TensorFlow write", f"xprof (TensorBoard) opens it. {ACCEL_READS}"
@@ -40,7 +40,7 @@ NOT_TRACES = {
     ),
     rb"\s*\[\s*\[": (
         "it is a list of lists, as export_memory_timeline('….json') writes",
-        f"Its lists are times and bytes by category; export it as .html to look at it. {ACCEL_READS}",
+        f"The file lists times and bytes by category. To view it, export the memory timeline as .html. {ACCEL_READS}",
     ),
 }  # fmt: skip
 

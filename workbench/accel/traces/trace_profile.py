@@ -19,7 +19,7 @@ from accel.profiling.step_timing import CELL_END, CELL_START
 from accel.shown_text import one_line
 from accel.traces.damage import Damage
 from accel.traces.event_batches import EventBatches
-from accel.traces.event_table import PROFILER_STEP, EventTable, processes_of
+from accel.traces.event_table import LEAST_SHARE, PROFILER_STEP, EventTable, processes_of
 from accel.traces.foreign_phases import is_ours, profiler_steps, with_phases
 from accel.traces.trace_bytes import PIECE_BYTES, read_pieces
 from accel.traces.trace_columns import read_trace_columns
@@ -94,7 +94,9 @@ def read_traces(
     found: list[TraceProfile] = []
     parts, others = processes_of(arrays)
     if others:
-        damage.remarks.append(f"Left out: {counted(others, 'process')} that did hardly any work on the CPU.")
+        damage.remarks.append(
+            f"Left out: {counted(others, 'process')} with less than {LEAST_SHARE:.0%} of the busiest process's work."
+        )
     for process, part in parts:
         own = damage.of_process(is_first=not found) if process else damage
         columns = read_trace_columns(part, own)
@@ -179,14 +181,14 @@ def _notes(table: OpTable, source: TraceSource, *, has_cpu: bool) -> list[str]:
     notes = []
     if not table.has_steps:
         notes.append(
-            "No steps can be distinguished in this trace: times are of the whole trace, and no advice is given."
+            "accel found no steps in this trace, so times are totals for the whole trace and there is no advice."
         )
     elif table.dropped_steps:
         notes.append(f"Left out: {counted(table.dropped_steps, 'warm-up step')}.")
     notes.append("All of it ran under torch.profiler, whose cost is in the times; trust the shares.")
     if not has_cpu:
         notes.append(
-            "No operation of the CPU was recorded, so that phases are unknown: record ProfilerActivity.CPU too."
+            "The trace has no CPU operations, so phases are unknown. Record ProfilerActivity.CPU too."
         )
     elif not source.is_ours:
         notes.append("Phases are found by torch's own names for them; forward includes the loss.")

@@ -47,9 +47,10 @@ def best_plan(trials: Sequence[AnyTrial], *, is_for_kernel: bool = False) -> Pla
             if row.state in ("waiting", "measuring", "confirming", "done", "stopped")
         ]
         if not isinstance(result, TimeToQuality) and began and not any(row.shown for row in result.rows):
+            command = "%accel tune" if isinstance(result, Tuning) else "%accel try"
             why, how = MEASURED_NONE[any(row.state == "stopped" for row in began)]
             raise AccelError(
-                "%accel keep", because=why, do=f"Run %accel try {how}, or name a plan to keep it anyway."
+                "%accel keep", because=why, do=f"Run {command} {how}, or name a plan to keep it anyway."
             )
         rows = [row for row in result.rows if row.state == "done" and row.plan != "baseline"]
         if isinstance(result, Tuning):  # the first may be one that was left out

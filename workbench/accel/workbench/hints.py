@@ -1,4 +1,4 @@
-"""What is expected of plans before they are measured: by the findings of the last profile, and by earlier trials here."""
+"""Speed-ups expected of plans before a trial, from the last profile's findings and from earlier trials on this machine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def best_first(plans: Iterable[Plan], hints: Mapping[str, Hint]) -> list[Plan]:
 
 
 def _of_findings(workbench: NotebookState) -> dict[str, Hint]:
-    """What the rules predict for plans of one part, of the step."""
+    """Step speed-ups that the rules predict for plans with one part."""
     profile = workbench.profile_of_workload
     found: dict[str, Hint] = {}
     for finding in profile.findings if profile is not None else ():
@@ -57,7 +57,7 @@ def _of_findings(workbench: NotebookState) -> dict[str, Hint]:
 
 
 def _of_history(workbench: NotebookState, workload: Workload) -> dict[str, Hint]:
-    """What plans of one part were measured to gain here before: the last time, on this cell."""
+    """Speed-ups that the latest earlier trial of this cell measured for plans with one part."""
     found = {}
     for row in workbench.history_keeper.of_workload(workload, workbench.machine):
         is_known = row.low > 0 and math.isfinite(row.high) and not row.asked

@@ -100,19 +100,21 @@ class ProfileSession:
         workload, recording = self._capture.finish()
         left_out = self._capture.left_out
         workload = replace(
-            workload, reads_back=left_out.unless("Values read back", self._watch.read_backs, None)
+            workload, reads_back=left_out.unless("Reads of tensor values", self._watch.read_backs, None)
         )
         machine = self._workbench.machine.now()
         profile = build_profile(
             recording, self._window, workload, machine,
             synchronisations=left_out.unless("Synchronisations", lambda: self._watch.found(recording.steps), ()),
-            loaders=left_out.unless("Times of loaders", lambda: self._loaders.found(workload.namespace), ()),
+            loaders=left_out.unless("Loader timings", lambda: self._loaders.found(workload.namespace), ()),
             compilation=left_out.unless("Compiled graphs", self._compiling.found, None),
         )  # fmt: skip
         self._reading = "looking for what costs time"
         seen = workload
         workload = left_out.unless(
-            "Facts that a kept plan hides", lambda: self._workbench.without_what_is_kept(seen), seen
+            "Facts from the run without the kept plan",
+            lambda: self._workbench.without_what_is_kept(seen),
+            seen,
         )
         kept = left_out.unless("Kept plans", lambda: self._workbench.kept_for(workload), Plan(()))
         profile = left_out.unless(
@@ -120,7 +122,9 @@ class ProfileSession:
         )
         keeper = self._workbench.history_keeper
         problem = left_out.unless(
-            "Predictions", lambda: keeper.keep_predictions(profile, workload, machine, kept=kept), ""
+            "History records of the predictions",
+            lambda: keeper.keep_predictions(profile, workload, machine, kept=kept),
+            "",
         )
         said = [*dict.fromkeys(left_out.said), *([problem] if problem else [])]
         profile = replace(profile, notes=(*profile.notes, *said))

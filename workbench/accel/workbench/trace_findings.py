@@ -23,12 +23,12 @@ DISTURBED = (
     "Some steps took much longer than the rest, as when other work comes between: rules that look at single operations say "
     "nothing."
 )
-ONE_STEP = "The trace has a single step: others may take longer or shorter."
+ONE_STEP = "The trace has a single step; other steps may take more or less time."
 FIRST_STEP = (
-    "No advice is given: the only step in this trace may be the first of the run, which is no measure of the others. Record "
-    "later ones, as with schedule(wait=1, warmup=1, active=3)."
+    "No advice is given: this trace has one step, perhaps the run's first, which is often slower than the rest. Record later "
+    "steps, for example with schedule(wait=1, warmup=1, active=3)."
 )
-NO_PASSES = "No advice is given: neither forward nor backward can be distinguished in these steps."
+NO_PASSES = "No advice is given: accel found neither forward nor backward in these steps."
 STACKS = (
     "Python's calls were recorded too (with_stack=True), so that Python takes far longer than it otherwise would: calling "
     "operations is not judged."
@@ -65,7 +65,7 @@ def with_trace_findings(report: TraceProfile) -> TraceProfile:
     evidence = Evidence.of_trace(report, machine_has_gpu=has_gpu)
     notes += [STACKS] if evidence.is_slowed_by_stacks else []
     notes += [ONE_STEP if fewest == 1 else FIRST_STEP] if report.steps == 1 else []
-    notes += [NO_PASSES] if report.steps > 1 and not evidence.share("forward", "backward") else []
+    notes += [NO_PASSES] if report.steps >= fewest and not evidence.share("forward", "backward") else []
     notes += [DISTURBED] if report.steps and evidence.is_disturbed else []
     findings = sorted(map(_as_advice, found), key=lambda finding: -finding.gain)
     return replace(report, findings=tuple(findings), notes=(*report.notes, *notes))

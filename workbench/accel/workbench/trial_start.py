@@ -81,7 +81,7 @@ def packed(workbench: NotebookState, workload: Workload) -> tuple[Parcel, list[s
 
 
 def load_without_what_is_kept(workbench: NotebookState, parcel: Parcel, workload: Workload) -> Load:
-    """The message with what the baseline's loaders do: workers that a kept plan gave them are not the baseline's."""
+    """The load message for the baseline: without the workers that a kept plan gave its loaders."""
     with workbench.live.suspended():
         return load_for(parcel, workload, workbench.training_loader)
 
@@ -108,7 +108,8 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
         reads_back=[read for read in workload.reads_back or () if read.waits],
         trains_on=objects.device,
         epoch_steps=min(steps_of_epoch(workload, training), workload.steps),
-        makes_ahead=is_gone or any(map(makes_ahead, loaders)),  # what a loader did that is gone is not known
+        makes_ahead=is_gone
+        or any(map(makes_ahead, loaders)),  # a loader that is gone may have made batches ahead
         loader_workers=max((getattr(loader, "num_workers", 0) for loader in loaders), default=0),
     )
 

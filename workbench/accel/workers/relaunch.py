@@ -190,7 +190,7 @@ class Relaunch:
         self, effort: Effort, stop: threading.Event, deadline: float, on_round: Callable[[int], None], *,
         fills: bool,
     ) -> None:  # fmt: skip
-        """Rounds until precise enough; with `fills` also past the usual time, where no further relaunch would fit in."""
+        """Run rounds until precise enough; with `fills`, go on past the usual time if another relaunch would not fit."""
         began, blocks = time.monotonic(), self._blocks()
         until = min(began + effort.seconds, deadline)
         for round_number in count(1):
@@ -291,7 +291,7 @@ class Relaunch:
         return self._pipeline.ahead if self._pipeline is not None else 0
 
     def _usual_ns(self, step_ns: list[float]) -> float:
-        """Of a pipeline the mean: some steps find a batch ready and some wait; the first ones use up what lay ready."""
+        """With a pipeline, the mean after the first steps, which use up prefetched batches; otherwise the median."""
         if self._pipeline is None:
             return median(step_ns)
         return mean(step_ns[min(self._ahead, len(step_ns) // 2) :])
@@ -333,14 +333,14 @@ class Relaunch:
         return blocks
 
     def _blocks_by_turns(self) -> dict[str, StepBlock]:
-        """The blocks by the length of steps in the last turn, which has in it what a warm-up does not show."""
+        """Blocks sized by the step time of the last turn, which includes waits that the warm-up does not show."""
         for variant in self._running:
             own = self.samples[variant.label]
             own.warm_step_s = own.step_ns[-1] / 1e9 if own.step_ns else own.warm_step_s
         return self._blocks()
 
     def _pipeline_of(self, own: Samples, base: Samples) -> Pipeline | None:
-        """Of a variant whose steps hold another number of samples than the baseline's: its epochs have other steps."""
+        """The pipeline of a variant with another number of samples per step: its epochs have another number of steps."""
         if self._pipeline is None or not self._pipeline.epoch_steps:
             return self._pipeline
         times = usual(base.every_step_samples) / usual(own.every_step_samples)

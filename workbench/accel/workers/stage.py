@@ -106,7 +106,7 @@ class Stage:
         self._tensor_bytes: dict[str, int] = {}  # equal programs hold as much: counted once
         self.relaunch_s = 0.0  # what the last one took
         self.is_cut_short = False  # another relaunch would have shown more, and there was no time for it
-        self.left_s = 0.0  # then
+        self.left_s = 0.0  # seconds that were left when it was cut short
         self._is_out_of_time = is_out_of_time
         self._give_up_at = give_up_at
         self.least_s = 0.0  # what another one would take at the least
@@ -155,12 +155,13 @@ class Stage:
             self.settle()
 
     def take_on(self, plans: Sequence[Plan], until: float) -> None:
-        """Relaunches of plans that had no time next to the others, until these are decided or the time is up."""
+        """Relaunch plans that did not fit in with the others, until they are decided or the time is up."""
         was_cut, self.deadline = self.is_cut_short, until
         for plan in plans:
             self._candidates[str(plan)], self.standings[str(plan)] = plan, Standing()
         self.run()
-        self.is_cut_short = self.is_cut_short or was_cut
+        if was_cut and not self.is_cut_short:
+            self.is_cut_short, self.left_s = True, 0.0
 
     def race(self, plans: Sequence[Plan]) -> bool:
         """One relaunch of these plans, which may be new here or be measured again; whether there is time for another."""

@@ -78,9 +78,9 @@ class StagedTrial(BackgroundTrial[Result]):
         if stage is None or not open_rows:
             return ""
         if all(row.may_be_slower_here for row in open_rows):
-            return "fresh processes are decided, and this notebook is not"
+            return "the plan is faster in fresh processes, but may be slower in this notebook"
         if all(row.is_open_for_other_reasons for row in open_rows):
-            return "the steps are decided, and what starting workers costs is not"
+            return "steps are faster, but what the plan costs or gains once an epoch is not known"
         return f"{stage.relaunches} relaunch{'es' * (stage.relaunches != 1)} did not decide it"
 
     @property

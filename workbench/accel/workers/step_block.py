@@ -29,12 +29,12 @@ _LEAST_PIPELINE_S, _MOST_PIPELINE_S = 0.5, 1.5  # of timed steps whose batches a
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Batches are made in the background: steps of an epoch (0: unknown), and the most processes that make batches.
+    """How batches are made in the background: steps per epoch (0: unknown) and the largest number of worker processes.
 
     >>> Pipeline.of([Plan.parse("loader_workers(n=4)")], load)
     Pipeline(epoch_steps=20, workers=4, has_threads=False)
 
-    `has_threads`: perhaps by threads, which go on while other variants have their turn (worker processes are stopped then).
+    `has_threads`: threads may make them, which go on during the turns of other variants (worker processes are stopped).
     """
 
     epoch_steps: int = 0
@@ -75,8 +75,8 @@ class StepBlock:
     def of(cls, step_s: float, pipeline: Pipeline | None = None) -> StepBlock:
         """The block for steps that take so many seconds: from 64 steps of microseconds to a single one of a second.
 
-        Of a pipeline it times whole epochs if these are short, else as many steps as take half a second; and a step for each
-        worker, since batches of several workers arrive together, unless that takes too long.
+        With a pipeline, the block times whole epochs if they are short, else half a second of steps. It times at least one step
+        per worker, because workers deliver together, unless that takes too long.
         """
         if pipeline is None and step_s >= 1.0:  # some milliseconds more are nothing to it
             return cls()

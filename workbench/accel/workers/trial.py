@@ -73,7 +73,7 @@ class Trial(StagedTrial[Ladder]):
         self._raise_if_all_failed()
 
     def _measure_those_left_out(self) -> None:
-        """The time was not enough for them next to the others; what is left may be enough for some by themselves."""
+        """Measure plans that did not fit in with the others, if the remaining time allows."""
         while (waiting := self._left_out) and not self._stop.is_set():
             more = that_fit(waiting, self._takes_s, self.budget.left_s)
             if self._takes_s(more) > self.budget.left_s:
@@ -172,7 +172,7 @@ class Trial(StagedTrial[Ladder]):
             verb = (
                 ("was not measured" if len(left) == 1 else "were not measured")
                 if self.is_over
-                else "will be measured last"
+                else "will be measured last, if time remains"
             )
             return f"Other programs keep this machine busy: {', '.join(left)} {verb}." if left else ""
         return what_does_not_fit(self.plans, self._takes_s(self.plans), self.budget.seconds)

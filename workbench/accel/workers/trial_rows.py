@@ -22,7 +22,7 @@ from accel.plans.plan import Plan
 from accel.workers.stage import Standing, median_ms
 
 _APART = 1.03  # an end of an interval that lies further from another one is worth a word
-STARTING_S = 0.05  # assumed: to start and to end a worker of a loader, 5 to 30 ms where a process is forked
+STARTING_S = 0.05  # assumed seconds to start and end one loader worker; forking alone takes 5 to 30 ms
 _LEAST_APPLYING_S = 0.01  # less goes without saying
 _SHOWN = (
     3  # recompilations and graph breaks, those that came most often; a profile of the cell lists them all
@@ -176,8 +176,8 @@ def _verdict(
 ) -> Verdict:
     """Of the interval that the reader sees: as the notebook runs where that was measured, else under a steady allocator.
 
-    Undecided is what is faster in fresh processes and may be slower in this one, where it will be kept; and what gains no more
-    than starting workers in each epoch costs, where the times leave that out.
+    A plan is undecided if it is faster in fresh processes but may be slower in this notebook, or if it gains no more than
+    starting its workers in each epoch costs and the timed steps leave that out.
     """
     deciding = notebook if notebook is not None and notebook.shown is not None else steady
     if deciding is None or deciding.shown is None or deciding.verdict is None:
@@ -193,14 +193,13 @@ def _starting(plan: Plan, standing: Standing) -> float:
     if not workers or _times_epochs(standing) or not standing.samples[-1].epoch_steps:
         return 0.0
     own, base = standing.samples[-1], standing.base_samples[-1]
-    seen_s = (
-        0.0 if plan.compiles else own.first_step_s - base.first_step_s
-    )  # with the first batch, which is waited for
+    # The first step also waits for the first batch, as each epoch's first step does.
+    seen_s = 0.0 if plan.compiles else own.first_step_s - base.first_step_s
     return max(workers * STARTING_S, seen_s) / (own.epoch_steps * median_ms(standing.samples) / 1e3)
 
 
 def _is_in_first_epoch(plan: Plan, standing: Standing) -> bool:
-    """Whether the plan gains from the second epoch on, and its steps were of the first."""
+    """Whether the plan gains from the second epoch on, and its steps were fewer than two epochs."""
     own = standing.samples[-1]
     gains_later = any(getattr(entry, "gains_from_second_epoch", False) for entry in plan.entries)
     return gains_later and own.warm_up_steps + own.steps < 2 * own.epoch_steps
@@ -231,10 +230,10 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
     known = [each for each in (notebook, steady) if each is not None and each.samples][:1]
     if any(map(_starts_workers, plan.entries)) and not all(map(_times_epochs, known)):
         notes.append(
-            "turns are not whole epochs: starting the loader's workers, once an epoch, is not in the times"
+            "the timed steps are not whole epochs, so they leave out starting the loader's workers in each epoch"
         )
     if known and _is_in_first_epoch(plan, known[0]):
-        notes.append("its first epoch was not over: it gains from the second one on")
+        notes.append("fewer than two epochs were run, and the plan gains only from the second epoch on")
     if "no_grad_validation" in plan.names and not all(map(_times_epochs, known)):
         notes.append(
             "a median step: validation, which comes once an epoch, is not in it; nor is the memory it saves"

@@ -87,7 +87,9 @@ class CellCapture:
         self._reads = self.left_out.unless(
             "Names that the cell reads", lambda: names_read(self.source, self.namespace), ()
         )
-        self._before = self.left_out.unless("Names of objects", lambda: names_by_id(self.namespace), {})
+        self._before = self.left_out.unless(
+            "Variable names of objects", lambda: names_by_id(self.namespace), {}
+        )
         self._exit.enter_context(self.marks)
         self._times = (perf_counter_ns(), 0)
         return self

@@ -8,7 +8,7 @@ FEWEST_UPDATES = 2
 
 
 class GradientWatch:
-    """Watches the smallest gradient of the optimizer that updates.
+    """Watches the gradient of the optimizer's smallest parameter.
 
     `zero_grad()` in all its forms drops a gradient or writes zeros into it, and so does code that does this by hand. Between an
     update and the next backward pass, a gradient that nothing cleared is the same tensor with the same version.
@@ -23,7 +23,7 @@ class GradientWatch:
 
     @property
     def never_clears(self) -> bool:
-        """Whether there were several updates, and nothing cleared the gradient before any of them but the first."""
+        """Whether the optimizer made several updates and nothing cleared the gradient between them."""
         return self.updates >= FEWEST_UPDATES and not self.clears
 
     def before_backward(self) -> None:
@@ -32,7 +32,7 @@ class GradientWatch:
             self._is_cleared = True
 
     def after_backward(self) -> None:
-        """It has added to them: the version is another."""
+        """The backward pass has added to the gradients, so their version has changed."""
         if self._parameter is not None:
             self._look()
 

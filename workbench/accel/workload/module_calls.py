@@ -91,7 +91,7 @@ def _is_checkpointed(frame: FrameType | None) -> bool:
 
 
 def _forward(marks: PhaseRecord) -> str:
-    """What a model's call is: inside of a backward pass, activation checkpointing computes a part of it again."""
+    """The phase of a model's call: `recompute` inside a backward pass (checkpointing), else `forward`."""
     return "recompute" if "backward" in marks.open else "forward"
 
 

@@ -121,7 +121,7 @@ def _enter_autocast(entered: dict[int, int], marks: PhaseRecord, original: Funct
 
 
 def _exit_autocast(entered: dict[int, int], marks: PhaseRecord, original: Function) -> Function:
-    """One under which something was recorded is the training's: its device and its format, as the code asks for them."""
+    """Note the device and format of an autocast under which autograd recorded an operation."""
     from torch._C._autograd import _get_sequence_nr as nodes_recorded
 
     @functools.wraps(original)

@@ -27,7 +27,7 @@ def roles_of(
     left_out: LeftOut,
 ) -> tuple[Role, ...]:
     """Roles of everything seen, in order of first use; `before` is `names_by_id` of the namespace before the run."""
-    names = left_out.unless("Names of objects", lambda: names_by_id(after), dict[int, str]())
+    names = left_out.unless("Variable names of objects", lambda: names_by_id(after), dict[int, str]())
     labels: Counter[str] = Counter()
     roles: dict[tuple[str, int], Role] = {}
     for kind, seen in marks.seen:

@@ -152,13 +152,13 @@ def gpus_at_work(nvml: Any | None, uuids: Sequence[str]) -> dict[int, int]:
 def threads_of_others(
     cores: int, *, root: Path | str = "/", pause: Callable[[float], object] = time.sleep
 ) -> float:
-    """How many threads of other programs want one of our `cores` now; 0 where they use little, or the system does not tell.
+    """Estimate how many threads of other programs want one of our cores; 0 if they use little or the system cannot say.
 
     >>> threads_of_others(cores=2)          # with three programs that compute
     3.0
 
-    While this process waits, others show how many CPUs they want, up to all there are; beyond that the system's count of threads
-    that wait for a CPU says more, unless this process may use only some of the CPUs.
+    While this process sleeps, CPU use shows how many threads the others run, up to the number of CPUs. If all CPUs are busy and
+    this process may use all of them, the system's count of runnable threads says more.
     """
     with OtherWork(root=root, counts_children=True) as others:
         found = []

@@ -170,7 +170,11 @@ class DeviceLinks:
                 else []
             ),
         ]
-        return f"These rates assume {' and '.join(parts)}: nothing tells which they are." if parts else ""
+        return (
+            f"These rates assume {' and '.join(parts)}: the system does not report the actual ones."
+            if parts
+            else ""
+        )
 
     def pairs(self, devices: Sequence[Device] | None = None) -> Iterator[tuple[Device, Device, Link]]:
         """Every two devices (default: every two GPUs) with their link."""

@@ -142,7 +142,7 @@ def _header(lines: Sequence[tuple[int, str]]) -> tuple[int, _Header]:
         behind = _BEHIND.fullmatch(rest)
         if words[0] != "GPU0" or behind is None:
             is_row = words[0] == "GPU0" and len(words) > 1 and Link.is_label(words[1])
-            begins = f"it begins with {words[0][:20]}, and {rest[:40]!r} is no column of a topology matrix"
+            begins = f"the line begins with {words[0][:20]}, but {rest[:40]!r} is not a column of a topology matrix"
             why = "the row of GPU0 has no line of column names above it" if is_row else begins
             strange = strange or (number, why)
             continue

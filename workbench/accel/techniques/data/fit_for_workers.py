@@ -112,13 +112,13 @@ def _held(thing: Any) -> list[Any]:
 
 
 def asks_which_worker(dataset: Any) -> bool:
-    """Whether a data set shares itself out: it is a pipe that torch shards, or code that it leads to asks `get_worker_info`.
+    """Whether a dataset splits its samples among workers: torch shards it, or its code calls `get_worker_info`.
 
     >>> asks_which_worker(sharded)
     True
 
-    Followed are the data set's parts, stages of a pipeline among them, and the functions, classes and modules that the code
-    names; not what is torch's, numpy's or Python's own.
+    The search follows the dataset's parts, including pipeline stages, and the functions, classes and modules that the code
+    names. It skips torch, numpy and the standard library.
     """
     from torch.utils.data import get_worker_info
 

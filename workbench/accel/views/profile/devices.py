@@ -135,12 +135,11 @@ def _about_kernels(activity: DeviceActivity) -> str:
 
 def _about_cores(activity: DeviceActivity) -> str:
     known, unknown = activity.tensor_core_share, activity.unknown_core_share
-    share = percent(known) if activity.kernels else "no part"
-    said = f"{share} of kernel time on tensor cores (AMD: matrix cores), going by the kernels' names"
+    said = f"{percent(known)} of kernel time on tensor cores (AMD: matrix cores), judging by kernel names"
     if unknown < WORTH_TELLING:
         return said
     if not known and unknown > UNKNOWN:
-        return f"tensor cores: unknown for {percent(unknown)} of kernel time, going by names"
+        return f"tensor-core use is unknown for {percent(unknown)} of kernel time, judging by kernel names"
     return f"{said}; unknown for {percent(unknown)}"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TITLE = "What to do about it"
 SHORT = 9  # on a screen
-NOTHING = "No rule found a cost of 3 % of a step or more that a change is likely to reduce."
+NOTHING = "No rule found a cost of at least 3 % of a step whose remedy is expected to gain at least 2 %."
 
 
 def text(findings: Findings) -> str:

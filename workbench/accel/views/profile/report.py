@@ -56,7 +56,7 @@ def _said(section: Section, profile: Profile) -> list[str]:
 
 
 def _not_drawn(section: Section, error: Exception) -> str:
-    return f"The section {section.name!r} of this report could not be drawn ({in_short(error)})."
+    return f"accel could not show the section {section.name!r} ({in_short(error)})."
 
 
 def short(profile: Profile) -> str:
