@@ -7,8 +7,8 @@ a CPU.
 
 `inside` is how many measured speed-ups lie inside the predicted interval, `inside_share` their share, `overlap_share` that of
 measured intervals which have anything in common with the predicted one (a wide measurement contradicts little), `median_error`
-the median of how far the predicted figure was off (0.1: 10 % too much or too little), `median_interval_width` the
-median ratio of the predicted interval's upper end to its lower end (an interval that holds everything says nothing), `cases` how many were
+the median of how far the predicted figure was off (0.1: 10 % too much or too little), `median_interval_width` the median ratio of
+the predicted interval's upper end to its lower end (an interval that holds everything says nothing), `cases` how many were
 measured. Each figure is given for all cases, and apart for `fitted` ones, whose figures went into the ranges of their rule, and
 `held_out` ones, which nothing was fitted to: only those say how good a prediction for another cell is.
 

@@ -66,6 +66,7 @@ def test_a_loop_that_never_clears_is_found(between):
         "model.zero_grad()",
         "for p in model.parameters(): p.grad = None",
         "for p in model.parameters(): p.grad is None or p.grad.zero_()",
+        "for p in model.parameters(): p.grad is None or p.grad.data.zero_()",
         "torch._foreach_zero_([p.grad for p in model.parameters() if p.grad is not None])",
     ],
 )
@@ -89,6 +90,28 @@ def test_the_first_of_two_optimizers_is_watched(clear, is_found):
     assert finds(GAN.format(clear_critic=clear)) is is_found
 
 
-def test_a_closure_that_clears_is_seen():
-    assert not finds(CLOSURE)
-    assert not finds("criterion(model(x), y).backward()\noptimizer.step()"), "one update shows nothing"
+@pytest.mark.parametrize("setup", ["", "criterion(model(x), y).backward()"], ids=["first run", "second run"])
+@pytest.mark.parametrize("clears", [True, False])
+def test_closures_are_watched(clears, setup):
+    cell = CLOSURE if clears else CLOSURE.replace("    quasi.zero_grad()\n", "")
+    assert (gradients_never_cleared(real(cell, setup, timed=False)) is not None) is not clears
+
+
+def test_an_optimizer_that_clears_in_its_own_step_is_seen():
+    hook = "optimizer.register_step_post_hook(lambda of, *_: of.zero_grad())\n"
+    assert not finds(hook + LOOP.format(before="pass", between="pass"))
+
+
+def test_gradients_that_no_backward_adds_to_are_not_said_to_add_up():
+    copied = "for p in model.parameters(): p.grad = torch.zeros_like(p)\n" + LOOP.format(
+        before="pass", between="pass"
+    ).replace(
+        "criterion(model(x), y).backward()",
+        "for p, g in zip(model.parameters(), torch.autograd.grad(criterion(model(x), y), list(model.parameters()))):\n"
+        "        p.grad.copy_(g)",
+    )
+    assert not finds(copied)
+
+
+def test_one_update_shows_nothing():
+    assert not finds("criterion(model(x), y).backward()\noptimizer.step()")

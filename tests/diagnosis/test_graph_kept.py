@@ -34,6 +34,14 @@ for _ in range(4):
     torch.stack(losses).sum().backward()
     optimizer.step()
 """
+MICRO_BATCHES = """
+total = 0.0
+for _ in range(8):
+    loss = criterion(model(x), y)
+    loss.backward()
+    total = total + loss
+optimizer.step()
+"""
 OBJECT = "class Meter:\n    pass\nmeter = Meter()\nmeter.values = []"
 BUFFER = "model.register_buffer('mean', torch.zeros(()))"
 
@@ -84,6 +92,10 @@ def test_what_holds_no_graph_or_that_of_one_step_is_not(before, each):
 
 def test_the_losses_of_one_episode_are_not():
     assert graph_kept(real(EPISODE, timed=False)) is None
+
+
+def test_the_losses_of_the_micro_batches_of_one_update_are_not():
+    assert graph_kept(real(MICRO_BATCHES, timed=False)) is None
 
 
 def test_the_line_is_that_of_the_loop():

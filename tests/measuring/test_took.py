@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from accel.measuring.comparison import Comparison, Interval, Quality
+from accel.measuring.comparison import TOO_FEW_EPOCHS, Comparison, Interval, Quality
 from accel.measuring.took import TOO_LONG_S, Took, advice_for, nice, out_of_time, seconds_to_decide
 
 
@@ -73,16 +75,17 @@ def undecided(plan="plan", here=None):
     [
         (
             [undecided(here=Interval(1.1, 0.9, 1.5, 4, 40))],
-            "More time does not tell how this notebook holds memory; with a steady allocator it does not matter: "
+            "More time cannot show how this notebook's heap behaves, and a steady allocator makes that irrelevant: "
             "%accel try plan+steady_allocator.",
         ),
         (
             [undecided("plan+steady_allocator", here=Interval(1.1, 0.9, 1.5, 4, 40))],
-            "More time does not tell how this notebook holds memory: keep it, and profile the cell before and after.",
+            "More time cannot show how this notebook's heap behaves. Keep the plan, and profile the cell before and after.",
         ),
         (
             [undecided()],
-            "More time does not tell what starting workers in each epoch costs: persistent=True starts them once.",
+            "More time cannot show what starting workers in each epoch costs. Try the plan with persistent=True: workers "
+            "start once.",
         ),
     ],
 )
@@ -95,6 +98,11 @@ def test_rows_that_more_time_decides_are_named_alone():
     assert advice.startswith("%accel try plan --budget-s ")
 
 
+def test_a_plan_that_gains_from_the_second_epoch_on_is_advised_more_time():
+    early = replace(undecided(), notes=(TOO_FEW_EPOCHS,))
+    assert "--budget-s" in advice_for([early], spent_s=30.0, relaunch_s=10.0, least_s=8.0, budget_s=30.0)
+
+
 def test_time_that_is_left_is_named():
     assert out_of_time(0.4, 12.0) == "the time was up"
-    assert out_of_time(11.0, 14.2).startswith("the 11 s left were too short for another relaunch")
+    assert out_of_time(11.0, 14.2) == "another relaunch takes at least 14 s, and only 11 s were left"

@@ -179,19 +179,19 @@ PLAIN = {
         class Odd(dict):
             def values(self): raise LookupError("no values")
         argument = Odd(a=1)
-        """, "Names that the cell reads are left out (LookupError: no values)."),
+        """, ""),
     "a list": ("""
         class Odd(list):
             def __iter__(self): raise ValueError("no items\\n\\nat all")
         argument = Odd([1])
-        """, "Names that the cell reads are left out (ValueError: no items)."),
+        """, ""),
     "an error without words": ("""
         class Speechless(Exception):
             def __str__(self): raise LookupError
         class Odd(dict):
             def values(self): raise Speechless
         argument = Odd(a=1)
-        """, "Names that the cell reads are left out (Speechless: (its text cannot be read: __str__ raised LookupError))."),
+        """, ""),
     "a class that hides its bases": ("""
         class Hiding(type):
             def __getattribute__(self, name):
@@ -222,7 +222,7 @@ def test_a_variable_that_cannot_be_looked_through_costs_a_line(made, said):
     exec(CELL, namespace)
     workbench = Workbench(namespace, spare_workers=0)
     left_out = check(workbench, workbench.profile(CELL, steps=1))
-    assert left_out.count(said) == bool(said)
+    assert left_out == ([said] if said else [])
     workbench.close()
 
 

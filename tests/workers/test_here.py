@@ -72,6 +72,12 @@ def test_what_may_be_slower_in_this_notebook_is_undecided():
             "undecided",
         ),  # seen to take longer
         ("loader_workers(n=2)", 1.03, {"epoch_steps": 2000, "times_epochs": True}, "faster"),
+        (
+            "loader_workers(n=3)",
+            1.06,
+            {"epoch_steps": 2000, "baseline_workers": 2},
+            "faster",
+        ),  # one more than before
         ("loader_workers(n=2, persistent=True)", 1.03, {"epoch_steps": 2000}, "faster"),
         ("loader_workers(n=0)", 1.03, {"epoch_steps": 2000}, "faster"),
         ("cache_dataset", 1.10, {"epoch_steps": 2000}, "undecided"),  # its first epoch was not over

@@ -25,9 +25,7 @@ def test_a_steady_stage_that_was_cut_short_does_not_end_a_trial_whose_last_stage
 
     assert ended_by(steady=True, notebook=False) == "every plan is decided"
     assert ended_by(steady=False, notebook=True) == "the time was up"
-    assert ended_by(11.0, notebook=True) == (
-        "the 11 s left were too short for another relaunch, which takes at least 14 s"
-    )
+    assert ended_by(11.0, notebook=True) == ("another relaunch takes at least 14 s, and only 11 s were left")
     assert ended_by(plans=["channels_last"], notebook=False) == "every plan that was measured is decided"
 
 

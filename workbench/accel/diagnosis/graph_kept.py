@@ -1,17 +1,18 @@
-"""Losses are kept with their graphs: each step's activations stay in memory, and a sum of losses makes one ever longer graph."""
+"""Tensors are kept with their graphs, which then stay in memory step by step; a sum of losses makes one ever longer graph."""
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from accel.profiling.findings import Finding
-from accel.workload.namespace_reads import LEAVES, attributes_of
+from accel.workload.namespace_reads import LEAVES, attributes_of, is_a
 
 if TYPE_CHECKING:
     from accel.diagnosis.evidence import Evidence
@@ -35,7 +36,7 @@ def graph_kept(evidence: Evidence) -> Finding | None:
     return Finding(
         kind="graph_kept",
         title=f"{name} keeps the graphs of at least {steps} steps",
-        what="A tensor with a graph keeps its step's activations alive; if each step keeps one, memory grows with every step.",
+        what="A tensor keeps its graph alive, and the activations too if no backward pass ran; memory grows with every step.",
         share=0.0,
         evidence=(f"{name}: graphs of at least {steps} of the last {len(ends) - 1} steps",),
         prediction=None,
@@ -51,37 +52,40 @@ def _kept(evidence: Evidence, ends: Sequence[int]) -> Iterator[tuple[str, int]]:
     """Variables that the cell writes or reads, and their parts, with how many steps' graphs each holds."""
     workload, steps = evidence.workload, len(ends) - 1
     for name in dict.fromkeys((*workload.writes, *workload.reads)):
-        for label, value in _with_parts(name, workload.namespace.get(name)):
-            nodes = [each.grad_fn for each in _tensors(value)]
-            if nodes and (count := _steps_of(nodes, ends)) >= min(steps, ENOUGH_STEPS):
-                yield label, min(count, steps)
+        value = workload.namespace.get(name)
+        if (count := _steps_of(_nodes(value), ends)) >= min(steps, ENOUGH_STEPS):
+            parts = ((label, _steps_of(_nodes(part), ends)) for label, part in _parts(name, value))
+            yield next(
+                ((label, min(own, steps)) for label, own in parts if own >= count), (name, min(count, steps))
+            )
 
 
-def _with_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A variable; of a dict or an object each part first, so that the finding can name it."""
-    if type(value) in (dict, defaultdict):
-        yield from ((f"{name}[{key!r}]", part) for key, part in islice(value.items(), PARTS))
-    elif not issubclass(type(value), ModuleType):
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a dict or an object, with what the notebook calls them."""
+    if is_a(value, dict):
+        for key, part in islice(dict.items(value), PARTS):
+            yield f"{name}[{key!r}]" if type(key) in (str, int) else f"{name}[…]", part
+    else:
         yield from ((f"{name}.{key}", part) for key, part in islice(attributes_of(value).items(), PARTS))
-    yield name, value
 
 
-def _tensors(value: Any) -> list[Any]:
-    """Tensors with a graph in a value: in containers and in attributes, of a long list the last ones."""
+def _nodes(value: Any) -> list[Any]:
+    """The graphs' nodes of tensors in a value: in containers and in attributes, of a long list the last ones."""
     import torch
 
     found, seen, waiting = [], dict[int, Any](), deque([value])
     while waiting and len(seen) < MOST_OBJECTS:
         each = waiting.popleft()
         kind = type(each)
-        if id(each) in seen or issubclass(kind, (*LEAVES, type, FunctionType)):
+        if id(each) in seen or is_a(each, (*LEAVES, type, FunctionType)):
             continue
         seen[id(each)] = each
-        if issubclass(kind, torch.Tensor):
-            found += [each] if each.grad_fn is not None else []
+        if is_a(each, torch.Tensor):
+            with suppress(Exception):  # a view of what was changed in place since
+                found += [each.grad_fn] if each.grad_fn is not None else []
         elif kind in (list, tuple, deque):
             waiting.extend(islice(reversed(each), PARTS))
-        elif issubclass(kind, dict):
+        elif is_a(each, dict):
             waiting.extend(islice(dict.values(each), PARTS))
         else:
             waiting.extend(islice(attributes_of(each).values(), PARTS))

@@ -28,9 +28,7 @@ LEAST_IN_THE_LOOP = 0.2  # assumed, of the step: less is also what logging or a 
 def input_bound(evidence: Evidence) -> Finding | None:
     """The share of each step that is spent waiting for data, or making it in the loop itself."""
     share = evidence.share("data")
-    # Where the cell waits for the GPU, it may do so in these gaps, while the GPU computes.
-    waits = evidence.on_gpu and bool(evidence.profile.synchronisations)
-    made = 0.0 if evidence.is_of_trace or waits else evidence.share(*evidence.gaps_before_forward)
+    made = 0.0 if evidence.is_of_trace else _share_before_forward(evidence)
     if made >= LEAST_IN_THE_LOOP and made >= share:
         return _made_in_the_loop(evidence, share + made)
     if evidence.sure_share("data") < LEAST_SHARE:
@@ -51,6 +49,18 @@ def input_bound(evidence: Evidence) -> Finding | None:
     )  # fmt: skip
 
 
+def _share_before_forward(evidence: Evidence) -> float:
+    """Share of the step in which the loop's own code runs before forward; on a GPU only while that is idle.
+
+    The CPU may also wait in these gaps for a device that computes.
+    """
+    gaps = evidence.gaps_before_forward
+    if evidence.objects.device_type == "cpu":
+        return evidence.share(*gaps)
+    idle = evidence.device.idle_phases if evidence.device is not None else ()
+    return sum(share for name, share in idle if name in gaps)
+
+
 def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
     """Code of the loop, between fetching and forward, is what the model waits for."""
     ms = evidence.ms("data", *evidence.gaps_before_forward)
@@ -64,7 +74,9 @@ def _made_in_the_loop(evidence: Evidence, share: float) -> Finding:
             f"that code, {percent(share)} of the step, is halved or vanishes", Part(share, 1.0, 2.0, GONE)
         ),
         suggests=(),
-        remedy="Let the workers of a torch.utils.data.DataLoader make the batches, or make all batches once before the loop.",
+        remedy="Move this code into the dataset or collate_fn if it prepares the batch; otherwise run it in fewer steps."
+        if evidence.step_loader
+        else "Let workers of a torch.utils.data.DataLoader make the batches, or make them once before the loop.",
         wrong_when="the code needs results of the previous step, or writes logs; in that case, log less often.",
     )
 
@@ -82,11 +94,11 @@ def _advice(evidence: Evidence, loader: Any) -> Advice:
     if loader is None and not is_elsewhere:
         basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
         return ("The model waits for its next batch.", amdahl(basis, vanishes), (),
-                "Let the DataLoader's workers (num_workers) make the batches, or make all batches once before the loop.")  # fmt: skip
+                "Let the DataLoader's workers (num_workers) make the batches, or make them once before the loop.")  # fmt: skip
     if loader is None:
         basis = f"waiting, {percent(share)} of the step, is halved or vanishes"
         return ("The loop makes its batches itself, and the model waits for them.", amdahl(basis, vanishes), (),
-                "Let the workers of a torch.utils.data.DataLoader make the batches, or make all batches once before the loop.")  # fmt: skip
+                "Let workers of a torch.utils.data.DataLoader make the batches, or make them once before the loop.")  # fmt: skip
     if type(loader.dataset).__name__ == "TensorDataset" and not loader.num_workers:
         low, factor, high = BY_BATCH
         basis = (

@@ -23,7 +23,9 @@ def low_precision_emulated(evidence: Evidence) -> Finding | None:
     is_off = "autocast_off" in evidence.live
     cast, weights = [] if is_off else _formats_of_autocast(evidence), _formats_of_weights(evidence)
     slow = [each for each in (*cast, *weights) if _is_emulated(evidence, each)]
-    share = kernel_share(evidence) if evidence.on_gpu else evidence.share_of_ops(is_product)
+    share = (
+        kernel_share(evidence, on_any_cores=True) if evidence.on_gpu else evidence.share_of_ops(is_product)
+    )
     if not slow or share < LEAST_SHARE:
         return None
     number_format, is_cast = slow[0], slow[0] in cast

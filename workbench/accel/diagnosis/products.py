@@ -38,15 +38,16 @@ def ms_a_call(rows: tuple[OpRow, ...]) -> float:
     return sum(row.self_ms for row in rows) / calls if calls else 0.0
 
 
-def kernel_share(evidence: Evidence) -> float:
-    """Share of the step in which the GPU multiplied matrices without its tensor cores."""
+def kernel_share(evidence: Evidence, *, on_any_cores: bool = False) -> float:
+    """Share of the step in which the GPU multiplied matrices without its tensor cores, or at all."""
     device = evidence.device
     if device is None or not device.step_ms:
         return 0.0
     plain = (
         kernel.ms
         for kernel in device.kernels
-        if kernel.uses_tensor_cores is False and any(part in kernel.name.lower() for part in KERNELS)
+        if (on_any_cores or kernel.uses_tensor_cores is False)
+        and any(part in kernel.name.lower() for part in KERNELS)
     )
     return min(1.0, sum(plain) / device.step_ms)
 

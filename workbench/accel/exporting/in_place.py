@@ -168,7 +168,9 @@ def _constructor_rules(entry: Acceleration) -> dict[Any, tuple[int, tuple[str, .
         unless = ("fused", "foreach", "capturable", "differentiable")
         return {kind: (min(6, _arguments_before(kind, entry.kind)), unless) for kind in kinds}
     # Workers that stay need more than an argument, for the samples to keep their order.
-    return {DataLoader: (5, ())} if isinstance(entry, LoaderWorkers) and not entry.persistent else {}
+    if not isinstance(entry, LoaderWorkers) or entry.persistent:
+        return {}
+    return {DataLoader: (5, () if entry.n else ("multiprocessing_context", "persistent_workers"))}
 
 
 def _arguments_before(kind: type, name: str) -> int:

@@ -13,6 +13,7 @@ Verdict = Literal["faster", "slower", "no difference", "undecided"]
 CHANGES = "changes training"  # the effect of a plan whose losses are others, so that steps tell nothing of its quality
 MANY_FAULTS = 500  # a step: about 2 MB that are mapped anew
 WIDE = 0.15  # half the width of an interval, as a share: beyond it the ratio in its middle is not claimed
+TOO_FEW_EPOCHS = "fewer than two epochs were run, and the plan gains only from the second epoch on"
 PeakOf = Literal["tensors", "resident", ""]
 Following = Literal["same", "follows", "drifts", "unknown", "other batches", "not measured"]
 
@@ -200,7 +201,8 @@ class Comparison:
     @property
     def is_open_for_other_reasons(self) -> bool:
         """Whether the plan is undecided although its whole interval lies above 1; more time will not decide it."""
-        return self.verdict == "undecided" and self.shown is not None and self.shown.low > 1
+        is_above_1 = self.shown is not None and self.shown.low > 1
+        return self.verdict == "undecided" and is_above_1 and TOO_FEW_EPOCHS not in self.notes
 
     @property
     def has_own_allocator(self) -> bool:

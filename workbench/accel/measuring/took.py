@@ -95,8 +95,8 @@ def _beyond_time(undecided: Sequence[Comparison]) -> str:
     if any(row.may_be_slower_here for row in undecided):
         return "More time cannot show how this notebook's heap behaves. Keep the plan, and profile the cell before and after."
     return (
-        "More time cannot show what a plan costs or gains once an epoch: persistent=True starts workers only once, and a "
-        "cache gains from the second epoch on."
+        "More time cannot show what starting workers in each epoch costs. Try the plan with persistent=True: workers "
+        "start once."
     )
 
 

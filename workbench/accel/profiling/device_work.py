@@ -31,7 +31,7 @@ ON_PLAIN_CORES = re.compile(r"simt|ffma")
 # Kernels without tensor cores: torch's own, primitives of CUB and the like, Inductor's loops, plain matrix products.
 NO_PRODUCT = re.compile(
     r"at::native::|at_cuda_detail|cub::|thrust::|rocprim|elementwise|softmax|[Bb]atch_?[Nn]orm|[Ll]ayer_?[Nn]orm|reduce_kernel"
-    r"|triton_(?:poi|per|red)_|[sdcz]gemm_\d|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
+    r"|triton_(?:poi|per|red)_|[sdcz]gemm_|^Cijk_|^Mem(?:set|cpy)|_scudnn|_engine<float|grouped_direct_kernel|convolve_sgemm|gemmSN_|gemv2[TN]|[Ww]inograd"
 )
 # What collectives are called in NCCL and its like, vLLM, SGLang, TensorRT-LLM, DeepEP and torch's symmetric memory; kernels
 # of one GPU reduce over a warp or a block.

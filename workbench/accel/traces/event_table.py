@@ -175,7 +175,6 @@ class EventTable:
         columns["kind"][rows] = len(kinds)
         kinds.append("kernel")
         on = [thread if isinstance(thread, int) and abs(thread) < 2**31 else 0 for thread in self._threads]
-        columns["device"] = np.array(columns["device"])  # it may be a view that takes no memory
         columns["device"][rows] = np.array(on, dtype=np.int64)[columns["thread"][rows]]
 
     def _is_work(self, names: tuple[str, ...], kinds: list[str], columns: dict[str, Any]) -> Any:

@@ -24,7 +24,8 @@ def open_trace(
     >>> print(open_trace("trace.json.gz"))
     >>> print(open_trace("traces/"))            # a folder: one trace a rank
 
-    A single process gives the report of a profile, several files or processes a comparison of ranks. AccelError when there is no trace in them.
+    A single process gives the report of a profile, several files or processes a comparison of ranks. AccelError when there is
+    no trace in them.
     `each` may add to every report while that still holds its events: of several files those are not kept.
     """
     from accel.traces.reading_ranks import read_ranks

@@ -151,6 +151,13 @@ class NotebookState:
         for listener in list(self._listeners):
             listener(what)
 
+    def forget_what_is_kept(self) -> None:
+        """Undo what is kept, where that works; nothing is kept from now on."""
+        try:
+            self.drop_live()
+        finally:
+            self._live = None
+
     def drop_live(self) -> None:
         if self._live is not None:
             self._live.undo()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from accel.errors import AccelError
+from accel.errors import AccelError, in_short
 from accel.hooks.attribute_patches import repair_patches
 from accel.plans.plan import Plan
 from accel.private_disk import in_words
@@ -129,7 +129,13 @@ class ProfileSession:
         said = [*dict.fromkeys(left_out.said), *([problem] if problem else [])]
         profile = replace(profile, notes=(*profile.notes, *said))
         if workload.has_training_step or not self._raised:
-            self._workbench.remember(workload, profile)
+            try:
+                self._workbench.remember(workload, profile)
+            except Exception as error:  # a kept plan asks the user's objects
+                self._workbench.forget_what_is_kept()
+                note = f"What was kept is undone: accel could not carry it over to this cell ({in_short(error)})."
+                profile = replace(profile, notes=(*profile.notes, note))
+                self._workbench.remember(workload, profile)
         return profile
 
 

@@ -94,6 +94,8 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
     is_gone = any(
         role.kind == "loaders" and role.current(workload.namespace) is None for role in workload.roles
     )
+    seen = workload.conditions
+    workers_gone = seen.loader_workers if is_gone and seen is not None else 0
     return Load(
         plan="",
         allocator="as the notebook",
@@ -108,9 +110,8 @@ def load_for(parcel: Parcel, workload: Workload, training: str | None = None) ->
         reads_back=[read for read in workload.reads_back or () if read.waits],
         trains_on=objects.device,
         epoch_steps=min(steps_of_epoch(workload, training), workload.steps),
-        makes_ahead=is_gone
-        or any(map(makes_ahead, loaders)),  # a loader that is gone may have made batches ahead
-        loader_workers=max((getattr(loader, "num_workers", 0) for loader in loaders), default=0),
+        makes_ahead=workers_gone > 0 or any(map(makes_ahead, loaders)),
+        loader_workers=max([workers_gone, *(getattr(loader, "num_workers", 0) for loader in loaders)]),
     )
 
 

@@ -329,6 +329,7 @@ class Relaunch:
             pipeline = self._pipeline if label in of_same_size else self._pipeline_of(own, base)
             blocks[label] = shared if label in of_same_size else StepBlock.of(own.warm_step_s, pipeline)
             epoch = pipeline.epoch_steps if pipeline is not None else 0
+            own.baseline_workers = self._load.loader_workers
             own.epoch_steps, own.times_epochs = epoch, epoch > 0 and blocks[label].timed % epoch == 0
         return blocks
 

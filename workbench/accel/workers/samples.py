@@ -23,6 +23,7 @@ class Samples:
     epoch_steps: int = (
         0  # of a pass over the training's data, where batches are made in the background and that is known
     )
+    baseline_workers: int = 0  # worker processes that the cell's own loader starts
     times_epochs: bool = False  # each of these rounds is whole epochs
     applied_s: float = 0.0  # the longest that applying the plan took in the middle of the cell's run
     minor_faults: int = 0

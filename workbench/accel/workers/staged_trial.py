@@ -80,7 +80,7 @@ class StagedTrial(BackgroundTrial[Result]):
         if all(row.may_be_slower_here for row in open_rows):
             return "the plan is faster in fresh processes, but may be slower in this notebook"
         if all(row.is_open_for_other_reasons for row in open_rows):
-            return "steps are faster, but what the plan costs or gains once an epoch is not known"
+            return "steps are faster, but starting the workers may cost more than that gains"
         return f"{stage.relaunches} relaunch{'es' * (stage.relaunches != 1)} did not decide it"
 
     @property

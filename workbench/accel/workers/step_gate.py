@@ -32,6 +32,7 @@ from accel.profiling.tensor_peak import TensorPeak
 from accel.workers.messages import EffectRead, Evaluate, Finish, ReadEffect, StepsDone, StepToken
 from accel.workers.sample_count import SampleCount
 from accel.workers.step_clock import StepClock
+from accel.workload.applied_time import applied_ns
 
 
 class CellIsOver(BaseException):
@@ -61,7 +62,7 @@ class StepGate:
         self._losses: list[Any] = []
         self._sample_count = SampleCount(samples_per_batch, leave_out=self._clock.leave_out)
         self._samples: list[int] = []
-        self._began_ns = 0  # of this run of the cell, until its first loader is read
+        self._began_ns = self._began_applied = 0  # of this run of the cell, until its first loader is read
         self.steps_done = 0
         self.is_over = False
 
@@ -97,12 +98,12 @@ class StepGate:
     def cell_begins(self) -> None:
         """The cell starts (again): an optimizer that it builds anew is the first one then; building is no part of a step."""
         self._leading.begins()
-        self._began_ns = time.perf_counter_ns()
+        self._began_ns, self._began_applied = time.perf_counter_ns(), applied_ns()
 
     def _make_iterator(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def make_iterator(loader: Any) -> Any:
             if self._began_ns and self.steps_done:
-                self._clock.leave_out(self._began_ns)
+                self._clock.leave_out(self._began_ns + applied_ns() - self._began_applied)
             self._began_ns = 0
             return original(loader)
 

@@ -10,6 +10,7 @@ from accel.errors import AccelError, RankError, Reason, first_line, in_words
 from accel.measuring.break_even import BreakEven, break_even, setup_seconds
 from accel.measuring.comparison import (
     MANY_FAULTS,
+    TOO_FEW_EPOCHS,
     Comparison,
     Interval,
     PeakOf,
@@ -189,8 +190,9 @@ def _verdict(
 
 def _starting(plan: Plan, standing: Standing) -> float:
     """What starting the plan's workers takes once an epoch, as a share of it, if that is not in the times."""
-    workers = sum(entry.n for entry in plan.entries if _starts_workers(entry))
-    if not workers or _times_epochs(standing) or not standing.samples[-1].epoch_steps:
+    workers = sum(getattr(entry, "n", 0) for entry in plan.entries if _starts_workers(entry))
+    workers -= standing.samples[-1].baseline_workers if standing.samples else 0
+    if workers <= 0 or _times_epochs(standing) or not standing.samples[-1].epoch_steps:
         return 0.0
     own, base = standing.samples[-1], standing.base_samples[-1]
     # The first step also waits for the first batch, as each epoch's first step does.
@@ -233,7 +235,7 @@ def _notes(plan: Plan, steady: Standing | None, notebook: Standing | None) -> tu
             "the timed steps are not whole epochs, so they leave out starting the loader's workers in each epoch"
         )
     if known and _is_in_first_epoch(plan, known[0]):
-        notes.append("fewer than two epochs were run, and the plan gains only from the second epoch on")
+        notes.append(TOO_FEW_EPOCHS)
     if "no_grad_validation" in plan.names and not all(map(_times_epochs, known)):
         notes.append(
             "a median step: validation, which comes once an epoch, is not in it; nor is the memory it saves"

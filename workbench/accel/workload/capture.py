@@ -25,6 +25,8 @@ from accel.workload.workload import Workload
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+MOST_STEP_NODES = 51  # the ends of the last 50 steps, and of the one before them
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -122,7 +124,8 @@ class CellCapture:
         writes, autocast = names_written(self.source), tuple(sorted(marks.autocasts))
         conditions = replace(
             marks.conditions or read_conditions(), autocast=autocast, never_clears=marks.gradients.never_clears,
-            step_nodes=tuple(marks.step_nodes),
+            step_nodes=(marks.nodes_before, *(note.nodes for note in marks.boundary_notes))[-MOST_STEP_NODES:],
+            loader_workers=marks.loader_workers,
         )  # fmt: skip
         roles = roles_of(
             marks, before=self._before, after=self.namespace, writes=writes, left_out=self.left_out

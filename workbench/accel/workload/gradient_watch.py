@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 FEWEST_UPDATES = 2
+LOOKED_THROUGH = (
+    3  # updates before which the numbers are looked at: `p.grad.data.zero_()` leaves no other sign
+)
+
+
+def _silently(look: Callable[..., None]) -> Callable[..., None]:
+    """What the user's own classes raise ends the watch, and never reaches the training."""
+
+    @functools.wraps(look)
+    def looking(self: GradientWatch, *args: Any) -> None:
+        try:
+            look(self, *args)
+        except Exception:
+            self.let_go()
+            self.clears += 1
+
+    return looking
 
 
 class GradientWatch:
@@ -18,63 +37,79 @@ class GradientWatch:
         self.updates, self.clears = 0, 0
         self._optimizer = 0  # its id
         self._parameter: Any = None
-        self._seen: tuple[Any, int] | None = None  # the gradient and its version when last looked at
-        self._is_cleared = False
+        self._seen: tuple[int, int] | None = None  # id and version of the gradient when last looked at
+        self._is_cleared = self._adds = False  # since the last update began
 
     @property
     def never_clears(self) -> bool:
         """Whether the optimizer made several updates and nothing cleared the gradient between them."""
         return self.updates >= FEWEST_UPDATES and not self.clears
 
+    @_silently
+    def cleared(self, optimizer: Any) -> None:
+        """`zero_grad()` was called: on a GPU, writing zeros into many gradients at once leaves no sign."""
+        self._is_cleared |= id(optimizer) == self._optimizer
+
+    @_silently
     def before_backward(self) -> None:
         """A backward pass is about to add to the gradients."""
-        if self._parameter is not None and self._has_changed():
-            self._is_cleared = True
+        if self._parameter is not None:
+            self._is_cleared |= self._seen != _state(self._parameter) or self._is_zero()
 
+    @_silently
     def after_backward(self) -> None:
         """The backward pass has added to the gradients, so their version has changed."""
         if self._parameter is not None:
-            self._look()
+            self._adds |= self._seen != _state(self._parameter)
+            self._seen = _state(self._parameter)
 
+    @_silently
     def before_update(self, optimizer: Any) -> None:
-        """An optimizer is about to step."""
+        """An optimizer is about to step, perhaps with a closure that runs backward passes."""
         if self._optimizer != id(optimizer):
             self._optimizer, self.updates, self.clears = id(optimizer), 0, 0
-            self._parameter, self._seen = _smallest(optimizer), None
-        elif self._parameter is not None and self._seen is not None:
-            self._is_cleared |= (
-                self._parameter.grad is not self._seen[0]
-            )  # put there by the notebook's own code
-            self.clears += self._is_cleared
-        self.updates += self._parameter is not None
+            self._parameter = _smallest(optimizer)
+        elif self._parameter is not None:
+            self.clears += self._is_cleared or not self._adds or self._is_another()
+        self._is_cleared = self._adds = False
+        if self._parameter is not None:
+            self.updates += 1
+            self._seen = _state(self._parameter)
 
+    @_silently
     def after_update(self, optimizer: Any) -> None:
-        """It has stepped."""
-        if self._optimizer == id(optimizer) and self._parameter is not None:
-            self._is_cleared = False
-            self._look()
+        """It has stepped; a step may clear the gradients itself. An in-place update of them is none."""
+        if self._optimizer != id(optimizer):
+            return
+        if self._parameter is None:
+            self._parameter, self._adds = _smallest(optimizer), True  # a closure made the first gradients
+        elif self._is_another():
+            self._is_cleared = True
+        if self._parameter is not None:
+            self._seen = _state(self._parameter)
 
     def let_go(self) -> None:
         """Drop the references."""
         self._parameter = self._seen = None
 
-    def _look(self) -> None:
+    def _is_another(self) -> bool:
+        return self._seen is not None and self._seen[0] != id(self._parameter.grad)
+
+    def _is_zero(self) -> bool:
+        import torch
+
         gradient = self._parameter.grad
-        self._seen = (gradient, _version(gradient))
-
-    def _has_changed(self) -> bool:
-        gradient = self._parameter.grad
-        return self._seen is not None and (
-            gradient is not self._seen[0] or _version(gradient) != self._seen[1]
-        )
+        return self.updates <= LOOKED_THROUGH and type(gradient) is torch.Tensor and not bool(gradient.any())
 
 
-def _version(gradient: Any) -> int:
-    return -1 if gradient is None else int(gradient._version)
+def _state(parameter: Any) -> tuple[int, int]:
+    """No reference: a gradient that training drops is to be gone."""
+    gradient = parameter.grad
+    return id(gradient), -1 if gradient is None else int(gradient._version)
 
 
 def _smallest(optimizer: Any) -> Any:
-    """The parameter with the smallest gradient, which costs least to hold; None without one."""
+    """The parameter with the smallest gradient; None without one."""
     parameters = [
         each for group in optimizer.param_groups for each in group["params"] if each.grad is not None
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from threading import get_ident
+from threading import Lock, get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Names = dict[int, str]  # id(module) -> qualified name below the outermost module called
 
 
+PATCHES = f"{__package__}.phase_patches"
 MODEL, LOSS, PLAIN = "model", "loss", "plain"  # plain: no parameters, such as a transform of a data set
 
 
@@ -32,7 +33,7 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
     kinds: dict[int, str] = {}
     names: dict[int, Names] = {}
     current: list[Names] = [{}]
-    opened = marks.open
+    opened, again = marks.open, Lock()
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -42,8 +43,10 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
         key, is_again = id(self), "recompute" in opened
         if in_backward and not is_again and not _is_checkpointed(sys._getframe(1)):
             return original(self, *args, **kwargs)  # a custom backward's own
+        if is_elsewhere:
+            return _recompute_elsewhere(marks, again, original, self, args, kwargs)
         if "forward" in opened or "loss" in opened or is_again:
-            if marks.ranges != "modules" or is_elsewhere or key not in current[0]:
+            if marks.ranges != "modules" or key not in current[0]:
                 return original(self, *args, **kwargs)
             with _module_range(current[0][key]):
                 return original(self, *args, **kwargs)
@@ -57,7 +60,7 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
         begun, nodes = marks.marks[-1].time_ns, nodes_recorded()
         result = None
         try:
-            if marks.ranges != "modules" or is_elsewhere:
+            if marks.ranges != "modules":
                 result = original(self, *args, **kwargs)
                 return result
             current[0] = names.get(key) or names.setdefault(key, _qualified_names(self))
@@ -66,7 +69,7 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
                 return result
         finally:
             marks.end(phase)
-            if kind is not LOSS:
+            if phase == "forward":
                 samples = samples_of_call(self, [*args, *kwargs.values()])
                 _note_call(marks, self, begun, nodes_recorded() - nodes, sys._getframe(1), samples)
                 if nodes_recorded() != nodes:
@@ -75,16 +78,29 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
     return call
 
 
-RUNS_BACKWARD = "accel.workload.phase_patches"
+def _recompute_elsewhere(
+    marks: PhaseRecord, again: Lock, original: Callable[..., Any], module: Any, args: Any, kwargs: Any
+) -> Any:
+    """On a GPU, autograd's own threads recompute; of several at a time, and of calls inside, one is marked."""
+    if "recompute" in marks.open or not again.acquire(blocking=False):
+        return original(module, *args, **kwargs)
+    try:
+        marks.begin("recompute", id(module))
+        return original(module, *args, **kwargs)
+    finally:
+        marks.end("recompute")
+        again.release()
 
 
 def _is_checkpointed(frame: FrameType | None) -> bool:
     """Whether activation checkpointing, torch's or a library's, is on the stack. On a GPU it runs in autograd's own thread."""
     while frame is not None:
-        name = frame.f_globals.get("__name__")
-        if name == RUNS_BACKWARD:  # what called the backward pass is above it
+        name, code = frame.f_globals.get("__name__"), frame.f_code
+        if code.co_name == "run_backward" and name == PATCHES:  # what called the backward pass is above it
             return False
-        if isinstance(name, str) and "checkpoint" in name:
+        if (isinstance(name, str) and "checkpoint" in name) or "Checkpoint" in getattr(
+            code, "co_qualname", ""
+        ):
             return True
         frame = frame.f_back
     return False

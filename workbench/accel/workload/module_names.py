@@ -36,7 +36,7 @@ def parameters_in(module: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def held_by(module: nn.Module, attribute: str) -> list[tuple[str, Any]]:
-    """The items of a module's `_modules`, `_parameters` or `_buffers`; none if something else stands there.
+    """The items of a module's `_modules` or `_parameters`; none if something else stands there.
 
     >>> held_by(nn.Sequential(nn.ReLU()), "_modules")
     [('0', ReLU())]

@@ -6,12 +6,14 @@ import dis
 import functools
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 _GLOBAL_READS = {"LOAD_GLOBAL", "LOAD_NAME", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 _MOST_OBJECTS, _MOST_ELEMENTS = 10_000, 1_000  # of one name, of one container: a million numbers hold no code
+_SEQUENCES: tuple[Any, ...] = (list, tuple, set, frozenset)
 LEAVES = (str, bytes, int, float, complex, bool, type(None), CodeType, ModuleType)
 
 
@@ -57,7 +59,10 @@ def functions_behind(value: Any, namespace: Mapping[str, Any]) -> Iterator[Funct
         current = waiting.pop()
         if is_a(current, FunctionType) and current.__globals__ is namespace:
             yield current
-        for part in parts_in_one_step(current):
+        parts: list[object] = []
+        with suppress(Exception):  # a class of the user's whose metaclass hides what it has
+            parts += parts_in_one_step(current)
+        for part in parts:
             if id(part) not in known and part is not namespace and not is_a(part, LEAVES):
                 known.add(id(part))
                 looked.append(part)  # keeps temporary objects alive, so that no id is used twice
@@ -84,9 +89,10 @@ def parts_in_one_step(value: Any) -> Iterator[object]:
             yield from value.__mro__
             yield from vars(value).values()
     elif is_a(value, dict):
-        yield from list(islice(value.values(), _MOST_ELEMENTS))
-    elif is_a(value, (list, tuple, set, frozenset)):
-        yield from list(islice(value, _MOST_ELEMENTS))
+        yield from list(islice(dict.values(value), _MOST_ELEMENTS))
+    elif is_a(value, _SEQUENCES):
+        kind = next(kind for kind in _SEQUENCES if is_a(value, kind))
+        yield from list(islice(kind.__iter__(value), _MOST_ELEMENTS))
     else:
         yield type(value)
         yield from attributes_of(value).values()
@@ -117,7 +123,7 @@ def _is_library_class(value: type) -> bool:
     )
 
 
-def attributes_of(value: object) -> dict[str, object]:
+def attributes_of(value: object) -> dict[str, Any]:
     """A copy of an object's own attributes, without running any of the user's code.
 
     >>> attributes_of(SimpleNamespace(a=1))

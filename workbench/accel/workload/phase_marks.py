@@ -45,7 +45,7 @@ class PhaseMarks(PhaseRecord):
         self._fast_ranges = {phase: _RecordFunctionFast(f"accel::{phase}") for phase in PHASES}
         self._step_range = _RecordFunctionFast("accel.step")
         self._profiler_enabled, self._nodes_recorded = _profiler_enabled, _get_sequence_nr
-        self.step_nodes.append(_get_sequence_nr())
+        self.nodes_before = _get_sequence_nr()
         self._graphs = self._graphs_before = compiled_graphs()
         self._applied_ns = applied_ns()
         self.patches.see_compiler()

@@ -24,6 +24,7 @@ from accel.hooks.training_loop import (
 )
 from accel.workload.callers_line import at_callers_line
 from accel.workload.loop_record import Fetch, noting_indices, samples_drawn
+from accel.workload.namespace_reads import is_a
 from accel.workload.replica import Kind
 
 if TYPE_CHECKING:
@@ -101,7 +102,10 @@ def _clear_gradients(marks: PhaseRecord, original: Function) -> Function:
     def zero_grad(self: Any, set_to_none: bool = True) -> Any:
         if not set_to_none and not is_compiling() and get_ident() == marks.thread:
             marks.clears_to_zeros = True
-        return timed(self, set_to_none=set_to_none)
+        result = timed(self, set_to_none=set_to_none)
+        if not is_compiling() and get_ident() == marks.thread:
+            marks.gradients.cleared(self)
+        return result
 
     return zero_grad
 
@@ -170,6 +174,7 @@ def _loader_iter(loader_of: dict[int, int], marks: PhaseRecord, original: Functi
         if get_ident() != marks.thread:
             return original(self)
         marks.note("loaders", self)
+        marks.note_workers(self)
         nested = "data" in marks.open
         if not nested:
             marks.begin("data", -id(self))  # a key of its own: this is not the fetch of a batch
@@ -293,6 +298,13 @@ def _closure(marks: PhaseRecord, original: Function) -> Function:
     return closure
 
 
+def _is_closure(given: Any) -> bool:
+    """Not a model, which some optimizers take: it is callable too, and its attributes are asked for."""
+    from torch import nn
+
+    return callable(given) and not is_a(given, nn.Module)
+
+
 def _hook_optimizers(marks: PhaseRecord) -> None:
     """Every optimizer's step, the outermost only."""
     from torch.compiler import is_compiling
@@ -312,9 +324,9 @@ def _hook_optimizers(marks: PhaseRecord) -> None:
                 marks.gradients.before_update(optimizer)
             marks.begin("optimizer", id(optimizer))
             timed = functools.partial(_closure, marks)
-            if len(args) > 1 and callable(args[1]):  # args[0] is the optimizer
+            if len(args) > 1 and _is_closure(args[1]):  # args[0] is the optimizer
                 return (args[0], timed(args[1]), *args[2:]), kwargs
-            if callable(kwargs.get("closure")):
+            if _is_closure(kwargs.get("closure")):
                 return args, {**kwargs, "closure": timed(kwargs["closure"])}
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from time import perf_counter_ns
@@ -13,6 +12,7 @@ from accel.hooks.attribute_patches import AttributePatches
 from accel.workload.applied_time import applied_ns
 from accel.workload.gradient_watch import GradientWatch
 from accel.workload.loop_record import LoopLine, LoopRecord
+from accel.workload.namespace_reads import attributes_of
 from accel.workload.page_faults import page_faults
 from accel.workload.replica import Kind
 
@@ -35,7 +35,6 @@ PHASES = (
     "scaler",
 )
 _BEGIN_A_STEP = ("data", "copy", "forward")
-MOST_STEP_NODES = 51  # the ends of the last 50 steps, and of the one before them
 MOST_MARKS = 1_000_000  # about 100 MB; a day of training must not fill the memory
 _new = tuple.__new__  # half the time of Mark(...), which counts twelve times a step
 
@@ -67,6 +66,7 @@ class BoundaryNote(NamedTuple):
     profiled: bool
     page_faults: int = 0
     applied: bool = False
+    nodes: int = 0  # that autograd has recorded so far
 
 
 class ForwardCall(NamedTuple):
@@ -116,9 +116,8 @@ class PhaseRecord:
         self.autocasts: set[tuple[str, str]] = set()
         self.clears_to_zeros = False  # an optimizer's zero_grad(set_to_none=False) was called
         self.gradients = GradientWatch()
-        self.step_nodes: deque[int] = deque(
-            maxlen=MOST_STEP_NODES
-        )  # nodes autograd had recorded when a step ended
+        self.nodes_before = 0  # nodes that autograd had recorded when the run began
+        self.loader_workers = 0  # the most worker processes of a loader that was read
         self.first_optimizer: Any = (
             None  # whose steps are the training's: the first that steps, until one built later does
         )
@@ -214,6 +213,11 @@ class PhaseRecord:
             self.seen.append((kind, seen))
             self.used_on.setdefault(id(seen), self._lines())
 
+    def note_workers(self, loader: Any) -> None:
+        """A loader is read, perhaps by worker processes."""
+        count = attributes_of(loader).get("num_workers")
+        self.loader_workers = max(self.loader_workers, count if isinstance(count, int) else 0)
+
     def let_go(self) -> None:
         """Drop the strong references, once the run has been read."""
         self.seen, self.first_optimizer, self._former_leads, self._seen_ids = [], None, [], set()
@@ -278,8 +282,10 @@ class PhaseRecord:
         compiled, self._graphs = graphs != self._graphs, graphs
         applied, self._applied_ns = applied_ns() != self._applied_ns, applied_ns()
         profiled, faults = self._profiler_enabled(), page_faults()
-        self.boundary_notes.append(BoundaryNote(perf_counter_ns(), compiled, profiled, faults, applied))
-        self.step_nodes.append(self._nodes_recorded())
+        nodes = self._nodes_recorded()
+        self.boundary_notes.append(
+            BoundaryNote(perf_counter_ns(), compiled, profiled, faults, applied, nodes)
+        )
         if len(self.marks) > MOST_MARKS:
             self.thread = -1  # patches pass straight through from here; the optimizer hook goes on counting
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -72,14 +73,17 @@ def names_by_id(namespace: Mapping[str, Any]) -> dict[int, str]:
     for name, value in user.items():
         names.setdefault(id(value), name)
     for name, value in user.items():
-        kind = type(value)  # asking the object itself could run code of the user's
-        if not issubclass(kind, (ModuleType, type)) and not any(
-            "parameters" in vars(base) for base in kind.__mro__
-        ):
-            for attribute, held in attributes_of(value).items():
+        with suppress(Exception):  # a class whose metaclass hides what it has
+            for attribute, held in attributes_of(value).items() if _may_hold(value) else ():
                 if isinstance(attribute, str) and attribute.isidentifier():
                     names.setdefault(id(held), f"{name}.{attribute}")
     return names
+
+
+def _may_hold(value: object) -> bool:
+    """Not a module of Python's, a class, or a model; asking the object itself could run code of the user's."""
+    is_module = any(callable(vars(base).get("parameters")) for base in type(value).__mro__)
+    return not is_module and not is_a(value, (ModuleType, type))
 
 
 def _whole_model(seen: Any, names: Mapping[int, str], namespace: Mapping[str, Any]) -> tuple[Any, str | None]:

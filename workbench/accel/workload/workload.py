@@ -98,11 +98,17 @@ class Workload:
     def seen_without_a_plan(self, before: Workload, *, changes_batches: bool) -> Workload:
         """The same cell, with the facts restored that the live plan hides, from an earlier run without it."""
         batches = before if changes_batches else self
+        seen, seen_before = self.conditions, before.conditions
+        if (
+            seen is not None and seen_before is not None
+        ):  # a kept plan enters autocast itself, and starts workers
+            seen = replace(seen, autocast=seen_before.autocast, loader_workers=seen_before.loader_workers)
         return replace(
             self,
             accumulation=batches.accumulation,
             samples_per_step=batches.samples_per_step,
             clears_to_zeros=self.clears_to_zeros or before.clears_to_zeros,
+            conditions=seen,
             reads_back=tuple(dict.fromkeys((*self._reads_of(before), *(self.reads_back or ())))),
         )
 
