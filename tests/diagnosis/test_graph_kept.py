@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from accel.diagnosis.graph_kept import graph_kept
@@ -44,6 +46,16 @@ optimizer.step()
 """
 OBJECT = "class Meter:\n    pass\nmeter = Meter()\nmeter.values = []"
 BUFFER = "model.register_buffer('mean', torch.zeros(()))"
+
+
+@cache
+def faulty():
+    return real(LOOP.format(before="losses = []", each="losses.append(loss)"), timed=False)
+
+
+@cache
+def sound():
+    return real(LOOP.format(before="losses = []", each="losses.append(loss.item())"), timed=False)
 
 
 def found(before, each):

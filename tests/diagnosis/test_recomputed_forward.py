@@ -51,7 +51,7 @@ def test_what_the_cell_computes_again_is_found_with_its_line():
     lines = evidence.workload.source.splitlines()
     assert lines[finding.line - 1] == "    criterion(checkpoint(model, x, use_reentrant=False), y).backward()"
     assert "larger batch" in finding.wrong_when
-    assert "of memory are free" in finding.evidence[0]
+    assert "of memory is free" in finding.evidence[0]
 
 
 def test_checkpointing_inside_a_model_is_found_without_a_line():

@@ -128,7 +128,7 @@ def test_work_of_ones_own_children_is_not_that_of_others():
         running = first.used_until(FamilyTime.now())
         between = FamilyTime.now()
     assert child.returncode != 0  # input() met the end
-    assert running >= 0.3
+    assert running >= 0.29  # it is known in whole ticks
     assert between.used_until(FamilyTime.now()) < 0.3
 
 
@@ -157,7 +157,7 @@ def test_others_never_take_more_than_there_is(tmp_path):
 @pytest.mark.parametrize(
     ("busy_s", "runnable", "cores", "threads"),
     [
-        (10, "4/900", os.cpu_count(), 3.0),  # all CPUs are in use: the count of those that wait says how many want one
+        (10, "4/900", os.cpu_count(), max(3.0, float(os.cpu_count()))),  # all CPUs are in use: the count of those that wait says how many want one
         (5, "4/900", 2, 1.0),  # half of both: one thread's worth
         (10, "40/900", 1, 1.0),  # fewer cores than the machine has: the count is of threads elsewhere too
         (1, "4/900", 2, 0.0),  # little
@@ -166,8 +166,6 @@ def test_others_never_take_more_than_there_is(tmp_path):
 )  # fmt: skip
 def test_how_many_threads_of_others_want_a_cpu(tmp_path, busy_s, runnable, cores, threads):
     cpus = max(os.sched_getaffinity(0)) + 1
-    if cores == os.cpu_count() and threads < cores:
-        threads = float(cores)  # a machine with more CPUs than these threads
     if cores == 1 and os.cpu_count() == 1:
         pytest.skip("one CPU: there are no fewer cores")
     write_stat(tmp_path, busy_s=0, idle_s=0, cpus=cpus)

@@ -221,7 +221,7 @@ def test_a_driver_that_tells_neither_capability_nor_place_gets_assumed_rates(roo
     )
     found = topology_of(driver, root)
     assert (found.capability, found.gpus[0].path, found.link("GPU0", "GPU1").label) == (None, (), "SYS")
-    assert "assume PCIe 4 x16: nothing tells" in str(found)
+    assert "assume PCIe 4 x16: the system does not report" in str(found)
 
 
 def test_only_gpus_that_cuda_may_use_are_chosen(root) -> None:

@@ -173,11 +173,11 @@ def test_any_text_at_all_is_read_or_refused_in_words(words, between) -> None:
         ("     GPU0 NIC0NIC1a\nGPU0 X SYS", "run into each other: NIC0NIC1a"),
         (
             "     GPU0 GPU1 Frobs\nGPU0 X SYS\nGPU1 SYS X",
-            "Line 1 of the topology matrix: it begins with GPU0, and 'Frobs'",
+            "Line 1 of the topology matrix: the line begins with GPU0, but 'Frobs'",
         ),
         (
             "GPU0-GPU1 SYS",
-            "Line 1 of the topology matrix: it begins with GPU0-GPU1, and 'GPU0-GPU1 SYS' is no column",
+            "Line 1 of the topology matrix: the line begins with GPU0-GPU1, but 'GPU0-GPU1 SYS' is not a column",
         ),
         (
             "GPU0 X SYS\nGPU1 SYS X",
@@ -185,7 +185,7 @@ def test_any_text_at_all_is_read_or_refused_in_words(words, between) -> None:
         ),
         (
             "nvidia-smi\n     GPU0 GPU1 CPU Aff\n",
-            "Line 2 of the topology matrix: it begins with GPU0, and 'CPU Aff'",
+            "Line 2 of the topology matrix: the line begins with GPU0, but 'CPU Aff'",
         ),
         ("     GPU1 GPU2\nGPU1 X SYS\nGPU2 SYS X", "there is no line of column names that begins with GPU0"),
         ("     GPU0 CPU Affinity\nGPU0 X 7-0", "no list of CPUs"),
@@ -325,7 +325,7 @@ def test_a_count_that_is_no_number_is_refused_in_words() -> None:
 
 
 def test_what_the_rates_of_a_pasted_matrix_assume_is_told() -> None:
-    told = "These rates assume PCIe 4 x16 and NVLinks of Ampere (20 GB/s each): nothing tells which they are."
+    told = "These rates assume PCIe 4 x16 and NVLinks of Ampere (20 GB/s each): the system does not report the actual ones."
     found = read_matrix(COURSE)
     assert found.legend[-1] == found.to_dict()["assumed"] == told
     assert told in found._repr_mimebundle_()["text/html"]
@@ -349,7 +349,7 @@ def test_what_the_rates_of_a_pasted_matrix_assume_is_told() -> None:
 def test_the_generation_of_nvlinks_is_assumed_from_how_many_a_gpu_has(gpus, label, gb_per_s, assumed) -> None:
     found = joined(gpus, lambda a, b: label)
     assert found.gb_per_s(*found.gpus[:2]) == pytest.approx(gb_per_s)
-    assert found.assumed == f"These rates assume NVLinks of {assumed}: nothing tells which they are."
+    assert found.assumed == f"These rates assume NVLinks of {assumed}: the system does not report the actual ones."
     known = replace(found, capability=(10, 0))
     assert known.gb_per_s(*known.gpus[:2]) == pytest.approx(40.1 * Link(label).nvlinks)
     assert known.assumed == ""

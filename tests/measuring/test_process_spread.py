@@ -52,7 +52,7 @@ def quota(generator, pairs):
 class Relaunched:
     """Stands for a relaunch of programs that are all the same."""
 
-    others, prelude_s, round_s = None, 0.0, 0.0
+    others, least_s = None, 0.0
 
     def __init__(self, generator, variants, **trouble):
         plans = [variant.label for variant in variants[1:]]

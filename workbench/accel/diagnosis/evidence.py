@@ -82,7 +82,7 @@ class Evidence:
     def gaps_before_forward(self) -> tuple[str, ...]:
         """The gaps in which the loop's own code runs after an update, or after a batch was fetched, and before the forward."""
         names = [phase.name for phase in self.profile.phases if phase.is_gap]
-        by_closure = BEFORE_CLOSURE
+        by_closure: tuple[str, ...] = BEFORE_CLOSURE
         if any(phase.name == "closure" for phase in self.profile.phases):
             by_closure = (*BEFORE_CLOSURE, "optimizer → optimizer")
         return tuple(

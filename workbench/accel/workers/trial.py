@@ -263,8 +263,9 @@ class Trial(StagedTrial[Ladder]):
     def _row_state(
         self, plan: Plan
     ) -> Literal["waiting", "measuring", "confirming", "done", "stopped", "failed"]:
-        waits = self.state == "starting" or (not self.is_over and plan not in self._measured)
-        return "waiting" if waits else self.state
+        if self.state == "starting" or (not self.is_over and plan not in self._measured):
+            return "waiting"
+        return self.state
 
     def _allocator_line(self) -> str:
         if self._setting.notebook_is_steady:

@@ -37,8 +37,10 @@ def watch_module_calls(marks: PhaseRecord, original: Callable[..., Any]) -> Call
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(self, *args, **kwargs)
         is_elsewhere, in_backward = get_ident() != marks.thread, "backward" in opened
-        if is_compiling() or (is_elsewhere and not in_backward):
+        if is_elsewhere and not in_backward:
             return original(self, *args, **kwargs)
         key, is_again = id(self), "recompute" in opened
         if in_backward and not is_again and not _is_checkpointed(sys._getframe(1)):

@@ -41,7 +41,7 @@ def held_by(module: nn.Module, attribute: str) -> list[tuple[str, Any]]:
     >>> held_by(nn.Sequential(nn.ReLU()), "_modules")
     [('0', ReLU())]
     """
-    held = attributes_of(module).get(attribute)
+    held: Any = attributes_of(module).get(attribute)
     if is_a(held, dict):
         return [*dict.items(held)]
     is_script = type(held).__module__.startswith("torch.jit")  # TorchScript has mappings of its own there

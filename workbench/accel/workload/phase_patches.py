@@ -112,12 +112,14 @@ def _clear_gradients(marks: PhaseRecord, original: Function) -> Function:
 
 def _enter_autocast(entered: dict[int, int], marks: PhaseRecord, original: Function) -> Function:
     """Any `with torch.autocast(…)` or decorator begins."""
+    import torch
     from torch._C._autograd import _get_sequence_nr as nodes_recorded
     from torch.compiler import is_compiling
 
     @functools.wraps(original)
     def enter(autocast: Any) -> Any:
-        if not is_compiling() and autocast._enabled and get_ident() == marks.thread:
+        is_training = autocast._enabled and torch.is_grad_enabled()  # casting records nodes under no_grad, too
+        if not is_compiling() and is_training and get_ident() == marks.thread:
             entered[id(autocast)] = nodes_recorded()
         return original(autocast)
 

@@ -133,7 +133,7 @@ def look_up(namespace: Mapping[str, Any], name: str) -> Any | None:
     found = namespace.get(first)
     for part in rest:
         attributes = attributes_of(found)
-        modules = attributes.get("_modules")
+        modules: Any = attributes.get("_modules")
         found = attributes.get(part, dict.get(modules, part) if is_a(modules, dict) else None)
     return found
 
