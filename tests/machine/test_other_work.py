@@ -157,7 +157,7 @@ def test_others_never_take_more_than_there_is(tmp_path):
 @pytest.mark.parametrize(
     ("busy_s", "runnable", "cores", "threads"),
     [
-        (10, "4/900", os.cpu_count(), max(3.0, float(os.cpu_count()))),  # all CPUs are in use: the count of those that wait says how many want one
+        (10, "4/900", os.cpu_count(), max(3.0, float(os.cpu_count()))),  # all CPUs are in use: the count says more
         (5, "4/900", 2, 1.0),  # half of both: one thread's worth
         (10, "40/900", 1, 1.0),  # fewer cores than the machine has: the count is of threads elsewhere too
         (1, "4/900", 2, 0.0),  # little

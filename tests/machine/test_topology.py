@@ -349,7 +349,10 @@ def test_what_the_rates_of_a_pasted_matrix_assume_is_told() -> None:
 def test_the_generation_of_nvlinks_is_assumed_from_how_many_a_gpu_has(gpus, label, gb_per_s, assumed) -> None:
     found = joined(gpus, lambda a, b: label)
     assert found.gb_per_s(*found.gpus[:2]) == pytest.approx(gb_per_s)
-    assert found.assumed == f"These rates assume NVLinks of {assumed}: the system does not report the actual ones."
+    assert (
+        found.assumed
+        == f"These rates assume NVLinks of {assumed}: the system does not report the actual ones."
+    )
     known = replace(found, capability=(10, 0))
     assert known.gb_per_s(*known.gpus[:2]) == pytest.approx(40.1 * Link(label).nvlinks)
     assert known.assumed == ""

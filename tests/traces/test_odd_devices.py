@@ -77,7 +77,7 @@ def test_a_trace_of_the_gpu_alone_gets_no_phases(tmp_path, events):
     }
     assert report.devices[0].kernels_by_name[0].name == BATCH_NORM
     assert report.findings == ()
-    assert "phases are unknown: record ProfilerActivity.CPU too." in str(report)
+    assert "phases are unknown. Record ProfilerActivity.CPU too." in str(report)
     assert "Forward" not in str(report)
 
 

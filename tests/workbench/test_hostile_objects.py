@@ -107,7 +107,15 @@ WAYS = {
     "__dict__ is no dict": "__dict__ = property(lambda self: ['nothing'])",
 }
 # (role, way) of which torch itself cannot train: the cell raises without accel, too.
-UNTRAINABLE: set[tuple[str, str]] = set()
+UNTRAINABLE = {
+    *(
+        ("model", way)
+        for way in ("_modules is a list", "it cannot be hashed", "__dict__ raises", "__dict__ is no dict")
+    ),
+    *(("criterion", way) for way in ("__getattr__ raises", "__dict__ raises", "__dict__ is no dict")),
+    *(("optimizer", way) for way in ("__getattr__ raises", "__class__ lies", "__class__ raises")),
+    *(("data set", way) for way in ("__getattr__ raises", "__len__ raises", "__class__ raises")),
+}
 COMBINATIONS = [each for each in itertools.product(ROLES, WAYS) if each not in UNTRAINABLE]
 LEFT_OUT = re.compile(r".+ (?:are left out|failed on this profile) \(.+\)\.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from accel.errors import AccelError
 from accel.machine.memory import read_memory
 from accel.profiling.completeness import Completeness, check_completeness
 from accel.profiling.kineto_columns import ON_CPU, is_of
-from accel.profiling.op_table import PYTHON, OpTable, read_op_table
+from accel.profiling.op_table import PYTHON, OpRow, OpTable, read_op_table
 from accel.profiling.profile import Profile
 from accel.profiling.profile_options import ProfileOptions
 from accel.profiling.profiled_events import ProfiledEvents, read_events
@@ -25,7 +26,7 @@ from accel.traces.trace_bytes import PIECE_BYTES, read_pieces
 from accel.traces.trace_columns import read_trace_columns
 from accel.traces.trace_source import TraceSource, read_source, refuse_other_tool, refuse_without_events
 from accel.traces.trace_timing import read_trace_timing
-from accel.units import counted, size
+from accel.units import counted, percent, size
 
 if TYPE_CHECKING:
     from accel.profiling.kineto_columns import KinetoColumns
@@ -95,7 +96,7 @@ def read_traces(
     parts, others = processes_of(arrays)
     if others:
         damage.remarks.append(
-            f"Left out: {counted(others, 'process')} with less than {LEAST_SHARE:.0%} of the busiest process's work."
+            f"Left out: {counted(others, 'process')} with less than {percent(LEAST_SHARE)} of the busiest process's work."
         )
     for process, part in parts:
         own = damage.of_process(is_first=not found) if process else damage
@@ -145,7 +146,7 @@ def _profile(
     has_cpu = bool((is_of(columns.kind, columns.kinds, ON_CPU) & ~columns.is_annotation).any())
     return TraceProfile(
         timing=read_trace_timing(events),
-        rows=table.rows if has_cpu else tuple(row for row in table.rows if row.op != PYTHON),
+        rows=table.rows if has_cpu else _without_python(table.rows),
         profiled_steps=table.steps if table.has_steps else 0,
         accumulation=1,
         notes=(*damage.sentences, *_notes(table, source, has_cpu=has_cpu)),
@@ -162,6 +163,13 @@ def _profile(
         damage=damage.sentences,
         begins_late=_begins_late(columns),
     )  # fmt: skip
+
+
+def _without_python(rows: Sequence[OpRow]) -> tuple[OpRow, ...]:
+    """Time between calls into a device's runtime is not known to be Python's where no CPU was recorded."""
+    kept = [row for row in rows if row.op != PYTHON]
+    total_ms = sum(row.self_ms for row in kept)
+    return tuple(replace(row, share=row.self_ms / total_ms if total_ms else 0.0) for row in kept)
 
 
 def _versions(header: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -118,7 +118,9 @@ def _enter_autocast(entered: dict[int, int], marks: PhaseRecord, original: Funct
 
     @functools.wraps(original)
     def enter(autocast: Any) -> Any:
-        is_training = autocast._enabled and torch.is_grad_enabled()  # casting records nodes under no_grad, too
+        is_training = (
+            autocast._enabled and torch.is_grad_enabled()
+        )  # casting records nodes under no_grad, too
         if not is_compiling() and is_training and get_ident() == marks.thread:
             entered[id(autocast)] = nodes_recorded()
         return original(autocast)

@@ -49,7 +49,7 @@ def live_optimizers() -> list[torch.optim.Optimizer]:
             _watch.note(optimizer)
         _watch.has_looked = True
     found = (reference() for reference in _watch.known.valuerefs())
-    return [optimizer for optimizer in found if optimizer is not None]
+    return [optimizer for optimizer in found if optimizer is not None and _is_whole(optimizer)]
 
 
 @contextmanager
