@@ -110,7 +110,7 @@ def test_one_that_is_switched_off_by_itself_is_no_effect():
             assert LAYER(NUMBERS).dtype == torch.float32
         proof = AutocastOff().took_effect(Replica())
     assert not proof.took_effect
-    assert "nothing has entered an autocast" in proof.evidence
+    assert "the training has not entered autocast" in proof.evidence
 
 
 def test_an_interrupt_while_it_is_put_in_place_leaves_nothing_behind(monkeypatch):
@@ -128,7 +128,7 @@ def test_an_interrupt_while_it_is_put_in_place_leaves_nothing_behind(monkeypatch
 
 def test_a_cell_without_autocast_needs_nothing():
     (reason,) = AutocastOff().why_not(training().workload(), read_machine())
-    assert "No autocast was entered" in str(reason)
+    assert "Autograd recorded no operation under autocast" in str(reason)
     assert AutocastOff().why_not(under_autocast().workload(), read_machine()) == []
 
 

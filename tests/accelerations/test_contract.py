@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from cases import CASES, ENTRIES, FIRST, IN_ONE_PROCESS, case_of
+from cases import ENTER_AUTOCAST, CASES, ENTRIES, FIRST, IN_ONE_PROCESS, case_of
 from small_training import Training, bits, training, wiring, workload_of
 from torch import nn
 
@@ -316,6 +316,7 @@ def test_plain_code_that_runs_again_changes_nothing_more(plan):
 
     def trained(times: int) -> tuple[list[float], int]:
         torch.set_num_threads(1)
+        torch.autocast.__enter__ = ENTER_AUTOCAST
         made = training_for(plan, steps_before=1)
         codes = [compile(entry.as_code(made.workload()), "<exported>", "exec") for entry in plan.entries]
         cell = made.namespace

@@ -86,15 +86,15 @@ def with_kernels(profile, *kernels):
     return replace(profile, devices=devices_of(trace))
 
 
-BY_NAMES = "of kernel time on tensor cores (AMD: matrix cores), going by the kernels' names"
+BY_NAMES = "of kernel time on tensor cores (AMD: matrix cores), judging by kernel names"
 MFMA = "Cijk_Alik_Bljk_BBS_BH_MT256x256x64_MI16x16x1_SN"
 
 
 @pytest.mark.parametrize(
     ("kernels", "said"),
     [
-        ([("triton_tem_fused_mm_0", 400)], "tensor cores: unknown for 100 % of kernel time, going by names"),
-        ([("fused_moe_kernel", 300), (RELU, 100)], "tensor cores: unknown for 75 % of kernel time, going by names"),
+        ([("triton_tem_fused_mm_0", 400)], "tensor-core use is unknown for 100 % of kernel time, judging by kernel names"),
+        ([("fused_moe_kernel", 300), (RELU, 100)], "tensor-core use is unknown for 75 % of kernel time, judging by kernel names"),
         ([(RELU, 300), ("fused_moe_kernel", 100)], f"0.0 % {BY_NAMES}; unknown for 25 %"),
         ([(GEMM, 300), ("triton_tem_fused_mm_0", 100)], f"75 % {BY_NAMES}; unknown for 25 %"),
         ([(MFMA, 300), (RELU, 100)], f"75 % {BY_NAMES}"),

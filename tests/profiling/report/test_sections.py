@@ -160,7 +160,7 @@ def test_a_section_that_cannot_be_drawn_says_so_and_costs_no_other(field, lost, 
     broken = with_nothing_in(sound, field)
     whole, page, screen = str(broken), str(html(broken)), short(broken)
     for section in SECTIONS:
-        said = f"The section {section.name!r} of this report could not be drawn ("
+        said = f"accel could not show the section {section.name!r} ("
         count = int(section.name in lost)
         assert (whole.count(said), page.count(text(said))) == (count, count)
         assert screen.count(said) == int(section.name in lost & {each.name for each in IN_SHORT})

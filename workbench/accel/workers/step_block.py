@@ -31,8 +31,8 @@ _LEAST_PIPELINE_S, _MOST_PIPELINE_S = 0.5, 1.5  # of timed steps whose batches a
 class Pipeline:
     """How batches are made in the background: steps per epoch (0: unknown) and the largest number of worker processes.
 
-    >>> Pipeline.of([Plan.parse("loader_workers(n=4)")], load)
-    Pipeline(epoch_steps=20, workers=4, has_threads=False)
+    >>> Pipeline(epoch_steps=20, workers=4).ahead
+    8
 
     `has_threads`: threads may make them, which go on during the turns of other variants (worker processes are stopped).
     """

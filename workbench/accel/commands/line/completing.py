@@ -23,7 +23,7 @@ def complete(
     """The words that may stand at the cursor; each replaces what `fragment` returns.
 
     >>> complete("%accel try channels_last+auto")
-    ['autocast']
+    ['autocast', 'autocast_off']
     """
     before = line[: len(line) if cursor is None else cursor].lstrip()
     is_cell = before.startswith("%%")

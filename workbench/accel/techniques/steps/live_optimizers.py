@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from accel.hooks.attribute_patches import AttributePatches
 from accel.workload.callers_line import at_callers_line
+from accel.workload.namespace_reads import attributes_of
 
 if TYPE_CHECKING:
     import torch
@@ -88,9 +89,15 @@ def _looked_for() -> list[torch.optim.Optimizer]:
     """What refers to a class of optimizers and is an instance of one: a search in C, object by object."""
     from torch.optim import Optimizer
 
-    return [
+    found = (
         each for each in gc.get_referrers(*_with_subclasses(Optimizer)) if issubclass(type(each), Optimizer)
-    ]
+    )
+    return [each for each in found if _is_whole(each)]
+
+
+def _is_whole(optimizer: torch.optim.Optimizer) -> bool:
+    """Not one whose constructor raised, which the last traceback keeps alive."""
+    return {"state", "param_groups"} <= attributes_of(optimizer).keys()
 
 
 def _with_subclasses(kind: type) -> set[type]:
