@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from cases import ENTER_AUTOCAST, CASES, ENTRIES, FIRST, IN_ONE_PROCESS, case_of
+from cases import CASES, ENTER_AUTOCAST, ENTRIES, FIRST, IN_ONE_PROCESS, case_of
 from small_training import Training, bits, training, wiring, workload_of
 from torch import nn
 

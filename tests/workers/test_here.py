@@ -56,7 +56,7 @@ def test_steps_that_map_little_memory_are_the_same_everywhere():
 def test_what_may_be_slower_in_this_notebook_is_undecided():
     found = row("channels_last", standing(0.9, 1.1), standing(1.1, 1.4, faults=2000))
     assert (found.verdict, found.may_be_slower_here) == ("undecided", True)
-    assert "0.90 to 1.40" in found.sentence
+    assert "between 0.90× and 1.40×" in found.sentence
     assert row("channels_last", standing(1.02, 1.1), standing(1.1, 1.4, faults=2000)).verdict == "faster"
 
 
