@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from accel.distributed.trials import trial_group
-from accel.workbench import Workbench
+from accel.workbench import Workbench, trial_start
 from accel.workers import time_budget
 from accel.workers.samples import Effort
 from accel.workers.time_budget import TimeBudget
@@ -66,6 +66,7 @@ def one_thread():
 def workbench(monkeypatch, one_thread):
     """A workbench over the tiny cell's namespace; a trial is one relaunch, as the notebook runs."""
     trials_with(monkeypatch, can_be_steady=False)
+    monkeypatch.setattr(trial_start, "threads_of_others", lambda cores: 0.0)  # whatever else runs here
     namespace = {"__name__": "__main__"}
     exec(compile(SETUP, "<setup>", "exec"), namespace)
     bench = Workbench(namespace, spare_workers=0)
@@ -82,7 +83,6 @@ def two_stages(workbench, monkeypatch):
 
 def trials_with(monkeypatch, **more):
     """Let trials be short; `more` is of TrialSetting."""
-    from accel.workbench import trial_start
     from accel.workers.staged_trial import TrialSetting
 
     def setting(**given):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from accel.measuring.comparison import CHANGES, WIDE, Comparison
 from accel.measuring.interval import DEFAULT_MALLOC_NOISE, STEADY_ALONE, STEADY_NOISE
@@ -132,11 +133,14 @@ class TuneTrial(StagedTrial[Tuning]):
         goes_on = changing.isdisjoint(order)
         self._state = "confirming"
         until = self.budget.deadline if goes_on else self.budget.began + self._speed_s
+        effort = CONFIRMING if self._is_as_it_is else CONFIRMING_NOISY
+        if self._quality is not None:  # what is left of its time proves quality
+            effort = replace(effort, fills=False)
         stage = self._found.stage = self._stage(
             StagePlan(
                 "notebook", self._setting.notebook_allocator, candidates,
                 STEADY_ALONE if self._is_as_it_is else DEFAULT_MALLOC_NOISE, self._most_relaunches(ENOUGH),
-                CONFIRMING if self._is_as_it_is else CONFIRMING_NOISY, is_headline=not self._is_as_it_is, wide_is_fine=WIDE,
+                effort, is_headline=not self._is_as_it_is, wide_is_fine=WIDE,
                 chosen_from=max(len(candidates) - len(on_the_way), len(on_the_way)),
                 ladder=tuple(map(str, self._found.ladder)), on_the_way=on_the_way,
             ),
