@@ -223,7 +223,9 @@ def test_a_restarted_kernel_is_told_and_the_notebook_that_was_saved_shows_how_it
     page.evaluate(RESTART)
     expect(panel).to_have_class(re.compile("jupyter-widgets-disconnected"), timeout=60_000)
     page.evaluate("async () => { await window.jupyterapp.commands.execute('docmanager:save'); }")
-    notebook.expected.add("widget model not found")  # JupyterLab logs that the new kernel lacks the widget
+    notebook.expected.add(
+        "Error: widget model not found"
+    )  # JupyterLab logs that the new kernel lacks the widget
     page.reload()
     notebook.wait_until_ready()
     expect(saved).to_be_visible(timeout=30_000)

@@ -128,7 +128,7 @@ def test_work_of_ones_own_children_is_not_that_of_others():
         running = first.used_until(FamilyTime.now())
         between = FamilyTime.now()
     assert child.returncode != 0  # input() met the end
-    assert running >= 0.29  # it is known in whole ticks
+    assert running >= 0.28  # Linux counts user and system time in whole ticks of 10 ms
     assert between.used_until(FamilyTime.now()) < 0.3
 
 

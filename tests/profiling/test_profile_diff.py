@@ -38,9 +38,8 @@ def profile_of(*, uses_bf16=False, is_compiled=False, shapes=False):
     namespace["uses_bf16"] = uses_bf16
     if is_compiled:
         model.compile()
-        exec(
-            TRAIN, namespace
-        )  # compiling may take longer than a profile records, and then no compiled step is in it
+        # Compiled before it is profiled: a profile may end while the cell still compiles, without a compiled step in it.
+        exec(TRAIN, namespace)
     workbench = Workbench(namespace, spare_workers=0)
     try:
         return workbench.profile(TRAIN, shapes=shapes)

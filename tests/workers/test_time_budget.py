@@ -69,7 +69,7 @@ WAITS = {  # what a trial can wait for in vain, each for ten minutes
 }
 
 
-@pytest.mark.timeout(180)  # the budget ends it, on a busy machine too
+@pytest.mark.timeout(180)  # less than the default: the budget has to end the trial
 @pytest.mark.parametrize(
     "cell",
     [
@@ -108,7 +108,7 @@ def test_a_trial_without_a_budget_says_how_long_it_took_and_that_it_is_decided_o
     assert {"starting workers", "measuring"} <= {phase for phase, _ in ladder.took.phases}
 
 
-@pytest.mark.timeout(180)  # the budget ends it, on a busy machine too
+@pytest.mark.timeout(180)  # less than the default: the budget has to end the trial
 def test_training_to_a_quality_ends_with_its_budget_too(workbench):
     workbench.profile(CELL)
     result = workbench.try_(

@@ -94,7 +94,7 @@ class Notebook:
 
 
 def left_open(files: Counter[str], patience_s: float) -> list[str]:
-    """What was not open before, and still is after `patience_s`: a trial's thread may still be writing the history."""
+    """Files that are open and not in `files`; waits up to `patience_s` for a trial's thread that writes the history."""
     until = time.monotonic() + patience_s
     gc.collect()
     while (left := open_files() - files) and time.monotonic() < until:
