@@ -58,7 +58,6 @@ CELLS = (
         phases="copy data zero_grad forward backward optimizer",
         plan="intraop_threads(n=2)",
         roles="models=model optimizers=AdamW_1 loaders=DataLoader_1 schedulers=trainer.lr_scheduler",
-        awaits={"ddp": "a Trainer prepared for one process raises in accelerator.prepare on ranks"},
         near=1e-5,
     ),
     Cell(

@@ -1,6 +1,6 @@
 """State that a plain pickle leaves out or refuses: hooks, parametrizations, optimizers' attributes, weak references."""
 
-from tests.cells.cell import Cell
+from tests.cells.cell import FUNCTIONAL, Cell
 
 TRAIN = """
 for inputs, labels in loader:
@@ -249,5 +249,28 @@ inner.double()
 optimizer = torch.optim.SGD([*model.parameters(), *inner.parameters()], lr=0.1)
 """,
         weights="model,inner",
+    ),
+    Cell(
+        "names that code makes from text",
+        """
+for inputs, labels in loader:
+    try:
+        fit(inputs, labels)
+    except globals()["Stop" + "Batch"]:
+        continue
+""",
+        """
+class StopBatch(Exception):
+    pass
+def squared(logits, labels):
+    return (logits - F.one_hot(labels, 3)).pow(2).mean()
+def fit(inputs, labels, by="squared"):
+    optimizer.zero_grad()
+    globals()[by](model(inputs), labels).backward()
+    optimizer.step()
+    raise eval("StopBatch")
+""",
+        phases=FUNCTIONAL,
+        roles="models=model optimizers=optimizer loaders=loader",
     ),
 )

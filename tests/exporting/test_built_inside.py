@@ -100,3 +100,12 @@ def test_what_the_cell_can_name_before_it_is_used_is_changed_there(cell: str, li
     assert export.code.index("_step_every(") > export.code.index(f"{line}\n# gradient_accumulation")
     optimizer = notebook["early"].optimizer if "early" in notebook else notebook["optimizer"]
     assert {int(state["step"]) for state in optimizer.state.values()} == {1}
+
+
+def test_objects_without_a_name_are_noted_once_a_class_with_what_to_write_in_place_of_the_label() -> None:
+    export, _ = exported(
+        "def main():\n    for _ in range(3):\n        epoch(make(), loader)\nmain()", "fused_optimizer"
+    )
+    (note,) = export.notes
+    assert "Adam_1 (accel's name for the first of 3 objects without one)" in note.reason
+    assert note.reason.endswith("with the object's name there in place of Adam_1:")

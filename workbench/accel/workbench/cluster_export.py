@@ -96,17 +96,20 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
     is_plain = not written or written == str(Plan())
     notes = ["It trains the cell as it is." if is_plain else f"It trains with {written}."]
     notes += [f"{str(note).splitlines()[0]} The lines are at the program's end." for note in export.notes]
-    notes.append("The program saves no weights: add torch.save(...) to it, or save the weights in the cell.")
+    notes.append(
+        "No line was added that saves weights: if your cells save none, add torch.save(...) to the program."
+    )
     if earlier.left_out:
         notes.append(
-            f"{counted(earlier.left_out, 'cell')} of the notebook had no part: what the training reads is made by the others."
+            f"{counted(earlier.left_out, 'cell')} of the notebook had no part: what the training reads is made by the others. "
+            "If a cell without a part draws random numbers, the program's random numbers differ from the notebook's."
         )
     if earlier.touching:
         listed = "; ".join(earlier.touching[:_LISTED])
         more = f" and {len(earlier.touching) - _LISTED} more" if len(earlier.touching) > _LISTED else ""
         notes.append(
-            f"These cells are left out, because they train the same objects or use the results of a training: {listed}{more}. "
-            "The program trains from the beginning."
+            f"These cells are left out, because they train with the program's objects or use results of a training: "
+            f"{listed}{more}. The program trains from the beginning."
         )
     return notes
 

@@ -1,7 +1,11 @@
-"""`__main__` in a worker: what the notebook's own code finds there."""
+"""A worker in a notebook's place: what the notebook's own code finds as `__main__`, and what shows its output."""
 
 from __future__ import annotations
 
+import builtins
+import functools
+import linecache
+import sys
 import types
 from typing import Any
 
@@ -18,3 +22,53 @@ class NotebookModule(types.ModuleType):
             return self.__dict__["_namespace"][name]
         except KeyError:
             raise AttributeError(name) from None
+
+
+def stand_for_notebook(namespace: dict[str, Any]) -> None:
+    """Make this process the notebook of a namespace: its `__main__`, and `display`, which prints.
+
+    >>> stand_for_notebook(unpack(blob, memory))
+    """
+    sys.modules["__main__"] = NotebookModule(namespace)
+    vars(builtins).setdefault("display", _display)
+    if "IPython" in sys.modules or _names_ipython():
+        _give_handles(namespace)
+
+
+class _Shown:
+    """What `display` gives for a `display_id` where no notebook can change what it showed."""
+
+    def update(self, *objects: Any, **options: Any) -> None:
+        """Show nothing: the notebook would replace what it shows."""
+
+    display = update
+
+
+def _display(*objects: Any, display_id: Any = None, **options: Any) -> _Shown | None:
+    print(*objects)
+    return _Shown() if display_id else None
+
+
+def _names_ipython() -> bool:
+    cells = (entry[2] for entry in linecache.cache.values() if len(entry) == 4 and entry[1] is None)
+    return any("IPython" in line for lines in cells for line in lines)
+
+
+def _give_handles(namespace: dict[str, Any]) -> None:
+    """IPython's own `display` gives None outside of a notebook, and what asked for a handle would fail at its first update."""
+    from IPython.core import display_functions
+
+    own = display_functions.display
+    if hasattr(own, "__wrapped__"):
+        return
+
+    @functools.wraps(own)
+    def display(*objects: Any, display_id: Any = None, **options: Any) -> Any:
+        given = own(*objects, display_id=display_id, **options)
+        return _Shown() if given is None and display_id else given
+
+    modules = [vars(module) for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]
+    for variables in modules:
+        if variables.get("display") is own:
+            variables["display"] = display
+    namespace.update({name: display for name, value in namespace.items() if value is own})

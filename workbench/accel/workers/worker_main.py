@@ -30,7 +30,7 @@ from accel.processes.kernel_folder import own_folder
 from accel.profiling.compile_watch import CompileWatch
 from accel.workers.found_objects import FoundObjects
 from accel.workers.messages import EffectRead, Finished, Load, Loaded, ToWorker
-from accel.workers.notebook_module import NotebookModule
+from accel.workers.notebook_module import stand_for_notebook
 from accel.workers.step_gate import CellIsOver, StepGate
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _arrived(disk: PrivateDisk, load: Load, blob: bytes, descriptor: int) -> dic
         raise _cannot_cross(error) from error
     finally:
         memory.close()
-    sys.modules["__main__"] = NotebookModule(namespace)
+    stand_for_notebook(namespace)
     return namespace
 
 

@@ -11,7 +11,7 @@ import ast
 import builtins
 import copy
 from collections.abc import Iterable, Mapping
-from types import CodeType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from accel.workload.namespace_reads import codes_behind, globals_read, nested_codes
@@ -34,6 +34,8 @@ _SHELL_NAMES = {
     "quit",
 }  # IPython's own: they lead to every object there is
 _SWALLOWING = ("suppress", "raises", "assertRaises")
+_BY_TEXT = {"globals", "eval", "exec"}
+_MEANT_BY_TEXT = (type, FunctionType, ModuleType, str, int, float, type(None))
 
 
 def names_read(source: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
@@ -69,6 +71,21 @@ def names_bound(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(name for name in walk.writes if name in walk.bound), tuple(walk.writes)
 
 
+def names_by_text(name: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names that code which uses `name` (globals, eval or exec) may look up by their text: definitions, modules, plain values.
+
+    >>> names_by_text("globals", {"Stop": type("Stop", (Exception,), {}), "weights": [1.0]})
+    ('Stop',)
+    """
+    if name not in _BY_TEXT or name in namespace:
+        return ()
+    return tuple(
+        each
+        for each, value in namespace.items()
+        if isinstance(value, _MEANT_BY_TEXT) and not each.startswith("_") and each not in _SHELL_NAMES
+    )
+
+
 class _Walk:
     """The state of the walk: names bound for sure so far, and code already followed under them."""
 
@@ -87,6 +104,10 @@ class _Walk:
     def load(self, name: str) -> None:
         if any(name in scope for scope in self.local):
             return
+        if name not in self.demanded and name not in self.bound:
+            self.demanded.add(name)
+            for each in names_by_text(name, self.namespace):
+                self.load_global(each)
         self.demanded.add(name)
         if name not in self.bound and name in self.namespace and name not in _MODULE_NAMES:
             self.reads.setdefault(name)

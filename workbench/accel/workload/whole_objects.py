@@ -62,6 +62,8 @@ def reduced(obj: Any, hold: Callable[[Any], None]) -> Any:
         return (_accumulate_grad, (obj.variable,))
     if issubclass(cls, threading.Thread):
         raise TypeError(f"cannot pickle {cls.__name__!r} object: a thread stays in its process")
+    if (name := _shared_by_all(obj, cls)) is not None:
+        return (bare, (cls,), (name, dict(vars(obj))), None, None, _share)
     has_own_way: Any = _has_own_way  # a class is hashable, whatever its type says
     passes_on: Any = _passes_on
     if has_own_way(cls):
@@ -259,6 +261,30 @@ def _set_parts_of_script(module: Any, parts: dict[str, tuple[dict[str, Any], dic
         for key, tensor in tensors.items():
             modules[name]._c.setattr(key, tensor)
         modules[name].__dict__.update(python)
+
+
+# --- classes whose objects share their attributes ---------------------------------------------------------------------
+
+
+def _shared_by_all(obj: Any, cls: type[Any]) -> str | None:
+    """The name of the class's attribute that is the `__dict__` of all its objects, as in Accelerate's states; None for most."""
+    names: Any = _names_of_shared  # a class is hashable, whatever its type says
+    return next(
+        (name for name in names(cls) if getattr(cls, name, None) is getattr(obj, "__dict__", cls)), None
+    )
+
+
+@functools.lru_cache(512)
+def _names_of_shared(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(name for each in cls.__mro__ for name in vars(each) if "shared_state" in name)
+
+
+def _share(obj: Any, state: tuple[str, dict[str, Any]]) -> None:
+    name, attributes = state
+    shared = getattr(type(obj), name)
+    if not shared:  # else an earlier cell has set it up in this process
+        shared.update(attributes)
+    obj.__dict__ = shared
 
 
 # --- classes with a way of their own ---------------------------------------------------------------------------------

@@ -36,6 +36,12 @@ class Role:
     built_on: tuple[int, ...] = ()  # lines of the cell that were running when it was built, innermost first
     used_on: tuple[int, ...] = ()  # the same, when it was first used
 
+    @property
+    def is_label(self) -> bool:
+        """True if no name led to the object, so that `name` was made from its class."""
+        start, _, number = self.name.rpartition("_")
+        return number.isdecimal() and start == self.class_name.rpartition(".")[2]
+
     def current(self, namespace: Mapping[str, Any]) -> Any | None:
         """The notebook's object of that name if it still fills the role, else the one seen, else None."""
         named = look_up(namespace, self.name)
@@ -126,7 +132,8 @@ def look_up(namespace: Mapping[str, Any], name: str) -> Any | None:
     found = namespace.get(first)
     for part in rest:
         attributes = getattr(found, "__dict__", {})
-        found = attributes.get(part, attributes.get("_modules", {}).get(part))
+        modules = attributes.get("_modules")  # of a class that is no torch module this may be anything
+        found = attributes.get(part, modules.get(part) if isinstance(modules, dict) else None)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -45,6 +45,9 @@ class SharedLoops:
             Any
         ] = []  # loaders of the loops that this rank goes through with a part of its own
         self._evaluated: set[int] = set()  # loaders whose last loop did not train, as its code said
+        self._trained: set[int] = (
+            set()
+        )  # loaders in whose loops backward passes were seen since the cell began
         self._used: set[int] = set()  # of them, since the cell began
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
@@ -160,6 +163,7 @@ class SharedLoops:
             shared.close()
             shared.loader._iterator = None  # of workers that wait for another epoch of this rank's part
         self._used.clear()
+        self._trained.clear()
 
     def close(self) -> None:
         """Give the loaders back as they were, and let every loop be as it is: what the cell patched may call us still."""
@@ -227,17 +231,17 @@ class SharedLoops:
         if loader is None or self._named:
             return
         if id(loader) in self._shared:
-            raise self.in_eval_mode(loader)
+            raise self.taken_for_evaluation(loader)
         self.trained_whole.add(self.name_of(loader))
 
-    def in_eval_mode(self, loader: Any) -> AccelError:
+    def taken_for_evaluation(self, loader: Any) -> AccelError:
         """What is said where every rank would train on all of this loader, alike."""
         name = self.name_of(loader)
         return AccelError(
             f"Training in a loop over {name} on {self._world_size} ranks",
-            because="all models were in eval mode when it began, which is how an evaluation is recognised, so every "
-            "rank would train on the same batches",
-            do="Call model.train() before the loop, or, where eval mode is meant, name the loaders that train: --loaders "
+            because="it began with all models in eval mode or with gradients off, so it was taken for an evaluation, and "
+            "every rank would train on the same batches",
+            do="Call model.train() before the loop and turn gradients on, or name the loaders that train: --loaders "
             f"{'train_loader' if name == _UNNAMED else name}.",
         )
 
@@ -279,6 +283,8 @@ class SharedLoops:
                     self.whereabouts.took(loop, self.backwards)
                     self._on_batch(batch)
                     yield batch
+                    if self.backwards > before:
+                        self._trained.add(id(loader))
                     evaluates = self._calls[True] == calls[True] and self._calls[False] > calls[False]
                     if self.backwards == before and evaluates:
                         raise self._not_trained(
@@ -312,15 +318,24 @@ class SharedLoops:
         self._evaluated.discard(id(loader))
         if by_code is False:
             self._evaluated.add(id(loader))
-        return self._trains_with(loader) if by_code is None else by_code
+        if by_code is None and id(loader) in self._trained and torch.is_grad_enabled():
+            return True  # a library's loop may set the mode in its steps, and end an epoch with an evaluation
+        return self._trains_with(loader, caller) if by_code is None else by_code
 
-    def _trains_with(self, loader: Any) -> bool:
-        """Whether a loop over this loader is training: by name, else by the mode that the models are in."""
+    def _trains_with(self, loader: Any, caller: FrameType | None = None) -> bool:
+        """Whether a loop over this loader is training: by name, else by the mode that the models are in.
+
+        Models are those that were called, and those that the notebook or a function that waits for `caller` has a name for.
+        """
         import torch
 
         if self._named:
             return self.name_of(loader) in self._named
         known = [*self.models, *_models_in(self._namespace)]
+        while caller is not None:
+            if caller.f_globals is self._namespace is not caller.f_locals:
+                known += _models_in(caller.f_locals)
+            caller = caller.f_back
         trainable = [model for model in known if any(p.requires_grad for p in model.parameters())]
         models = trainable or known  # one may hold its layers in a list, where torch does not see them
         return torch.is_grad_enabled() and (not models or any(model.training for model in models))
@@ -346,7 +361,7 @@ class _Batches:
         return len(self._loader)
 
 
-def _models_in(namespace: dict[str, Any]) -> list[Any]:
+def _models_in(namespace: Mapping[str, Any]) -> list[Any]:
     from torch import nn
     from torch.nn.modules.loss import _Loss
 
