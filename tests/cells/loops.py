@@ -120,7 +120,7 @@ parts = {name: Wrapped(DataLoader(TensorDataset(x[k::2], y[k::2]), batch_size=8)
         roles="models=Sequential_1,Sequential_2 optimizers=optimizer criteria=criterion loaders=DataLoader_1,DataLoader_2",
     ),
     Cell(
-        "what it displays is changed in each step",
+        "a display handle that is updated in each step",
         """
 from IPython.display import display as show
 shown, bars = display("loss", display_id=True), show("bar", display_id=True)
@@ -129,9 +129,9 @@ for inputs, labels in loader:
     loss = criterion(model(inputs), labels)
     loss.backward()
     optimizer.step()
-    shown.update(loss.item())
-    if bars is not None:  # as it is outside of a notebook
-        bars.update(loss.item())
+    for handle in (shown, bars):
+        if handle is not None:  # IPython's display returns None outside a notebook
+            handle.update(loss.item())
     display(loss.item())
 """,
     ),

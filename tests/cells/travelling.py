@@ -251,7 +251,7 @@ optimizer = torch.optim.SGD([*model.parameters(), *inner.parameters()], lr=0.1)
         weights="model,inner",
     ),
     Cell(
-        "names that code makes from text",
+        "functions and classes that code looks up by text",
         """
 for inputs, labels in loader:
     try:

@@ -205,14 +205,17 @@ GRADIENTS_OFF = (
 )
 
 
-def test_a_loop_that_is_in_eval_mode_from_the_second_epoch_on_trains_as_in_one_process(
+def test_a_loop_that_is_in_eval_mode_from_the_second_epoch_on_is_refused_and_by_name_trains(
     pool: RankPool,
 ) -> None:
-    ranks, _ = on_ranks(pool, FORGETS_TRAIN)
+    with pytest.raises(AccelError, match="began with all models in eval mode") as refused:
+        on_ranks(pool, FORGETS_TRAIN)
+    assert "model.train() and turn gradients on before the loop" in str(refused.value)
+    ranks, _ = on_ranks(pool, FORGETS_TRAIN, loaders=("loader",))
     assert difference(alone(FORGETS_TRAIN)["model"], ranks["model"]) < 1e-12
 
 
-def test_a_loop_that_begins_without_gradients_from_the_second_epoch_on_is_refused_and_by_name_trains(
+def test_a_loop_that_begins_with_gradients_off_raises_unless_its_loader_is_named(
     pool: RankPool,
 ) -> None:
     with pytest.raises(AccelError, match="eval mode or with gradients off") as refused:

@@ -102,10 +102,10 @@ def test_what_the_cell_can_name_before_it_is_used_is_changed_there(cell: str, li
     assert {int(state["step"]) for state in optimizer.state.values()} == {1}
 
 
-def test_objects_without_a_name_are_noted_once_a_class_with_what_to_write_in_place_of_the_label() -> None:
+def test_unnamed_objects_of_one_class_get_one_note_that_names_the_placeholder() -> None:
     export, _ = exported(
         "def main():\n    for _ in range(3):\n        epoch(make(), loader)\nmain()", "fused_optimizer"
     )
     (note,) = export.notes
-    assert "Adam_1 (accel's name for the first of 3 objects without one)" in note.reason
-    assert note.reason.endswith("with the object's name there in place of Adam_1:")
+    assert "Adam_1 (accel's placeholder: the cell uses 3 Adam objects without a name)" in note.reason
+    assert note.reason.endswith("and replace Adam_1 by the name that the code there uses:")

@@ -172,7 +172,7 @@ class Shared:
         self.__dict__.update(given)
 
 
-def test_what_all_objects_of_a_library_class_share_is_shared_where_it_arrives():
+def test_state_that_all_objects_of_a_library_class_share_is_restored_on_arrival():
     memory = MemoryFile()
     parcel = dump(Shared(device="cpu"), memory)
     Shared._shared_state.clear()  # as in a process that has only imported the library
@@ -180,10 +180,10 @@ def test_what_all_objects_of_a_library_class_share_is_shared_where_it_arrives():
     assert Shared().device == "cpu"
     Shared(device="meta")
     assert arrived.device == "meta"
-    assert load(parcel, memory).device == "meta", "what the process has set up itself stays"
+    assert load(parcel, memory).device == "meta", "state that the process has is kept"
 
 
-def test_an_attribute_is_found_by_its_dotted_name_whatever_the_object_calls_modules():
+def test_an_attribute_is_found_by_its_dotted_name_if_modules_is_a_list():
     class Wrapper:
         def __init__(self) -> None:
             self._modules, self.inner = ["inner"], nn.Linear(2, 2)

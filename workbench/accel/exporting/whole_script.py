@@ -169,11 +169,11 @@ class _Program:
                 waiting += [(name, each) for each in [provider] if self._binding[name][0] < provider]
 
     def _need_by_text(self, name: str) -> None:
-        """Code may read this name without naming it: it is given if no training gives it."""
+        """Add the cell that defines a name which code may look up by text, if the cell only defines and imports."""
         end = len(self._statements)
         provider = self._provider(name, end)
-        cell = self._last if provider is None else self._statements[provider].cell
-        if cell != self._last and not self._is_training(cell) and not self._needs_training(cell):
+        own = [] if provider is None else self._of_cell[self._statements[provider].cell]
+        if own and all(one.is_definition or one.modules for _, one in own):
             self._need(name, end)
 
     def _provider(self, name: str, place: int) -> int | None:

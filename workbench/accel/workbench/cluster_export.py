@@ -97,19 +97,19 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
     notes = ["It trains the cell as it is." if is_plain else f"It trains with {written}."]
     notes += [f"{str(note).splitlines()[0]} The lines are at the program's end." for note in export.notes]
     notes.append(
-        "No line was added that saves weights: if your cells save none, add torch.save(...) to the program."
+        "accel added no code that saves the weights: if your cells do not save them, add torch.save(...)."
     )
     if earlier.left_out:
         notes.append(
-            f"{counted(earlier.left_out, 'cell')} of the notebook had no part: what the training reads is made by the others. "
-            "If a cell without a part draws random numbers, the program's random numbers differ from the notebook's."
+            f"The program leaves out {counted(earlier.left_out, 'cell')} that the training does not need. If one of them draws "
+            "random numbers, the program's results may differ from the notebook's."
         )
     if earlier.touching:
         listed = "; ".join(earlier.touching[:_LISTED])
         more = f" and {len(earlier.touching) - _LISTED} more" if len(earlier.touching) > _LISTED else ""
         notes.append(
-            f"These cells are left out, because they train with the program's objects or use results of a training: "
-            f"{listed}{more}. The program trains from the beginning."
+            f"These cells are left out, because they train with the program's objects or use training results: "
+            f"{listed}{more}. The program starts with untrained weights."
         )
     return notes
 

@@ -1,4 +1,4 @@
-"""A worker in a notebook's place: what the notebook's own code finds as `__main__`, and what shows its output."""
+"""What makes a worker look like the notebook: its `__main__` module, and its function `display`."""
 
 from __future__ import annotations
 
@@ -36,17 +36,20 @@ def stand_for_notebook(namespace: dict[str, Any]) -> None:
 
 
 class _Shown:
-    """What `display` gives for a `display_id` where no notebook can change what it showed."""
+    """The handle that `display(…, display_id=…)` returns in a worker."""
+
+    def __init__(self, display_id: Any) -> None:
+        self.display_id = display_id
 
     def update(self, *objects: Any, **options: Any) -> None:
-        """Show nothing: the notebook would replace what it shows."""
+        """Show nothing: a worker's output cannot be replaced."""
 
     display = update
 
 
 def _display(*objects: Any, display_id: Any = None, **options: Any) -> _Shown | None:
     print(*objects)
-    return _Shown() if display_id else None
+    return _Shown(display_id) if display_id else None
 
 
 def _names_ipython() -> bool:
@@ -55,7 +58,7 @@ def _names_ipython() -> bool:
 
 
 def _give_handles(namespace: dict[str, Any]) -> None:
-    """IPython's own `display` gives None outside of a notebook, and what asked for a handle would fail at its first update."""
+    """Outside a notebook IPython's `display` returns None: give a handle, so that its `update` does not raise."""
     from IPython.core import display_functions
 
     own = display_functions.display
@@ -65,7 +68,7 @@ def _give_handles(namespace: dict[str, Any]) -> None:
     @functools.wraps(own)
     def display(*objects: Any, display_id: Any = None, **options: Any) -> Any:
         given = own(*objects, display_id=display_id, **options)
-        return _Shown() if given is None and display_id else given
+        return _Shown(display_id) if given is None and display_id else given
 
     modules = [vars(module) for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]
     for variables in modules:

@@ -11,7 +11,7 @@ import ast
 import builtins
 import copy
 from collections.abc import Iterable, Mapping
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from accel.workload.namespace_reads import codes_behind, globals_read, nested_codes
@@ -35,7 +35,7 @@ _SHELL_NAMES = {
 }  # IPython's own: they lead to every object there is
 _SWALLOWING = ("suppress", "raises", "assertRaises")
 _BY_TEXT = {"globals", "eval", "exec"}
-_MEANT_BY_TEXT = (type, FunctionType, ModuleType, str, int, float, type(None))
+_MEANT_BY_TEXT = (type, FunctionType, BuiltinFunctionType, ModuleType, str, int, float, type(None))
 
 
 def names_read(source: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
@@ -46,6 +46,7 @@ def names_read(source: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
     """
     walk = _Walk(namespace)
     walk.statements(_parsed(source))
+    walk.names_by_text()
     return tuple(walk.reads)
 
 
@@ -72,7 +73,7 @@ def names_bound(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def names_by_text(name: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names that code which uses `name` (globals, eval or exec) may look up by their text: definitions, modules, plain values.
+    """Names that code may look up by text if it uses `name`, one of globals, eval and exec: definitions, modules, plain values.
 
     >>> names_by_text("globals", {"Stop": type("Stop", (Exception,), {}), "weights": [1.0]})
     ('Stop',)
@@ -97,17 +98,23 @@ class _Walk:
         self.followed: set[object] = set()
         self.pending: dict[str, list[CodeType]] = {}  # bodies of the cell's own functions, by name
         self.demanded: set[str] = set()  # names used so far: a function bound to one later may run at once
+        self.only_meant = False
         self.local: list[set[str]] = []  # targets of the comprehensions we are in
+
+    def names_by_text(self) -> None:
+        """Read what the code may look up by text, and what that reads of its kind; never data, which may be large."""
+        self.only_meant = True
+        for used in sorted(self.demanded & _BY_TEXT):
+            for name in names_by_text(used, self.namespace):
+                self.load(name)
 
     # Names ----------------------------------------------------------------------------------------------------
 
     def load(self, name: str) -> None:
         if any(name in scope for scope in self.local):
             return
-        if name not in self.demanded and name not in self.bound:
-            self.demanded.add(name)
-            for each in names_by_text(name, self.namespace):
-                self.load_global(each)
+        if self.only_meant and not isinstance(self.namespace.get(name), _MEANT_BY_TEXT):
+            return
         self.demanded.add(name)
         if name not in self.bound and name in self.namespace and name not in _MODULE_NAMES:
             self.reads.setdefault(name)

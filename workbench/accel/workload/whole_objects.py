@@ -267,7 +267,7 @@ def _set_parts_of_script(module: Any, parts: dict[str, tuple[dict[str, Any], dic
 
 
 def _shared_by_all(obj: Any, cls: type[Any]) -> str | None:
-    """The name of the class's attribute that is the `__dict__` of all its objects, as in Accelerate's states; None for most."""
+    """The class attribute that serves as the `__dict__` of every instance, as in Accelerate's states; None for most classes."""
     names: Any = _names_of_shared  # a class is hashable, whatever its type says
     return next(
         (name for name in names(cls) if getattr(cls, name, None) is getattr(obj, "__dict__", cls)), None
@@ -276,13 +276,15 @@ def _shared_by_all(obj: Any, cls: type[Any]) -> str | None:
 
 @functools.lru_cache(512)
 def _names_of_shared(cls: type[Any]) -> tuple[str, ...]:
-    return tuple(name for each in cls.__mro__ for name in vars(each) if "shared_state" in name)
+    kinds = cls.__mro__[:-1]
+    is_plain = all(each.__flags__ & _OF_PYTHON for each in kinds)
+    return tuple(name for each in kinds for name in vars(each) if "shared_state" in name) if is_plain else ()
 
 
 def _share(obj: Any, state: tuple[str, dict[str, Any]]) -> None:
     name, attributes = state
     shared = getattr(type(obj), name)
-    if not shared:  # else an earlier cell has set it up in this process
+    if not shared:  # else keep the state that this process has
         shared.update(attributes)
     obj.__dict__ = shared
 

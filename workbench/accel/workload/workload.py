@@ -38,7 +38,7 @@ class Role:
 
     @property
     def is_label(self) -> bool:
-        """True if no name led to the object, so that `name` was made from its class."""
+        """True if `name` is a placeholder such as Adam_1, because no variable holds the object."""
         start, _, number = self.name.rpartition("_")
         return number.isdecimal() and start == self.class_name.rpartition(".")[2]
 
@@ -132,7 +132,7 @@ def look_up(namespace: Mapping[str, Any], name: str) -> Any | None:
     found = namespace.get(first)
     for part in rest:
         attributes = getattr(found, "__dict__", {})
-        modules = attributes.get("_modules")  # of a class that is no torch module this may be anything
+        modules = attributes.get("_modules")  # if `found` is no torch module, this may be any object
         found = attributes.get(part, modules.get(part) if isinstance(modules, dict) else None)
     return found
 

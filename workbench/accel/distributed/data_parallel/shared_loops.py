@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
+from accel.distributed.data_parallel.gradient_readers import is_of_library
 from accel.distributed.data_parallel.lineages import Lineages
 from accel.distributed.data_parallel.loop_code import trains_by_code
 from accel.distributed.data_parallel.shared_loader import SharedLoader
@@ -45,10 +47,8 @@ class SharedLoops:
             Any
         ] = []  # loaders of the loops that this rank goes through with a part of its own
         self._evaluated: set[int] = set()  # loaders whose last loop did not train, as its code said
-        self._trained: set[int] = (
-            set()
-        )  # loaders in whose loops backward passes were seen since the cell began
-        self._used: set[int] = set()  # of them, since the cell began
+        self._trained: dict[int, Any] = {}  # loaders whose loops ran a backward pass in this run of the cell
+        self._used: set[int] = set()  # ids of shared loaders that this run of the cell used
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
         self._calls = [0, 0]  # of models, without gradients and with them
@@ -70,7 +70,7 @@ class SharedLoops:
             if self._is_over:
                 return original(loader)
             if self._only_watches or (self._is_alone and not self._lineages.batches_over):
-                trains = self._trains_with(loader)
+                trains = self._trains_with(loader, sys._getframe(1))
                 if trains and self._only_watches:
                     self._look_at(loader)
                 batches = original(loader)
@@ -103,7 +103,7 @@ class SharedLoops:
                 shared is not None
                 or is_plain
                 or id(loader) in self._evaluated
-                or not self._trains_with(loader)
+                or not self._trains_with(loader, sys._getframe(1))
                 or split_of(loader) is not None
             ):
                 return self._steps(original(loader), shared)
@@ -239,9 +239,9 @@ class SharedLoops:
         name = self.name_of(loader)
         return AccelError(
             f"Training in a loop over {name} on {self._world_size} ranks",
-            because="it began with all models in eval mode or with gradients off, so it was taken for an evaluation, and "
-            "every rank would train on the same batches",
-            do="Call model.train() before the loop and turn gradients on, or name the loaders that train: --loaders "
+            because="accel took this loop for an evaluation, because it began with all models in eval mode or with gradients "
+            "off, so every rank would train on the same batches",
+            do="Call model.train() and turn gradients on before the loop, or name the loaders that train: --loaders "
             f"{'train_loader' if name == _UNNAMED else name}.",
         )
 
@@ -283,8 +283,6 @@ class SharedLoops:
                     self.whereabouts.took(loop, self.backwards)
                     self._on_batch(batch)
                     yield batch
-                    if self.backwards > before:
-                        self._trained.add(id(loader))
                     evaluates = self._calls[True] == calls[True] and self._calls[False] > calls[False]
                     if self.backwards == before and evaluates:
                         raise self._not_trained(
@@ -293,6 +291,8 @@ class SharedLoops:
                     self._on_batch(None)
         finally:
             self._in_part.remove(loader)
+            if self.backwards > before:
+                self._trained[id(loader)] = loader
         self.weight, self.is_last, self._cut = 1.0, False, None
         if self.backwards == before:
             raise self._not_trained(
@@ -318,22 +318,25 @@ class SharedLoops:
         self._evaluated.discard(id(loader))
         if by_code is False:
             self._evaluated.add(id(loader))
-        if by_code is None and id(loader) in self._trained and torch.is_grad_enabled():
-            return True  # a library's loop may set the mode in its steps, and end an epoch with an evaluation
+        if by_code is None and id(loader) in self._trained and is_of_library(caller.f_code):
+            return (
+                torch.is_grad_enabled()
+            )  # a library may call train() in each step, and evaluate after an epoch
         return self._trains_with(loader, caller) if by_code is None else by_code
 
-    def _trains_with(self, loader: Any, caller: FrameType | None = None) -> bool:
+    def _trains_with(self, loader: Any, caller: FrameType | None) -> bool:
         """Whether a loop over this loader is training: by name, else by the mode that the models are in.
 
-        Models are those that were called, and those that the notebook or a function that waits for `caller` has a name for.
+        Models are those called so far, the notebook's variables, and, if these are all in eval mode, the local variables of the
+        notebook's functions on the call stack.
         """
         import torch
 
         if self._named:
             return self.name_of(loader) in self._named
         known = [*self.models, *_models_in(self._namespace)]
-        while caller is not None:
-            if caller.f_globals is self._namespace is not caller.f_locals:
+        while caller is not None and not any(model.training for model in known):
+            if caller.f_globals is self._namespace and caller.f_code.co_flags & inspect.CO_NEWLOCALS:
                 known += _models_in(caller.f_locals)
             caller = caller.f_back
         trainable = [model for model in known if any(p.requires_grad for p in model.parameters())]
