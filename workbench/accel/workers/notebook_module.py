@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import builtins
 import functools
+import importlib
 import linecache
 import sys
 import types
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -31,8 +33,8 @@ def stand_for_notebook(namespace: dict[str, Any]) -> None:
     """
     sys.modules["__main__"] = NotebookModule(namespace)
     vars(builtins).setdefault("display", _display)
-    if "IPython" in sys.modules or _names_ipython():
-        _give_handles(namespace)
+    if "IPython" in sys.modules or (_names_ipython() and find_spec("IPython") is not None):
+        _give_handles(namespace, importlib.import_module("IPython.core.display_functions"))
 
 
 class _Shown:
@@ -57,11 +59,9 @@ def _names_ipython() -> bool:
     return any("IPython" in line for lines in cells for line in lines)
 
 
-def _give_handles(namespace: dict[str, Any]) -> None:
+def _give_handles(namespace: dict[str, Any], ipython: Any) -> None:
     """Outside a notebook IPython's `display` returns None: give a handle, so that its `update` does not raise."""
-    from IPython.core import display_functions
-
-    own = display_functions.display
+    own = ipython.display
     if hasattr(own, "__wrapped__"):
         return
 
