@@ -5,6 +5,7 @@ Run as a script: a JSON list of sources and the names of weights on a line, a JS
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -42,12 +43,13 @@ class PlainProcess:
 
 
 def numbers_of(namespace: dict[str, Any], names: str) -> list[list[float]]:
-    """All numbers of modules and tensors, by their names in a namespace."""
+    """All numbers of modules and tensors, by their names in a namespace; an attribute's is dotted."""
     import torch
 
     found: list[list[float]] = []
     for name in names.split(","):
-        value = namespace[name.strip()]
+        first, *attributes = name.strip().split(".")
+        value = functools.reduce(getattr, attributes, namespace[first])
         tensors = (
             list(value.state_dict().values())
             if isinstance(value, torch.nn.Module)

@@ -107,5 +107,5 @@ def test_unnamed_objects_of_one_class_get_one_note_that_names_the_placeholder() 
         "def main():\n    for _ in range(3):\n        epoch(make(), loader)\nmain()", "fused_optimizer"
     )
     (note,) = export.notes
-    assert "Adam_1 (accel's placeholder: the cell uses 3 Adam objects without a name)" in note.reason
-    assert note.reason.endswith("and replace Adam_1 by the name that the code there uses:")
+    assert "the cell uses 3 Adam objects that no variable names" in note.reason
+    assert note.reason.endswith("and replace Adam_1 (accel's placeholder) with the name in your code:")

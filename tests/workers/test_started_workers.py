@@ -64,10 +64,10 @@ def test_between_its_turns_it_stands_still_and_its_loader_workers_too(monkeypatc
 
 def test_a_worker_has_display_and_its_handles_as_a_notebook_does() -> None:
     lines = """
-from accel.workers.notebook_module import stand_for_notebook
+from accel.workload.notebook_module import give_display
 from IPython.display import display as show
 namespace = {"show": show}
-stand_for_notebook(namespace)
+give_display(namespace)
 display(1, display_id=True).update(2)
 namespace["show"](3, display_id=True).update(4)
 from IPython.display import display

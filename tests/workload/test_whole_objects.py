@@ -21,6 +21,12 @@ from accel.workload.shipping import dump, load, pack_cell, unpack
 from accel.workload.workload import look_up
 
 
+@pytest.fixture(autouse=True)
+def _own_main(monkeypatch):
+    """What is unpacked becomes the process's `__main__`."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+
+
 def copied(contents):
     memory = MemoryFile()
     return load(dump(contents, memory), memory)

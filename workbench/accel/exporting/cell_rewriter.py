@@ -84,7 +84,9 @@ class CellRewriter:
         self._names = PrivateNames(self.tree, workload.namespace)
         self.in_place = InPlace(self.tree, self.edits, workload, plan, has_torch=self._names.has_torch)
         self.notes: list[Note] = []
-        self._explained: set[tuple[str, ...]] = set()  # objects of a class without names share a note
+        self._explained: set[tuple[str, ...]] = (
+            set()
+        )  # keys of the notes written: unnamed objects of one class share a note
         self._additions: dict[tuple[cst.CSTNode, Side], list[str]] = {}
         existing = [role for role in workload.roles if not role.is_built_by_cell]
         self._first_use = before_first_use(
@@ -170,7 +172,7 @@ class CellRewriter:
     def _write_for_built(self, entry: Acceleration, role: Role) -> None:
         places = after_building(self.tree, role.name)
         if not places:
-            reason = "no line of the cell builds it under that name. Put these lines after the one that does:"
+            reason = "no line of the cell builds it under that name. Put these lines after the line that builds the object:"
             self._cannot(entry, role, reason)
             return
         if not any(is_in_time(self.typed, place, role) for place in after_building(self.typed, role.name)):
@@ -206,10 +208,8 @@ class CellRewriter:
             self._explained.add(key)
             labels = [each for each in self.workload.roles if each.is_label]
             same = sum((each.kind, each.class_name) == (role.kind, role.class_name) for each in labels)
-            what += f" (accel's placeholder: the cell uses {counted(same, f'{role.class_name} object')} without a name)"
-            reason = (
-                f"{reason.removesuffix(':')}, and replace {role.name} by the name that the code there uses:"
-            )
+            what = f"{counted(same, f'{role.class_name} object')} that no variable names"
+            reason = f"{reason.removesuffix(':')}, and replace {role.name} (accel's placeholder) with the name in your code:"
         self.notes.append(Note(entry.name, f"the cell uses {what}, but {reason}", lines))
 
     def _import_torch_if_needed(self, top: cst.CSTNode | None) -> None:

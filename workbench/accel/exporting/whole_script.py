@@ -169,7 +169,7 @@ class _Program:
                 waiting += [(name, each) for each in [provider] if self._binding[name][0] < provider]
 
     def _need_by_text(self, name: str) -> None:
-        """Add the cell that defines a name which code may look up by text, if the cell only defines and imports."""
+        """Code may look this name up by text: add the cell that binds it, if that cell holds only definitions and imports."""
         end = len(self._statements)
         provider = self._provider(name, end)
         own = [] if provider is None else self._of_cell[self._statements[provider].cell]

@@ -108,8 +108,8 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
         listed = "; ".join(earlier.touching[:_LISTED])
         more = f" and {len(earlier.touching) - _LISTED} more" if len(earlier.touching) > _LISTED else ""
         notes.append(
-            f"These cells are left out, because they train with the program's objects or use training results: "
-            f"{listed}{more}. The program starts with untrained weights."
+            f"The program leaves out these cells, because they train its objects or use the results of a training: "
+            f"{listed}{more}. The program therefore starts with untrained weights."
         )
     return notes
 

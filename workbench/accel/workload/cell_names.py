@@ -73,7 +73,7 @@ def names_bound(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def names_by_text(name: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names that code may look up by text if it uses `name`, one of globals, eval and exec: definitions, modules, plain values.
+    """The definitions, modules and plain values that code may look up by text if it uses `name` (globals, eval or exec).
 
     >>> names_by_text("globals", {"Stop": type("Stop", (Exception,), {}), "weights": [1.0]})
     ('Stop',)
@@ -102,7 +102,7 @@ class _Walk:
         self.local: list[set[str]] = []  # targets of the comprehensions we are in
 
     def names_by_text(self) -> None:
-        """Read what the code may look up by text, and what that reads of its kind; never data, which may be large."""
+        """Read the definitions, modules and plain values that the code may look up by text, but no data, which may be large."""
         self.only_meant = True
         for used in sorted(self.demanded & _BY_TEXT):
             for name in names_by_text(used, self.namespace):

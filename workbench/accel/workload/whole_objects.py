@@ -267,7 +267,7 @@ def _set_parts_of_script(module: Any, parts: dict[str, tuple[dict[str, Any], dic
 
 
 def _shared_by_all(obj: Any, cls: type[Any]) -> str | None:
-    """The class attribute that serves as the `__dict__` of every instance, as in Accelerate's states; None for most classes."""
+    """The name of the class attribute that all instances share as their `__dict__`, as in Accelerate's states."""
     names: Any = _names_of_shared  # a class is hashable, whatever its type says
     return next(
         (name for name in names(cls) if getattr(cls, name, None) is getattr(obj, "__dict__", cls)), None
@@ -284,7 +284,7 @@ def _names_of_shared(cls: type[Any]) -> tuple[str, ...]:
 def _share(obj: Any, state: tuple[str, dict[str, Any]]) -> None:
     name, attributes = state
     shared = getattr(type(obj), name)
-    if not shared:  # else keep the state that this process has
+    if not shared:  # this process has no state of that class yet
         shared.update(attributes)
     obj.__dict__ = shared
 

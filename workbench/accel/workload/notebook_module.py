@@ -26,12 +26,18 @@ class NotebookModule(types.ModuleType):
             raise AttributeError(name) from None
 
 
-def stand_for_notebook(namespace: dict[str, Any]) -> None:
-    """Make this process the notebook of a namespace: its `__main__`, and `display`, which prints.
+def notebook_variables() -> dict[str, Any]:
+    """The variables of `__main__`, in the notebook as in a process that stands for it."""
+    main = vars(sys.modules["__main__"])
+    variables: dict[str, Any] = main.get("_namespace", main)
+    return variables
 
-    >>> stand_for_notebook(unpack(blob, memory))
+
+def give_display(namespace: dict[str, Any]) -> None:
+    """Let cells call `display`, which prints here, and use its handles.
+
+    >>> give_display(unpack(blob, memory))
     """
-    sys.modules["__main__"] = NotebookModule(namespace)
     vars(builtins).setdefault("display", _display)
     if "IPython" in sys.modules or (_names_ipython() and find_spec("IPython") is not None):
         _give_handles(namespace, importlib.import_module("IPython.core.display_functions"))
@@ -55,12 +61,13 @@ def _display(*objects: Any, display_id: Any = None, **options: Any) -> _Shown | 
 
 
 def _names_ipython() -> bool:
+    """Whether a line of the notebook's cells says IPython, so that the cell may still import it."""
     cells = (entry[2] for entry in linecache.cache.values() if len(entry) == 4 and entry[1] is None)
     return any("IPython" in line for lines in cells for line in lines)
 
 
 def _give_handles(namespace: dict[str, Any], ipython: Any) -> None:
-    """Outside a notebook IPython's `display` returns None: give a handle, so that its `update` does not raise."""
+    """Replace IPython's `display`, which returns None outside a notebook, by one that returns a handle with `update`."""
     own = ipython.display
     if hasattr(own, "__wrapped__"):
         return
