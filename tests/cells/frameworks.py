@@ -51,14 +51,16 @@ CELLS = (
         near=1e-5,
     ),
     Cell(
-        "Hugging Face Trainer of an earlier cell",
+        "Hugging Face Trainer of an earlier cell that evaluates after each epoch",
         "trainer.train()\n",
-        HUGGING_FACE + "trainer = Trainer(model=model, args=arguments, train_dataset=Tokens())\n",
+        HUGGING_FACE
+        + "arguments.max_steps, arguments.num_train_epochs, arguments.eval_strategy = -1, 2, 'epoch'\n"
+        + "trainer = Trainer(model=model, args=arguments, train_dataset=Tokens(), eval_dataset=Tokens())\n",
+        steps=16,
         needs="transformers",
         phases="copy data zero_grad forward backward optimizer",
         plan="intraop_threads(n=2)",
-        roles="models=model optimizers=AdamW_1 loaders=DataLoader_1 schedulers=trainer.lr_scheduler",
-        awaits={"ddp": "a Trainer prepared for one process raises in accelerator.prepare on ranks"},
+        roles="models=model optimizers=AdamW_1 loaders=DataLoader_1,DataLoader_2,DataLoader_3 schedulers=trainer.lr_scheduler",
         near=1e-5,
     ),
     Cell(

@@ -88,4 +88,51 @@ while True:
     optimizer.step()
 """,
     ),
+    Cell(
+        "clients in a dict, trained in turn by batches of a wrapped loader",
+        """
+for _ in range(2):
+    for name in clients:
+        train(clients[name], parts[name])
+        clients[name].eval()
+model.load_state_dict({key: sum(each.state_dict()[key] for each in clients.values()) / 2 for key in model.state_dict()})
+""",
+        """
+class Wrapped:
+    def __init__(self, loader):
+        self.loader = loader
+    def __iter__(self):
+        batches = iter(self.loader)
+        for inputs, labels in batches:
+            yield inputs * 2, labels
+def train(client, batches):
+    client.train()
+    for inputs, labels in batches:
+        optimizer.zero_grad()
+        criterion(client(inputs), labels).backward()
+        optimizer.step()
+model.eval()
+clients = {name: copy.deepcopy(model) for name in "ab"}
+optimizer = torch.optim.SGD([each for client in clients.values() for each in client.parameters()], lr=0.1)
+parts = {name: Wrapped(DataLoader(TensorDataset(x[k::2], y[k::2]), batch_size=8)) for k, name in enumerate(clients)}
+""",
+        steps=16,
+        roles="models=Sequential_1,Sequential_2 optimizers=optimizer criteria=criterion loaders=DataLoader_1,DataLoader_2",
+    ),
+    Cell(
+        "a display handle that is updated in each step",
+        """
+from IPython.display import display as show
+shown, bars = display("loss", display_id=True), show("bar", display_id=True)
+for inputs, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+    for handle in (shown, bars):
+        if handle is not None:  # IPython's display returns None outside a notebook
+            handle.update(loss.item())
+    display(loss.item())
+""",
+    ),
 )

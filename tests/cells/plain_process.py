@@ -5,6 +5,7 @@ Run as a script: a JSON list of sources and the names of weights on a line, a JS
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -42,12 +43,13 @@ class PlainProcess:
 
 
 def numbers_of(namespace: dict[str, Any], names: str) -> list[list[float]]:
-    """All numbers of modules and tensors, by their names in a namespace."""
+    """All numbers of modules and tensors, by their names in a namespace; an attribute's is dotted."""
     import torch
 
     found: list[list[float]] = []
     for name in names.split(","):
-        value = namespace[name.strip()]
+        first, *attributes = name.strip().split(".")
+        value = functools.reduce(getattr, attributes, namespace[first])
         tensors = (
             list(value.state_dict().values())
             if isinstance(value, torch.nn.Module)
@@ -59,6 +61,7 @@ def numbers_of(namespace: dict[str, Any], names: str) -> list[list[float]]:
 
 def main() -> None:
     import asyncio
+    import builtins
     import contextlib
     import inspect
     import os
@@ -67,6 +70,7 @@ def main() -> None:
     from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 
     sys.modules["accel"] = None  # type: ignore[assignment]  # an import of it fails
+    builtins.display = lambda *shown, **options: types.SimpleNamespace(update=print)  # type: ignore[attr-defined]  # as in a notebook
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     import torch

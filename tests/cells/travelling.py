@@ -1,6 +1,6 @@
 """State that a plain pickle leaves out or refuses: hooks, parametrizations, optimizers' attributes, weak references."""
 
-from tests.cells.cell import Cell
+from tests.cells.cell import FUNCTIONAL, Cell
 
 TRAIN = """
 for inputs, labels in loader:
@@ -249,5 +249,92 @@ inner.double()
 optimizer = torch.optim.SGD([*model.parameters(), *inner.parameters()], lr=0.1)
 """,
         weights="model,inner",
+    ),
+    Cell(
+        "functions and classes that code looks up by text",
+        """
+for inputs, labels in loader:
+    try:
+        fit(inputs, labels)
+    except globals()["Stop" + "Batch"]:
+        continue
+""",
+        """
+class StopBatch(Exception):
+    pass
+def squared(logits, labels):
+    return (logits - F.one_hot(labels, 3)).pow(2).mean()
+def fit(inputs, labels, by="squared"):
+    optimizer.zero_grad()
+    globals()[by](model(inputs), labels).backward()
+    optimizer.step()
+    raise eval("StopBatch")
+""",
+        phases=FUNCTIONAL,
+        roles="models=model optimizers=optimizer loaders=loader",
+    ),
+    Cell(
+        "objects that pickle parts of themselves, and classes that only these parts name",
+        """
+for inputs, labels in loader:
+    trainer.fit(inputs, labels)
+""",
+        """
+import pickle
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+    def forward(self, x):
+        return self.layer(x)
+class Trainer:
+    def __init__(self):
+        self.net = Inner().double()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+    def __getstate__(self):
+        return {"criterion": Halved(), "rest": pickle.dumps((self.net, self.optimizer))}
+    def __setstate__(self, state):
+        self.net, self.optimizer = pickle.loads(state["rest"])
+    def fit(self, inputs, labels):
+        self.optimizer.zero_grad()
+        criterion(self.net(inputs), labels).backward()
+        self.optimizer.step()
+class Halved:
+    def __reduce__(self):
+        return globals()["new"], ("Hal" + "ved",)
+def new(name):
+    return globals()[name].__new__(globals()[name])
+trainer = Trainer()
+""",
+        weights="trainer.net",
+        roles="models=trainer.net optimizers=trainer.optimizer criteria=criterion loaders=loader",
+    ),
+    Cell(
+        "a model that copies a part of itself when it is pickled",
+        TRAIN,
+        """
+import pickle
+class Inner(nn.Linear):
+    pass
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.layer = Inner(6, 3), nn.Linear(3, 3)
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        state["_modules"] = {"layer": self.layer}
+        return {**state, "rest": pickle.dumps(self.inner)}
+    def __setstate__(self, state):
+        inner = pickle.loads(state.pop("rest"))
+        self.__dict__.update(state)
+        self._modules = {"inner": inner, **self._modules}
+    def forward(self, x):
+        return self.layer(self.inner(x))
+model = Outer().double()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+""",
+        refused=dict.fromkeys(
+            ("try", "ddp"), "in the copy, 'optimizer' no longer trains 'model.inner.weight'"
+        ),
     ),
 )

@@ -197,14 +197,32 @@ FORGETS_TRAIN = (
 )
 
 
+GRADIENTS_OFF = (
+    TRAIN.replace("range(2)", "range(3)").replace(
+        "in loader:\n", "in loader:\n        torch.set_grad_enabled(True)\n"
+    )
+    + "    torch.set_grad_enabled(False)\ntorch.set_grad_enabled(True)\n"
+)
+
+
 def test_a_loop_that_is_in_eval_mode_from_the_second_epoch_on_is_refused_and_by_name_trains(
     pool: RankPool,
 ) -> None:
-    with pytest.raises(AccelError, match="all models were in eval mode when it began") as refused:
+    with pytest.raises(AccelError, match="began with all models in eval mode") as refused:
         on_ranks(pool, FORGETS_TRAIN)
-    assert "model.train() before the loop, or, where eval mode is meant" in str(refused.value)
+    assert "model.train() and turn gradients on before the loop" in str(refused.value)
     ranks, _ = on_ranks(pool, FORGETS_TRAIN, loaders=("loader",))
     assert difference(alone(FORGETS_TRAIN)["model"], ranks["model"]) < 1e-12
+
+
+def test_a_loop_that_begins_with_gradients_off_raises_unless_its_loader_is_named(
+    pool: RankPool,
+) -> None:
+    with pytest.raises(AccelError, match="eval mode or with gradients off") as refused:
+        on_ranks(pool, GRADIENTS_OFF)
+    assert "name the loaders that train: --loaders loader." in str(refused.value)
+    ranks, _ = on_ranks(pool, GRADIENTS_OFF, loaders=("loader",))
+    assert difference(alone(GRADIENTS_OFF)["model"], ranks["model"]) < 1e-12
 
 
 def test_what_every_rank_trains_whole_after_the_training_is_noted(pool: RankPool) -> None:

@@ -100,3 +100,12 @@ def test_what_the_cell_can_name_before_it_is_used_is_changed_there(cell: str, li
     assert export.code.index("_step_every(") > export.code.index(f"{line}\n# gradient_accumulation")
     optimizer = notebook["early"].optimizer if "early" in notebook else notebook["optimizer"]
     assert {int(state["step"]) for state in optimizer.state.values()} == {1}
+
+
+def test_unnamed_objects_of_one_class_get_one_note_that_names_the_placeholder() -> None:
+    export, _ = exported(
+        "def main():\n    for _ in range(3):\n        epoch(make(), loader)\nmain()", "fused_optimizer"
+    )
+    (note,) = export.notes
+    assert "the cell uses 3 Adam objects that no variable names" in note.reason
+    assert note.reason.endswith("and replace Adam_1 (accel's placeholder) with the name in your code:")

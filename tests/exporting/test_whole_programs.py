@@ -186,7 +186,7 @@ def test_other_trainings_of_the_same_objects_are_left_out_and_named(shell, progr
     trained(shell, Notebook((IMPORTS, DATA, MODEL, f"# too far\n{other}", mine)))
     made = shell.run("%accel export --to script")
     assert "reduction" not in made.code
-    assert any("the results of a training: # too far." in note for note in made.notes)
+    assert any("use training results: # too far." in note for note in made.notes)
     programs.run(made.code, "model, total")
 
 

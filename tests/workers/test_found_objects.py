@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import types
 import weakref
 
 import torch
 from torch import nn
 
 from accel.plans.plan import Plan
-from accel.workers.found_objects import FoundObjects
+from accel.workers.found_objects import FoundObjects, in_use
 from accel.workload.discovery import Discovery
 from accel.workload.replica import Replica, merged
 
@@ -50,3 +51,21 @@ def test_what_is_built_once_keeps_the_plan_over_all_runs_and_gets_rid_of_it_at_t
             once(torch.ones(1, 2, 1))
             assert "_compiled_call_impl" in vars(once)
     assert "_compiled_call_impl" not in vars(once)
+
+
+def test_an_optimizer_that_fit_builds_anew_replaces_the_one_of_its_name_and_a_wrapper_does_not():
+    model = Net(2, 2)
+    old, other = torch.optim.SGD(model.parameters(), 0.1), torch.optim.SGD(model.parameters(), 0.2)
+    trainer = types.SimpleNamespace(optimizer=old)
+    namespace = {"trainer": trainer, "other": other}
+    plan = Plan.parse("fused_optimizer")
+    presented = [Replica(optimizers={"trainer.optimizer": old, "other": other})]
+    found = FoundObjects(plan, presented)
+    with plan.apply(presented[0]), found.taken_back(), Discovery(found.take, known=[old, other]):
+        found.run_begins()
+        trainer.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model(torch.ones(1, 2)).sum().backward()
+        trainer.optimizer.step()
+        assert list(merged(in_use(presented, namespace)).optimizers) == ["other", "SGD"]
+        namespace["other"] = types.SimpleNamespace(inner=other)
+        assert "other" in merged(in_use(presented, namespace)).optimizers

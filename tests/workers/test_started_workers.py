@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import psutil
@@ -58,3 +60,19 @@ def test_between_its_turns_it_stands_still_and_its_loader_workers_too(monkeypatc
     assert len(seen) > 10
     assert all(set(each) == {psutil.STATUS_STOPPED} for each in seen)
     assert any(len(each) > 1 for each in seen), "none had a loader worker"
+
+
+def test_a_worker_has_display_and_its_handles_as_a_notebook_does() -> None:
+    lines = """
+from accel.workload.notebook_module import give_display
+from IPython.display import display as show
+namespace = {"show": show}
+give_display(namespace)
+display(1, display_id=True).update(2)
+namespace["show"](3, display_id=True).update(4)
+from IPython.display import display
+display(5, display_id="five").update(6)
+assert display(7) is None
+"""
+    found = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["1", "3", "5", "7"]

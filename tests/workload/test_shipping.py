@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
+import sys
 import warnings
 
 import pytest
@@ -39,6 +40,12 @@ def train():
         history.append(loss.item())
     scheduler.step()
 """
+
+
+@pytest.fixture(autouse=True)
+def _own_main(monkeypatch):
+    """What is unpacked becomes the process's `__main__`."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 def captured(cell, extra=""):

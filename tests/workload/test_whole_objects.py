@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 import weakref
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -17,6 +18,13 @@ from torch.nn.utils import parametrizations
 
 from accel.workload.memory_file import MemoryFile
 from accel.workload.shipping import dump, load, pack_cell, unpack
+from accel.workload.workload import look_up
+
+
+@pytest.fixture(autouse=True)
+def _own_main(monkeypatch):
+    """What is unpacked becomes the process's `__main__`."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 def copied(contents):
@@ -158,3 +166,34 @@ def test_a_class_that_takes_something_from_the_original_takes_nothing():
     guide = Guide()
     assert copied(guide)._model[0].out_features == 2
     assert guide._model is not None
+
+
+class Shared:
+    """All objects have the same attributes, as Accelerate's states."""
+
+    _shared_state: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **given: Any) -> None:
+        self.__dict__ = self._shared_state
+        self.__dict__.update(given)
+
+
+def test_state_that_all_objects_of_a_library_class_share_is_restored_on_arrival():
+    memory = MemoryFile()
+    parcel = dump(Shared(device="cpu"), memory)
+    Shared._shared_state.clear()  # as in a process that has only imported the library
+    arrived = load(parcel, memory)
+    assert Shared().device == "cpu"
+    Shared(device="meta")
+    assert arrived.device == "meta"
+    assert load(parcel, memory).device == "meta", "state that the process has is kept"
+
+
+def test_an_attribute_is_found_by_its_dotted_name_if_modules_is_a_list():
+    class Wrapper:
+        def __init__(self) -> None:
+            self._modules, self.inner = ["inner"], nn.Linear(2, 2)
+
+    wrapper = Wrapper()
+    assert look_up({"net": wrapper}, "net.inner") is wrapper.inner
+    assert look_up({"net": wrapper}, "net.other") is None

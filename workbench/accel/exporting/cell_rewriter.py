@@ -33,6 +33,7 @@ from accel.exporting.plain_code import (
 )
 from accel.exporting.private_names import PrivateNames
 from accel.plans.chosen import kinds_changed
+from accel.units import counted
 from accel.workload.workload import look_up
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ class CellRewriter:
         self._names = PrivateNames(self.tree, workload.namespace)
         self.in_place = InPlace(self.tree, self.edits, workload, plan, has_torch=self._names.has_torch)
         self.notes: list[Note] = []
+        self._explained: set[tuple[str, ...]] = (
+            set()
+        )  # keys of the notes written: unnamed objects of one class share a note
         self._additions: dict[tuple[cst.CSTNode, Side], list[str]] = {}
         existing = [role for role in workload.roles if not role.is_built_by_cell]
         self._first_use = before_first_use(
@@ -168,7 +172,7 @@ class CellRewriter:
     def _write_for_built(self, entry: Acceleration, role: Role) -> None:
         places = after_building(self.tree, role.name)
         if not places:
-            reason = "no line of the cell builds it under that name. Put these lines after the one that does:"
+            reason = "no line of the cell builds it under that name. Put these lines after the line that builds the object:"
             self._cannot(entry, role, reason)
             return
         if not any(is_in_time(self.typed, place, role) for place in after_building(self.typed, role.name)):
@@ -196,8 +200,17 @@ class CellRewriter:
             additions.append(code if says_so_already else heading + code)
 
     def _cannot(self, entry: Acceleration, role: Role, reason: str) -> None:
-        lines = self._code(entry, [role])
-        self.notes.append(Note(entry.name, f"the cell uses {role.name}, but {reason}", lines))
+        what, lines = role.name, self._code(entry, [role])
+        if role.is_label:
+            key = (entry.name, role.kind, role.class_name, reason)
+            if key in self._explained:
+                return
+            self._explained.add(key)
+            labels = [each for each in self.workload.roles if each.is_label]
+            same = sum((each.kind, each.class_name) == (role.kind, role.class_name) for each in labels)
+            what = f"{counted(same, f'{role.class_name} object')} that no variable names"
+            reason = f"{reason.removesuffix(':')}, and replace {role.name} (accel's placeholder) with the name in your code:"
+        self.notes.append(Note(entry.name, f"the cell uses {what}, but {reason}", lines))
 
     def _import_torch_if_needed(self, top: cst.CSTNode | None) -> None:
         """`import torch` above everything, when a written line says torch and neither cell nor notebook has it yet."""

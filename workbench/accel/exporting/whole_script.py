@@ -15,6 +15,7 @@ from accel.errors import AccelError
 from accel.exporting.cell_statements import Statement, parsed, statements_of
 from accel.exporting.magic_lines import MagicLines
 from accel.exporting.shared_parts import Parts
+from accel.workload.cell_names import names_by_text
 from accel.workload.library_changes import INPUTS, is_of_library, owner_at
 
 _WRAPPING = ("time", "capture", "prun", "accel")  # cell magics that run their cell
@@ -22,7 +23,10 @@ _RUNNING = ("time", "prun")  # line magics that run their line
 _SHELL = "get_ipython"
 # Names that a notebook has without a cell, and what a program does in their place.
 _STAND_INS = {
-    "display": "display = print  # a notebook shows what a program prints",
+    "display": (
+        "def display(*shown, display_id=None, **options):  # a notebook shows what a program prints\n    print(*shown)\n"
+        "    return display if display_id else None\n\ndisplay.update = display.display = display"
+    ),
     _SHELL: f"def {_SHELL}():\n    return None  # as outside of a notebook",
     "__file__": "",
 }
@@ -164,6 +168,14 @@ class _Program:
             if name not in one.binds:  # perhaps another one does
                 waiting += [(name, each) for each in [provider] if self._binding[name][0] < provider]
 
+    def _need_by_text(self, name: str) -> None:
+        """Code may look this name up by text: add the cell that binds it, if that cell holds only definitions and imports."""
+        end = len(self._statements)
+        provider = self._provider(name, end)
+        own = [] if provider is None else self._of_cell[self._statements[provider].cell]
+        if own and all(one.is_definition or one.modules for _, one in own):
+            self._need(name, end)
+
     def _provider(self, name: str, place: int) -> int | None:
         binding = self._binding.get(name, [])
         before = [each for each in binding if each < place]
@@ -173,8 +185,11 @@ class _Program:
         value = self._namespace.get(name)
         if name in _STAND_INS:
             self._stand_ins.add(name)
-        elif hasattr(builtins, name) or name not in self._namespace:
-            return  # a program has it too, or the notebook lacks it as well
+        elif (
+            hasattr(builtins, name) or name not in self._namespace
+        ):  # a program has it, or the notebook lacks it
+            for each in names_by_text(name, self._namespace):
+                self._need_by_text(each)
         elif isinstance(value, ModuleType):
             whole = f"import {value.__name__}"
             self.imports[name] = whole if value.__name__ == name else f"{whole} as {name}"

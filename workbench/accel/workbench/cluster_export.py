@@ -96,17 +96,20 @@ def _notes(export: Export, earlier: EarlierCells) -> list[str]:
     is_plain = not written or written == str(Plan())
     notes = ["It trains the cell as it is." if is_plain else f"It trains with {written}."]
     notes += [f"{str(note).splitlines()[0]} The lines are at the program's end." for note in export.notes]
-    notes.append("The program saves no weights: add torch.save(...) to it, or save the weights in the cell.")
+    notes.append(
+        "accel added no code that saves the weights: if your cells do not save them, add torch.save(...)."
+    )
     if earlier.left_out:
         notes.append(
-            f"{counted(earlier.left_out, 'cell')} of the notebook had no part: what the training reads is made by the others."
+            f"The program leaves out {counted(earlier.left_out, 'cell')} that the training does not need. If one of them draws "
+            "random numbers, the program's results may differ from the notebook's."
         )
     if earlier.touching:
         listed = "; ".join(earlier.touching[:_LISTED])
         more = f" and {len(earlier.touching) - _LISTED} more" if len(earlier.touching) > _LISTED else ""
         notes.append(
-            f"These cells are left out, because they train the same objects or use the results of a training: {listed}{more}. "
-            "The program trains from the beginning."
+            f"The program leaves out these cells, because they train its objects or use the results of a training: "
+            f"{listed}{more}. The program therefore starts with untrained weights."
         )
     return notes
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from accel.workload.applied_time import applying
+from accel.workload.workload import look_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,26 @@ class FoundObjects:
         self._taken.append((self._run, found, stack))
         self._presented.append(found)
         stack.enter_context(self._plan.apply(found))
+
+
+def in_use(presented: list[Replica], namespace: dict[str, Any]) -> list[Replica]:
+    """The same, without objects whose names have gone to found ones: a trainer's fit may build its optimizer anew.
+
+    >>> in_use([Replica(optimizers={"net.optimizer_": old}), Replica(optimizers={"SGD": new})], namespace)[0].optimizers
+    {}
+    """
+    first, *found = presented
+    new = [thing for each in found for held in each.by_kind().values() for thing in held.values()]
+
+    def is_replaced(name: str, thing: Any) -> bool:
+        named = look_up(namespace, name)
+        return named is not thing and any(named is each for each in new)
+
+    still: dict[str, Any] = {
+        kind: {name: thing for name, thing in held.items() if not is_replaced(name, thing)}
+        for kind, held in first.by_kind().items()
+    }
+    return [replace(first, **still), *found]
 
 
 def _kind(replica: Replica) -> list[tuple[str, list[str]]]:

@@ -28,10 +28,10 @@ from accel.processes.child_main import begin, import_torch, say_hello
 from accel.processes.failure import failure_of
 from accel.processes.kernel_folder import own_folder
 from accel.profiling.compile_watch import CompileWatch
-from accel.workers.found_objects import FoundObjects
+from accel.workers.found_objects import FoundObjects, in_use
 from accel.workers.messages import EffectRead, Finished, Load, Loaded, ToWorker
-from accel.workers.notebook_module import NotebookModule
 from accel.workers.step_gate import CellIsOver, StepGate
+from accel.workload.notebook_module import give_display
 
 if TYPE_CHECKING:
     from accel.plans.plan import Plan
@@ -134,7 +134,12 @@ def _step_through(
         watch = applied.enter_context(CompileWatch())
 
         def read_effect() -> EffectRead:
-            return EffectRead(_proofs(plan, presented), watch.found(), peak.resident_bytes, peak.tensor_bytes)
+            return EffectRead(
+                _proofs(plan, in_use(presented, namespace)),
+                watch.found(),
+                peak.resident_bytes,
+                peak.tensor_bytes,
+            )
 
         channel.send(Loaded(disk.mechanism or ""))
         evaluate = None
@@ -192,7 +197,7 @@ def _arrived(disk: PrivateDisk, load: Load, blob: bytes, descriptor: int) -> dic
         raise _cannot_cross(error) from error
     finally:
         memory.close()
-    sys.modules["__main__"] = NotebookModule(namespace)
+    give_display(namespace)
     return namespace
 
 

@@ -11,7 +11,7 @@ import ast
 import builtins
 import copy
 from collections.abc import Iterable, Mapping
-from types import CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from accel.workload.namespace_reads import codes_behind, globals_read, nested_codes
@@ -34,6 +34,8 @@ _SHELL_NAMES = {
     "quit",
 }  # IPython's own: they lead to every object there is
 _SWALLOWING = ("suppress", "raises", "assertRaises")
+_BY_TEXT = {"globals", "eval", "exec"}
+_MEANT_BY_TEXT = (type, FunctionType, BuiltinFunctionType, ModuleType, str, int, float, type(None))
 
 
 def names_read(source: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
@@ -44,6 +46,7 @@ def names_read(source: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
     """
     walk = _Walk(namespace)
     walk.statements(_parsed(source))
+    walk.names_by_text()
     return tuple(walk.reads)
 
 
@@ -69,6 +72,21 @@ def names_bound(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(name for name in walk.writes if name in walk.bound), tuple(walk.writes)
 
 
+def names_by_text(name: str, namespace: Mapping[str, Any]) -> tuple[str, ...]:
+    """The definitions, modules and plain values that code may look up by text if it uses `name` (globals, eval or exec).
+
+    >>> names_by_text("globals", {"Stop": type("Stop", (Exception,), {}), "weights": [1.0]})
+    ('Stop',)
+    """
+    if name not in _BY_TEXT or name in namespace:
+        return ()
+    return tuple(
+        each
+        for each, value in namespace.items()
+        if isinstance(value, _MEANT_BY_TEXT) and not each.startswith("_") and each not in _SHELL_NAMES
+    )
+
+
 class _Walk:
     """The state of the walk: names bound for sure so far, and code already followed under them."""
 
@@ -80,12 +98,22 @@ class _Walk:
         self.followed: set[object] = set()
         self.pending: dict[str, list[CodeType]] = {}  # bodies of the cell's own functions, by name
         self.demanded: set[str] = set()  # names used so far: a function bound to one later may run at once
+        self.only_meant = False
         self.local: list[set[str]] = []  # targets of the comprehensions we are in
+
+    def names_by_text(self) -> None:
+        """Read the definitions, modules and plain values that the code may look up by text, but no data, which may be large."""
+        self.only_meant = True
+        for used in sorted(self.demanded & _BY_TEXT):
+            for name in names_by_text(used, self.namespace):
+                self.load(name)
 
     # Names ----------------------------------------------------------------------------------------------------
 
     def load(self, name: str) -> None:
         if any(name in scope for scope in self.local):
+            return
+        if self.only_meant and not isinstance(self.namespace.get(name), _MEANT_BY_TEXT):
             return
         self.demanded.add(name)
         if name not in self.bound and name in self.namespace and name not in _MODULE_NAMES:

@@ -25,6 +25,7 @@ from accel.errors import NotShippable, first_line
 from accel.workload.generators import device_here, generator_states, restore_generators
 from accel.workload.library_changes import LibraryChange, library_changes, make_changes
 from accel.workload.memory_file import MemoryFile
+from accel.workload.notebook_module import NotebookModule, notebook_variables
 from accel.workload.torch_settings import read_settings, write_settings
 from accel.workload.whole_objects import bare, count_hooks_from, reduced, set_dict
 
@@ -109,10 +110,10 @@ def pack_cell(
     changes = library_changes(namespace)
     memory = MemoryFile()
     try:
-        contents = _contents(namespace, names, models or {}, changes)
+        contents = _contents(names, models or {}, changes)
         for _, gradient in contents["gradients"]:
             memory.leave_in_place(gradient)
-        blob = pickle.dumps((_sources(), dump(contents, memory)))
+        blob = pickle.dumps((_sources(), dump(contents, memory, first=_definitions(namespace, names))))
     except BaseException as error:
         memory.close()
         is_of_system = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.EFBIG, errno.ENOSPC)
@@ -124,22 +125,48 @@ def pack_cell(
     return Parcel(blob, memory, source, filename, boundary)
 
 
+def _definitions(
+    namespace: dict[str, Any], names: dict[str, Any]
+) -> tuple[types.FunctionType, dict[str, Any]]:
+    """What arrives first: objects that put themselves together look up the notebook's classes and functions by name.
+
+    The anchor's globals are the notebook's; after unpickling they are the one namespace that all functions share.
+    """
+    anchor = types.FunctionType((lambda: None).__code__, namespace, "anchor")
+    anchor.__module__ = "__main__"
+    return anchor, {name: value for name, value in names.items() if _is_definition(value)}
+
+
+def _is_definition(value: object) -> bool:
+    return isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__"
+
+
 def _contents(
-    namespace: dict[str, Any], names: dict[str, Any], models: Mapping[str, Any], changes: list[LibraryChange]
+    names: dict[str, Any], models: Mapping[str, Any], changes: list[LibraryChange]
 ) -> dict[str, Any]:
     from torch.utils.hooks import RemovableHandle
 
-    # The anchor's globals are the notebook's; after unpickling they are the one namespace that all functions share.
-    anchor = types.FunctionType((lambda: None).__code__, namespace, "anchor")
-    anchor.__module__ = "__main__"
     return {
         "names": names,
         "in libraries": changes,
-        "anchor": anchor,
+        "trained": _trained(names),
         "gradients": _gradients(names, models),
         "generators": generator_states(),
         "settings": read_settings(),
         "next_hook": RemovableHandle.next_id,
+    }
+
+
+def _trained(names: dict[str, Any]) -> dict[str, list[str]]:
+    """Optimizer → the parameters of its groups in order, each by the name that a model has for it."""
+    from torch import nn, optim
+
+    models = {name: value for name, value in names.items() if isinstance(value, nn.Module)}
+    held = {id(p): f"{name}.{own}" for name, model in models.items() for own, p in model.named_parameters()}
+    return {
+        name: [held.get(id(p), "") for group in value.param_groups for p in group["params"]]
+        for name, value in names.items()
+        if isinstance(value, optim.Optimizer)
     }
 
 
@@ -159,14 +186,14 @@ def _gradients(names: dict[str, Any], models: Mapping[str, Any]) -> list[tuple[A
     return [(p, p.grad) for p in parameters if p.grad is not None]
 
 
-def dump(contents: object, memory: MemoryFile) -> bytes:
-    """One pickle; tensors and arrays lie in `memory`."""
+def dump(contents: object, memory: MemoryFile, *, first: object = None) -> bytes:
+    """One pickle; tensors and arrays lie in `memory`. What is `first` arrives before the contents."""
     buffers: list[tuple[int, int]] = []
     stream = io.BytesIO()
     held: list[Any] = []
     pickler = make_pickler(stream, memory, {}, buffers, held.append)
-    pickler.dump(contents)
-    pickler.dump(held)
+    for each in (first, contents, held):
+        pickler.dump(each)
     return pickle.dumps((buffers, stream.getvalue()))
 
 
@@ -187,6 +214,8 @@ def make_pickler(
         def persistent_id(self, obj: Any) -> Any:
             if type(obj) is str:
                 return texts.setdefault(obj, obj.encode()) if _is_interned(obj) else None
+            if type(obj) is bytes and (named := _named_in(obj)):
+                return ("pickle", named, bytearray(obj))
             if isinstance(obj, dict) and (module := _module_of(obj)) is not None:
                 return ("globals", module)
             if known and (token := known.get(id(obj))) is not None:
@@ -201,10 +230,7 @@ def make_pickler(
         def reducer_override(self, obj: Any) -> Any:
             cls = type(obj)  # that of a weakref.proxy is its own
             if issubclass(cls, DataLoader) and obj._iterator is not None:
-                state = {
-                    **obj.__dict__,
-                    "_iterator": None,
-                }  # worker processes of a persistent iterator stay at home
+                state = {**obj.__dict__, "_iterator": None}  # its worker processes stay at home
                 return (bare, (cls,), state, None, None, set_dict)
             if issubclass(cls, torch.nn.parallel.DistributedDataParallel):  # belongs to ranks that have met
                 return (_itself, (obj.module,))
@@ -248,6 +274,14 @@ def _is_interned(text: str) -> bool:
     return len(text) <= 64 and text.isidentifier() and sys.intern(text) is text
 
 
+def _named_in(obj: bytes) -> dict[str, Any]:
+    """The notebook's classes and functions that a pickle names: an object may have pickled a part of its own state."""
+    if b"__main__" not in obj:
+        return {}
+    variables = notebook_variables().items()
+    return {name: value for name, value in variables if _is_definition(value) and name.encode() in obj}
+
+
 def _itself(obj: Any) -> Any:
     return obj
 
@@ -267,11 +301,14 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     # Undo the previous cell's changes: unpickling looks classes and functions up by name, and must find the libraries' own.
     make_changes([])
-    contents, held = _loaded(blob, memory)
-    namespace: dict[str, Any] = contents["anchor"].__globals__
-    namespace.update(contents["names"])
-    namespace["__name__"] = "__main__"
-    namespace["__held_weakly__"] = held
+    arriving = _Unpickler(blob, memory)
+    anchor, definitions = arriving.load()
+    namespace: dict[str, Any] = anchor.__globals__
+    namespace.update(definitions, __name__="__main__")
+    sys.modules["__main__"] = NotebookModule(namespace)
+    contents, held = arriving.load(), arriving.load()
+    namespace.update(contents["names"], __held_weakly__=held)
+    _check_trained(contents["trained"], _trained(contents["names"]))
     make_changes(contents["in libraries"])
     for parameter, gradient in contents["gradients"]:
         parameter.grad = gradient
@@ -281,24 +318,37 @@ def unpack(blob: bytes, memory: MemoryFile) -> dict[str, Any]:
     return namespace
 
 
+def _check_trained(at_home: dict[str, list[str]], here: dict[str, list[str]]) -> None:
+    """Raise if a model and its optimizer no longer share parameters here: a class may copy its own as it is pickled."""
+    for name, parameters in at_home.items():
+        for parameter, copy in zip(parameters, here.get(name, parameters), strict=False):
+            if parameter and not copy:
+                raise NotShippable(
+                    f"A worker process needs a copy of {parameter.split('.')[0]!r}",
+                    because=f"in the copy, {name!r} no longer trains {parameter!r}: a class pickles this parameter by itself (in "
+                    "__getstate__ or __reduce__), so the model and the optimizer get different copies of it",
+                    do="Return the objects themselves from __getstate__, or build the model and its optimizer in the cell that "
+                    "trains.",
+                )
+
+
 def load(blob: bytes, memory: MemoryFile) -> Any:
     """What `dump` packed."""
-    return _loaded(blob, memory)[0]
-
-
-def _loaded(blob: bytes, memory: MemoryFile) -> tuple[Any, list[Any]]:
-    """The contents, and what weak references in them lead to: here it may have no other owner."""
-    spans, stream = pickle.loads(blob)
-    buffers = [memory.view(offset, size) for offset, size in spans]
-    unpickler = _Unpickler(io.BytesIO(stream), buffers, memory)
-    return unpickler.load(), unpickler.load()
+    arriving = _Unpickler(blob, memory)
+    arriving.load()
+    return arriving.load()
 
 
 class _Unpickler(pickle.Unpickler):
-    """A class made for each call would hold on to the memory, and its file, until the garbage collector comes round."""
+    """Gives one after the other: what is first, the contents, and what weak references in them lead to, which may have no
+    other owner here.
 
-    def __init__(self, stream: io.BytesIO, buffers: list[memoryview], memory: MemoryFile) -> None:
-        super().__init__(stream, buffers=buffers)
+    A class made for each call would hold on to the memory, and its file, until the garbage collector comes round.
+    """
+
+    def __init__(self, blob: bytes, memory: MemoryFile) -> None:
+        spans, stream = pickle.loads(blob)
+        super().__init__(io.BytesIO(stream), buffers=[memory.view(offset, size) for offset, size in spans])
         self._found = Found(memory, {})
 
     def persistent_load(self, key: Any) -> Any:
@@ -323,6 +373,10 @@ class Found:
                 raise pickle.UnpicklingError(f"{name}, which it leads to, is not found here") from None
         if isinstance(key, bytes):
             return sys.intern(key.decode())
+        if key[0] == "pickle":
+            for name, definition in key[1].items():
+                notebook_variables().setdefault(name, definition)
+            return bytes(key[2])
         if key[0] == "globals":
             return vars(importlib.import_module(key[1]))
         kind, offset, size_bytes, dtype, device = key

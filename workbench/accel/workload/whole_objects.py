@@ -62,6 +62,8 @@ def reduced(obj: Any, hold: Callable[[Any], None]) -> Any:
         return (_accumulate_grad, (obj.variable,))
     if issubclass(cls, threading.Thread):
         raise TypeError(f"cannot pickle {cls.__name__!r} object: a thread stays in its process")
+    if (name := _shared_by_all(obj, cls)) is not None:
+        return (bare, (cls,), (name, dict(vars(obj))), None, None, _share)
     has_own_way: Any = _has_own_way  # a class is hashable, whatever its type says
     passes_on: Any = _passes_on
     if has_own_way(cls):
@@ -259,6 +261,32 @@ def _set_parts_of_script(module: Any, parts: dict[str, tuple[dict[str, Any], dic
         for key, tensor in tensors.items():
             modules[name]._c.setattr(key, tensor)
         modules[name].__dict__.update(python)
+
+
+# --- classes whose objects share their attributes ---------------------------------------------------------------------
+
+
+def _shared_by_all(obj: Any, cls: type[Any]) -> str | None:
+    """The name of the class attribute that all instances share as their `__dict__`, as in Accelerate's states."""
+    names: Any = _names_of_shared  # a class is hashable, whatever its type says
+    return next(
+        (name for name in names(cls) if getattr(cls, name, None) is getattr(obj, "__dict__", cls)), None
+    )
+
+
+@functools.lru_cache(512)
+def _names_of_shared(cls: type[Any]) -> tuple[str, ...]:
+    kinds = cls.__mro__[:-1]
+    is_plain = all(each.__flags__ & _OF_PYTHON for each in kinds)
+    return tuple(name for each in kinds for name in vars(each) if "shared_state" in name) if is_plain else ()
+
+
+def _share(obj: Any, state: tuple[str, dict[str, Any]]) -> None:
+    name, attributes = state
+    shared = getattr(type(obj), name)
+    if not shared:  # this process has no state of that class yet
+        shared.update(attributes)
+    obj.__dict__ = shared
 
 
 # --- classes with a way of their own ---------------------------------------------------------------------------------

@@ -37,6 +37,12 @@ class Role:
     built_on: tuple[int, ...] = ()  # lines of the cell that were running when it was built, innermost first
     used_on: tuple[int, ...] = ()  # the same, when it was first used
 
+    @property
+    def is_label(self) -> bool:
+        """True if `name` is a placeholder such as Adam_1, because no variable holds the object."""
+        start, _, number = self.name.rpartition("_")
+        return number.isdecimal() and start == self.class_name.rpartition(".")[2]
+
     def current(self, namespace: Mapping[str, Any]) -> Any | None:
         """The notebook's object of that name if it still fills the role, else the one seen, else None."""
         named = look_up(namespace, self.name)

@@ -29,8 +29,8 @@ from accel.distributed.ranks.rank_page import RankPage
 from accel.distributed.ranks.rank_place import RankPlace
 from accel.distributed.trials.rank_quality import quality_in_rank
 from accel.private_disk import PrivateDisk, note_of
-from accel.workers.notebook_module import NotebookModule
 from accel.workload.memory_file import MemoryFile
+from accel.workload.notebook_module import give_display
 from accel.workload.shipping import dump, unpack
 
 
@@ -132,7 +132,7 @@ def _arrived(
     finally:
         memory.close()
     torch.set_num_threads(threads)  # the notebook's count came with its settings
-    sys.modules["__main__"] = NotebookModule(namespace)
+    give_display(namespace)
     return namespace
 
 

@@ -354,7 +354,7 @@ class DataParallel:
             self._loops.check_data()
         if self._is_shared and not (self._loops.has_share or self._knows_ranks):
             if self._loops.whole is not None:
-                raise self._loops.in_eval_mode(self._loops.whole)
+                raise self._loops.taken_for_evaluation(self._loops.whole)
             raise AccelError(
                 f"This cell on {self._world_size} ranks",
                 because="it trains on batches that come from no DataLoader, so every rank would train on the same ones",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
+from accel.distributed.data_parallel.gradient_readers import is_of_library
 from accel.distributed.data_parallel.lineages import Lineages
 from accel.distributed.data_parallel.loop_code import trains_by_code
 from accel.distributed.data_parallel.shared_loader import SharedLoader
@@ -44,8 +46,9 @@ class SharedLoops:
         self._in_part: list[
             Any
         ] = []  # loaders of the loops that this rank goes through with a part of its own
-        self._evaluated: set[int] = set()  # loaders whose last loop did not train, as its code said
-        self._used: set[int] = set()  # of them, since the cell began
+        self._evaluated: set[int] = set()  # loaders whose last loop has no training in its code
+        self._trained: dict[int, Any] = {}  # loaders whose loops ran a backward pass in this run of the cell
+        self._used: set[int] = set()  # ids of shared loaders that this run of the cell used
         self.models: list[Any] = []  # that were found in use
         self.weight, self.is_last, self.has_share = 1.0, False, False
         self._calls = [0, 0]  # of models, without gradients and with them
@@ -67,7 +70,7 @@ class SharedLoops:
             if self._is_over:
                 return original(loader)
             if self._only_watches or (self._is_alone and not self._lineages.batches_over):
-                trains = self._trains_with(loader)
+                trains = self._trains_with(loader, sys._getframe(1))
                 if trains and self._only_watches:
                     self._look_at(loader)
                 batches = original(loader)
@@ -100,7 +103,7 @@ class SharedLoops:
                 shared is not None
                 or is_plain
                 or id(loader) in self._evaluated
-                or not self._trains_with(loader)
+                or not self._trains_with(loader, sys._getframe(1))
                 or split_of(loader) is not None
             ):
                 return self._steps(original(loader), shared)
@@ -160,6 +163,7 @@ class SharedLoops:
             shared.close()
             shared.loader._iterator = None  # of workers that wait for another epoch of this rank's part
         self._used.clear()
+        self._trained.clear()
 
     def close(self) -> None:
         """Give the loaders back as they were, and let every loop be as it is: what the cell patched may call us still."""
@@ -227,17 +231,17 @@ class SharedLoops:
         if loader is None or self._named:
             return
         if id(loader) in self._shared:
-            raise self.in_eval_mode(loader)
+            raise self.taken_for_evaluation(loader)
         self.trained_whole.add(self.name_of(loader))
 
-    def in_eval_mode(self, loader: Any) -> AccelError:
+    def taken_for_evaluation(self, loader: Any) -> AccelError:
         """What is said where every rank would train on all of this loader, alike."""
         name = self.name_of(loader)
         return AccelError(
             f"Training in a loop over {name} on {self._world_size} ranks",
-            because="all models were in eval mode when it began, which is how an evaluation is recognised, so every "
-            "rank would train on the same batches",
-            do="Call model.train() before the loop, or, where eval mode is meant, name the loaders that train: --loaders "
+            because="the loop began with all models in eval mode or with gradients off, so accel treated it as an evaluation: "
+            "every rank would train on the same batches",
+            do="Call model.train() and turn gradients on before the loop, or name the loaders that train: --loaders "
             f"{'train_loader' if name == _UNNAMED else name}.",
         )
 
@@ -287,6 +291,8 @@ class SharedLoops:
                     self._on_batch(None)
         finally:
             self._in_part.remove(loader)
+            if self.backwards > before:
+                self._trained[id(loader)] = loader
         self.weight, self.is_last, self._cut = 1.0, False, None
         if self.backwards == before:
             raise self._not_trained(
@@ -312,15 +318,26 @@ class SharedLoops:
         self._evaluated.discard(id(loader))
         if by_code is False:
             self._evaluated.add(id(loader))
-        return self._trains_with(loader) if by_code is None else by_code
+        if by_code is None and id(loader) in self._trained and is_of_library(caller.f_code):
+            # A library may call train() in each step, and evaluate with the same loader after an epoch.
+            return torch.is_grad_enabled()
+        return self._trains_with(loader, caller) if by_code is None else by_code
 
-    def _trains_with(self, loader: Any) -> bool:
-        """Whether a loop over this loader is training: by name, else by the mode that the models are in."""
+    def _trains_with(self, loader: Any, caller: FrameType | None) -> bool:
+        """Whether a loop over this loader trains: `--loaders` names it, or gradients are on and a model is in training mode.
+
+        Models are those called so far, the notebook's variables, and, if these are all in eval mode, the local variables of the
+        notebook's functions on the call stack.
+        """
         import torch
 
         if self._named:
             return self.name_of(loader) in self._named
         known = [*self.models, *_models_in(self._namespace)]
+        while caller is not None and not any(model.training for model in known):
+            if caller.f_globals is self._namespace and caller.f_code.co_flags & inspect.CO_NEWLOCALS:
+                known += _models_in(caller.f_locals)
+            caller = caller.f_back
         trainable = [model for model in known if any(p.requires_grad for p in model.parameters())]
         models = trainable or known  # one may hold its layers in a list, where torch does not see them
         return torch.is_grad_enabled() and (not models or any(model.training for model in models))
@@ -346,7 +363,7 @@ class _Batches:
         return len(self._loader)
 
 
-def _models_in(namespace: dict[str, Any]) -> list[Any]:
+def _models_in(namespace: Mapping[str, Any]) -> list[Any]:
     from torch import nn
     from torch.nn.modules.loss import _Loss
 
